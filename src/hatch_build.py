@@ -1,11 +1,10 @@
 """The compiled wheel: with `EAGERSTREAM_COMPILE=1` in the environment, mypyc compiles the hot modules.
 
-Without it the wheel is pure Python, and its build needs nothing but hatchling. The source is the same, and is in both
-wheels: tracebacks and type checkers read it. Which modules are compiled says `pyproject.toml`, where hatchling is told
-of this hook.
+Without it the wheel is pure Python, and its build needs only hatchling. Both wheels contain the same source, for
+tracebacks and type checkers. `pyproject.toml` registers this hook with hatchling and lists the modules to compile.
 
-The package hatch-mypyc does the same, but builds inside the source tree, where the compiled modules that it leaves
-hide the source from an editable installation, and moves `pyproject.toml` away meanwhile.
+The package hatch-mypyc does the same, but builds inside the source tree. The compiled modules that it leaves there hide
+the source from an editable installation. It also moves `pyproject.toml` away during the build.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _COMPILED = os.environ.get("EAGERSTREAM_COMPILE") == "1"
-_SHARED = "eagerstream.wire.compiled"  # the library that the modules share: beside them, not in site-packages itself
+_SHARED = "eagerstream.wire.compiled"  # the modules' shared library: next to them, not in site-packages itself
 
 
 class CompiledWheel(BuildHookInterface[Any]):
     """Adds the compiled modules to a wheel, and gives it the tag of this platform and this Python."""
 
     def dependencies(self) -> list[str]:
-        """What the build needs besides hatchling."""
+        """Return the packages that the build needs besides hatchling."""
         return ["mypy[mypyc]>=1.18"] if _COMPILED else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile before the wheel is packed; an editable installation runs the source."""
+        """Compile before the wheel is packed. An editable installation runs the source."""
         if not _COMPILED or version == "editable":
             return
         sources = [f"{self.root}/src/{module.replace('.', '/')}.py" for module in self.config["modules"]]
@@ -40,17 +39,17 @@ class CompiledWheel(BuildHookInterface[Any]):
         build_data["infer_tag"] = True
 
     def finalize(self, _version: str, build_data: dict[str, Any], _artifact_path: str) -> None:
-        """The wheel is packed."""
+        """Remove the compiled libraries after the wheel is packed."""
         if not build_data["pure_python"]:
             self._directory.cleanup()
 
 
 def _compile(sources: list[str], directory: Path) -> dict[str, str]:
-    """The compiled libraries: where each is, and where in the wheel it belongs."""
+    """Return the compiled libraries: the path of each, and its path in the wheel."""
     from mypyc.build import mypycify
     from setuptools import Distribution
 
-    # No settings of the project: the packages that they suppose are not there in an isolated build.
+    # Without the project's settings: an isolated build lacks the packages that they require.
     options = ["--config-file=", "--ignore-missing-imports", f"--cache-dir={directory / 'mypy'}"]
     extensions = mypycify([*options, *sources], group_name=_SHARED, debug_level="0", target_dir=str(directory / "c"))
     command = Distribution({"ext_modules": extensions}).get_command_obj("build_ext")

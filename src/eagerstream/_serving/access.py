@@ -8,7 +8,7 @@ import secrets
 from typing import Final, NamedTuple
 
 LOOPBACK_HOSTS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
-"""The names under which a server on loopback is asked for."""
+"""Host names of a server on loopback."""
 
 _HOST: Final = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::([0-9]{1,5}))?")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~-]{16,256}")
@@ -35,7 +35,7 @@ def parse_host(value: str) -> Address | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches a host."""
+    """Return whether only this machine can reach a host."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -43,7 +43,7 @@ def is_loopback(host: str) -> bool:
 
 
 def new_token() -> str:
-    """A token that nobody guesses."""
+    """Return a random token of 32 bytes, as URL-safe text."""
     return secrets.token_urlsafe(32)
 
 
@@ -53,5 +53,5 @@ def is_token(text: str) -> bool:
 
 
 def same_token(given: str, token: str) -> bool:
-    """Compare in a time that does not depend on how much of it is right."""
+    """Compare two tokens in a time that does not depend on the number of correct characters."""
     return secrets.compare_digest(given.encode(), token.encode())

@@ -1,4 +1,4 @@
-"""`ThreadedServer`: an ASGI application behind a real socket, in a thread of its own."""
+"""`ThreadedServer`: an ASGI application on a real socket, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ Send: TypeAlias = Callable[[ASGIMessage], Awaitable[None]]
 ASGIApplication: TypeAlias = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
 TRANSPORT_STATE: Final = "eagerstream.transport"
-"""Key in the state of a scope: the connection that the request came over, for what HTTP has no words for."""
+"""Key of the connection in the state of a request's scope, for actions that HTTP cannot express."""
 
 _BACKLOG: Final = 128
 _BOUNDED_BACKLOG: Final = 32
 _ACCEPTING_TURNS: Final = 3  # of the event loop, from an accepted socket to its connection
-_GRACE_S: Final = 1  # for the replies of connections that are cut
-_TICK_S: Final = 0.1  # what uvicorn's own clock goes by
+_GRACE_S: Final = 1  # for the responses of connections that are cut
+_TICK_S: Final = 0.1  # the interval of uvicorn's own clock
 _IDLE_S: Final = 10.0
 
 
@@ -50,21 +50,23 @@ class _Server(Protocol):
 class ThreadedServer:
     """Serves an application over HTTP on this machine.
 
-    It runs in a thread of its own with an event loop of its own: `with` in plain code, `async with` on asyncio and on
-    trio, and neither side waits for the other. Once closed it may be started again; with `port=0` at another port.
+    It runs in its own thread with its own event loop, so neither side waits for the other. Use `with` in plain code,
+    and `async with` on asyncio and trio. A closed server may be started again, with `port=0` at another port.
 
     Args:
-        make_application: Makes the application, each time that it is started. Where it raises `ModuleNotFoundError`, it
-            is the extra `web` that is missing.
-        name: What it is, for people: "replay server", say.
-        host: Where to listen.
-        port: 0 takes a free one.
-        max_connections: More at a time are cut: they take the program's files. None for any number.
-        idle_s: A connection without a whole request for so long is cut; counted from its last answer, where it had one.
-        date_header: Each response gets a `Date`; False where the application has one to pass on.
+        make_application: Makes the application at each start. If it raises `ModuleNotFoundError`, the extra `web` is
+            missing.
+        name: Name of the server in messages, for example "replay server".
+        host: The address to listen on.
+        port: 0 takes a free port.
+        max_connections: Maximum number of open connections, because each takes a file descriptor of the program.
+            Further ones are cut. `None` sets no limit.
+        idle_s: A connection without a complete request for this many seconds is cut. They count from its last response,
+            if it had one.
+        date_header: Each response gets a `Date`. False if the application forwards one.
 
     Raises:
-        UsageError: A port that does not exist, or no host.
+        UsageError: `host` is empty, or `port` is not from 0 to 65535.
     """
 
     def __init__(
@@ -89,14 +91,14 @@ class ThreadedServer:
         self._max_connections = max_connections
         self._idle_s = idle_s
         self._date_header = date_header
-        self._lock = threading.Lock()  # one start or close at a time, also where one of them was cancelled
+        self._lock = threading.Lock()  # one start or close at a time, even after a cancelled one
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
         self._listening_port: int | None = None
 
     @property
     def port(self) -> int:
-        """The port it listens on.
+        """The port on which the server listens.
 
         Raises:
             UsageError: The server is not running.
@@ -108,7 +110,7 @@ class ThreadedServer:
 
     @property
     def base_url(self) -> str:
-        """Where it is, for example `"http://127.0.0.1:49152"`.
+        """Base URL of the server, for example `"http://127.0.0.1:49152"`.
 
         Raises:
             UsageError: The server is not running.
@@ -117,10 +119,10 @@ class ThreadedServer:
         return f"http://{host}:{self.port}"
 
     def start(self) -> None:
-        """Listen; returns when clients are answered.
+        """Start the server. Return when it answers clients.
 
         Raises:
-            UsageError: It is running already, or cannot listen there (the port is in use, say).
+            UsageError: It is running already, or cannot listen there, for example because the port is in use.
             MissingExtraError: The extra `web` is not installed.
         """
         with self._lock:
@@ -146,12 +148,12 @@ class ThreadedServer:
             try:
                 ready.result()
             except BaseException:
-                server.stop()  # where only the waiting was interrupted
+                server.stop()  # if only the wait was interrupted
                 raise
             self._server, self._thread, self._listening_port = server, thread, port
 
     def close(self) -> None:
-        """Stop: replies under way are cut, and the thread is gone on return. Does nothing where nothing runs."""
+        """Stop the server. Responses in progress are cut, and the thread has ended on return. May be repeated."""
         with self._lock:
             if self._server is None or self._thread is None:
                 return
@@ -160,13 +162,14 @@ class ThreadedServer:
             self._server = self._thread = self._listening_port = None
 
     async def serve(self, on_start: Callable[[Self], object] | None = None) -> None:
-        """Run until cancelled, then close.
+        """Run until cancelled. The server is closed before the cancellation continues.
 
         Args:
-            on_start: Called once when the server listens: the place to print `base_url`.
+            on_start: Called once when the server listens, for example to print `base_url`. If it raises, the server is
+                closed, and the exception passes through.
 
         Raises:
-            UsageError, MissingExtraError: As `start`.
+            UsageError, MissingExtraError: As for `start`.
         """
         async with self:
             if on_start is not None:
@@ -174,13 +177,13 @@ class ThreadedServer:
             await anyio.sleep_forever()
 
     def run(self, on_start: Callable[[Self], object] | None = None) -> None:
-        """Run in the foreground until Ctrl-C, then close and return; for programs without an event loop.
+        """Run in the foreground until Ctrl-C, then close and return. For programs without an event loop.
 
         Args:
             on_start: As for `serve`.
 
         Raises:
-            UsageError, MissingExtraError: As `start`.
+            UsageError, MissingExtraError: As for `start`.
         """
         try:
             anyio.run(self.serve, on_start)
@@ -200,9 +203,9 @@ class ThreadedServer:
         try:
             await anyio.to_thread.run_sync(self.start)
         except UsageError:
-            raise  # it did not start; one that was running already goes on
+            raise  # it did not start; a server that was running already continues
         except BaseException:
-            await self._close_shielded()  # a cancelled start goes on in its thread, and would leave a server behind
+            await self._close_shielded()  # a cancelled start continues in its thread, and would leave a server behind
             raise
         return self
 
@@ -236,7 +239,7 @@ def _make_server(
     idle_s: float,
     date_header: bool,
 ) -> _Server:
-    """A uvicorn server that reports when it serves, and cuts its connections when it is told to exit.
+    """Return a uvicorn server that reports when it serves, and cuts its connections on exit.
 
     Raises:
         ModuleNotFoundError: uvicorn is not installed.
@@ -245,7 +248,7 @@ def _make_server(
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     class Protocol(H11Protocol):
-        """Cuts connections that are too many, or bring no request: uvicorn waits for the rest of one for ever."""
+        """Cuts connections beyond the limit or without a request. uvicorn waits for ever for the rest of a request."""
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -272,14 +275,14 @@ def _make_server(
                 self._idle = self.loop.call_later(left_s, self._cut_idle)
 
     class Server(uvicorn.Server):
-        """Stops within a moment; uvicorn's own looks ten times a second, plays each reply to its end, and sleeps."""
+        """Stops quickly. uvicorn's own server looks every 0.1 s, sends each response to its end, and sleeps."""
 
         def __init__(self, config: uvicorn.Config) -> None:
             super().__init__(config)
             self._wakes: Callable[[], object] = lambda: None
 
         def stop(self) -> None:
-            """Told by any thread."""
+            """Ask the server to stop, from any thread."""
             self.should_exit = True
             with suppress(RuntimeError):  # it has ended by itself
                 self._wakes()
@@ -298,7 +301,7 @@ def _make_server(
                 listener.close()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_GRACE_S):
-                    # Also those that were accepted in the very moment of closing, which the loop still has to make.
+                    # Includes connections that were accepted during the close, and that the loop has not made yet.
                     turns = 0
                     while turns < _ACCEPTING_TURNS or self.server_state.connections or self.server_state.tasks:
                         for connection in list(self.server_state.connections):
@@ -312,7 +315,7 @@ def _make_server(
 
     config = uvicorn.Config(
         application,
-        http=Protocol,  # on h11, the one that is always there: the same writes on every machine
+        http=Protocol,  # on h11, which is always installed: the same writes on every machine
         ws="none",
         lifespan="off",
         log_config=None,  # logging is the caller's
@@ -320,7 +323,7 @@ def _make_server(
         proxy_headers=False,
         server_header=False,
         date_header=date_header,
-        # So many are accepted in one go, before the first of them can be cut.
+        # This many are accepted in one step, before the first of them can be cut.
         backlog=2048 if max_connections is None else _BOUNDED_BACKLOG,
         callback_notify=notify,  # called for the first time when the sockets are served
     )
@@ -328,7 +331,7 @@ def _make_server(
 
 
 def _serve(server: _Server, listener: socket.socket, ready: Future[None], name: str) -> None:
-    """The server's thread."""
+    """Run the server in its thread."""
     try:
         asyncio.run(server.serve(sockets=[listener]))
     except BaseException as error:

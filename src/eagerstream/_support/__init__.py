@@ -1,1 +1,1 @@
-"""General helpers outside the purpose of the library, for all rooms. They import nothing of it."""
+"""General helpers outside the purpose of the library, for all rooms. They import nothing from it."""

@@ -1,4 +1,4 @@
-"""Cancellation: whose it is, and how the owner of a task group leaves it."""
+"""Cancellation: raise a task's own again, and leave a task group."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import anyio.lowlevel
 
 
 async def raise_if_cancelled(cancelled: BaseException) -> None:
-    """Raise `cancelled` again where it is this task that is cancelled; return where foreign code came by it.
+    """Raise `cancelled` again if this task is cancelled. Return if only foreign code was cancelled.
 
-    On asyncio whoever awaits a task that was cancelled gets its `CancelledError`, as if it were meant for him.
+    On asyncio, a task that awaits a cancelled task gets its `CancelledError`, as if it were cancelled itself.
     """
     try:
         task = asyncio.current_task()
     except RuntimeError:
         task = None  # there is no asyncio here
-    if task is not None and task.cancelling() > 0:  # by a scope of anyio, or by its own means
+    if task is not None and task.cancelling() > 0:  # by a scope of anyio, or by `Task.cancel`
         raise cancelled
     await anyio.lowlevel.checkpoint_if_cancelled()
 
@@ -28,11 +28,11 @@ async def leave(tasks: anyio.abc.TaskGroup, error: BaseException | None) -> bool
 
     Args:
         tasks: The group.
-        error: What ended the block, if anything. The group would wrap it in an `ExceptionGroup`, so that it sees only a
-            cancellation, which may be its own to swallow.
+        error: The exception that ended the block, if any. The group would wrap it in an `ExceptionGroup`, so the group
+            gets only a cancellation, which it may have to swallow.
 
     Returns:
-        What `__aexit__` should return.
+        The value for `__aexit__` to return.
 
     Raises:
         ExceptionGroup: Tasks failed.

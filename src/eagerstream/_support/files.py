@@ -1,8 +1,8 @@
-"""Write files that are complete or not there, and that nobody else reads or redirects.
+"""Write files that are complete or missing, and that nobody else can read or redirect.
 
-A file with recorded data is private: only its owner may read it. A new file never stands under a name that somebody
-else could know before, and it is never opened through a link: in a folder that others can write to, a link under the
-expected name would lead to a file of their choice.
+A file with recorded data is private: only its owner may read it. New files are created exclusively and never opened
+through a link. In a folder that others can write to, a link under the expected name would otherwise lead to a file of
+their choice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def open_private(path: str, flags: int) -> int:
     """Open a new file that only its owner may read. Pass it as `opener` to `open`.
 
     Raises:
-        FileExistsError: Something is there, be it a link that leads nowhere.
+        FileExistsError: Something is there, even a link that leads nowhere.
     """
     return os.open(path, flags | _NEW_ONLY, 0o600)
 
@@ -34,11 +34,11 @@ def _open_shared(path: str, flags: int) -> int:
 def replacing(path: Path, *, private: bool = True) -> Iterator[BinaryIO]:
     """Write a new file that takes the place of `path` when the block ends.
 
-    It is written beside `path` under a random name, and is on the disk before it takes its place. A link at `path` is
-    replaced, not followed. If the block raises or is cancelled, the new file is removed, and `path` stays as it was.
+    It is written in the same folder under a random name, and is on the disk before it takes its place. A link at `path`
+    is replaced, not followed. If the block raises or is cancelled, the new file is removed, and `path` stays as it was.
 
     Args:
-        path: The file. Its permissions are those of the new file, whatever they were before.
+        path: The file. It gets the permissions of a new file, whatever they were before.
         private: Only the owner may read the file. If false, the umask decides, as for any file of a program.
 
     Raises:
@@ -59,12 +59,12 @@ def replacing(path: Path, *, private: bool = True) -> Iterator[BinaryIO]:
 
 
 def open_instead(path: Path) -> BinaryIO:
-    """Open a new private file under the name of what was there, for a file that is read while it grows.
+    """Open a new private file in the place of `path`, for a file that is read while it grows.
 
     A link at `path` is removed, not followed.
 
     Raises:
-        OSError: The file cannot be made; `FileExistsError` as for `replacing`, or if somebody else was faster.
+        OSError: The file cannot be made; `FileExistsError` as for `replacing`, or if another process created it first.
     """
     _check_replaceable(path)
     path.unlink(missing_ok=True)
@@ -82,7 +82,7 @@ def _check_replaceable(path: Path) -> None:
 
 
 def sync(file: IO[bytes]) -> None:
-    """Return when everything written to the file is on the disk.
+    """Write the file to the disk, and return when it is there.
 
     Raises:
         OSError: It cannot be written.
@@ -92,7 +92,7 @@ def sync(file: IO[bytes]) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Return when the names in the folder are on the disk, if the system can tell; Windows and some others cannot."""
+    """Write the names in the folder to the disk, if the system supports that. Windows and some others do not."""
     if os.name == "nt":
         return
     with suppress(OSError):

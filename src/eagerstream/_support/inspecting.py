@@ -1,4 +1,4 @@
-"""Look at no more of a peer's text or JSON than a bound, before anything slower looks at it."""
+"""Inspect a peer's text or JSON only up to a bound, before slower code does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MAX_SCHEMA_DEPTH: Final = 64
 
 
 class TooMuchError(ValueError):
-    """A value is larger, or deeper, than the bound; the text says which."""
+    """A value that is larger or deeper than the bound. The text says which."""
 
 
 def head(text: str, max_chars: int) -> str:
@@ -19,13 +19,13 @@ def head(text: str, max_chars: int) -> str:
 
 
 def check_size(value: Any, *, max_chars: int, max_depth: int) -> int:
-    """Return how large a value of JSON is; count without recursion, and stop at the bound.
+    """Return the size of a JSON value. Count without recursion, and stop at the bound.
 
-    Every scalar and every container counts as one character, and texts and keys by their length. So the count is at
-    most that of its JSON text, and the time is linear in the bound, whatever the value is.
+    Each value counts as one character. Texts and keys also count by their length, and containers by their number of
+    items. The count is at most the length of the JSON text. The time is linear in the bound, whatever the value.
 
     Raises:
-        TooMuchError: There are more characters, or containers are deeper inside one another.
+        TooMuchError: The value has more characters, or more nested containers.
     """
     left = max_chars
     pending: list[tuple[Any, int]] = [(value, 1)]

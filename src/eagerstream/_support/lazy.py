@@ -1,4 +1,4 @@
-"""`lazy_exports`: a package whose names are imported when they are first used."""
+"""`lazy_exports`: import the names of a package at their first use."""
 
 from __future__ import annotations
 

@@ -9,19 +9,19 @@ from .redaction import printable
 
 
 class Markup(str):
-    """Text that is HTML, and stays as it is."""
+    """Text that is HTML already, and stays unchanged."""
 
     __slots__ = ()
 
 
 Child: TypeAlias = str | None
-"""What an element holds; None is nothing."""
+"""A child of an element; `None` for none."""
 
 
 def element(tag: str, *children: Child, **attributes: str | bool | int | None) -> Markup:
-    """An element; of the attributes those that are None or False are left out, True has no value.
+    """Return an element. Attributes that are None or False are left out, and True has no value.
 
-    Underscores in names of attributes become hyphens, one at the end goes: `aria_label`, `class_`.
+    Underscores in names of attributes become hyphens, and one at the end is removed: `aria_label`, `class_`.
     """
     named = ((name.rstrip("_").replace("_", "-"), value) for name, value in attributes.items())
     written = [
@@ -33,19 +33,19 @@ def element(tag: str, *children: Child, **attributes: str | bool | int | None) -
 
 
 def joined(*children: Child) -> Markup:
-    """One after the other."""
+    """Return the children, one after the other."""
     return Markup("".join(child if isinstance(child, Markup) else escape(plain(child or "")) for child in children))
 
 
 def plain(text: str, chars: int | None = None) -> str:
-    """`text` on one line, without what acts, hides, or is no character of XML; at most so many characters."""
+    """Return `text` on one line, without control, hidden or non-XML characters. It has at most `chars` characters."""
     cut = chars is not None and len(text) > chars
     shown = printable(text[: chars - 1] if cut and chars else text).translate(_NO_CHARACTERS)
     return f"{shown}…" if cut else shown
 
 
 def ends(text: str, chars: int) -> str:
-    """A text without its middle, where it is too long: names that are alike differ at their ends."""
+    """Return a text without its middle if it is too long. Similar names differ at their ends."""
     if len(text) <= chars:
         return text
     first = (chars - 1) // 3

@@ -1,4 +1,4 @@
-"""JSON from others, as it can be sent on: whoever reads it next may be stricter than Python is."""
+"""JSON from peers that can be sent on: the next reader may be stricter than Python."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, NoReturn
 
 
 def load_json(text: str | bytes | bytearray) -> Any:
-    """The value of a JSON text.
+    """Return the value of a JSON text.
 
     Raises:
-        ValueError: It is none; or has a number that is none in JSON, or would be none when it is written: NaN, an
-            infinity, and what is too large for a float.
-        RecursionError: It is too deeply nested.
+        ValueError: It is not JSON, or has a number that JSON cannot represent: NaN, an infinity, or one too large for a
+            float.
+        RecursionError: It is nested too deeply.
     """
     return json.loads(text, parse_constant=_refuse, parse_float=_finite)
 

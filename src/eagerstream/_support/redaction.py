@@ -1,16 +1,16 @@
-r"""What may be shown of a text: secrets masked, and nothing in it that acts on a terminal.
+"""Make texts safe to show: mask secrets, and remove everything that acts on a terminal.
 
 One place for logs, reprs, errors, traces and saved recordings. `_support/secrets` finds the secrets:
 
-- by their own form: `sk-ant-...`, a bearer token, a JWT, a private key, and the keys of some two hundred services
+- by their own form: `sk-ant-...`, a bearer token, a JWT, a private key, and the keys of about two hundred services
 - by the name in front of them: `x-api-key: ...`, `password = ...`, `--token ...`
 - by their place in JSON, and in values of Python: `{"credentials": {...}}`, `{"name": "API_KEY", "value": ...}`
 
-If too much is masked, a log lacks a word. If too little is masked, it hands out a key. So in doubt it is masked.
+If too much is masked, a log lacks a word. If too little is masked, it reveals a key. In doubt, the text is masked.
 
-Texts may be written to do harm: everything here takes time linear in the length of the text, about half a second for
-each megabyte of prose and four seconds at worst. Other threads run meanwhile. On an event loop, cut a text of unknown
-length first, with `redact_excerpt`.
+Texts may be hostile. All functions take time linear in the length of the text: about 0.5 s for each megabyte of prose,
+and 4 s at worst. Other threads run meanwhile. On an event loop, cut a text of unknown length first, with
+`redact_excerpt`.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ _IDENTIFYING_HEADERS: Final = frozenset({"anthropic-organization-id", "anthropic
 
 
 def redact_text(text: str, *, keep_length: bool = False) -> str:
-    """`text` with `[redacted]` in the place of each secret; masking it once more changes nothing.
+    """Return `text` with `[redacted]` in the place of each secret. Masking it again changes nothing.
 
     Args:
-        text: Anything; cut off anywhere, too.
-        keep_length: Each character of a secret becomes a `*` instead, so that offsets stay what they are.
+        text: Any text. It may be cut off anywhere.
+        keep_length: Each character of a secret becomes a `*` instead, so offsets stay the same.
     """
     return until_stable(lambda text: _masked(text, secret_spans(text), keep_length=keep_length), text)
 
 
 def until_stable(mask: Callable[[T], T], text: T) -> T:
-    """Mask a text until nothing changes: a secret may be hidden in another one. The first pass finds all others."""
+    """Mask a text until nothing changes, because a secret may be hidden in another. The first pass finds all others."""
     for _ in range(_MAX_PASSES):
         masked = mask(text)
         if masked == text:
@@ -84,11 +84,11 @@ def _masked(text: str, spans: Iterable[SecretSpan], *, keep_length: bool) -> str
 
 
 def redact_excerpt(text: str, max_chars: int) -> str:
-    """Return the beginning of `text` without secrets, for logs and errors; no more than that, and a bit, is inspected.
+    """Return the start of `text` without secrets, for logs and errors. Inspect only that part and 512 characters more.
 
     Args:
-        text: Of a peer, of any length.
-        max_chars: Of the text; a notice with the number of characters left out comes on top.
+        text: Text of a peer, of any length.
+        max_chars: Maximum number of characters of the text. A note with the number of omitted characters is added.
     """
     if len(text) <= max_chars:
         return redact_text(text)
@@ -98,7 +98,7 @@ def redact_excerpt(text: str, max_chars: int) -> str:
 
 
 def without_middle(text: str, max_chars: int) -> str:
-    """`text`, or its beginning and its end where it is longer than `max_chars`, with the number of what is left out."""
+    """Return `text`. If it is longer than `max_chars`, the number of omitted characters replaces its middle."""
     if len(text) <= max_chars:
         return text
     half = max_chars // 2
@@ -110,10 +110,10 @@ def without_middle(text: str, max_chars: int) -> str:
 
 
 def redact(value: Any) -> Any:
-    """A copy of nested mappings and lists without secrets: those of fields with a secret's name, and those in texts.
+    """Return a copy of nested mappings and lists without secrets: in fields with a secret's name, and in texts.
 
-    Everything inside such a field is masked, except `None`, booleans and empty texts. Tuples and sets become lists;
-    containers more than 100 deep become `"[too deep]"`; objects of other kinds stay what they are.
+    Everything inside such a field is masked, except `None`, booleans and empty texts. Tuples and sets become lists.
+    Containers more than 100 deep become `"[too deep]"`. Objects of other kinds stay unchanged.
     """
     root: list[Any] = [None]
     copies: dict[tuple[int, bool], Any] = {}  # by container, and whether all in it is masked: it may contain itself
@@ -138,7 +138,7 @@ def redact(value: Any) -> Any:
 
 
 def _fields(container: Any, *, is_secret: bool, in_list: bool) -> list[tuple[Any, Any, bool]]:
-    """The places of a container: the key, what stands there, and whether it is a secret by its place."""
+    """Return the places of a container: the key, the value, and True if the place makes the value a secret."""
     if isinstance(container, Mapping):
         is_named = any(names_a_secret(key, item) for key, item in container.items())
         return [
@@ -160,12 +160,12 @@ def _fields(container: Any, *, is_secret: bool, in_list: bool) -> list[tuple[Any
 
 
 def _unused(key: Any, twin: dict[Any, Any], repeated: Counter[Any]) -> Any:
-    """Keys that hold secrets would be the same once they are masked: they are numbered.
+    """Number a key that is taken. Different keys with secrets become equal once they are masked.
 
     Args:
         key: The masked key.
-        twin: What is taken.
-        repeated: How often each key came so far; looked for one by one, thousands of numbers would take long.
+        twin: The mapping with the keys that are taken.
+        repeated: Number of times that each key came so far. Trying thousands of numbers one by one would be slow.
     """
     free = key
     while free in twin:
@@ -185,7 +185,7 @@ def _scalar(item: Any, *, is_secret: bool) -> Any:
 
 
 def redact_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """A copy of HTTP headers whose credentials, and ids of who sent them, are `[redacted]`; names stay as they are."""
+    """Return a copy of HTTP headers with credentials and organization ids as `[redacted]`. Names stay unchanged."""
     return {
         name: REDACTED
         if value and (is_secret_name(name) or name.lower() in _IDENTIFYING_HEADERS)
@@ -212,10 +212,11 @@ _ACTING: Final = re.compile(
 
 
 def printable(text: str) -> str:
-    """`text` without anything that a terminal would act on, or would hide.
+    """Return `text` without anything that a terminal would act on, or would hide.
 
-    Escape sequences go as a whole, as do all other control characters but line feeds and tabs, those that turn the
-    writing direction, and those that nobody sees. What joins letters and emoji stays. Lone surrogates become U+FFFD.
+    Escape sequences are removed completely. So are control characters other than line feeds and tabs, characters that
+    turn the writing direction, and invisible characters. Joiners of letters and emoji stay. Lone surrogates become
+    U+FFFD.
     """
     if text.isprintable():
         return text

@@ -19,7 +19,7 @@ def kill_session(leader: int) -> None:
 
     Members in other process groups (`timeout`, job control) are found in `/proc`; other systems have no such list. A
     process that made a session of its own (`setsid`, a daemon) is not a member. The number of the session stays taken
-    while it has members, so nobody else's processes are killed. Blocks: `/proc` is read, in about 20 us per process.
+    while it has members, so no other process is killed. Blocks: reading `/proc` takes about 20 us per process.
     """
     kill_group(leader)
     if sys.platform != "linux":
@@ -35,7 +35,7 @@ def kill_session(leader: int) -> None:
 
 def kill_group(leader: int) -> None:
     """Kill the process group of a leader; harmless if it is gone."""
-    # PermissionError: nothing of it is ours (a wrapper like sudo), or, on macOS, nothing of it lives.
+    # PermissionError: none of its processes is ours (a wrapper like sudo), or, on macOS, none is alive.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
 
@@ -60,7 +60,7 @@ def _living_members(session: int) -> Iterator[int]:
 
 
 def _session_of(pid: int) -> int | None:
-    """The session of a living process, from `/proc` (`man 5 proc_pid_stat`); None if it is gone, or a zombie."""
+    """Return the session of a living process, from `/proc` (`man 5 proc_pid_stat`); None if it is gone, or a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:

@@ -1,6 +1,6 @@
-"""Unpack what a peer has compressed, within a bound: a few kilobytes of it may stand for gigabytes.
+"""Unpack a peer's compressed data within a bound: a few kilobytes of it may stand for gigabytes.
 
-HTTP clients unpack each chunk as a whole before anybody can count. Whoever reads a body of a peer therefore takes its
+HTTP clients unpack each chunk completely before anybody can count. Code that reads a peer's body therefore takes its
 raw bytes, and unpacks them here.
 """
 
@@ -11,30 +11,30 @@ from collections.abc import Iterator
 from typing import Final
 
 ACCEPT_ENCODING: Final = "gzip"
-"""The value of the request header `accept-encoding`: the one content coding that is unpacked here."""
+"""The value of the request header `accept-encoding`: the only content coding that is unpacked here."""
 
 _TAKEN_BYTES: Final = 16_384
-"""Compressed bytes that are handed to zlib at once: it copies what it leaves, for each member of a gzip file."""
+"""Maximum number of compressed bytes to pass to zlib at once. It copies the rest for each member of a gzip file."""
 
 
-_BEGINNING: Final = b"\x1f"  # of a member of a gzip file
+_BEGINNING: Final = b"\x1f"  # the first byte of a member of a gzip file
 
 
 class UnpackingError(ValueError):
-    """The body has another content coding, or is damaged."""
+    """A body that has another content coding, or is damaged."""
 
 
 class TooManyBytesError(ValueError):
-    """The body is longer than the bound."""
+    """A body that is longer than the bound."""
 
 
 class Unpacker:
     """Unpacks one body as it arrives.
 
     Args:
-        content_encoding: The value of the response header `content-encoding`; empty where there is none.
-        max_bytes: Of the body, packed and unpacked. Over it: `TooManyBytesError`.
-        piece_bytes: The largest piece that is handed out, so that a caller may pause between two pieces.
+        content_encoding: The value of the response header `content-encoding`; empty if missing.
+        max_bytes: Maximum number of bytes of the body, packed and unpacked. Over it: `TooManyBytesError`.
+        piece_bytes: Maximum size of a piece. A caller may pause between two pieces.
 
     Raises:
         UnpackingError: The coding is neither `gzip` nor `identity`, or there is more than one.
@@ -51,11 +51,11 @@ class Unpacker:
         self._unpacked = 0
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Yield what the chunk stands for, in pieces that are never empty. Nothing is unpacked before it is asked for.
+        """Yield the unpacked bytes of the chunk, in pieces that are never empty. It is unpacked on demand.
 
         Raises:
             UnpackingError: The body is damaged.
-            TooManyBytesError: See `max_bytes`. What was handed out before is within the bound.
+            TooManyBytesError: The body is over `max_bytes`. All earlier pieces are within the bound.
         """
         self._received += len(chunk)
         if self._received > self._max_bytes:
@@ -74,7 +74,7 @@ class Unpacker:
         assert self._gzip is not None
         while True:
             if self._gzip.eof:
-                # A file of gzip may have several members. What else is behind one is ignored, as HTTP clients do.
+                # A file of gzip may have several members. Other data after one is ignored, as HTTP clients do.
                 if not packed.startswith(_BEGINNING):
                     return
                 self._gzip = _member()
@@ -97,7 +97,7 @@ def pieces_of(data: bytes, piece_bytes: int) -> Iterator[bytes]:
 
 
 def unpack(body: bytes, content_encoding: str, *, max_bytes: int) -> bytes:
-    """Return the body that is there as a whole; see `Unpacker` for what is raised."""
+    """Return the unpacked bytes of a complete body. Raises the exceptions of `Unpacker`."""
     return b"".join(Unpacker(content_encoding, max_bytes=max_bytes).feed(body))
 
 

@@ -1,12 +1,12 @@
-"""`watchdog`: a process that kills what this program has started, if the program ends without doing so itself.
+"""`watchdog`: a process that kills the processes of this program, if the program ends without doing so itself.
 
 A program that is killed with SIGKILL runs no cleanup. One small process per program therefore waits at a socket whose
-other end only the program holds. The program tells it of each session that it starts, and of each that has ended. When
-the program ends, however it does, the system closes the socket. The watchdog then kills the sessions that are left.
+other end only the program holds. The program reports each session that it starts, and each that has ended. When the
+program ends in any way, the system closes the socket. The watchdog then kills the sessions that are left.
 
-`PR_SET_PDEATHSIG` would not do. It comes when the *thread* that started a process ends, and both trio and anyio start
-processes from threads that end when they have been idle for 10 seconds. It also reaches no grandchildren, and exists
-on Linux only.
+`PR_SET_PDEATHSIG` is not enough. It comes when the *thread* that started a process ends, and both trio and anyio start
+processes from threads that end when they have been idle for 10 seconds. It also reaches no grandchildren, and exists on
+Linux only.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 _LOOK_S: Final = 0.05
 _NO_SIGNAL: Final = getattr(socket, "MSG_NOSIGNAL", 0)
-"""The program may have given SIGPIPE back to the system, which would end it."""
+"""Prevents SIGPIPE, which ends a program that has restored the system's handler."""
 _KEPT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 """The environment of the watchdog: an interpreter may need these, and it gets no secrets."""
 _NOT_STARTED: Final = "processes that outlive this program will not be killed: the watchdog could not start (%s)"
@@ -58,13 +58,13 @@ class Watchdog:
         atexit.register(self._close)
 
     def watch(self, leader: int, *, grace_s: float = 0.0) -> None:
-        """Have a session killed if the program ends. The first call starts the watchdog, in about 10 ms.
+        """Let the watchdog kill a session if the program ends. The first call starts the watchdog, in about 10 ms.
 
         A watchdog that is gone is replaced here. If none can be started, a warning is logged.
 
         Args:
             leader: The process that leads the session.
-            grace_s: Seconds that the leader has to end by itself. What is left of its session is killed then, too.
+            grace_s: Seconds that the leader has to end by itself. The rest of its session is killed then, too.
         """
         with self._lock:
             self._sessions[leader] = grace_s
@@ -72,20 +72,23 @@ class Watchdog:
                 self._start()
 
     def forget(self, leader: int) -> None:
-        """Stop watching a session: it has ended."""
+        """Stop watching a session that has ended."""
         with self._lock:
             self._sessions.pop(leader, None)
             self._tell(f"forget {leader}\n")
 
     def end(self, leader: int) -> None:
-        """Have what is left of a session killed by the watchdog, and stop watching it. Returns at once."""
+        """Let the watchdog kill the rest of a session, and stop watching it. Returns at once.
+
+        Without a watchdog, only the process group of the leader is killed.
+        """
         with self._lock:
             self._sessions.pop(leader, None)
             if not self._tell(f"end {leader}\n") and sys.platform != "win32":
                 kill_group(leader)
 
     def _tell(self, text: str) -> bool:
-        """Send it; False if nobody is there, or nobody reads."""
+        """Send a message. Return False if the watchdog is gone or does not read."""
         if self._socket is None:
             return False
         data = text.encode()
@@ -100,7 +103,7 @@ class Watchdog:
             ours, its = socket.socketpair()
             with its:
                 process = subprocess.Popen(
-                    # The program's number is for those who look for its watchdog.
+                    # The program's process id helps people to find its watchdog.
                     [sys.executable, "-I", "-S", "-c", _PROGRAM, str(Path(__file__).parents[2]), str(os.getpid())],
                     stdin=its.fileno(),
                     stdout=subprocess.DEVNULL,
@@ -134,14 +137,14 @@ watchdog: Final = Watchdog()
 
 
 def _check_start(process: subprocess.Popen[bytes]) -> None:
-    """Wait until the watchdog is nobody's child."""
+    """Wait until the watchdog has detached itself. If it fails, log a warning."""
     code = process.wait()
     if code:
         _log.warning(_NOT_STARTED, f"exit code {code}")
 
 
 def main() -> None:
-    """Run the watchdog: read from standard input what to watch, until the program has ended, and kill what is left."""
+    """Run the watchdog: read sessions from standard input until the program has ended, then kill the rest."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # meant for the program
         signal.signal(number, signal.SIG_IGN)
     sessions: dict[int, float] = {}

@@ -1,4 +1,4 @@
-"""Short visible texts: parts of values, sizes, times. Bounded, whatever is in them, and measured in cells."""
+"""Short visible texts: parts of values, sizes, times. Their length is bounded, and measured in cells."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from rich.cells import cell_len, get_character_cell_size
 from .redaction import printable
 
 SHOWN_CHARS: Final = 240
-"""Characters of a text that are looked at where only one row of it is shown."""
+"""Maximum number of characters to inspect for a text of which one row is shown."""
 
 
 def visible(text: str) -> str:
-    """`text` on one line, without anything that a terminal would act on."""
+    """Return `text` on one line, without anything that a terminal would act on."""
     return printable(text).replace("\n", " ").replace("\t", " ")
 
 
 def clean(text: str, chars: int = SHOWN_CHARS) -> str:
-    """The beginning of a text, on one line."""
+    """Return the start of a text, on one line."""
     return visible(text[:chars]) + ("…" if len(text) > chars else "")
 
 
 def size_text(size: float) -> str:
-    """So many bytes."""
+    """Return a number of bytes as text, for example `"1.5 kB"`."""
     for unit in ("B", "kB", "MB"):
         if size < 999.5:
             return f"{size:.0f} {unit}" if unit == "B" or size >= 99.95 else f"{size:.1f} {unit}"
@@ -34,7 +34,7 @@ def size_text(size: float) -> str:
 
 
 def duration_text(seconds: float) -> str:
-    """So many seconds; without tenths where the number has none."""
+    """Return a number of seconds as text; an integer has no tenths."""
     if seconds < 10 and not isinstance(seconds, int):
         return f"{seconds:.1f} s"
     minutes, seconds = divmod(int(seconds), 60)
@@ -45,12 +45,12 @@ def duration_text(seconds: float) -> str:
 
 
 def count_text(number: int, what: str) -> str:
-    """So many things of a kind."""
+    """Return a number of things as text, for example `"2 items"`."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def usage_texts(usage: Mapping[str, Any]) -> Iterator[str]:
-    """Tokens in and out, as the API counts them."""
+    """Yield the tokens in and out, as the API counts them."""
     counts = {name: count for name, count in usage.items() if isinstance(count, int)}
     fresh = counts.get("input_tokens", 0) + counts.get("cache_creation_input_tokens", 0)
     cached = counts.get("cache_read_input_tokens", 0)
@@ -64,7 +64,7 @@ def usage_texts(usage: Mapping[str, Any]) -> Iterator[str]:
 
 
 def end_of(text: str, cells: int) -> str:
-    """The end of a text in so many cells, with an ellipsis where something is left out."""
+    """Return the end of a text in at most `cells` cells, with an ellipsis if a part is left out."""
     tail = visible(text[-4 * cells :])
     if len(text) <= 4 * cells and cell_len(tail) <= cells:
         return tail
@@ -73,12 +73,12 @@ def end_of(text: str, cells: int) -> str:
         start -= 1
         room -= size
     while start < len(tail) and not get_character_cell_size(tail[start]):
-        start += 1  # what combines with a character that is left out
+        start += 1  # a mark that combines with a character that is left out
     return f"…{tail[start:]}"
 
 
 def value_text(value: Any, *, at_end: bool = False, depth: int = 0) -> str:
-    """A value on one line, its ends and beginnings only; bounded, whatever is in it."""
+    """Return a value on one line, as starts or ends of its parts. The length is bounded, whatever the value."""
     match value:
         case str():
             text = value[-SHOWN_CHARS:] if at_end else value[:SHOWN_CHARS]
@@ -107,6 +107,6 @@ def _literal(value: Any) -> str:
         case bool():
             return "true" if value else "false"
         case int() if abs(value) >= 10**30:
-            return "a number of more than 30 digits"  # to write it out takes time that grows with its square
+            return "a number of more than 30 digits"  # writing it out takes quadratic time
         case _:
             return clean(str(value))

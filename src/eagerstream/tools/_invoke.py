@@ -48,7 +48,7 @@ class Kind(Enum):
 
 
 def kind_of(function: Callable[..., Any]) -> Kind:
-    """Return the way to run a function. The check takes as long as much of the way from an input to its tool."""
+    """Return the way to run a function. Keep the result: the check takes a large share of the time to start a tool."""
     kind = _unwrapped(function)
     if inspect.iscoroutinefunction(kind):
         return Kind.COROUTINE

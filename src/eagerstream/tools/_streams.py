@@ -6,8 +6,8 @@
             async for line in lines_of_text:
                 await file.write(line)
 
-They are views of the call's growing input: they keep nothing of their own, and a tool that reads slowly, or not at all,
-holds nobody up. Where the input turns out not to be usable, or is cut off, reading raises `InputInterrupted`.
+They are views of the call's growing input and keep no data of their own. A tool that reads slowly, or not at all,
+delays nothing else. If the input is cut off or turns out to be unusable, reading raises `InputInterrupted`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from ..wire._values import Path
 T = TypeVar("T")
 
 Convert = Callable[[JSON], Any]
-"""From a finished JSON value to what the tool is given; raises `ValueError` where it does not fit."""
+"""Converts a finished JSON value for the tool. Raises `ValueError` if the value does not fit."""
 
 
 class _Source(Protocol):
-    """What the values are read from: a `GrowingInput`, usually."""
+    """The source of the values, usually a `GrowingInput`."""
 
     async def field(self, *path: str | int) -> Any: ...
 
@@ -40,7 +40,7 @@ class _Source(Protocol):
 
 
 class _Whole:
-    """A value that is there already."""
+    """A value that is complete from the start."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -61,7 +61,7 @@ def _as_it_is(value: JSON) -> Any:
 
 
 class _Parameter:
-    """What the three have in common: a place in an input, and what counts where a valid input has nothing there."""
+    """Base of the three: the name of a parameter in an input, and the default to use if a valid input lacks it."""
 
     def __init__(self, input: _Source, name: str, convert: Convert = _as_it_is, default: Self | None = None) -> None:
         self._input = input
@@ -71,7 +71,7 @@ class _Parameter:
 
     @property
     def given(self) -> Any:
-        """The value of one made by `of`."""
+        """The value of a parameter made by `of`."""
         assert isinstance(self._input, _Whole)
         return self._input.value
 
@@ -87,18 +87,19 @@ class _Parameter:
 
 
 class TextStream(_Parameter):
-    """A string parameter, in pieces as they are written; `await` it for the whole string.
+    """A string parameter, in pieces as they are written. `await` it for the complete string.
 
-    Each iteration begins at the start of the string. As the default of an optional one stands `TextStream.of(text)`: it
-    counts where a valid input has ended without the parameter.
+    Each iteration starts at the first character. A cancelled read loses nothing. An optional parameter has a default
+    `TextStream.of(text)`, which is used if a valid input ends without the parameter.
 
     Raises:
-        InputInterrupted: While reading: the input was cut off, is not JSON, or what came is no string.
+        InputInterrupted: While reading: the input was cut off or is not JSON, the value is not a string, or the
+            parameter is missing and has no default.
     """
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """One that is whole: a default, or to call a tool's function by hand."""
+        """Return a complete one, as a default, or to call a tool's function directly."""
         return cls(_Whole(text), "text")
 
     def __aiter__(self) -> _Pieces:
@@ -119,7 +120,11 @@ class TextStream(_Parameter):
         return value
 
     async def next_piece(self, sent: int) -> str:
-        """What follows the first `sent` characters; empty at the end."""
+        """Return the text after the first `sent` characters; empty at the end.
+
+        Raises:
+            InputInterrupted: As for the class.
+        """
         try:
             piece: str = encodable(await self._input.next_text((self._name,), sent))
             return piece
@@ -136,7 +141,7 @@ class TextStream(_Parameter):
 
 
 class _Pieces:
-    """One reading of a `TextStream`. A class, not a generator: it can be left at any point without being closed."""
+    """One reading of a `TextStream`. A class, not a generator: readers may leave it at any point without closing it."""
 
     def __init__(self, stream: TextStream) -> None:
         self._stream = stream
@@ -154,19 +159,19 @@ class _Pieces:
 
 
 class ItemStream(_Parameter, Generic[T]):
-    """An array parameter, item by item as each is finished and found to fit; `await` it for the whole list.
+    """An array parameter: each item is checked when it is finished. `await` it for the complete list.
 
-    Each iteration begins at the first item. As the default of an optional one stands `ItemStream.of(items)`: it counts
-    where a valid input has ended without the parameter.
+    Each iteration starts at the first item. A cancelled read loses nothing. An optional parameter has a default
+    `ItemStream.of(items)`, which is used if a valid input ends without the parameter.
 
     Raises:
-        InputInterrupted: While reading: the input was cut off, is not JSON, what came is no array, or an item of it is
-            no `T`.
+        InputInterrupted: While reading: the input was cut off or is not JSON, the value is not an array, an item is not
+            a `T`, or the parameter is missing and has no default.
     """
 
     @classmethod
     def of(cls, items: Iterable[T]) -> Self:
-        """One that is whole: a default, or to call a tool's function by hand; the items are given as they are."""
+        """Return a complete one, as a default, or to call a tool's function directly. The items are not converted."""
         return cls(_Whole(list(items)), "items")
 
     def __aiter__(self) -> _Items[T]:
@@ -215,17 +220,18 @@ class _Items(_Parameter, Generic[T]):
 
 
 class Later(_Parameter, Awaitable[T]):
-    """A parameter that the tool does not need to begin: `await` it when its value is needed.
+    """A parameter that the tool does not need at its start. `await` it when its value is needed.
 
-    As the default of an optional one stands `Later.of(value)`.
+    A cancelled wait loses nothing. An optional parameter has a default `Later.of(value)`.
 
     Raises:
-        InputInterrupted: While waiting: the input was cut off, is not JSON, or what came is no `T`.
+        InputInterrupted: While waiting: the input was cut off or is not JSON, the value is not a `T`, or the parameter
+            is missing and has no default.
     """
 
     @classmethod
     def of(cls, value: T) -> Self:
-        """One that is there already."""
+        """Return one whose value is complete."""
         return cls(_Whole(value), "value")
 
     def __await__(self) -> Generator[Any, Any, T]:
@@ -251,46 +257,46 @@ def _item_type(source: Any) -> Any:
 
 
 def value_type(hint: Any) -> Any:
-    """The type of what is checked one by one: of the items, of the value, of the whole text; with its constraints."""
+    """Return the type of each item, of the value, or of the complete text, with its constraints."""
     metadata: tuple[Any, ...] = ()
     while hasattr(hint, "__metadata__"):
         metadata = (*hint.__metadata__, *metadata)
         hint = hint.__origin__
     kind = stream_kind(hint)
     if kind is not None and issubclass(kind, ItemStream):
-        return _item_type(hint)  # what is said of the array as a whole shows at its end
+        return _item_type(hint)  # constraints of the complete array are checked at its end
     value = str if kind is not None and issubclass(kind, TextStream) else _item_type(hint)
     return Annotated[(value, *metadata)] if metadata else value
 
 
 def hides_a_stream(hint: Any) -> bool:
-    """A streaming type stands inside another type, where nothing could stream."""
+    """Return whether a streaming type is nested in another type, which prevents streaming."""
     return any(stream_kind(part) is not None or hides_a_stream(part) for part in get_args(_bare(hint)))
 
 
 def stream_kind(hint: Any) -> type[TextStream | ItemStream[Any] | Later[Any]] | None:
-    """Which of the three an annotation is; None for an ordinary one."""
+    """Return the streaming type of an annotation; `None` for an ordinary type."""
     hint = _bare(hint)
     origin: Any = get_origin(hint) or hint
     return origin if isinstance(origin, type) and issubclass(origin, TextStream | ItemStream | Later) else None
 
 
 def _bare(hint: Any) -> Any:
-    """An annotation without its metadata."""
+    """Return an annotation without its metadata."""
     while hasattr(hint, "__metadata__"):
         hint = hint.__origin__
     return hint
 
 
 def repeated_key(raw: str) -> str | None:
-    """A key that stands twice in the object that `raw` is, not in those inside it; None where there is none.
+    """Return a key that occurs twice in the object `raw`, nested objects excluded; `None` if there is none.
 
-    JSON allows it, and the last one counts: but a tool that had begun was given the first.
+    JSON allows it, and the last one counts. A tool that has already started was given the first.
     """
     keys: list[str] = []
 
     def keep(pairs: list[tuple[str, Any]]) -> None:
-        keys[:] = [key for key, _ in pairs]  # objects end from the inside out: the last one is the root
+        keys[:] = [key for key, _ in pairs]  # nested objects end first: the last one is the root
 
     json.loads(raw, object_pairs_hook=keep)
     return next((key for number, key in enumerate(keys) if key in keys[:number]), None)

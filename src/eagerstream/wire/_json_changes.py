@@ -1,4 +1,4 @@
-"""`Changes`: the operations by which one feed of a parser changes its value, noted while it happens."""
+"""`Changes`: the operations by which one feed of a parser changes its value, recorded as they happen."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ._values import Path, copy_json
 
 
 def steps(node: Any) -> Path:
-    """A linked path, of (parent, key) pairs, as a tuple from the root."""
+    """Return a linked path of (parent, key) pairs as a tuple from the root."""
     keys: list[str | int] = []
     while node is not None:
         node, key = node
@@ -19,7 +19,7 @@ def steps(node: Any) -> Path:
 
 
 def _pointer_to(node: Any) -> str:
-    """A linked path as a JSON pointer."""
+    """Return a linked path as a JSON pointer."""
     parts: list[str] = []
     while node is not None:
         node, key = node
@@ -30,12 +30,12 @@ def _pointer_to(node: Any) -> str:
 class Changes:
     """The operations of one feed.
 
-    Noting one costs O(1); paths and copies are made when somebody asks. Nothing is noted inside a container that is
-    itself new: the operation that adds it brings all of it.
+    Recording one costs O(1). Paths and copies are made on request. Nothing is recorded inside a new container, because
+    the operation that adds the container includes its content.
 
     Attributes:
-        operations: [operation, node, key, value, pieces of a string or None] for each.
-        written: The operation that the string under way lengthens.
+        operations: `[operation, node, key, value, pieces of a string or None]` for each.
+        written: The operation that the current string lengthens.
     """
 
     __slots__ = ("_fresh", "_key", "_node", "_path", "_pointer", "operations", "written")
@@ -44,7 +44,7 @@ class Changes:
         self.operations: list[list[Any]] = []
         self._fresh: set[int] = set()  # ids of the new containers, which the value keeps alive
         self.written: list[Any] | None = None
-        # The place of the last operation: most fragments lengthen the value before, or follow it in its container.
+        # The place of the last operation: most fragments lengthen the same value, or come next in its container.
         self._node: Any = None
         self._pointer = ""  # of the container
         self._key: Any = None
@@ -58,7 +58,7 @@ class Changes:
         self.written = None
 
     def add(self, container: Any, node: Any, key: Any, value: Any) -> None:
-        """`value` is about to show in `container`, which is at `node`, under `key`; None for the root."""
+        """Record that `value` is about to appear in `container`, at `node`, under `key`; the root has no key."""
         self.written = None
         if id(container) not in self._fresh:
             is_new = type(container) is not dict or key not in container
@@ -71,7 +71,7 @@ class Changes:
             self._fresh.add(id(value))
 
     def lengthen(self, container: Any, node: Any, key: Any, piece: str) -> None:
-        """The string under `key` in `container` is about to grow by `piece`."""
+        """Record that the string under `key` in `container` is about to grow by `piece`."""
         if self.written is not None:
             self.written[4].append(piece)
         elif piece and id(container) not in self._fresh:

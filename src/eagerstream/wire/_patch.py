@@ -1,11 +1,11 @@
-"""Patches: what keeps a copy of a growing value up to date elsewhere. `PartialJSON.patch` makes them.
+"""Patches: operations that keep a copy of a growing value up to date. `PartialJSON.patch` makes them.
 
 A patch is a list of operations in the manner of RFC 6902, applied in order:
 
-- `add` sets the root (`path` is `""`), a new key of an object, or the next item of an array;
-- `replace` sets what is there already: only a repeated key leads to one;
-- `append` lengthens a string by `value`: the one operation that RFC 6902 does not have, and nearly every one of a
-  stream. Without it each piece of a long string would cost the whole string.
+- `add` sets the root (`path` is `""`), a new key of an object, or the next item of an array.
+- `replace` sets a value that exists already. Only a repeated key causes one.
+- `append` lengthens a string by `value`. RFC 6902 does not have it, but most operations of a stream are of this kind.
+  Without it, each piece of a long string would cost the complete string.
 
 Paths are JSON pointers (RFC 6901).
 """
@@ -33,28 +33,28 @@ Patch: TypeAlias = list[PatchOp]
 
 
 def pointer(*steps: str | int) -> str:
-    """Keys and indexes as a JSON pointer, from the root."""
+    """Return keys and indexes, from the root, as a JSON pointer."""
     return "".join(f"/{escaped(step)}" for step in steps)
 
 
 def escaped(step: str | int) -> str:
-    """A key or an index as a step of a JSON pointer."""
+    """Return a key or an index as a step of a JSON pointer."""
     return str(step).replace("~", "~0").replace("/", "~1")
 
 
 def steps_of(path: str) -> list[str]:
-    """The steps of a JSON pointer; indexes of arrays are digits still.
+    """Return the steps of a JSON pointer. Indexes of arrays stay digits.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The text is not a JSON pointer.
     """
     if path and path[0] != "/":
-        raise ValueError("a JSON pointer begins with a slash")
+        raise ValueError("a JSON pointer starts with a slash")
     return [step.replace("~1", "/").replace("~0", "~") for step in path.split("/")[1:]]
 
 
 def finite(patch: Patch) -> Patch:
-    """A patch without the numbers that no JSON can tell."""
+    """Return a patch with `None` for each infinite number. Containers in its values are changed in place."""
     root: list[Any] = [op["value"] for op in patch]
     pending: list[Any] = [root]
     while pending:
@@ -68,9 +68,9 @@ def finite(patch: Patch) -> Patch:
 
 
 def apply_patch(value: Any, patch: Patch) -> Any:
-    """`value` after a patch; it is changed in place, the patch is not, and shares nothing with it.
+    """Return `value` after a patch. It is changed in place; the patch is not, and shares nothing with it.
 
-    An `append` costs O(len of its text) where nobody else holds the string.
+    An `append` costs O(length of its text) if nobody else holds the string.
 
     Raises:
         ValueError: The patch does not fit the value.
@@ -123,7 +123,7 @@ def _key_in(parent: Any, step: str) -> Any:
 
 
 def merge_patches(patches: Iterable[Patch]) -> Patch:
-    """One patch that does what several do, one after another; pieces of one string become one piece."""
+    """Return one patch with the effect of several in a row. Pieces of one string become one piece."""
     merged: Patch = []
     pieces: list[str] = []  # of the last operation
 

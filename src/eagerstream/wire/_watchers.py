@@ -1,4 +1,4 @@
-"""`Watchers`: the callbacks that wait for a part of an input, by its path."""
+"""`Watchers`: the callbacks that wait for a part of an input, found by its path."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ Table: TypeAlias = dict[Path, list[Callable[..., object]]]
 class Watchers:
     """Callbacks for the values of one input, each called once.
 
-    The paths of a fragment's changes are looked up here. Asking every watcher after every fragment would cost 39 times
-    as much as no watcher if there are 100 of them.
+    The paths of a fragment's changes are looked up here. With 100 watchers, asking each one after every fragment would
+    cost 39 times as much as having none.
 
     Attributes:
-        on_finish: Called with the value at the path, when it is finished.
-        on_item: Called when an item of the array at the path is finished, or when the value there turns out to be
-            something else, or ends.
-        on_growth: Called when the value at the path begins, grows or ends.
-        on_text: Called when there is more of the JSON text, whatever it changes; the path is `()`.
-        due: Those to call now; some are left if one of them raised.
-        max_depth: The length of the longest path of a value that anybody waits for.
+        on_finish: Called with the value at the path when it is finished.
+        on_item: Called when an item of the array at the path is finished, when the value there ends, or when it is not
+            an array.
+        on_growth: Called when the value at the path starts, grows or ends.
+        on_text: Called when there is more JSON text, whatever it changes. The path is `()`.
+        due: Callbacks to call now. Some stay if one of them raised.
+        max_depth: Length of the longest path of a value that a callback waits for.
     """
 
     def __init__(self) -> None:
@@ -34,32 +34,32 @@ class Watchers:
         self.on_growth: Table = {}
         self.on_text: Table = {}
         self.max_depth = 0
-        self._parents: set[Path] = set()  # of the values that are waited for: all others are passed over
+        self._parents: set[Path] = set()  # of the awaited values: all others are skipped
         self.due: deque[Callable[..., object]] = deque()
 
     def __bool__(self) -> bool:
         return bool(self.on_finish or self.on_item or self.on_growth or self.on_text or self.due)
 
     def add(self, table: Table, path: Path, callback: Callable[..., object]) -> None:
-        """Have a callback wait, in one of the tables."""
+        """Add a callback to one of the tables."""
         table.setdefault(path, []).append(callback)
         self.max_depth = max(self.max_depth, len(path) + (table is self.on_item))  # an item is one step below its array
         self._parents.add(path)
         self._parents.add(path[:-1])
 
     def remove(self, table: Table, path: Path, callback: Callable[..., object]) -> None:
-        """Have a callback wait no more; nothing if it was called."""
+        """Remove a callback. Does nothing if it was called."""
         if callback in table.get(path, ()):
             table[path].remove(callback)
             if not table[path]:
                 del table[path]
 
     def finish(self, finished: Iterable[tuple[Path, str | int | None]], value_at: Callable[[Path], Any]) -> None:
-        """Note whom the end of values concerns.
+        """Mark the callbacks that wait for these ended values as due.
 
         Args:
-            finished: Path of the container and key of each; the key is None for the root.
-            value_at: Returns the value at a path, or `MISSING` if a repeated key has started it over.
+            finished: Path of the container and key of each value. The key is `None` for the root.
+            value_at: Returns the value at a path, or `MISSING` if a repeated key has started it again.
         """
         due = self.due
         parent: Path | None = None
@@ -80,13 +80,14 @@ class Watchers:
                 due.extend(self.on_item.pop(container, ()))
 
     def grow(self, value: Any, open_path: Path) -> None:
-        """Note whom the growth of the value at `open_path`, and of all around it, concerns.
+        """Mark the callbacks as due that wait for growth of the value at `open_path`, or of a value around it.
 
-        Of an array only its items count, which are not finished.
+        A callback for items of an array is not due here, because the item is not finished. It is due if the value is
+        not an array.
 
         Args:
             value: The root. A tolerant parser may show less of it than the path says.
-            open_path: The path of the value under way.
+            open_path: The path of the open value.
         """
         for length in range(len(open_path) + 1):
             path = open_path[:length]
@@ -100,9 +101,9 @@ class Watchers:
                     value = None
 
     def call(self) -> bool:
-        """Call those who are concerned. True if others still wait.
+        """Call the callbacks that are due. Return True if others still wait.
 
-        If a callback raises, the exception is passed on, and the other callbacks are called next time.
+        If a callback raises, the exception passes through, and the other callbacks are called next time.
         """
         due = self.due
         due.extend(self.on_text.pop((), ()))

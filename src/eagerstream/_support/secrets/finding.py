@@ -16,16 +16,16 @@ from .spans import SecretSpan, merged
 from .words import Words
 
 MAX_JSON_DEPTH: Final = 4
-"""Levels of JSON inside strings of JSON that are read as JSON. Below them, a string is searched as plain text."""
-_APART: Final = "\n\0\n"  # no secret has it inside
+"""Maximum levels of JSON inside strings of JSON to read as JSON. Deeper strings are searched as plain text."""
+_APART: Final = "\n\0\n"  # no secret contains it
 _MAX_CONTEXT_CHARS: Final = 64
 
 
 def secret_spans(text: str) -> Iterator[SecretSpan]:
     """Yield the places of the secrets in a text, in order; none overlaps or touches another.
 
-    A text that is JSON, complete or cut off, is read as JSON: its strings are texts again. So a masked text is still
-    JSON. The time is linear in the length of the text. No step of it keeps other threads waiting for long.
+    A JSON text, complete or cut off, is read as JSON, and its strings are searched as texts. A masked text is therefore
+    still JSON. The time is linear in the length of the text. No step of it keeps other threads waiting for long.
     """
     if not may_be_json(text):
         yield from _in_text(text)
@@ -38,7 +38,7 @@ def secret_spans(text: str) -> Iterator[SecretSpan]:
 
 
 class Document:
-    """A text, and the texts that are written in it if it is JSON.
+    """A text and, if it is JSON, the texts inside it.
 
     Args:
         text: Of any length.
@@ -55,13 +55,13 @@ class Document:
     def add_to(
         self, batch: Batch, *, key: str = "", left_out: Collection[int] = (), max_depth: int = MAX_JSON_DEPTH
     ) -> None:
-        """Read the text as JSON if it is that, and add what is to be searched to a batch.
+        """Read the text as JSON if it is JSON, and add the texts to search to a batch.
 
         Args:
             batch: Searched later.
-            key: The name of the field that the text is the value of. Some rules know a secret by it.
-            left_out: The beginnings of strings that are neither masked nor searched.
-            max_depth: How deep JSON may be written in strings.
+            key: Name of the field that the text is the value of. Some rules find a secret by it.
+            left_out: Starts of strings that are neither masked nor searched.
+            max_depth: Maximum depth of JSON inside strings.
         """
         if max_depth and may_be_json(self.text):
             scalars, end = read_json(self.text)
@@ -81,7 +81,7 @@ class Document:
         self._searched.append(span)
 
     def secrets(self) -> Iterator[SecretSpan]:
-        """Yield the places of all secrets in the text, once the batch was searched; in order, none touches another."""
+        """Yield the places of all secrets in the text, in order, after the batch was searched. None touches another."""
         return merged(self._own, self._searched, self._inner_secrets())
 
     def _inner_secrets(self) -> Iterator[SecretSpan]:
@@ -92,7 +92,7 @@ class Document:
 
 
 class Batch:
-    """Many short texts that are searched as one: to search each by itself takes 30 microseconds more."""
+    """Many short texts that are searched as one: searching each by itself takes 30 microseconds more."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []

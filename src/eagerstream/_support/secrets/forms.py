@@ -1,7 +1,7 @@
-"""Secrets that are known by their own form, and that the maintained rules of `rules.json` lack or know only complete.
+"""Secrets with a form of their own that the maintained rules of `rules.json` lack, or find only when complete.
 
-A text may be cut anywhere. So the beginning of a key is enough here, and each secret takes the complete word that it
-stands in: what is left of a text never depends on what was masked beside it.
+A text may be cut anywhere, so the start of a key is enough here. Each secret includes the complete word around it: the
+rest of a text never depends on its masked neighbors.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .spans import SecretSpan
 from .windows import WINDOW_CHARS, run_end, search
 
 _START: Final = r"(?<![A-Za-z0-9])"
-# Prose speaks of bearer tokens and of basic things; credentials are no plain words, or very long ones.
+# Prose mentions bearer tokens and basic things. A credential is not a plain word, or is a very long one.
 _CREDENTIAL: Final = r"(?![A-Za-z]?[a-z]{0,14}+(?![A-Za-z0-9._~+/=-]))(?=[A-Za-z0-9._~+/=-]"
 
 
@@ -23,11 +23,11 @@ class Form(NamedTuple):
     """The written form of one kind of secret.
 
     Attributes:
-        words: In small letters; a text without any of them has no such secret.
-        head: An expression for its beginning, of bounded length. An empty group, if there is one, marks the first
-            character to mask.
-        tail: The characters that it continues with, as in brackets.
-        behind: A word that stands not far in front of it.
+        words: In lower case. A text without any of them has no such secret.
+        head: Pattern for its start, of bounded length. An empty group, if there is one, marks the first character to
+            mask.
+        tail: The characters that it continues with, as inside brackets.
+        behind: A word that must stand shortly before it.
     """
 
     words: tuple[str, ...]
@@ -42,7 +42,7 @@ def _form(words: str, head: str, tail: str = "A-Za-z0-9_-", *, behind: str = "")
 
 FORMS: Final = (
     _form("sk-ant-", r"sk-ant-(?=[A-Za-z0-9_-])"),
-    # The same, cut off in front.
+    # The same, without its start.
     _form("api0 oat0 ort0 sid0 admin0", rf"{_START}(?:ant-)?(?:api|oat|ort|sid|admin)0[0-9]-[A-Za-z0-9_-]{{16}}"),
     _form("sk%2dant", rf"{_START}sk%2[dD]ant%2[dD]", "A-Za-z0-9_%-"),
     _form("sk-", rf"{_START}sk-(?:proj-|svcacct-|admin-|or-v1-|[A-Za-z0-9]{{12}})[A-Za-z0-9]{{8}}"),
@@ -96,7 +96,7 @@ def by_form(text: str, windows: Sequence[set[str]]) -> list[Iterator[SecretSpan]
 
     Args:
         text: Of any length.
-        windows: The words of all forms, and others, that begin in each window of the text.
+        windows: The words of all forms, and others, that start in each window of the text.
     """
     return [
         _of_form(form, text, windows) for form in FORMS if any(not words.isdisjoint(form.words) for words in windows)

@@ -16,8 +16,8 @@ _TOKEN: Final = re.compile(
 _COLON: Final = re.compile(r"[ \t\r\n]{0,1000}+:")
 _MAX_BLANKS: Final = 1_000
 MAX_SCALARS: Final = 250_000
-"""Behind so many, a text is one like any other: each takes some 400 bytes of memory until the text is read."""
-# What one character of a decoded string may be written as, besides itself.
+"""Maximum number of scalars to read. A text with more is searched as plain text. Each scalar takes about 400 bytes."""
+# The escapes that stand for one character of a decoded string.
 _ESCAPE: Final = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.")
 _CUT_ESCAPE: Final = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 
@@ -26,9 +26,9 @@ class Scalar(NamedTuple):
     """A string, or a number, of a JSON text.
 
     Attributes:
-        start, end: Its place; of a string, that of the characters between its quotes.
+        start, end: Its place; for a string, without its quotes.
         key: The name of its field; empty for an item of a list, and for a key.
-        is_secret: By its place in the structure.
+        is_secret: Its place in the structure makes it a secret.
         is_number: It has no quotes.
     """
 
@@ -39,7 +39,7 @@ class Scalar(NamedTuple):
     is_number: bool
 
     def span(self) -> SecretSpan:
-        """All of it."""
+        """Return its complete place."""
         return SecretSpan(self.start, self.end, "9" if self.is_number else "*")
 
 
@@ -48,9 +48,8 @@ class JSONText(NamedTuple):
 
     Attributes:
         scalars: In the order of the text, without those that cannot hold a secret: most numbers, and short words.
-        end: Where reading stopped: at the end of the text, at the first character that is no JSON, or at
-            `MAX_SCALARS`. A text that is
-            cut off is read to its end.
+        end: The place at which reading stopped: the end of the text, the first character that is not JSON, or the
+            scalar after `MAX_SCALARS`. A text that is cut off is read to its end.
     """
 
     scalars: Sequence[Scalar]
@@ -67,7 +66,7 @@ class _Container:
         self.is_object = is_object
         self.is_secret = is_secret
         self.first = first  # the number of the first scalar in it
-        # Of a value whose name may come behind it.
+        # Inside a value whose name may come after it.
         self.in_value: bool = around is not None and (
             around.in_value or (around.is_object and is_value_key(around.key))
         )
@@ -81,7 +80,7 @@ class _Container:
 
     @property
     def may_turn_secret(self) -> bool:
-        """Return whether something that comes later may show that the next value is a secret."""
+        """Return whether later text may show that the next value is a secret."""
         return self.in_value or self.may_be_pair or is_value_key(self.key)
 
 
@@ -91,7 +90,7 @@ def may_be_json(text: str) -> bool:
 
 
 def read_json(text: str) -> JSONText:
-    """Read a text that may be a JSON object or array, complete or cut off, as far as it is one; in linear time."""
+    """Read a text as a JSON object or array, complete or cut off, as far as it is one. Takes linear time."""
     return _Reader(text).read()
 
 
@@ -117,7 +116,7 @@ class _Reader:
         return JSONText(self._marked(), at)
 
     def _take(self, found: re.Match[str]) -> int | None:
-        """Take one token; returns where the next begins, or None if it is wrong here."""
+        """Take one token. Return the place of the next one, or None if the token is wrong here."""
         opening, closing, quote, colon, plain = found.groups()
         around = self._open[-1] if self._open else None
         expects_key = around is not None and around.is_object and around.key is None
@@ -141,11 +140,11 @@ class _Reader:
         return found.end()
 
     def _is_wrong(self, found: re.Match[str]) -> bool:
-        """Something else stands behind the blanks of a token that has nothing else."""
+        """Return whether something else follows the blanks of an empty token."""
         return found.end() < len(self._text) and found.end() - found.start() < _MAX_BLANKS
 
     def _is_secret(self, around: _Container | None) -> bool:
-        """The value that comes next is a secret."""
+        """Return whether the next value is a secret."""
         if around is None:
             return False
         if around.is_secret or not around.is_object:
@@ -188,7 +187,7 @@ class _Reader:
         self._value_ends(around, first)
 
     def _value_ends(self, around: _Container, first: int) -> None:
-        """A value of `around` ends; `first` is the number of the first scalar in it."""
+        """Note the end of a value of `around`; `first` is the number of the first scalar in it."""
         around.count += 1
         around.behind_option = False
         if around.is_object:
@@ -207,7 +206,7 @@ class _Reader:
             self._is_over = True
 
     def _marked(self) -> list[Scalar]:
-        """The scalars, with those marked that turned out to be secrets after they were read."""
+        """Return the scalars. Mark those that turned out to be secrets after they were read."""
         marked = self._scalars
         done = 0
         for first, last in sorted(self._secret_ranges):
@@ -237,7 +236,7 @@ def string_end(text: str, start: int) -> int | None:
 
 
 def decoded(written: str) -> str:
-    """Return the string that is written between two quotes; what is no JSON stays as it is."""
+    """Return the string that is written between two quotes. Text that is not JSON stays unchanged."""
     if "\\" not in written:
         return written
     try:
@@ -247,11 +246,11 @@ def decoded(written: str) -> str:
 
 
 def written_spans(written: str, text: str, spans: Iterable[SecretSpan]) -> Iterator[SecretSpan]:
-    """Yield the places of spans of a decoded string in what is written.
+    """Yield the places of a decoded string's spans in the written string.
 
     Args:
-        written: As it is between its quotes.
-        text: Decoded.
+        written: The string between its quotes.
+        text: The decoded string.
         spans: In order; none overlaps another.
     """
     if len(text) == len(written):

@@ -1,4 +1,4 @@
-"""Secrets that are known by the name in front of them: `x-api-key: ...`, `"password": "..."`, `--token ...`."""
+"""Secrets that follow a name: `x-api-key: ...`, `"password": "..."`, `--token ...`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SECRET_ENDINGS: Final = (
     *("authorization", "cookie", "cookies", "credential", "credentials", "auths", "connectionstring", "licensekey"),
     *("mnemonic", "recoverycode", "recoverycodes", "seedphrase", "sessionid"),
 )
-# Tokens that open nothing: places in a list, and the units that models count in.
+# Tokens that grant nothing: places in a list, and the units of models.
 _HARMLESS_TOKENS: Final = tuple(
     f"{kind}token"
     for kind in (
@@ -34,7 +34,7 @@ _SHORT: Final = re.compile(r"(?:.*[_.-])?(?:pass|PASS|Pass|pwd|Pwd)|.*(?:[_.-]PW
 
 @lru_cache(maxsize=2048)
 def is_secret_name(name: str) -> bool:
-    """Tell whether a field of this name holds a secret: `x-api-key`, `DB_PASSWORD`, `ClientSecret`; no `max_tokens`."""
+    """Tell whether a field of this name is secret: `x-api-key`, `DB_PASSWORD`, `ClientSecret`, but not `max_tokens`."""
     name = name[-_MAX_NAME_CHARS:]
     compact = re.sub(r"[^a-z0-9]", "", name.lower().replace("%5f", "").replace("%2d", "")).rstrip("0123456789")
     if compact.endswith(_SECRET_ENDINGS):
@@ -42,7 +42,7 @@ def is_secret_name(name: str) -> bool:
     return _SHORT.fullmatch(name) is not None
 
 
-# A name and the characters between it and its value; the value is looked for only if the name is one of a secret.
+# A name and the characters between it and its value. The value is searched only if the name is that of a secret.
 _HEAD: Final = re.compile(
     r"""
     (?<![A-Za-z0-9_.$%-])
@@ -73,7 +73,7 @@ _PAIR_STARTS: Final = ("('", '("', "b'", 'b"')
 
 
 def by_name(text: str) -> Iterator[SecretSpan]:
-    """Yield the values behind the names of secrets, in order."""
+    """Yield the values after the names of secrets, in order."""
     at = 0
     while (head := search(_HEAD, text, at)) is not None:
         at = head.end()
@@ -87,7 +87,7 @@ def by_name(text: str) -> Iterator[SecretSpan]:
 
 
 def _value(text: str, head: re.Match[str]) -> SecretSpan | None:
-    """The value behind a name; None if there is none, or none that says anything."""
+    """Return the place of the value after a name; None if there is none, or if it says nothing."""
     start = head.end()
     if head["tag"]:
         return _said(text, start, run_end(_CONTENT, text, start))
@@ -100,7 +100,7 @@ def _value(text: str, head: re.Match[str]) -> SecretSpan | None:
     block = _BLOCK.match(text, start)
     if block is not None:
         return _indented(text, block.end())
-    # A header goes on to the end of its line: `Cookie: a=1; b=2`.
+    # A header continues to the end of its line: `Cookie: a=1; b=2`.
     is_line = not head["quoted"] and str(head["name"]).lower().endswith(("authorization", "cookie"))
     masked = _MASKED.match(text, start)
     return _said(text, start, run_end(_LINE if is_line else _BARE, text, masked.end() if masked else start))
@@ -123,9 +123,9 @@ def _indented(text: str, start: int) -> SecretSpan | None:
 
 
 def _end_of_string(text: str, opening: re.Match[str]) -> int:
-    r"""The end of a string: the quote that is escaped as its opening one is, or the end of the line or of the text.
+    r"""Return the end of a string: a quote with the escapes of its opening quote, or the end of the line or text.
 
-    JSON inside JSON has `\"` for its quotes, and `\\\"` for a quote inside. A quote that is escaped less belongs to the
+    JSON inside JSON has `\"` for its quotes, and `\\\"` for a quote inside. A quote with fewer escapes belongs to the
     text around it.
     """
     if opening[2] in _TRIPLE:

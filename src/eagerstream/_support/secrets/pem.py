@@ -1,4 +1,4 @@
-"""Private keys in PEM: all between their first line and their last."""
+"""Private keys in PEM: all text between their first line and their last."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .spans import REDACTED, SecretSpan
 from .windows import search
 
 MAX_KEY_CHARS: Final = 65_536
-"""Characters that are masked at most if a key has no last line."""
+"""Maximum number of characters to mask if a key has no last line."""
 
 _BEGIN: Final = re.compile(r"-----BEGIN[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----")
 _END: Final = re.compile(r"-----END[ A-Z0-9_-]{0,100}PRIVATE KEY")
@@ -20,8 +20,8 @@ _CUT_END: Final = re.compile(r"-----END[ A-Z0-9_-]{0,100}\s?\Z")
 def private_keys(text: str) -> Iterator[SecretSpan]:
     """Yield the contents of private keys.
 
-    A key ends at its END line, whatever is between: headers, the signs of a diff, numbers of lines, quotes. If there is
-    no END line, it ends after `MAX_KEY_CHARS`, with the text, or at a NUL, which no text of a key has.
+    A key ends at its END line, whatever is before it: headers, the signs of a diff, numbers of lines, quotes. Without
+    an END line, it ends after `MAX_KEY_CHARS`, at the end of the text, or at a NUL, which no key contains.
     """
     at = 0
     while (begin := search(_BEGIN, text, at)) is not None:
@@ -34,7 +34,7 @@ def private_keys(text: str) -> Iterator[SecretSpan]:
             at = end.end()
             bound = end.start()
         elif text.startswith(REDACTED, start):
-            at = start  # it was masked already; nobody knows how much of what follows belonged to it
+            at = start  # it was masked already, and its original end is unknown
             continue
         else:
             at = bound

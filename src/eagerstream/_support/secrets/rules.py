@@ -1,6 +1,6 @@
-"""Secrets that the rules of gitleaks know: the keys of some two hundred services, by their form or by a name near them.
+"""Secrets that the rules of gitleaks find: the keys of about 200 services, by their form or by a name near them.
 
-`rules.json` names its source and licence. `make secret-rules` writes it anew.
+`rules.json` names its source and licence. `make secret-rules` generates it.
 
 A rule is tried only near its words, and most texts have few of them. Near a word, a rule costs a bounded time for each
 character, because all repetitions in it have bounds.
@@ -22,14 +22,14 @@ from .windows import WINDOW_CHARS, run_end, search
 from .words import lowered
 
 NEAR_CHARS: Final = 200
-"""A rule's word stands within so many characters of the beginning of the secret's match."""
+"""Maximum number of characters between a rule's word and the start of the secret's match."""
 
 _WORD: Final = re.compile(r"[A-Za-z0-9_-]*+")
 _PLAIN_WORD: Final = re.compile(r"[A-Za-z]?[a-z]*")
 
 
 class Rule:
-    """One rule. Its expression is compiled when the first text has one of its words."""
+    """One rule. Its pattern is compiled when the first text has one of its words."""
 
     def __init__(self, fields: dict[str, Any]) -> None:
         self.id: str = fields["id"]
@@ -41,13 +41,13 @@ class Rule:
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """The compiled expression."""
+        """The compiled pattern."""
         if self._pattern is None:
             self._pattern = re.compile(self._regex, re.ASCII)
         return self._pattern
 
     def place(self, found: re.Match[str]) -> tuple[int, int] | None:
-        """The secret in a match; None if it is too regular for one, or a plain word."""
+        """Return the place of the secret in a match; None if it is too regular for one, or a plain word."""
         group = self._group or next((number for number, said in enumerate(found.groups(), 1) if said), 0)
         secret = found[group]
         if _PLAIN_WORD.fullmatch(secret) or entropy(secret) < self._entropy:
@@ -56,13 +56,13 @@ class Rule:
 
 
 def entropy(text: str) -> float:
-    """Shannon's entropy of a text, in bits for each character."""
+    """Return Shannon's entropy of a text, in bits for each character."""
     return -sum(count / len(text) * math.log2(count / len(text)) for count in Counter(text).values())
 
 
 @cache
 def rules_by_word() -> dict[str, list[Rule]]:
-    """All rules, under each of their words."""
+    """Return all rules, under each of their words."""
     by_word: dict[str, list[Rule]] = {}
     for fields in json.loads(Path(__file__).with_name("rules.json").read_bytes())["rules"]:
         rule = Rule(fields)
@@ -72,11 +72,11 @@ def rules_by_word() -> dict[str, list[Rule]]:
 
 
 def by_rule(text: str, windows: Sequence[set[str]]) -> Iterator[SecretSpan]:
-    """Yield the secrets that a rule knows.
+    """Yield the secrets that the rules find.
 
     Args:
         text: Of any length.
-        windows: The words of the rules, and of others, that begin in each window of the text.
+        windows: The words of the rules, and others, that start in each window of the text.
     """
     rules = rules_by_word()
     done: dict[str, int] = {}
@@ -96,7 +96,7 @@ def by_rule(text: str, windows: Sequence[set[str]]) -> Iterator[SecretSpan]:
 
 
 def _near(window: str, word: str) -> Iterator[tuple[int, int]]:
-    """The places near a word, as a few ranges. Those of words near one another are one; the first may be negative."""
+    """Yield the places near a word, as a few ranges. Words near each other share a range. The first may be negative."""
     at = window.find(word, 0, WINDOW_CHARS + len(word) - 1)
     while at >= 0:
         first = at - NEAR_CHARS

@@ -16,7 +16,7 @@ class SecretSpan(NamedTuple):
     Attributes:
         start, end: Offsets, as in a slice.
         fill: The character that masks each of its characters if the length is kept: `"*"`, or `"9"` for a number in
-            JSON, which is still JSON then.
+            JSON, which then stays JSON.
     """
 
     start: int
@@ -28,8 +28,8 @@ def merged(*ordered: Iterable[SecretSpan]) -> Iterator[SecretSpan]:
     """Yield all spans in order; none overlaps or touches another.
 
     Args:
-        ordered: Spans by their beginnings. To sort half a million, or to collect the garbage among them, would be one
-            long step, in which all other threads stand still.
+        ordered: Spans, sorted by their starts. Sorting half a million of them, or collecting the garbage among them,
+            would be one long step that stops all other threads.
     """
     last: SecretSpan | None = None
     for span in heapq.merge(*ordered):

@@ -1,10 +1,10 @@
-"""Search a long text in windows, so that no call of `re` takes long.
+"""Search a long text in windows, so no call of `re` takes long.
 
 Python switches threads between its own steps only. A regular expression that is searched in a megabyte is one step: all
-other threads, and so the event loop, stand still until it returns. A window takes less than a millisecond.
+other threads, and so the event loop, stop until it returns. A window takes less than a millisecond.
 
-The result is the same as without windows, if no match depends on more than `AHEAD_CHARS` from its start on: each match
-sees at least so many characters behind the beginning of its window. Tests hold all patterns to it.
+The result is the same as without windows if no match depends on more than `AHEAD_CHARS` characters from its start. Each
+match sees at least that many after its window. Tests check all patterns.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ def search(pattern: re.Pattern[str], text: str, start: int, end: int | None = No
 
 
 def run_end(pattern: re.Pattern[str], text: str, start: int) -> int:
-    """Return the end of a run of characters that begins at `start`.
+    """Return the end of a run of characters that starts at `start`.
 
     Args:
-        pattern: Of the run. It takes the characters one by one, and looks at most at the one behind each.
+        pattern: Pattern of the run. It takes the characters one by one, and looks at most at the one after each.
         text: Of any length.
         start: The first character of the run, if there is one.
     """
     at = start
     while (found := pattern.match(text, at, at + WINDOW_CHARS)) is not None and found.end() == at + WINDOW_CHARS:
-        at = found.end() - 1  # the last one saw nothing behind it
+        at = found.end() - 1  # the last one saw nothing after it
     return at if found is None else found.end()

@@ -1,4 +1,4 @@
-"""Which words of the forms and rules a text has: most of them need not be tried then."""
+"""Words of the forms and rules that occur in a text: most forms and rules then need not be tried."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ MAX_WORD_CHARS: Final = 100
 
 
 class Words:
-    """Words to look for, in any case; all at once, so that many cost little more than one.
+    """Finds many words at once, in any case, at little more than the cost of one.
 
     Args:
-        words: In small letters.
+        words: In lower case.
     """
 
     def __init__(self, words: Iterable[str]) -> None:
         known = sorted(set(words))
-        # At each place, the longest word is found; the other words there are the beginnings of it.
+        # At each place, the longest word is found. The other words there are its prefixes.
         self._beginnings = {word: {other for other in known if word.startswith(other)} for word in known}
         self._pattern = re.compile(f"(?=({_alternatives(known)}))")
 
     def windows(self, text: str) -> list[set[str]]:
-        """The words that begin in each window of a text."""
+        """Return the words that start in each window of a text."""
         return [self._in(lowered(text, start)) for start in range(0, len(text), WINDOW_CHARS)]
 
     def _in(self, window: str) -> set[str]:
@@ -34,13 +34,13 @@ class Words:
 
 
 def lowered(text: str, start: int) -> str:
-    """The window that begins at `start`, and the words that go on behind it, in small letters; each in its place."""
-    # The one letter that has two in lower case would move all places behind it.
+    """Return the window that starts at `start`, extended for words that leave it, in lower case. Offsets stay."""
+    # This letter becomes two in lower case, which would move all places after it.
     return text[start : start + WINDOW_CHARS + MAX_WORD_CHARS].replace("\u0130", "i").lower()
 
 
 def _alternatives(words: Iterable[str]) -> str:
-    """An expression for any of the words, as a tree: a character is looked at once for all words that have it there."""
+    """Return a pattern for any of the words, as a tree. It checks a character once for all words that share it."""
     tree: dict[str, Any] = {}
     for word in words:
         node = tree
