@@ -111,7 +111,7 @@ def _by_the_core(stream: bytes, limits: Limits) -> _Reply:
         error = caught
     events += assembler.close(cleanly=error is None)
     if error is None and assembler.state is not MessageState.STOPPED:
-        error = StreamInterrupted("the reply ended before its message did")
+        error = StreamInterrupted("the response ended before its message did")
     is_whole = assembler.state is MessageState.STOPPED
     return _reply(events, assembler.message, assembler.stop_reason, is_whole=is_whole, error=error)
 

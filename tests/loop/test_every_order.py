@@ -184,7 +184,7 @@ class World:
     def restart(self) -> None:
         self.feed([message_start()])
         if self.turn.is_cut:
-            self.end(StreamInterrupted("the peer began its reply anew"))
+            self.end(StreamInterrupted("the peer started its response again"))
         else:
             self.at = 0
 

@@ -264,7 +264,7 @@ async def test_a_call_whose_start_is_lost() -> None:
     conversation = Conversation(**REQUEST, tools=[ledger.pay])
     stream = await next_response(LocalAPI(lost).transport(), conversation)
     assert stream.lost_fragments == 1
-    with pytest.raises(eagerstream.ProtocolError, match="without its beginning"):
+    with pytest.raises(eagerstream.ProtocolError, match="without its start"):
         conversation.take(stream)
     stream = await next_response(LocalAPI([DONE]).transport(), conversation)
     conversation.take(stream)
@@ -561,7 +561,7 @@ async def test_a_response_that_stops_for_tools_and_calls_none(caplog: pytest.Log
     with caplog.at_level(logging.WARNING):
         run = await finished(LocalAPI(body).transport(), tools=[now])
     assert run.result.status is RunStatus.COMPLETED
-    assert [record.message for record in caplog.records] == ["the reply stopped for tools and calls none: the run ends"]
+    assert [record.message for record in caplog.records] == ["the response stopped for tools and calls none: the run ends"]
 
 
 # --- recordings -------------------------------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ def test_all_faults_of_streaming_definitions() -> None:
         tool(start="message")(odd)
     for told in (
         "'body' must be TextStream.of(...)",
-        "'n' is optional beside",
+        "'n' is optional in a tool with",
         "'m' must be Later.of(...)",
         'cannot be "message"',
     ):
@@ -109,7 +109,7 @@ def test_later_needs_a_stream_beside_it() -> None:
     async def odd(n: Later[int] = Later.of(1)) -> None:
         """Odd."""
 
-    with pytest.raises(UsageError, match="no streaming parameter beside it"):
+    with pytest.raises(UsageError, match="the tool has no streaming parameter"):
         tool(odd)
 
 

@@ -41,7 +41,7 @@ from ._turn import Turn
 
 _log = logging.getLogger(__name__)
 
-LOST_START: Final = "a call of the reply came without its beginning"
+LOST_START: Final = "a call of the response came without its start"
 _MAX_RESTART_DELAY_S: Final = 30.0
 # Beyond 2 ** 1023 a float overflows: a night without a network would end in an OverflowError
 # (test_a_thousand_restarts).
@@ -147,7 +147,7 @@ class Conversation:
             HistoryError: The API would refuse the request.
         """
         if self._turn is not None and self._turn.ending is None and not self._turn.is_discarded:
-            raise UsageError("the reply to the last request has not been taken in")
+            raise UsageError("the response to the last request has not been taken")
         self.close_turn()
         if self._has_ended:
             raise UsageError(f"the conversation has ended: {self.result.status.value}")
@@ -224,7 +224,7 @@ class Conversation:
         """
         # Each mistake is found before `begin`, which counts a turn: after the error the request can be made again.
         if not self._awaits_reply:
-            raise UsageError("no request has been made that this could be the reply to")
+            raise UsageError("there is no request that this could be the response to")
         if not stream.is_whole:
             raise UsageError("the stream has not been read to its end: iterate over it, or await stream.finish()")
         if stream.lost_fragments:
@@ -402,7 +402,7 @@ class Conversation:
         """React to a response that `max_tokens` cut and that is not reported: send it again, raise, or stop."""
         asked = self._request["max_tokens"]
         if self._options["on_truncated"] == "raise":
-            self.failure = LimitError("max_tokens", asked, "the reply")
+            self.failure = LimitError("max_tokens", asked, "the response")
         elif self._options["on_truncated"] == "retry" and self._retry_max_tokens is None:
             # Once only: a model that does not come to an end would cost twice as much with each attempt. The cap may
             # leave no room for more tokens; then the same request would be cut again.
@@ -426,7 +426,7 @@ class Conversation:
         if not wants_more or not kept:
             self.result.status = ending.status
             if reason == "tool_use":
-                _log.warning("the reply stopped for tools and calls none: the run ends")
+                _log.warning("the response stopped for tools and calls none: the run ends")
             return
         # A pause without client calls, or a reported cut: the model continues by itself, and might for ever. A turn
         # with results is progress, and resets the count.

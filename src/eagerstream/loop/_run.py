@@ -310,7 +310,7 @@ class Run(EventFeed[RunEvent], CallListener):
         # connection, because the rest of the first message will not come.
         match error:
             case _Unwanted() if turn.voided is not None:
-                what = "the peer began its reply anew"
+                what = "the peer started its response again"
                 return StreamInterrupted(what, request_id=self._request_id, message=turn.voided)
             # A login page or another service answers the next request in the same way. Nonsense in the middle of a
             # response is an accident, and is resumed from.

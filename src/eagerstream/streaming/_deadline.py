@@ -61,7 +61,7 @@ class ReplyDeadline:
         """
         # A silence is an interruption, which a run resumes from. A peer that drips for hours would do so again.
         if time.monotonic() >= self._reply_until:
-            raise LimitError("max_reply_s", self._reply_s, "the time of the reply")
+            raise LimitError("max_reply_s", self._reply_s, "the time of the response")
 
     def begin(self) -> None:
         """Start the times of the response. The opening may have been allowed to take longer, the response may not."""

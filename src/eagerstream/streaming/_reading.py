@@ -122,7 +122,7 @@ async def read_reply(
         _settle(sink, assembler, cleanly=not cut)
         if assembler.state is not MessageState.STOPPED:
             deadline.raise_if_too_long()
-            reason = deadline.reason if cut else "the reply ended before its message did"
+            reason = deadline.reason if cut else "the response ended before its message did"
             raise StreamInterrupted(reason, request_id=request_id)
     except anyio.get_cancelled_exc_class() as cancelled:
         # Our own cancellation passes through. On asyncio, a client that awaits a cancelled task of its own raises a

@@ -164,13 +164,13 @@ class _Stream:
 def _stream_faults(streams: Mapping[str, _Stream], fields: Mapping[str, Any]) -> list[str]:
     faults: list[str] = []
     if not any(stream.kind is not Later for stream in streams.values()):
-        return [f"parameter {name!r} is Later, and there is no streaming parameter beside it" for name in streams]
+        return [f"parameter {name!r} is Later, but the tool has no streaming parameter" for name in streams]
     for name, stream in streams.items():
         if not stream.default_is_fit:
             faults.append(f"the default of parameter {name!r} must be {stream.kind.__name__}.of(...)")
     for name, field in fields.items():
         if name not in streams and get_origin(field) is NotRequired:
-            faults.append(f"parameter {name!r} is optional beside a streaming one: it must be Later[...]")
+            faults.append(f"parameter {name!r} is optional in a tool with a streaming one: it must be Later[...]")
     return faults
 
 
