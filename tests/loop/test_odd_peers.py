@@ -561,7 +561,9 @@ async def test_a_response_that_stops_for_tools_and_calls_none(caplog: pytest.Log
     with caplog.at_level(logging.WARNING):
         run = await finished(LocalAPI(body).transport(), tools=[now])
     assert run.result.status is RunStatus.COMPLETED
-    assert [record.message for record in caplog.records] == ["the response stopped for tools and calls none: the run ends"]
+    assert [record.message for record in caplog.records] == [
+        "the response stopped for tools and calls none: the run ends"
+    ]
 
 
 # --- recordings -------------------------------------------------------------------------------------------------------

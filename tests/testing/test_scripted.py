@@ -138,7 +138,7 @@ def test_error_event_ends_the_reply() -> None:
     events = wire_events(reply(text("Let me", closed=False), error).body)
     assert events[-1] == {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     assert "message_delta" not in [event["type"] for event in events]
-    with pytest.raises(UsageError, match="nothing comes after"):
+    with pytest.raises(UsageError, match="nothing may follow"):
         reply(error, text("more"))
 
 
