@@ -51,7 +51,7 @@ class ProtocolError(EagerStreamError):
     def __init__(self, message: str, *, excerpt: str = "") -> None:
         super().__init__(message)
         self.message = message
-        self.excerpt = excerpt[:80]
+        self.excerpt: str = excerpt[:80]
 
 
 class LimitError(EagerStreamError):
@@ -111,7 +111,7 @@ class APIError(EagerStreamError):
         # Imported only for an error: compiling the patterns takes as long as loading the parsers.
         from ._support.redaction import redact, redact_excerpt
 
-        self.reason = redact_excerpt(reason, _MAX_REASON_CHARS)
+        self.reason: str = redact_excerpt(reason, _MAX_REASON_CHARS)
         super().__init__(self.reason)
         self.hint = hint
         self.status_code = status_code
@@ -166,7 +166,7 @@ class HistoryError(UsageError):
 
     def __init__(self, faults: Sequence[object]) -> None:
         super().__init__(tuple(faults))
-        self.faults = tuple(faults)
+        self.faults: tuple[object, ...] = tuple(faults)
 
     def __str__(self) -> str:
         return "; ".join(map(str, self.faults))
@@ -215,7 +215,7 @@ class InputInterrupted(EagerStreamError):
 
     def __init__(self, path: Sequence[str | int], reason: str) -> None:
         super().__init__(tuple(path), reason)
-        self.path = tuple(path)
+        self.path: tuple[str | int, ...] = tuple(path)
         self.reason = reason
 
     def __str__(self) -> str:
@@ -245,7 +245,7 @@ class ToolError(EagerStreamError):
         self.message = message
         self.hint = hint
         self.code = code
-        self.content = list(content)
+        self.content: list[Mapping[str, Any]] = list(content)
 
     @classmethod
     def rate_limited(cls, retry_after_s: float | None = None) -> Self:

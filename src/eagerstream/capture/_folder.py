@@ -108,14 +108,14 @@ class RecordingFolder:
             raise UsageError("secrets are among the contents: they cannot be kept if contents are masked")
         check_count("max_reply_bytes", max_reply_bytes)
         check_count("max_held_bytes", max_held_bytes)
-        self.path = Path(path)
+        self.path: Path = Path(path)
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"{self.path}: cannot be made a folder: {error.strerror or error}") from error
         self.max_reply_bytes = max_reply_bytes
         self.takes_frames = keep_secrets  # their content cannot be masked
-        self.lost = 0
+        self.lost: int = 0
         """Number of responses that could not be written."""
         self._keep_secrets = keep_secrets
         self._redact_contents = redact_contents

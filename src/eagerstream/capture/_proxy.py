@@ -77,12 +77,12 @@ class RecordingProxy(ThreadedServer):
         origins: Collection[str] = (),
         token: str | None = None,
     ) -> None:
-        self.upstream = Upstream.parse(upstream)
+        self.upstream: Upstream = Upstream.parse(upstream)
         if token is None and self.upstream.authorization is not None:
             token = new_token()
         self._token = token
         self._admission = Admission(host=host, hosts=hosts, origins=origins, token=token)
-        self.folder = folder if isinstance(folder, RecordingFolder) else RecordingFolder(folder)
+        self.folder: RecordingFolder = folder if isinstance(folder, RecordingFolder) else RecordingFolder(folder)
         self._forwarding: Forwarding | None = None
         super().__init__(
             self._make_forwarding,

@@ -43,8 +43,8 @@ class RecordingTransport(Transport):
 
     def __init__(self, client: Any, folder: RecordingFolder | str | os.PathLike[str]) -> None:
         self._inner = as_transport(client)
-        self.folder = folder if isinstance(folder, RecordingFolder) else RecordingFolder(folder)
-        self.base_url = str(getattr(client, "base_url", ""))
+        self.folder: RecordingFolder = folder if isinstance(folder, RecordingFolder) else RecordingFolder(folder)
+        self.base_url: str = str(getattr(client, "base_url", ""))
         """Base URL of the client, if it has one. Facts learned about that API are stored under this URL."""
 
     def __repr__(self) -> str:

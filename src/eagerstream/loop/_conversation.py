@@ -26,8 +26,10 @@ from ..streaming._growing_input import GrowingInput
 from ..streaming._message_stream import MessageStream, checked_messages, request_parameters
 from ..streaming._options import FEED_DEFAULTS, INPUT_DEFAULTS, check_names, taken
 from ..tools._call import ToolCall
+from ..tools._executor import Executor
 from ..tools._foreign import ForeignTool
 from ..tools._history import count_breakpoints, validate_history
+from ..tools._toolbox import Toolbox
 from ..wire import check_count, encodable
 from ..wire._echo import stand_in_id
 from ..wire._events import Message
@@ -93,8 +95,10 @@ class Conversation:
         calls = taken(given, CALL_DEFAULTS)
         self._given_executor = calls["executor"]
         self._eager: bool = given.pop("eager", True)
+        self.tools: Toolbox
+        self.executor: Executor
         self.tools, self.executor = callable_tools(tools, limits=self.limits, **calls)
-        self.result = RunResult(RunStatus.RUNNING, None, [])
+        self.result: RunResult = RunResult(RunStatus.RUNNING, None, [])
         if isinstance(messages, RunResult):
             self.result.container = messages.container
             messages = messages.messages

@@ -18,6 +18,7 @@ from ..tools._breaker import CircuitBreaker
 from ..tools._call import CallListener, ToolCall
 from ..tools._executor import Executor
 from ..tools._foreign import ForeignTool
+from ..tools._toolbox import Toolbox
 from ..wire import INVALID_JSON, InputAccumulator, InputFragment, ParserFactory, PartialJSON
 from ..wire._accumulator import check_invalid_key
 from ..wire._decoding import to_wire_event
@@ -74,6 +75,7 @@ class EarlyCalls(CallListener):
         on_stop: Callable[[ToolCall], object] | None = None,
     ) -> None:
         check_invalid_key(invalid_key)
+        self.tools: Toolbox
         self.tools, self._executor = callable_tools(
             tools, executor, limits=limits, max_concurrency=max_concurrency, circuit_breaker=circuit_breaker
         )

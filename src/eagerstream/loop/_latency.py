@@ -73,19 +73,21 @@ class CallLatency:
     def __init__(self, block: BlockMarks, call: CallMarks | None, reply_end_s: float | None, origin_s: float) -> None:
         since = partial(_since, origin_s)
         self.block = block
-        self.id = block.id
-        self.name = block.name
-        self.is_error = call is not None and call.call.is_error
-        self.group = call.group if call else None
-        self.start_s = since(block.start_s)
-        self.first_fragment_s = since(block.first_fragment_s)
-        self.last_fragment_s = since(block.last_fragment_s)
-        self.stop_s = since(block.stop_s)
-        self.admitted_s = since(call.admitted_s) if call else None
-        self.tool_start_s = since(call.start_s) if call else None
-        self.tool_progress_s = since(call.progress_s) if call else None
-        self.tool_end_s = since(call.end_s) if call else None
-        self.tool_s = self.lead_s = self.hidden_s = None
+        self.id: str = block.id
+        self.name: str = block.name
+        self.is_error: bool = call is not None and call.call.is_error
+        self.group: str | None = call.group if call else None
+        self.start_s: float | None = since(block.start_s)
+        self.first_fragment_s: float | None = since(block.first_fragment_s)
+        self.last_fragment_s: float | None = since(block.last_fragment_s)
+        self.stop_s: float | None = since(block.stop_s)
+        self.admitted_s: float | None = since(call.admitted_s) if call else None
+        self.tool_start_s: float | None = since(call.start_s) if call else None
+        self.tool_progress_s: float | None = since(call.progress_s) if call else None
+        self.tool_end_s: float | None = since(call.end_s) if call else None
+        self.tool_s: float | None = None
+        self.lead_s: float | None = None
+        self.hidden_s: float | None = None
         if call is not None and call.start_s is not None:
             self.tool_s = _since(call.start_s, call.end_s)
             self.lead_s = _since(call.start_s, reply_end_s)
@@ -138,16 +140,16 @@ class RequestLatency:
         calls = list(marks.calls.values())
         self._blocks = list(reply.blocks.values())
         self._origin_s = origin_s
-        self.turn = marks.turn
-        self.discarded = marks.discarded
-        self.sent_s = since(reply.sent_s)
-        self.headers_s = since(reply.headers_s)
-        self.first_byte_s = since(reply.first_byte_s)
-        self.message_start_s = since(reply.message_start_s)
-        self.message_stop_s = since(reply.message_stop_s)
-        self.end_s = since(reply.end_s)
-        self.settled_s = since(marks.settled_s)
-        self.next_request_s = since(following.reply.sent_s) if following else None
+        self.turn: int = marks.turn
+        self.discarded: bool = marks.discarded
+        self.sent_s: float | None = since(reply.sent_s)
+        self.headers_s: float | None = since(reply.headers_s)
+        self.first_byte_s: float | None = since(reply.first_byte_s)
+        self.message_start_s: float | None = since(reply.message_start_s)
+        self.message_stop_s: float | None = since(reply.message_stop_s)
+        self.end_s: float | None = since(reply.end_s)
+        self.settled_s: float | None = since(marks.settled_s)
+        self.next_request_s: float | None = since(following.reply.sent_s) if following else None
         # The end of the message, not of the body: a run that waits need not wait for a peer that forgets to close. A
         # response that broke off has only the other one.
         stop_s = reply.end_s if reply.message_stop_s is None else reply.message_stop_s
@@ -159,7 +161,7 @@ class RequestLatency:
             self.won_s = stop_s + waiting_s(sent, marks, slots, waits=len(calls) > slots) - marks.settled_s
         # By the input itself: ids may come twice, and indexes too.
         by_input: dict[ToolInput, CallMarks] = {call.call.input: call for call in calls}
-        self.calls = [
+        self.calls: list[CallLatency] = [
             CallLatency(block, by_input.get(input), stop_s, origin_s)
             for block in self._blocks
             if (input := block.input) is not None
@@ -212,13 +214,13 @@ class RunLatency:
         # clock starts with the machine.
         first = marks.requests[0].reply.sent_s if marks.requests else None
         origin_s = first if first is not None else 0.0
-        self.requests = [
+        self.requests: list[RequestLatency] = [
             RequestLatency(request, following, marks, origin_s)
             for request, following in zip_longest(marks.requests, marks.requests[1:])
         ]
         # With the discarded ones, inputs and tools would count as often as they were attempted.
         self._kept = [request for request in self.requests if not request.discarded]
-        self.calls = [call for request in self._kept for call in request.calls]
+        self.calls: list[CallLatency] = [call for request in self._kept for call in request.calls]
 
     @property
     def duration_s(self) -> float | None:

@@ -120,16 +120,16 @@ class Turn:
         self.held: list[ToolCall] = []
         self.ending: Ending | None = None
         self.history: list[Message] = []
-        self.is_closed = False
-        self.is_discarded = False
-        self.is_answered = False
+        self.is_closed: bool = False
+        self.is_discarded: bool = False
+        self.is_answered: bool = False
         self.is_stopped = False
-        self.is_cut = False
+        self.is_cut: bool = False
         self.voided: Message | None = None
         self.listener: CallListener | None = None
-        self.wants_deltas = maker.tools.has_guards
+        self.wants_deltas: bool = maker.tools.has_guards
         """A guard may want to look at each `InputDelta`."""
-        self.looks_at_deltas = False
+        self.looks_at_deltas: bool = False
         """It does now, or the rest of the response does not count. Else `take` returns `InputDelta`s as they are."""
         # Two flags: the reader has to know before the first fragment if deltas must be made at all. While no input has
         # a guard, `Run.take` hands chunks that contain only deltas past this class, and those are nearly all chunks.

@@ -159,9 +159,9 @@ class RunFold(Generic[CallT]):
     """
 
     def __init__(self, new_call: Callable[[InputStartRecord], CallT]) -> None:
-        self.id = ""
+        self.id: str = ""
         self.model: str | None = None
-        self.turn = 0
+        self.turn: int = 0
         self.stop_reason: str | None = None
         self.current: dict[int, CallT] = {}
         self._of_server: dict[str, CallT] = {}  # by id: the current calls that the API runs

@@ -334,10 +334,10 @@ class _Notifiers:
 
     def __init__(self, loop: object) -> None:
         self.loop = loop
-        self.any = Notifier()
-        self.urgent = Notifier()
+        self.any: Notifier = Notifier()
+        self.urgent: Notifier = Notifier()
         self.watchers = 0
-        self.threads = anyio.CapacityLimiter(1)  # late watchers share one thread
+        self.threads: anyio.CapacityLimiter = anyio.CapacityLimiter(1)  # late watchers share one thread
 
 
 class Watcher:
@@ -352,7 +352,7 @@ class Watcher:
     """
 
     def __init__(self, log: RunLog, *, after: int, min_interval_s: float, max_chars: int, merges: bool) -> None:
-        self.seq = after
+        self.seq: int = after
         """The number of the last record that was read."""
         self._log = log
         self._min_interval_s = min_interval_s

@@ -65,7 +65,7 @@ class RunRecorder:
         clock: Callable[[], float] = time.monotonic,
         close: Callable[[], object] = lambda: None,
     ) -> None:
-        self.id = id or uuid4().hex
+        self.id: str = id or uuid4().hex
         """The id of the run."""
         self._put = put
         self._clock = clock

@@ -61,7 +61,7 @@ class CallView(CallFold):
         if self.first_fragment_s is None:
             self.first_fragment_s = record["at_s"]
         if self.omitted_chars or omitted_chars:  # the next fragments do not fit the kept ones
-            self.omitted_chars += omitted_chars or len(record["fragment"])
+            self.omitted_chars: int = self.omitted_chars + (omitted_chars or len(record["fragment"]))
             self.partial = {}
             self.finished.clear()
             self._raw.clear()
@@ -108,11 +108,11 @@ class RunView(RunFold[CallView]):
     def __init__(self) -> None:
         super().__init__(self._begin_call)
         self.name: str | None = None
-        self.started_at = ""
+        self.started_at: str = ""
         self.status: str | None = None
         self.usage: dict[str, Any] = {}
         self.error: str | None = None
-        self.at_s = 0.0
+        self.at_s: float = 0.0
         self.calls: list[CallView] = []
         self._text = ""  # of the earlier turns
         self._turn_text: list[str] = []

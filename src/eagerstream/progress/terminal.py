@@ -27,8 +27,8 @@ try:
     from rich.control import Control
     from rich.live import Live
     from rich.segment import ControlType
-except ModuleNotFoundError as error:
-    raise MissingExtraError("cli", error.name or "rich") from error
+except ModuleNotFoundError as _error:
+    raise MissingExtraError("cli", _error.name or "rich") from _error
 
 from ._frame import Frame, RunState
 from ._hub import Hub

@@ -158,7 +158,7 @@ class EventBuffer(Generic[E]):
         self._emptied: anyio.Event | None = None  # set by the consumer while the producer sleeps
         self._waits_for_input = 0  # tasks that wait for more of an input: the producer must go on for them
         self._closed = False
-        self.is_discarded = False
+        self.is_discarded: bool = False
         """True if nobody wants the events: they are dropped."""
         self._error: BaseException | None = None
 

@@ -42,9 +42,9 @@ class EventFeed(ABC, Generic[E]):
         self._tasks: anyio.abc.TaskGroup | None = None
         self._ended = anyio.Event()
         self._failure: BaseException | None = None
-        self.wants_deltas = True
+        self.wants_deltas: bool = True
         """Somebody has a use for `InputDelta`s."""
-        self.wants_changes = False
+        self.wants_changes: bool = False
         """Somebody wants each `InputDelta` to carry its changes."""
         self._needs_deltas = False  # the reader itself
         self._observers: tuple[Observer[E], ...] = ()

@@ -81,14 +81,14 @@ class BlockMarks:
 
     def __init__(self, index: int, block: Mapping[str, Any], start_s: float, input: ToolInput | None = None) -> None:
         self.index = index
-        self.kind = str(block.get("type", ""))
-        self.id = str(block.get("id", ""))
-        self.name = str(block.get("name", ""))
+        self.kind: str = str(block.get("type", ""))
+        self.id: str = str(block.get("id", ""))
+        self.name: str = str(block.get("name", ""))
         self.input = input
         self.start_s = start_s
         self.stop_s: float | None = None
-        self.fragments = 0
-        self.chars = 0
+        self.fragments: int = 0
+        self.chars: int = 0
         # Three arrays, 24 bytes an arrival. A tuple in a list takes more than 100, and the garbage collector visits it.
         self._at_s = array("d")
         self._counts = array("L")

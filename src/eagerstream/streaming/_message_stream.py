@@ -200,7 +200,7 @@ class MessageStream(EventFeed[StreamEvent]):
         self._assembler = MessageAssembler(
             limits=limits, input_type=GrowingInput, messages=request["messages"], **inputs
         )
-        self.marks = ReplyMarks(clock)
+        self.marks: ReplyMarks = ReplyMarks(clock)
         """The times of the response."""
         # The first observer, so that others can ask it about the event that they are shown.
         self.observe(self.marks)

@@ -61,17 +61,17 @@ class Tool:
         self.options: Mapping[str, Any] = MappingProxyType(dict(options))
         self._function = function
         self._bound_to: object = None
-        self.is_method = _is_method(function)
+        self.is_method: bool = _is_method(function)
         group = options.get("group")
         self.group = Group(group) if isinstance(group, str) else group
-        self.timeout_s = options.get("timeout_s")
-        self.accepts_invalid_input = options.get("accepts_invalid_input", False)
-        self.include_data = options.get("include_data", False)
+        self.timeout_s: float | None = options.get("timeout_s")
+        self.accepts_invalid_input: bool = options.get("accepts_invalid_input", False)
+        self.include_data: bool = options.get("include_data", False)
         self.start = options.get("start", "input")
-        self.approve = options.get("approve")
-        self.approve_timeout_s = options.get("approve_timeout_s", 600.0)
-        self.guard = options.get("guard")
-        self.idempotent = options.get("idempotent", False)
+        self.approve: Callable[[ToolCall], Any] | None = options.get("approve")
+        self.approve_timeout_s: float = options.get("approve_timeout_s", 600.0)
+        self.guard: Callable[[JSONObject], str | Reject | None] | None = options.get("guard")
+        self.idempotent: bool = options.get("idempotent", False)
         self.on_cancel = options.get("on_cancel", "cancel")
         given = options.get("definition")
         unfit = _function_faults(function)
@@ -85,7 +85,7 @@ class Tool:
             name = options.get("name") or (given or {}).get("name") or _name_of(function)
             raise UsageError(f"{name} cannot be a tool: {'; '.join(faults)}")
         self.__doc__ = function.__doc__
-        self.__name__ = _name_of(function)
+        self.__name__: str = _name_of(function)
         self.__wrapped__: Callable[..., Any] = function
 
     def _define(self, function: Callable[..., Any], options: ToolOptions) -> list[str]:
@@ -102,8 +102,8 @@ class Tool:
         self._parameters: Parameters | RawSchema | None = parameters
         self._injected = parameters.injected
         self.toolset: str | None = None
-        self.name = _first(options.get("name"), _name_of(function))
-        self.description = _first(options.get("description"), docstring.description or "").strip()
+        self.name: str = _first(options.get("name"), _name_of(function))
+        self.description: str = _first(options.get("description"), docstring.description or "").strip()
         self.input_schema: JSONObject = parameters.schema
         self.eager = options.get("eager", True)
         self._definition: dict[str, Any] = {"name": self.name}

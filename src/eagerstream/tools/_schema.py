@@ -75,7 +75,7 @@ class Parameters:
         return bool(self._streams)
 
     def _build(self, fields: dict[str, Any]) -> None:
-        self.first = [name for name in fields if name not in self._streams]
+        self.first: list[str] = [name for name in fields if name not in self._streams]
         try:
             self._adapter = _adapter(fields, extra="forbid")
             self.schema |= _without_titles(self._adapter.json_schema())

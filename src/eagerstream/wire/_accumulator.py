@@ -137,10 +137,10 @@ class InputAccumulator(Generic[InputT]):
         check_invalid_key(invalid_key)
         self.inputs: dict[int, InputT] = {}
         self.violations: list[str] = []
-        self.violation_count = 0
-        self.lost_fragments = 0
+        self.violation_count: int = 0
+        self.lost_fragments: int = 0
         self.stop_reason: str | None = None
-        self.places = Places()
+        self.places: Places = Places()
         self._parser = parser
         self._limits = limits
         self._input_type = input_type
@@ -158,7 +158,7 @@ class InputAccumulator(Generic[InputT]):
         self._ids: set[str] = set()
         # The stop reason came with the start of the message, which continued after that. Some gateways write it there:
         # it does not tell how the message ends.
-        self.has_placeholder = False
+        self.has_placeholder: bool = False
         self._reason_is_early = False
         self._lost: dict[int, int] = {}  # by the peer's index: how many fragments wait for their block's start
 

@@ -9,7 +9,7 @@ know, and the API refuses a history whose thinking, signatures or server results
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, Generic
 
@@ -31,6 +31,7 @@ from ._events import (
     TextDelta,
     ThinkingDelta,
     UnknownEvent,
+    WireEvent,
 )
 from ._mypyc import mypyc_attr
 from ._parser import ParserFactory
@@ -139,7 +140,7 @@ class MessageAssembler(Generic[InputT]):
         reports: bool = False,
         messages: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        self.state = MessageState.WAITING
+        self.state: MessageState = MessageState.WAITING
         self._accumulator = InputAccumulator(
             parser=parser, limits=limits, input_type=input_type, invalid_key=invalid_key, reports=reports
         )
@@ -147,7 +148,9 @@ class MessageAssembler(Generic[InputT]):
         """Block index to tool input, of the current message."""
         # The accumulator's bound method, not a method of our own: a fragment changes nothing here, so the method would
         # only cost one more call for each batch.
-        self.feed_deltas = self._accumulator.feed_deltas
+        self.feed_deltas: Callable[[Iterator[WireEvent | InputFragment | object], list[Any] | None], Any] = (
+            self._accumulator.feed_deltas
+        )
         self._limits = limits
         self._fields: Message = {}
         self._usage: dict[str, Any] = {}

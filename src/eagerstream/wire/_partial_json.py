@@ -124,7 +124,7 @@ class PartialJSON(ScalarReader):
         if self._closed:
             raise UsageError("PartialJSON.feed() after close()")
         if self.ended:
-            self.ended = []
+            self.ended.clear()
         if self._changes is not None:
             self._changes.clear()
         self._base = self._length
@@ -161,7 +161,7 @@ class PartialJSON(ScalarReader):
         A text that stops inside a value is no `error`: it is cut, not wrong, and the caller decides about that.
         """
         if self.ended:
-            self.ended = []
+            self.ended.clear()
         if self._changes is not None:
             self._changes.clear()
         if self._state == NUMBER and self._container is None and self._number in COMPLETE_NUMBER:

@@ -86,12 +86,12 @@ class ToolInput:
         invalid_key: str = INVALID_JSON,
     ) -> None:
         self.index = index
-        self.kind = str(block.get("type", ""))
+        self.kind: str = str(block.get("type", ""))
         name = block.get("name")
         self.name: str = name if isinstance(name, str) else ""
-        self.echo_name = legal_name(name, self.kind)
+        self.echo_name: str = legal_name(name, self.kind)
         id = block.get("id")
-        self.echo_id = legal_id(id, self.kind)
+        self.echo_id: str = legal_id(id, self.kind)
         # Two ids, because they have two readers. `id` is for the program, which may have seen it in the API's log. The
         # echo is for the API, which refuses an entire history for one illegal id. The client does not answer the API's
         # own calls: such a call has one id, that of its result.
@@ -103,14 +103,14 @@ class ToolInput:
         self.invalid_key = invalid_key
         self._parser = parser
         self._max_chars = limits.max_input_chars
-        self.chars = 0
+        self.chars: int = 0
         # The text: complete blocks in UTF-8, a byte for most characters; then the newest fragments. A single character
         # beyond U+FFFF makes each character of a `str` take four bytes.
         self._blocks: list[bytes] = []
         self._blocks_chars = 0
         self._raw: str | None = None  # once the input is settled and `raw` was read
         self._tail: list[str] = []
-        self.fragments = 0
+        self.fragments: int = 0
         self._parsed = 0  # number of the tail's fragments that the parser has read
         # From this number of characters on, more is due than keeping a fragment: 0 if there is a watcher. One
         # comparison replaces all checks that each fragment would otherwise need.

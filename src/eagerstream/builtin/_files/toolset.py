@@ -44,10 +44,10 @@ class Files(SharedFiles):
 
     def __init__(self, root: str | os.PathLike[str], *, require_read: bool = True, backups: bool = False) -> None:
         super().__init__(root, require_read=require_read, backups=backups)
-        self.read = Read(self)
-        self.write = Write(self)
-        self.edit = Edit(self)
-        self.multi_edit = MultiEdit(self)
+        self.read: Read = Read(self)
+        self.write: Write = Write(self)
+        self.edit: Edit = Edit(self)
+        self.multi_edit: MultiEdit = MultiEdit(self)
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self.tools)

@@ -86,7 +86,7 @@ class ToolUser:
         self.temperature = temperature
         self.max_retries = max_retries
         self.first_party = first_party
-        self.model = _model_named(model, first_party=first_party)
+        self.model: str = _model_named(model, first_party=first_party)
         self.client = client
         self.validate = validate
         self.on_message = on_message

@@ -95,7 +95,7 @@ class VectorSearchTool(ComposedSearchTool):
     ) -> None:
         super().__init__(name, description, parameters)
         self.vector_store = vector_store
-        self.embedder = checked_embedder(embedder)
+        self.embedder: Embedder = checked_embedder(embedder)
 
     async def _search(self, query: str, count: int, call: Call) -> list[BaseSearchResult]:
         embedding = await call(self.embedder.embed, query)

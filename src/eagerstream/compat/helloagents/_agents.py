@@ -55,7 +55,7 @@ class Agent:
         self.name = name
         self.llm = llm
         self.system_prompt = system_prompt
-        self.config = config or Config()
+        self.config: Config = config or Config()
         self.tool_registry = tool_registry
         self.result: RunResult | None = None
         self._history: list[Message] = []
@@ -261,7 +261,7 @@ class ReActAgent(Agent):
         max_steps: int = 5,
     ) -> None:
         super().__init__(name, llm, system_prompt, config, tool_registry)
-        self.tool_registry = tool_registry if tool_registry is not None else self._made_registry()
+        self.tool_registry: ToolRegistry = tool_registry if tool_registry is not None else self._made_registry()
         self.max_steps = max_steps
 
     @property
@@ -289,7 +289,7 @@ class SimpleAgent(Agent):
         max_tool_iterations: int = 3,
     ) -> None:
         super().__init__(name, llm, system_prompt, config, tool_registry)
-        self.enable_tool_calling = enable_tool_calling and tool_registry is not None
+        self.enable_tool_calling: bool = enable_tool_calling and tool_registry is not None
         self.max_tool_iterations = max_tool_iterations
 
     @property

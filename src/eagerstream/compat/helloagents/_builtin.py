@@ -13,7 +13,7 @@ from anyio.from_thread import start_blocking_portal
 from ...builtin import Calculator, Files
 from ...builtin._files.shared import Words
 from ...errors import ToolError
-from ...tools import InputError, Tool as CoreTool, ToolErrorCode, ToolResponse, error_response
+from ...tools import Group, InputError, Tool as CoreTool, ToolErrorCode, ToolResponse, error_response
 from ._registry import ToolRegistry
 from ._tool import Tool, ToolParameter, openai_form
 
@@ -190,7 +190,7 @@ class FileTool(AdaptedTool):
         self._files = _Files(working_dir or project_root, require_read=False, backups=True)
         super().__init__(next(tool for tool in self._files if tool.name == self._core_name))
         self.registry = registry
-        self.group = self._files.group
+        self.group: str | Group | None = self._files.group
 
     async def arun(self, parameters: dict[str, Any]) -> ToolResponse:
         """Return the response of the tool. Every failure is an `ERROR`.

@@ -36,7 +36,7 @@ class ReadOnlyFilter(ToolFilter):
     READONLY_TOOLS: ClassVar[frozenset[str]] = _with_suffix(_READ_ONLY)
 
     def __init__(self, additional_allowed: Iterable[str] | None = None) -> None:
-        self.allowed_tools = {*self.READONLY_TOOLS, *(additional_allowed or ())}
+        self.allowed_tools: set[str] = {*self.READONLY_TOOLS, *(additional_allowed or ())}
 
     def is_allowed(self, tool_name: str) -> bool:
         """Return whether the name is on the list."""
@@ -53,7 +53,7 @@ class FullAccessFilter(ToolFilter):
     DENIED_TOOLS: ClassVar[frozenset[str]] = _with_suffix(_DANGEROUS)
 
     def __init__(self, additional_denied: Iterable[str] | None = None) -> None:
-        self.denied_tools = {*self.DENIED_TOOLS, *(additional_denied or ())}
+        self.denied_tools: set[str] = {*self.DENIED_TOOLS, *(additional_denied or ())}
 
     def is_allowed(self, tool_name: str) -> bool:
         """Return whether the name is not on the list."""
@@ -77,8 +77,8 @@ class CustomFilter(ToolFilter):
     ) -> None:
         if mode not in ("whitelist", "blacklist"):
             raise ValueError(f"Invalid mode: {mode!r} is neither 'whitelist' nor 'blacklist'")
-        self.allowed = set(allowed or ())
-        self.denied = set(denied or ())
+        self.allowed: set[str] = set(allowed or ())
+        self.denied: set[str] = set(denied or ())
         self.mode = mode
 
     def is_allowed(self, tool_name: str) -> bool:

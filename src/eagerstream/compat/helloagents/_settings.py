@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Literal, Self
+from typing import Any, ClassVar, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -34,7 +34,7 @@ class Config(BaseModel):
             registries that an agent makes, not to registries that it is given.
     """
 
-    model_config = ConfigDict(extra="allow")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 
     trace_enabled: bool = True
     trace_dir: str = "memory/traces"
@@ -100,14 +100,14 @@ class HelloAgentsLLM:
         client: Any = None,
         **kwargs: Any,
     ) -> None:
-        self.model = model or os.environ.get("LLM_MODEL_ID") or default_model()
-        self.api_key = api_key or os.environ.get("LLM_API_KEY") or None
+        self.model: str = model or os.environ.get("LLM_MODEL_ID") or default_model()
+        self.api_key: str | None = api_key or os.environ.get("LLM_API_KEY") or None
         own_url = os.environ.get("LLM_BASE_URL") if self.api_key else None
-        self.base_url = base_url or own_url or None
+        self.base_url: str | None = base_url or own_url or None
         self.temperature = temperature
-        self.max_tokens = max_tokens or _MAX_TOKENS
+        self.max_tokens: int = max_tokens or _MAX_TOKENS
         seconds = os.environ.get("LLM_TIMEOUT")
-        self.timeout = timeout or (float(seconds) if seconds else None)
+        self.timeout: float | None = timeout or (float(seconds) if seconds else None)
         self.client = client
         self.kwargs = kwargs
         self._kept = KeptClient()

@@ -17,11 +17,11 @@ from __future__ import annotations
 try:
     from ._early_tools import EarlyTools
     from ._inputs import AgentInput, AgentInputs
-except ModuleNotFoundError as error:
-    if not (error.name or "").startswith(("claude_agent_sdk", "mcp")):
+except ModuleNotFoundError as _error:
+    if not (_error.name or "").startswith(("claude_agent_sdk", "mcp")):
         raise
     from ...errors import MissingExtraError
 
-    raise MissingExtraError("claude-agent-sdk", "claude-agent-sdk") from error
+    raise MissingExtraError("claude-agent-sdk", "claude-agent-sdk") from _error
 
 __all__ = ["AgentInput", "AgentInputs", "EarlyTools"]

@@ -21,11 +21,13 @@ try:
     from ._chunks import ChunkReader
     from ._conversion import as_langchain_tool, from_langchain_tool
     from ._node import EarlyToolsNode, early_tools_condition
-except ModuleNotFoundError as error:
-    if not (error.name or "").startswith(("langchain_core", "langgraph")):
+except ModuleNotFoundError as _error:
+    if not (_error.name or "").startswith(("langchain_core", "langgraph")):
         raise
     from ...errors import MissingExtraError
 
-    raise MissingExtraError("langchain", "langgraph" if "langgraph" in str(error.name) else "langchain-core") from error
+    raise MissingExtraError(
+        "langchain", "langgraph" if "langgraph" in str(_error.name) else "langchain-core"
+    ) from _error
 
 __all__ = ["ChunkReader", "EarlyToolsNode", "as_langchain_tool", "early_tools_condition", "from_langchain_tool"]

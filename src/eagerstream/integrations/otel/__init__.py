@@ -24,11 +24,11 @@ from __future__ import annotations
 
 try:
     from ._instrumentation import Instrumentation, instrument, tracing, uninstrument
-except ModuleNotFoundError as error:
-    if not (error.name or "").startswith("opentelemetry"):
+except ModuleNotFoundError as _error:
+    if not (_error.name or "").startswith("opentelemetry"):
         raise
     from ...errors import MissingExtraError
 
-    raise MissingExtraError("otel", "opentelemetry-api") from error
+    raise MissingExtraError("otel", "opentelemetry-api") from _error
 
 __all__ = ["Instrumentation", "instrument", "tracing", "uninstrument"]

@@ -17,11 +17,11 @@ try:
     from ._early_start import EarlyStart
     from ._parts import StreamedParts
     from ._toolset import EagerToolset
-except ModuleNotFoundError as error:
-    if not (error.name or "").startswith("pydantic_ai"):
+except ModuleNotFoundError as _error:
+    if not (_error.name or "").startswith("pydantic_ai"):
         raise
     from ...errors import MissingExtraError
 
-    raise MissingExtraError("pydantic-ai", "pydantic-ai-slim") from error
+    raise MissingExtraError("pydantic-ai", "pydantic-ai-slim") from _error
 
 __all__ = ["EagerToolset", "EarlyStart", "StreamedParts", "as_eager_tool"]

@@ -11,7 +11,7 @@ from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from typing_extensions import override
 
 from ...loop import EarlyCalls
-from ...tools import ForeignTool
+from ...tools import ForeignTool, Tool
 from ...wire import InputAccumulator, JSONObject
 from .._calls import ExecutorOptions, feed_call, run_call, sharing_executor
 from ._conversion import returned_by
@@ -75,6 +75,8 @@ class EagerToolset(AbstractToolset[Any]):
         self._id = id
         self._max_retries = max_retries
         self._options = options
+        self.tools: list[Tool]
+        self.options: ExecutorOptions
         self.tools, self.options = sharing_executor(tools, **options)
 
     @property

@@ -63,7 +63,7 @@ class AGUIEncoder:
         self._base = dict(state) if isinstance(state, Mapping) else {}
         self._out: list[Event] = []
         self._is_started = False
-        self.is_ended = False
+        self.is_ended: bool = False
         """True if the last event has been returned."""
         self._run = RunFold(self._begin_call)
         self._state = StateMirror()

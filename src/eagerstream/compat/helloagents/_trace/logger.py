@@ -60,12 +60,13 @@ class TraceLogger:
         *,
         html: bool = True,
     ) -> None:
-        self.output_dir = Path(output_dir)
+        self.output_dir: Path = Path(output_dir)
         self.sanitize = sanitize
         self.html_include_raw = html_include_raw_response
         self.output_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.session_id: str
         self.session_id, self._lines = _new_session(self.output_dir)
-        self.jsonl_path = self._lines.path
+        self.jsonl_path: Path = self._lines.path
         """Path of the lines."""
         self.html_path: Path | None = None
         """Path of the page; `None` without one."""
