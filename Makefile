@@ -33,7 +33,7 @@ $(VENV)/.demo: pyproject.toml | $(VENV)/.python
 # LOCKED=1 installs the versions of uv.lock instead of the newest ones. It needs uv.
 install_locked = VIRTUAL_ENV=$(VENV) uv sync --active --frozen --inexact --no-default-groups
 
-# The dependency groups of pyproject.toml, and what else is there once one of them is: `all` takes 1.6 GB, `test` 290 MB.
+# The dependency groups of pyproject.toml, and what else is there once one of them is: `all` takes 1.9 GB, `test` 290 MB.
 with_test := demo
 with_all := demo test docs
 with_docs := demo test
@@ -64,6 +64,7 @@ check: $(VENV)/.all  ## lint, format and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	PATH="$(CURDIR)/$(BIN):$$PATH" basedpyright --verifytypes eagerstream --ignoreexternal
 
 format: $(VENV)/.all
 	$(BIN)/ruff check --fix
