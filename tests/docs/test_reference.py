@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import inspect
 import re
+import sys
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -115,3 +119,67 @@ def test_every_page_is_in_the_table_of_contents() -> None:
 
 def _pages(folder: str) -> list[Path]:
     return sorted((FOLDER.parent / folder).glob("*.md"))
+
+
+_ROOMS_OF_THE_CORE = ("loop", "tools", "streaming", "transports", "recordings", "wire")
+
+
+def _callables() -> Iterator[tuple[str, str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Each public function and method: its room, its full name, and its source."""
+    for name in public_names().values():
+        owners = name.value.__mro__ if inspect.isclass(name.value) else (name.value,)
+        for owner in owners:
+            module = getattr(owner, "__module__", None) or ""
+            if not module.startswith("eagerstream.") or not (inspect.isclass(owner) or inspect.isfunction(owner)):
+                continue
+            for node in _definitions(module).get(owner.__qualname__, ()):
+                if not node.name.startswith("_"):
+                    yield module.split(".")[1], f"{module}.{owner.__qualname__}, {node.name}", node
+
+
+@cache
+def _definitions(module: str) -> dict[str, list[ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """The functions of a module, and the methods of its classes, each under the name that has them."""
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    found: dict[str, list[ast.FunctionDef | ast.AsyncFunctionDef]] = {}
+    for node in ast.parse(Path(str(sys.modules[module].__file__)).read_text(encoding="utf-8")).body:
+        if isinstance(node, functions):
+            found[node.name] = [node]
+        elif isinstance(node, ast.ClassDef):
+            found[node.name] = [method for method in node.body if isinstance(method, functions)]
+    return found
+
+
+def _raised(node: ast.AST) -> Iterator[str]:
+    """The classes of the exceptions that a function raises itself, not in a function inside it."""
+    for inner in ast.iter_child_nodes(node):
+        match inner:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                continue
+            case ast.Raise(exc=ast.Call(func=ast.Name(id=name))) if name[0].isupper():
+                yield name
+            case _:
+                pass
+        yield from _raised(inner)
+
+
+def test_exceptions_are_documented() -> None:
+    """Whoever calls a public function learns from its docstring which exceptions its own body raises."""
+    missing = [
+        f"{full}: {raised}"
+        for _, full, node in _callables()
+        for raised in _raised(node)
+        if not re.search(rf"Raises:.*\b{raised}\b", ast.get_docstring(node) or "", re.DOTALL)
+    ]
+    assert missing == []
+
+
+def test_cancellation_is_documented() -> None:
+    """Any await may be cancelled, so each async function of the core says what happens then."""
+    waiting = [
+        (full, node)
+        for room, full, node in _callables()
+        if room in _ROOMS_OF_THE_CORE and isinstance(node, ast.AsyncFunctionDef)
+    ]
+    assert len(waiting) > 20
+    assert [full for full, node in waiting if "cancel" not in (ast.get_docstring(node) or "").lower()] == []

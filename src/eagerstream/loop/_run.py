@@ -443,7 +443,7 @@ class Run(EventFeed[RunEvent], CallListener):
     # --- `Sink` -------------------------------------------------------------------------------------------------------
 
     async def room(self) -> None:
-        """See `Sink.room`. A tool that starts does so before the next read."""
+        """See `Sink.room`. A tool that starts does so before the next read. Cancelling this loses no event."""
         # A tool's task cannot run before the reader yields, and the next read takes 62 µs. Two passes of the event
         # loop: in the first, consumers see the end of the input, and may still cancel the run; in the second, the tool
         # starts. With this and the prepared task, the median from an input to its tool fell from 0.40 to 0.28 ms.

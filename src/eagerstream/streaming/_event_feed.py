@@ -109,7 +109,7 @@ class EventFeed(ABC, Generic[E]):
         self._show(lambda observer: observer.end(end), observers)
 
     async def room(self) -> None:
-        """Wait until the consumer has made room.
+        """Wait until the consumer has made room. Cancelling this loses no event.
 
         Raises:
             LimitError: More than `Limits.max_waiting_events` events wait, deltas merged.

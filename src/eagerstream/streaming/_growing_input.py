@@ -65,6 +65,8 @@ class GrowingInput(ToolInput):
     async def field(self, *path: str | int) -> Any:
         """Return the value at `path` as soon as it is finished, usually long before the input is.
 
+        Cancelling this loses nothing: call it again.
+
         Raises:
             KeyError: The input is valid and has no such value.
             InputInterrupted: The input was cut off, is not JSON or was interrupted, and the value had not finished.
@@ -85,6 +87,8 @@ class GrowingInput(ToolInput):
     async def text(self, *path: str | int) -> AsyncGenerator[str, None]:
         """Yield the string at `path` in pieces, as they arrive; joined, they are the string.
 
+        If the iteration is cancelled, a new one starts with the first character.
+
         Raises:
             TypeError: The value at `path` is not a string.
             KeyError, InputInterrupted: As `field`; after pieces of an unfinished string, `InputInterrupted`.
@@ -96,6 +100,8 @@ class GrowingInput(ToolInput):
 
     async def next_text(self, path: Path, sent: int) -> str:
         """Wait for the text of the string at `path` after its first `sent` characters; empty at its end.
+
+        Cancelling this loses nothing.
 
         Raises:
             TypeError, KeyError, InputInterrupted: As `text`.
@@ -121,6 +127,8 @@ class GrowingInput(ToolInput):
     async def items(self, *path: str | int) -> AsyncGenerator[Any, None]:
         """Yield the items of the array at `path`, each as soon as it is finished.
 
+        If the iteration is cancelled, a new one starts with the first item.
+
         Raises:
             TypeError: The value at `path` is not an array.
             KeyError, InputInterrupted: As `field`; after items of an unfinished array, `InputInterrupted`.
@@ -132,6 +140,8 @@ class GrowingInput(ToolInput):
 
     async def next_item(self, path: Path, number: int) -> tuple[Any] | None:
         """Wait for item `number` (from 0) of the array at `path`; return it in a tuple, or None if there is no more.
+
+        Cancelling this loses nothing.
 
         Raises:
             TypeError, KeyError, InputInterrupted: As `items`.
@@ -151,19 +161,22 @@ class GrowingInput(ToolInput):
             await self._change(self._watchers.on_item, path)
 
     async def begun(self) -> None:
-        """Wait until the object of the input is open, or the input is settled."""
+        """Wait until the object of the input is open, or the input is settled. Cancelling this loses nothing."""
         # A streaming tool must not start on a list or a number: the first character proves it, or nothing is proved.
         while self.outcome is None and self.error is None and type(self._caught_up().value) is not dict:
             await self._change(self._watchers.on_growth)
 
     async def finished(self) -> Outcome:
-        """Wait for the end of the input, and return its outcome; raises nothing."""
+        """Wait for the end of the input, and return its outcome. This raises nothing.
+
+        Cancelling this does not end the input.
+        """
         while self.outcome is None:
             await self._change()
         return self.outcome
 
     async def changed(self) -> None:
-        """Wait for more of the text, for its end, or for an interruption."""
+        """Wait for more of the text, for its end, or for an interruption. Cancelling this loses nothing."""
         await self._change(self._watchers.on_text)
 
     def text_after(self, place: TextPlace) -> tuple[str, TextPlace]:
@@ -181,7 +194,10 @@ class GrowingInput(ToolInput):
         return text, TextPlace(place.chars + len(text), len(blocks), sum(map(len, self._tail)))
 
     async def ended(self) -> None:
-        """Wait for the end of the input, without keeping the reader from waiting for a slow consumer."""
+        """Wait for the end of the input, without keeping the reader from waiting for a slow consumer.
+
+        Cancelling this does not end the input.
+        """
         # Unlike `finished`, this does not call `on_wait`. The task of each call waits here, so with `buffer="wait"` the
         # reader would never wait for a slow consumer.
         while self.outcome is None:

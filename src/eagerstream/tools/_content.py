@@ -177,7 +177,11 @@ def dump_json(value: Any) -> str:
 
 
 def to_json(value: Any) -> Any:
-    """Return a copy of a value as plain JSON values; NaN and infinities become null. Raises as `dump_json`."""
+    """Return a copy of a value as plain JSON values; NaN and infinities become null.
+
+    Raises:
+        TypeError: The value has no JSON form.
+    """
     try:
         try:
             return to_jsonable_python(value, inf_nan_mode="null")

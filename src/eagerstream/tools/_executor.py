@@ -148,7 +148,7 @@ class InProcessExecutor:
         """See `Executor.execute`.
 
         An invalid input, an unknown tool, arguments that do not fit, a time-out and an exception are answered with an
-        error result.
+        error result. Cancelling this cancels the tool and gives back its slot.
         """
         admission = self._admissions.pop(call, None) or self._admission(call)
         place = admission.place

@@ -144,6 +144,9 @@ def rendered(response: ToolResponse, *, raised: bool = False, include_data: bool
         response: The tool's response.
         raised: True if it represents an exception, with a complete text. Otherwise an error shows as `[CODE] message`.
         include_data: True to append its `data` as JSON.
+
+    Raises:
+        TypeError: `include_data` is True, and the data has no JSON form.
     """
     text = response.text
     if response.status is ToolStatus.ERROR and not raised:

@@ -120,10 +120,10 @@ class TextStream(_Parameter):
         return value
 
     async def next_piece(self, sent: int) -> str:
-        """Return the text after the first `sent` characters; empty at the end.
+        """Wait for the text after the first `sent` characters; empty at the end. Cancelling this loses nothing.
 
         Raises:
-            InputInterrupted: As for the class.
+            InputInterrupted: The input was cut off, is invalid or was interrupted, or its value is not a string.
         """
         try:
             piece: str = encodable(await self._input.next_text((self._name,), sent))

@@ -114,7 +114,15 @@ class StreamedReply:
                 self._unpacker = Unpacker(content_encoding, max_bytes=self._max_bytes, piece_bytes=_PIECE_BYTES)
 
     async def receive(self) -> Sequence[WireEvent | InputFragment] | None:
-        """See `Reply.receive`. A long chunk comes in pieces, and other tasks get their turn between them."""
+        """See `Reply.receive`. A long chunk comes in pieces, and other tasks get their turn between them.
+
+        If this is cancelled, the response is unusable: close it.
+
+        Raises:
+            StreamInterrupted: The connection was lost.
+            ProtocolError: The body does not have the API's format, or cannot be unpacked.
+            LimitError: An event exceeds `Limits.max_event_bytes`, or the body exceeds `Limits.max_reply_bytes`.
+        """
         piece = next(self._pieces, None)
         if piece is not None or self._chunks_in_a_row == _CHUNKS_IN_ONE_GO:
             self._chunks_in_a_row = 0

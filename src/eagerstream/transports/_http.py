@@ -96,7 +96,13 @@ class HTTPTransport(Transport):
 
     @asynccontextmanager
     async def open(self, request: RequestBody, limits: Limits) -> AsyncIterator[Reply]:
-        """See `Transport.open`."""
+        """See `Transport.open`. Leaving the context closes the response, also when cancelled.
+
+        Raises:
+            UsageError: The request has no JSON form, or has `timeout` or `extra_query`.
+            APIError: The API refused the request, or could not be reached.
+            ProtocolError: The response is not a stream of events, or has another content coding than requested.
+        """
         if self._client is None:
             import httpx
 

@@ -177,7 +177,11 @@ class InputAccumulator(Generic[InputT]):
         return self.feed_event(to_wire_event(event))
 
     def feed_event(self, data: Mapping[str, Any]) -> list[InputEvent[InputT]]:
-        """Do the same as `feed`, for callers that already have the event as a mapping."""
+        """Do the same as `feed`, for callers that already have the event as a mapping.
+
+        Raises:
+            LimitError: The message has more than `Limits.max_blocks` blocks.
+        """
         kind = data.get("type")
         if kind == "content_block_delta":
             delta = mapping_in(data, "delta")

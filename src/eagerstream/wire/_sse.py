@@ -212,7 +212,14 @@ class EventStreamDecoder(Decoder[T]):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class SSEDecoder(EventStreamDecoder[ServerSentEvent]):
-    """Turns chunks of a `text/event-stream` body, cut anywhere, into `ServerSentEvent`s."""
+    """Turns chunks of a `text/event-stream` body, cut anywhere, into `ServerSentEvent`s.
+
+    Args:
+        max_event_bytes: Maximum size of an event.
+
+    Raises:
+        UsageError: `max_event_bytes` is not above 0.
+    """
 
     def _dispatched(self, data: bytes) -> ServerSentEvent:
         # A field ends at a line end or a colon, which are never part of a longer UTF-8 sequence. Therefore decoding
