@@ -33,7 +33,7 @@ class Numbers(EventFeed[Any]):
     async def _read(self) -> None:
         try:
             for number in self.numbers:
-                self.put(TextDelta(number, str(number)))
+                self._put(TextDelta(number, str(number)))
             if self.end is not None:
                 await self.end()
         finally:

@@ -31,7 +31,7 @@ from ._turn import Turn
 _log = logging.getLogger(__name__)
 
 
-class EarlyCalls(CallListener):
+class EarlyCalls:
     """Runs the calls of responses that somebody else's loop reads, each as early as `run` would.
 
         async with EarlyCalls(tools) as calls:
@@ -83,9 +83,7 @@ class EarlyCalls(CallListener):
         self._accumulator = InputAccumulator(
             parser=parser, limits=limits, input_type=GrowingInput, invalid_key=invalid_key
         )
-        self._on_start = on_start
-        self._on_progress = on_progress
-        self._on_stop = on_stop
+        self._listener = _Callbacks(on_start, on_progress, on_stop)
         self._tasks: TaskGroup | None = None
         self._runner: CallRunner | None = None
         self._by_id: dict[str, ToolCall] = {}
@@ -221,7 +219,7 @@ class EarlyCalls(CallListener):
         self._by_id = {id: call for id, call in self._by_id.items() if self._runner and call in self._runner}
         # A guard cannot cut the response: the connection is the framework's, and it reads on.
         self._turn = Turn(self._number, self, executor=self._executor, limits=self._limits, can_be_cut=False)
-        self._turn.listener = self
+        self._turn.listener = self._listener
 
     def _begin_reply(self, event: Mapping[str, Any]) -> list[InputEvent[GrowingInput]]:
         events: list[InputEvent[GrowingInput]] = []
@@ -312,7 +310,19 @@ class EarlyCalls(CallListener):
     def settled(self, turn: Turn) -> None:
         """See `CallMaker`."""
 
-    # --- `CallListener` -----------------------------------------------------------------------------------------------
+
+class _Callbacks(CallListener):
+    """Tells the functions of the user what happens to the calls."""
+
+    def __init__(
+        self,
+        on_start: Callable[[ToolCall], object] | None,
+        on_progress: Callable[[ToolCall, Any], object] | None,
+        on_stop: Callable[[ToolCall], object] | None,
+    ) -> None:
+        self._on_start = on_start
+        self._on_progress = on_progress
+        self._on_stop = on_stop
 
     def call_started(self, call: ToolCall) -> None:
         """See `CallListener`."""

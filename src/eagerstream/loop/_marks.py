@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ..streaming import Clock, FeedEnd, ReplyMarks
-from ..tools._call import ToolCall
+from ..tools._call import CallListener, ToolCall
 from ..tools._definition import Tool
+from ..tools._toolbox import Toolbox
 from ._events import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart, TurnStop
 
 # Nearly all events are of other types, which one look into a set leaves out. A `match` would try each case for each.
@@ -152,3 +153,33 @@ class RunMarks:
         marks = self._calls.get(call)
         if marks is not None:
             marks.end_s = self.clock()
+
+
+class CallEvents(CallListener):
+    """Marks what happens to the calls of a run, and puts it among the events of the run."""
+
+    # Not the run itself: its users would find these methods.
+
+    def __init__(self, marks: RunMarks, put: Callable[[RunEvent], object], tools: Toolbox) -> None:
+        self._marks = marks
+        self._put = put
+        self._tools = tools
+
+    def call_admitted(self, call: ToolCall) -> None:
+        """See `CallListener`."""
+        self._marks.admit(call, self._tools.find(call.block))
+
+    def call_started(self, call: ToolCall) -> None:
+        """See `CallListener`."""
+        self._marks.start(call)
+        self._put(ToolStart(call))
+
+    def call_progressed(self, call: ToolCall, value: Any) -> None:
+        """See `CallListener`."""
+        self._marks.progress(call)
+        self._put(ToolProgress(call, value))
+
+    def call_ended(self, call: ToolCall) -> None:
+        """See `CallListener`."""
+        self._marks.stop(call)
+        self._put(ToolStop(call))

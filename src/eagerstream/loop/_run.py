@@ -13,18 +13,17 @@ from ..errors import APIError, EagerStreamError, ProtocolError, StreamInterrupte
 from ..streaming import EventFeed, FeedEnd, GrowingInput, InputOptions, StreamEvent
 from ..streaming._event_buffer import EventBuffer
 from ..streaming._options import FEED_DEFAULTS, INPUT_DEFAULTS, buffer_for, taken
-from ..streaming._reading import read_reply
-from ..tools._call import CallListener, ToolCall
+from ..streaming._reading import Sink, read_reply
 from ..tools._foreign import ForeignTool
-from ..transports import Reply, RequestBody, as_transport
+from ..transports import Reply, as_transport
 from ..transports._eager_fallback import EagerFallback, EagerForm
 from ..wire import InputDelta, MessageAssembler, MessageState, Outcome
 from ..wire._accumulator import check_invalid_key
 from ..wire._events import Message
 from ._conversation import LOST_START, Conversation
-from ._events import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart, TurnStop
+from ._events import Restarted, RunEvent, TurnStart, TurnStop
 from ._latency import RunLatency
-from ._marks import RunMarks
+from ._marks import CallEvents, RunMarks
 from ._options import CALL_DEFAULTS, RunOptions
 from ._policy import BROKEN_OFF, CANCELLED, CUT_BY_GUARD, Begins
 from ._result import RunResult, RunStatus
@@ -89,15 +88,15 @@ _ONLY_DELTAS: Final = frozenset({InputDelta})
 class _Unwanted(Exception):
     """Not an error: the rest of the response is not wanted."""
 
-    # Raised by `take`, deep inside the reading, so that the connection is closed and every input is settled in the same
-    # way as after a failure. To cancel the scope instead would look like a lost connection.
+    # Raised by `_take`, deep inside the reading, so that the connection is closed and every input is settled in the
+    # same way as after a failure. To cancel the scope instead would look like a lost connection.
 
 
 _LAST_WORDS_S: Final = 5.0
 """Seconds for which an error waits for tools whose input broke off."""
 
 
-class Run(EventFeed[RunEvent], CallListener):
+class Run(EventFeed[RunEvent]):
     """A run: an async context manager, and an async iterator over `RunEvent`s.
 
     The iteration (or `finish`) raises the errors of `MessageStream`, and whatever `before_request` raises. `result` is
@@ -247,11 +246,11 @@ class Run(EventFeed[RunEvent], CallListener):
         request = conversation.request()
         is_retry = conversation.retries
         turn = self._turn = conversation.begin()
-        turn.listener = self
+        turn.listener = CallEvents(self._marks, self._put, conversation.tools)
         # A request that is sent again belongs to the same turn, and `Restarted` has announced it
         # (test_a_retry_is_told).
         if not is_retry:
-            self.put(TurnStart(turn.number))
+            self._put(TurnStart(turn.number))
         assembler = MessageAssembler(
             limits=conversation.limits,
             input_type=GrowingInput,
@@ -277,7 +276,7 @@ class Run(EventFeed[RunEvent], CallListener):
                 self._transport,
                 request,
                 assembler,
-                self,
+                Sink(self, self._show_sending, self._opened, self._take, self._room, self._marks.ended),
                 limits=conversation.limits,
                 one_message=True,
                 scope=scope,
@@ -350,7 +349,7 @@ class Run(EventFeed[RunEvent], CallListener):
             # same tool would wait for the old one (test_forgotten_calls_give_their_place_back).
             for call in turn.calls:
                 self._runner.cancel(call)
-            self.put(Restarted(turn.number, "interrupted" if error else "max_tokens", error, delay_s))
+            self._put(Restarted(turn.number, "interrupted" if error else "max_tokens", error, delay_s))
             return
         assert turn.ending is not None
         # `cancel` may have come after the end of the message: then the row of its stop reason does not count any more.
@@ -369,7 +368,7 @@ class Run(EventFeed[RunEvent], CallListener):
         # answered without it are reported here (test_each_call_of_a_turn_stops).
         for call in turn.calls:
             self._runner.end(call)
-        self.put(TurnStop(turn.number, turn.message, turn.calls, error))
+        self._put(TurnStop(turn.number, turn.message, turn.calls, error))
 
     async def _hear_last_words(self) -> None:
         """Let nothing more start after a failure, and give tools whose input broke off a moment to report their work.
@@ -419,31 +418,8 @@ class Run(EventFeed[RunEvent], CallListener):
         if self._turn is not None:
             self._turn.listener = None
 
-    # --- `CallListener` -----------------------------------------------------------------------------------------------
-
-    def call_admitted(self, call: ToolCall) -> None:
-        """See `CallListener`."""
-        self._marks.admit(call, self._conversation.tools.find(call.block))
-
-    def call_started(self, call: ToolCall) -> None:
-        """See `CallListener`."""
-        self._marks.start(call)
-        self.put(ToolStart(call))
-
-    def call_progressed(self, call: ToolCall, value: Any) -> None:
-        """See `CallListener`."""
-        self._marks.progress(call)
-        self.put(ToolProgress(call, value))
-
-    def call_ended(self, call: ToolCall) -> None:
-        """See `CallListener`."""
-        self._marks.stop(call)
-        self.put(ToolStop(call))
-
-    # --- `Sink` -------------------------------------------------------------------------------------------------------
-
-    async def room(self) -> None:
-        """See `Sink.room`. A tool that starts does so before the next read. Cancelling this loses no event."""
+    async def _room(self) -> None:
+        """Wait as the feed does. A tool that starts does so before the next read."""
         # A tool's task cannot run before the reader yields, and the next read takes 62 µs. Two passes of the event
         # loop: in the first, consumers see the end of the input, and may still cancel the run; in the second, the tool
         # starts. With this and the prepared task, the median from an input to its tool fell from 0.40 to 0.28 ms.
@@ -451,19 +427,14 @@ class Run(EventFeed[RunEvent], CallListener):
             self._starts_tools = False
             await anyio.lowlevel.checkpoint()
             await anyio.lowlevel.checkpoint()
-        await super().room()
+        await super()._room()
 
-    def sending(self, request: RequestBody) -> None:
-        """See `Sink.sending`."""
-        self.show_sending(request)
-
-    def opened(self, reply: Reply) -> None:
-        """See `Sink.opened`."""
+    def _opened(self, reply: Reply) -> None:
         self._marks.opened()
         self._has_response, self._request_id = True, reply.request_id
 
-    def take(self, events: list[StreamEvent]) -> bool:
-        """See `Sink.take`; calls start in here."""
+    def _take(self, events: list[StreamEvent]) -> bool:
+        """Take the events of a chunk. Calls start in here."""
         turn, runner, assembler = self._turn, self._runner, self._assembler
         assert turn is not None
         assert runner is not None
@@ -471,11 +442,11 @@ class Run(EventFeed[RunEvent], CallListener):
         # Nearly all chunks contain only deltas, which decide nothing if no guard looks at them. One set operation in C
         # finds that out for the chunk; matching each event against patterns cost every one of them.
         if not turn.looks_at_deltas and _ONLY_DELTAS.issuperset(map(type, events)):
-            return self.put_all(events)
+            return self._put_all(events)
         # The turn decides which events count, then those are handed on, then calls start: observers and consumers get
         # the end of an input before the events of its call.
         step = turn.take(events)
-        must_wait = self.put_all(step.events)
+        must_wait = self._put_all(step.events)
         if step.follows:
             runner.take(step)
             self._starts_tools = self._starts_tools or bool(step.started)
@@ -484,10 +455,6 @@ class Run(EventFeed[RunEvent], CallListener):
         if turn.voided is not None or (turn.is_cut and assembler.state is not MessageState.STOPPED):
             raise _Unwanted
         return must_wait or self._starts_tools
-
-    def ended(self) -> None:
-        """See `Sink.ended`."""
-        self._marks.ended()
 
 
 def _message_of(turn: Turn, assembler: MessageAssembler[GrowingInput]) -> Message:

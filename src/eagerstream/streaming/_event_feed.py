@@ -108,7 +108,7 @@ class EventFeed(ABC, Generic[E]):
         self._set_observers(())
         self._show(lambda observer: observer.end(end), observers)
 
-    async def room(self) -> None:
+    async def _room(self) -> None:
         """Wait until the consumer has made room. Cancelling this loses no event.
 
         Raises:
@@ -116,7 +116,7 @@ class EventFeed(ABC, Generic[E]):
         """
         await self._buffer.room()
 
-    def show_sending(self, request: Mapping[str, Any]) -> None:
+    def _show_sending(self, request: Mapping[str, Any]) -> None:
         """Show the observers a request that is about to be sent by this task."""
 
         def tell(observer: Observer[E]) -> None:
@@ -126,14 +126,14 @@ class EventFeed(ABC, Generic[E]):
         if self._observers:
             self._show(tell, self._observers)
 
-    def put(self, event: E) -> None:
+    def _put(self, event: E) -> None:
         """Show an event to the observers, and hand it over to the consumer."""
-        self.put_all((event,))
+        self._put_all((event,))
 
-    def put_all(self, events: Sequence[E]) -> bool:
+    def _put_all(self, events: Sequence[E]) -> bool:
         """Show events to the observers, and hand them over to the consumer.
 
-        Return True if the reading should wait for `room` before it continues.
+        Return True if the reading should wait for `_room` before it continues.
         """
         # Before anybody sees the input: a task that waits for more of it needs the reader from the first moment on. A
         # settled input needs nothing more, and would keep the buffer for as long as it is kept itself.

@@ -21,7 +21,7 @@ from ._growing_input import GrowingInput
 from ._marks import Clock, ReplyMarks
 from ._observers import FeedEnd
 from ._options import FEED_DEFAULTS, INPUT_DEFAULTS, InputOptions, StreamOptions, buffer_for, check_names, taken
-from ._reading import read_reply
+from ._reading import Sink, read_reply
 
 _log = logging.getLogger(__name__)
 
@@ -258,7 +258,8 @@ class MessageStream(EventFeed[StreamEvent]):
         return self._assembler.violations
 
     async def _read(self) -> None:
-        await read_reply(self._transport, self._request, self._assembler, self, limits=self._limits)
+        sink = Sink(self, self._show_sending, self._opened, self._put_all, self._room, self.marks.ended)
+        await read_reply(self._transport, self._request, self._assembler, sink, limits=self._limits)
 
     def _how_it_ended(self) -> FeedEnd:
         # The status has the words of `RunStatus`, so that an observer need not know which kind of feed it sees. A
@@ -270,19 +271,6 @@ class MessageStream(EventFeed[StreamEvent]):
             return FeedEnd("error", 0, usage, error, violations)
         return FeedEnd("completed" if self.is_whole else "cancelled", int(self.is_whole), usage, None, violations)
 
-    def sending(self, request: RequestBody) -> None:
-        """See `Sink.sending`."""
-        self.show_sending(request)
-
-    def opened(self, reply: Reply) -> None:
-        """See `Sink.opened`."""
+    def _opened(self, reply: Reply) -> None:
         self.marks.opened()
         self.request_id = reply.request_id
-
-    def take(self, events: list[StreamEvent]) -> bool:
-        """See `Sink.take`."""
-        return self.put_all(events)
-
-    def ended(self) -> None:
-        """See `Sink.ended`."""
-        self.marks.ended()

@@ -6,8 +6,9 @@ This is the only loop that reads, for `stream` and `run` alike.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
 
 import anyio
 
@@ -18,44 +19,35 @@ from ..transports import Reply, RequestBody, Transport
 from ..transports._failures import event_error
 from ..wire import InputFragment, MessageAssembler, MessageEvent, MessageState, WireEvent
 from ._deadline import ReplyDeadline
+from ._event_feed import EventFeed
 from ._growing_input import GrowingInput
 
 _log = logging.getLogger(__name__)
 
 
-class Sink(Protocol):
-    """Takes the events of a response."""
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """The parts of a feed that take the events of a response.
 
-    # Methods, not an async iterator of events: a generator is one more frame for each event, and it would stop reading
-    # whenever its consumer pauses.
+    Attributes:
+        feed: Says if anybody has a use for `InputDelta`s, and if they must carry their changes.
+        sending: Called with the request, by the task that is about to send it.
+        opened: Called when the response has started.
+        take: Takes the events of one chunk: none, if the chunk had only deltas that nobody wants. Returns True if the
+            reader must wait for `room` before it continues.
+        room: Waits until more events can be taken.
+        ended: Called when nothing more is read. The events that still come settle what was cut off.
+    """
 
-    wants_deltas: bool
-    """It has a use for `InputDelta`s: else none are made."""
-    wants_changes: bool
-    """The deltas must carry their changes."""
+    # Functions, not an async iterator of events: a generator is one more frame for each event, and it would stop
+    # reading whenever its consumer pauses. Not public methods of the feed: users of a run must not find them.
 
-    async def room(self) -> None:
-        """Wait until more events can be taken."""
-        ...
-
-    def sending(self, request: RequestBody) -> None:
-        """Note that the request is about to be sent, by the task that this is called in."""
-        ...
-
-    def opened(self, reply: Reply) -> None:
-        """Note that the response has started."""
-        ...
-
-    def take(self, events: list[MessageEvent[GrowingInput]]) -> bool:
-        """Take the events of one chunk: none, if the chunk had only deltas that nobody wants.
-
-        Return True if the reader must wait for `room` before it continues.
-        """
-        ...
-
-    def ended(self) -> None:
-        """Note that nothing more is read. The events that still come settle what was cut off."""
-        ...
+    feed: EventFeed[Any]
+    sending: Callable[[RequestBody], object]
+    opened: Callable[[Reply], object]
+    take: Callable[[list[MessageEvent[GrowingInput]]], bool]
+    room: Callable[[], Awaitable[None]]
+    ended: Callable[[], object]
 
 
 async def read_reply(
@@ -98,8 +90,8 @@ async def read_reply(
                 reports = False
                 while (batch := await reply.receive()) is not None:
                     # Asked for each chunk, because observers may come and go while the response is read.
-                    if sink.wants_changes is not reports:
-                        reports = assembler.reports = sink.wants_changes
+                    if sink.feed.wants_changes is not reports:
+                        reports = assembler.reports = sink.feed.wants_changes
                     must_wait = _take_batch(batch, assembler, sink, reply, one_message=one_message)
                     if assembler.state is MessageState.STOPPED:
                         deadline.end_soon()
@@ -174,7 +166,7 @@ def _take_batch(
     # Together, so that the consumer wakes once for hundreds of events. `feed_deltas` takes the fragments in one pass,
     # and returns the first event that is not one.
     events: list[MessageEvent[GrowingInput]] = []
-    deltas = events if sink.wants_deltas else None
+    deltas = events if sink.feed.wants_deltas else None
     rest = iter(batch)
     try:
         while (wire_event := assembler.feed_deltas(rest, deltas)) is not None:
