@@ -66,7 +66,7 @@ def public_modules() -> tuple[str, ...]:
 
 @cache
 def internal_names() -> frozenset[str]:
-    """Return the names that public modules export for other modules of the package only, as `stability.md` lists them."""
+    """Return the names that public modules export for other parts of the package only, listed in `stability.md`."""
     _, _, section = STABILITY.read_text(encoding="utf-8").partition("## Internal names in public modules\n")
     rows = re.findall(r"^\| `(eagerstream\.\w+)` \| (.*) \|$", section, re.MULTILINE)
     return frozenset(f"{module}.{name}" for module, names in rows for name in re.findall(r"`(\w+)`", names))

@@ -14,7 +14,11 @@ from ..wire._events import Block, Message
 
 @dataclass(slots=True)
 class TurnStart:
-    """A request is about to be sent; turns count from 1."""
+    """A request is about to be sent.
+
+    Attributes:
+        turn: The number of its turn, from 1.
+    """
 
     turn: int
 
@@ -38,7 +42,11 @@ class TurnStop:
 
 @dataclass(slots=True)
 class ToolStart:
-    """A tool starts to run, usually while the response continues."""
+    """A tool starts to run, usually while the response continues.
+
+    Attributes:
+        call: The call.
+    """
 
     call: ToolCall
 
@@ -65,7 +73,11 @@ class ToolProgress:
 
 @dataclass(slots=True)
 class ToolStop:
-    """A call has its result."""
+    """A call has its result.
+
+    Attributes:
+        call: The call.
+    """
 
     call: ToolCall
 

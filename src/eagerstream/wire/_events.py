@@ -127,7 +127,12 @@ class BlockStart:
 
 @dataclass(slots=True)
 class TextDelta:
-    """More text of an open block."""
+    """More text of an open block.
+
+    Attributes:
+        index: The index of the block.
+        text: The new text.
+    """
 
     index: int
     text: str
@@ -225,7 +230,11 @@ class ServerToolResult(BlockStop):
 
 @dataclass(slots=True)
 class InputStart(Generic[InputT_co]):
-    """The start of a tool call. Its input follows."""
+    """The start of a tool call. Its input follows.
+
+    Attributes:
+        input: The input, still empty.
+    """
 
     input: InputT_co
 
@@ -253,7 +262,11 @@ class InputDelta(Generic[InputT_co]):
 
 @dataclass(slots=True)
 class InputStop(Generic[InputT_co]):
-    """The end of a tool's input. `input.outcome` is its result."""
+    """The end of a tool's input. `input.outcome` is its result.
+
+    Attributes:
+        input: The settled input.
+    """
 
     input: InputT_co
 
@@ -286,7 +299,11 @@ class MessageStop:
 
 @dataclass(slots=True)
 class UnknownEvent:
-    """A wire event that this version does not know: a new event type, or a new kind of delta."""
+    """A wire event that this version does not know: a new event type, or a new kind of delta.
+
+    Attributes:
+        data: The event as it came.
+    """
 
     data: Mapping[str, Any]
 
