@@ -19,7 +19,7 @@ from eagerstream import __version__
 from eagerstream.cli import main
 from eagerstream.errors import APIError
 from eagerstream.recordings import Recording
-from eagerstream.testing import FaultKind, Faults, Platform
+from eagerstream.testing import FaultKind, Faults, Platform, reply, text
 
 DATA = Path(__file__).parent.parent / "data"
 COMMAND = [sys.executable, "-m", "eagerstream"]
@@ -262,3 +262,62 @@ def test_the_demo_where_no_ticks_can_be_printed() -> None:
     done = eagerstream("demo", PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
     assert "? filename" in done.stdout
+
+
+_ASK = (
+    "import json, os, sys, urllib.request as r\n"
+    "url, key = (os.environ['ANTHROPIC_' + name] for name in ('BASE_URL', 'API_KEY'))\n"
+    "body = {'model': 'm', 'max_tokens': 9, 'stream': True, 'messages': [{'role': 'user', 'content': 'secret'}],\n"
+    "  'tools': [{'name': 'f', 'input_schema': {'type': 'object', 'properties': {'city': {'type': 'string'}}}}]}\n"
+    "asked = r.Request(url + '/v1/messages', json.dumps(body).encode(), {'x-api-key': key})\n"
+    "print(r.urlopen(asked).read().decode())\n"
+)
+
+
+@pytest.mark.slow
+def test_serve_a_command() -> None:
+    """The command gets the double's address and a key of no value; its exit code is the program's."""
+    ask = [sys.executable, "-c", f"{_ASK}sys.exit(7)"]
+    done = eagerstream("serve", "--script", "--speed", "100", "--log", "--", *ask)
+    assert done.returncode == 7
+    assert "I will " in done.stdout
+    assert done.stderr == "POST /v1/messages, turn 0, tools: f, HTTP 200\n"
+
+
+@pytest.mark.slow
+def test_serve_a_folder(tmp_path: Path) -> None:
+    """The recordings of a folder answer in the order of their names; an empty folder is refused."""
+    for name, said in (("b.sse", "second"), ("a.sse", "first")):
+        (tmp_path / name).write_bytes(reply(text(said, fragment_chars=99)).body)
+    done = eagerstream("serve", str(tmp_path), "--speed", "100", "--", sys.executable, "-c", _ASK)
+    assert "first" in done.stdout
+    assert "second" not in done.stdout
+    (tmp_path / "empty").mkdir()
+    assert_one_line(eagerstream("serve", str(tmp_path / "empty")), 2, "no recordings")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", [(), ("--script", "a.jsonl"), ("--script", "--")])
+def test_serve_needs_one_source(arguments: tuple[str, ...]) -> None:
+    """Recordings or the script, not both, and no `--` without a command."""
+    assert_one_line(eagerstream("serve", *arguments), 2, "serve")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGINT cannot be sent there")
+def test_serve_a_script() -> None:
+    """The printed variables point any client at the double."""
+    command = [*COMMAND, "serve", "--script", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
+        assert process.stdout is not None
+        first, *lines = (process.stdout.readline().split() for _ in range(1 + len(Platform) + 4))
+        assert first[:3] == ["serving", "scripted", "responses"]
+        variables = dict(words[1].split("=", 1) for words in lines if words[0] == "export")
+        done = subprocess.run(
+            [sys.executable, "-c", _ASK], env=ENVIRONMENT | variables, check=True, capture_output=True
+        )
+        assert b"tool_use" in done.stdout
+        assert variables["OPENAI_BASE_URL"] == f"{variables['ANTHROPIC_BASE_URL']}/v1"
+        process.send_signal(signal.SIGINT)
+        process.stdout.read()
+    assert process.returncode == 0

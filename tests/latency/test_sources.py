@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
 
 import anyio
 import pytest
-from pydantic import BaseModel, Field
 
-from eagerstream import ItemStream, Tool, tool
+from eagerstream import Tool
 from eagerstream.errors import UsageError
-from eagerstream.latency._made_up import made_up_input
 from eagerstream.latency._sources import (
     called_tools,
     named_tools,
@@ -162,62 +159,3 @@ def test_the_poem() -> None:
     names = {one.to_dict()["name"] for one in poem_tools().made(Path(), eager=True) if isinstance(one, Tool)}
     first, _ = poem_tools().script()
     assert set(called_tools(first)) == names
-
-
-class Node(BaseModel):
-    """Refers to itself."""
-
-    name: str
-    children: list[Node] = []
-    parent: Node | None = None
-
-
-async def plain(path: str, mode: Literal["r", "w"], count: int, share: float, really: bool) -> None:
-    """Plain."""
-
-
-async def bounded(
-    code: Annotated[str, Field(min_length=3, max_length=5)],
-    number: Annotated[int, Field(gt=10, lt=20)],
-    half: Annotated[float, Field(ge=0, le=0.25)],
-    few: Annotated[list[int], Field(min_length=2, max_length=3)],
-) -> None:
-    """Bounded."""
-
-
-async def nested(node: Node, pairs: dict[str, int], maybe: int | None = None) -> None:
-    """Nested."""
-
-
-async def streaming(title: str, lines: ItemStream[str]) -> None:
-    """Streaming."""
-
-
-@pytest.mark.parametrize("function", [plain, bounded, nested, streaming])
-def test_made_up_inputs(function: Callable[..., Any]) -> None:
-    """Whatever the signature, the tool takes what was made up for it."""
-    made = tool(function)
-    input = made_up_input(made)
-    assert made.check(input)
-    assert set(made.input_schema["required"]) <= set(input)
-
-
-def test_examples_are_taken() -> None:
-    """An example of the tool's own is better than anything made up."""
-
-    @tool(input_examples=[{"code": "AB-12"}])
-    async def find(code: Annotated[str, Field(pattern="^[A-Z]{2}-[0-9]{2}$")]) -> None:
-        """Find."""
-
-    assert made_up_input(find) == {"code": "AB-12"}
-
-
-def test_what_cannot_be_made_up() -> None:
-    """A pattern is not guessed: it is said what to do."""
-
-    @tool
-    async def find(code: Annotated[str, Field(pattern="^[A-Z]{2}-[0-9]{2}$")]) -> None:
-        """Find."""
-
-    with pytest.raises(UsageError, match="input_examples"):
-        made_up_input(find)

@@ -1,1 +1,1 @@
-"""A socket for an ASGI application, and checks of its requests: shared by the servers of several rooms."""
+"""A socket for an ASGI application, checks of its requests, and a command as its client."""

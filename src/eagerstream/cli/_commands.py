@@ -6,7 +6,7 @@ import importlib.metadata
 import math
 import os
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import anyio
 import typer
 from rich.console import Console
+from typer.core import TyperCommand
 
+from .._support.redaction import printable
 from ..errors import UsageError
 from ..latency._command import bench_app
 from ..recordings import Recording
@@ -23,7 +25,10 @@ from ..wire import EagerSupport, check_positive
 
 if TYPE_CHECKING:
     from ..progress import Record
+    from ..testing import ReceivedRequest
 
+_PORT: Final = 8765
+_PRINTED_VARIABLES: Final = ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_KEY")
 _PAUSE_S: Final = 5.0  # between two runs of a demo that repeats until Ctrl-C
 
 app = typer.Typer(
@@ -69,22 +74,51 @@ def demo(
     anyio.run(lambda: play(Console(), live=live, model=model, svg=svg))
 
 
-@app.command()
+class _BeforeCommand(TyperCommand):
+    """A command that may be followed by `--` and another command, which is in `context.obj`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if "--" in args:
+            place = args.index("--")
+            args, ctx.obj = args[:place], args[place + 1 :]
+        return super().parse_args(ctx, args)
+
+
+@app.command(cls=_BeforeCommand)
 def serve(
+    context: typer.Context,
     recordings: Annotated[
-        list[Path],
-        typer.Argument(help="Recordings (.jsonl) or bodies (.sse). With several, each is the response to one turn."),
-    ],
+        list[Path] | None,
+        typer.Argument(
+            help="Recordings (.jsonl), bodies (.sse), or folders of them. With several, each is the response to one "
+            "turn; those of a folder are sorted by name."
+        ),
+    ] = None,
     *,
+    script: Annotated[
+        bool, typer.Option("--script", help="Answer any request: call its tools with generated inputs.")
+    ] = False,
+    log: Annotated[bool, typer.Option("--log", help="Print a line about each request, without contents.")] = False,
     host: Annotated[str, typer.Option(help="Address to listen on. Anyone who can reach it can connect.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on. 0 selects a free one.", min=0, max=65_535)] = 8765,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            help="Port to listen on. 0 selects a free one.",
+            show_default=f"{_PORT}; for a command, a free one",
+            min=0,
+            max=65_535,
+        ),
+    ] = None,
     speed: Annotated[float, typer.Option(help="Playback speed as a factor.")] = 1.0,
-    tokens_per_second: Annotated[float, typer.Option(help="For bodies: speed of the model.")] = 80.0,
-    first_byte_s: Annotated[float, typer.Option(help="For bodies: seconds before the first event.")] = 0.5,
-    jitter: Annotated[float, typer.Option(help="For bodies: variation of token times, 0 to 1.")] = 0.0,
-    seed: Annotated[int, typer.Option(help="For bodies: seed of jitter and cuts.")] = 0,
+    tokens_per_second: Annotated[float, typer.Option(help="Without recorded times: speed of the model.")] = 80.0,
+    first_byte_s: Annotated[float, typer.Option(help="Without recorded times: seconds before the first event.")] = 0.5,
+    jitter: Annotated[float, typer.Option(help="Without recorded times: variation of token times, 0 to 1.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="Seed of generated inputs, jitter and cuts.")] = 0,
     cut: Annotated[
-        str, typer.Option(help='For bodies: cut chunks at "event", "random", a byte count, or offsets like 10,200.')
+        str,
+        typer.Option(
+            help='Without recorded times: cut chunks at "event", "random", a byte count, or offsets like 10,200.'
+        ),
     ] = "event",
     fault_rate: Annotated[
         float, typer.Option(help="Share of responses that fail, 0 to 1: breaks, errors, garbage.")
@@ -94,13 +128,23 @@ def serve(
         EagerSupport, typer.Option(help="Accepted requests for eager input streaming. Others get HTTP 400.")
     ] = "any",
 ) -> None:
-    """Play recordings as a Messages API on this machine, until Ctrl-C.
+    """Answer as a Messages API on this machine: play recordings, or call the tools of any request (--script).
 
-    Point any client of the API at the first URL. It accepts any key, or none. The other URLs use the dialects of
-    platforms, for the anthropic package's platform clients. They require credentials, of any value.
+    Until Ctrl-C, or as long as a command runs that you add after `--`:
+    eagerstream serve --script -- python agent.py
+
+    Without a command, point any client of the API at the first URL, as the printed variables do. It accepts any key, or
+    none. The other URLs use the dialects of platforms, for the anthropic package's platform clients. They require
+    credentials, of any value.
     """
+    from .._serving.command import run_command
     from ..testing import Faults, Platform, ReplayServer, Scenario, Timing, retime
 
+    command: list[str] | None = context.obj
+    if bool(recordings) == script:
+        raise UsageError("serve takes recordings, or --script to answer any request")
+    if command == []:
+        raise UsageError("serve needs a command after --")
     match cut:
         case "event" | "random":
             timing = Timing(cut=cut)
@@ -111,18 +155,61 @@ def serve(
         case _:
             raise UsageError(f'--cut must be "event", "random", a number of bytes or offsets like 10,200, not {cut!r}')
     timing = replace(timing, tokens_per_second=tokens_per_second, first_byte_s=first_byte_s, jitter=jitter, seed=seed)
-    loaded = [Recording.load(path) for path in recordings]
+    loaded = [Recording.load(path) for path in _files_of(recordings or ())]
     timed = [retime(recording, timing) if not recording.duration_s else recording for recording in loaded]
-    scenario = Scenario.of(timed[0]) if len(timed) == 1 else Scenario(*timed)
+    if script:
+        scenario = Scenario.scripted(seed=seed, timing=timing)
+    else:
+        scenario = Scenario.of(timed[0]) if len(timed) == 1 else Scenario(*timed)
+    if port is None:
+        port = 0 if command else _PORT
     faults = Faults.random(fault_seed, fault_rate) if fault_rate else None
-    server = ReplayServer(scenario, host=host, port=port, speed=speed, faults=faults, eager=eager)
+    on_answer = _log_request if log else None
+    server = ReplayServer(scenario, host=host, port=port, speed=speed, faults=faults, eager=eager, on_answer=on_answer)
+    if command:
+        with server:
+            # A command may use AWS for something else, and the double accepts any credentials.
+            own = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+            code = run_command(command, {**server.environment(), **own})
+        raise typer.Exit(code)
 
     def tell(server: ReplayServer) -> None:
-        typer.echo(f"serving {len(timed)} recording(s) at {server.base_url}")
+        what = "scripted responses" if script else f"{len(timed)} recording(s)"
+        typer.echo(f"serving {what} at {server.base_url}")
         for platform in Platform:
             typer.echo(f"  {platform:<14} {server.url_of(platform)}")
+        variables = server.environment()
+        for name in _PRINTED_VARIABLES:
+            typer.echo(f"export {name}={variables[name]}")
 
     server.run(on_start=tell)
+
+
+def _files_of(paths: Sequence[Path]) -> Iterator[Path]:
+    """Yield recordings, and those in folders.
+
+    Raises:
+        UsageError: A folder has none.
+    """
+    for path in paths:
+        if not path.is_dir():
+            yield path
+            continue
+        files = sorted(file for file in path.iterdir() if file.suffix in (".jsonl", ".sse"))
+        if not files:
+            raise UsageError(f"{path} has no recordings (.jsonl, .sse)")
+        yield from files
+
+
+def _log_request(request: ReceivedRequest) -> None:
+    """Print a line about a request: its path, turn and tools, and the status. Nothing of its contents."""
+    from ..testing._scenario import assistant_messages
+
+    body = request.body if isinstance(request.body, dict) else {}
+    tools = [tool for tool in body.get("tools") or () if isinstance(tool, dict)]
+    names = (str((tool.get("function") or tool).get("name") or tool.get("type")) for tool in tools)
+    line = f"POST {request.path}, turn {assistant_messages(body)}, tools: {' '.join(names) or 'none'}"
+    typer.echo(f"{printable(line)}, HTTP {request.status or 'without a status'}", err=True)
 
 
 @app.command(context_settings={"allow_interspersed_args": False})

@@ -17,10 +17,10 @@ from ..errors import UsageError
 from ..recordings import Recording
 from ..testing import reply, text, tool_use
 from ..testing._body import body_events
+from ..testing._made_up import made_up_input
 from ..testing.demos import poem
 from ..tools import ForeignTool, Tool, as_tool
 from ..wire import USER_DEFINED, tool_kind
-from ._made_up import made_up_input
 from ._profiles import check_playable
 from ._results import read_whole
 

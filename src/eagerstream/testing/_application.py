@@ -44,12 +44,14 @@ class Behaviour:
         speed: Factor by which to play faster than recorded.
         faults: The schedule of faults; `None` for no faults.
         eager: The accepted ways to ask for eager input streaming, by model. A model that is not listed accepts any.
+        on_answer: Called with each request when its response starts.
     """
 
     scenario: Scenario
     speed: float = 1.0
     faults: Faults | None = None
     eager: Mapping[str, EagerSupport] | EagerSupport = "any"
+    on_answer: Callable[[ReceivedRequest], object] | None = None
 
     def eager_support(self, model: object) -> EagerSupport:
         """Return the ways that this model accepts."""
@@ -89,6 +91,8 @@ def make_application(behaviour: Behaviour, log: RequestLog) -> ASGIApplication:
                 received.end()
                 return _say_nothing
             received.status = answer.recording.status if answer.headers else None
+            if behaviour.on_answer is not None:
+                behaviour.on_answer(received)
             return _Playback(
                 answer, received, arrived_s=arrived_s, speed=behaviour.speed, id_header=dialect.request_id_header
             )

@@ -56,6 +56,24 @@ class Scenario:
         scenario._always = True
         return scenario
 
+    @classmethod
+    def scripted(cls, *, seed: int = 0, timing: Timing | None = None) -> Scenario:
+        """Return a scenario that answers any request, for programs that you run without a key.
+
+        A request with tools gets calls, with inputs generated from each `input_schema`: the tool's own examples,
+        defaults and choices first, else plausible values. If a request has one tool with a short input, there are up
+        to three calls of it. The next request, with the results, gets a text that quotes them. A request without tools
+        gets a text, or JSON if it asks for a structured output. `tool_choice` is respected, except that after ten
+        responses a required call becomes a text. A tool that no generated input fits is not called.
+
+        Args:
+            seed: The same seed and request give the same response.
+            timing: Pace of the responses. Default: each response arrives at once.
+        """
+        from ._answering import ScriptedModel  # it brings pydantic
+
+        return cls.of(ScriptedModel(seed), timing=timing)
+
     def answer(self, request: Mapping[str, Any]) -> Recording:
         """Return the response to a request.
 

@@ -151,7 +151,7 @@ def reply(
     if any(scripted.error is not None for scripted in blocks[:-1]):
         raise UsageError("an error event ends the response: nothing may follow it")
     if message_id is None:
-        message_id = f"msg_{_digest([(dict(b.block), b.deltas, b.closed, b.error) for b in blocks])}"
+        message_id = f"msg_{digest([(dict(b.block), b.deltas, b.closed, b.error) for b in blocks])}"
     if stop_reason is None:
         stop_reason = "tool_use" if any(b.block.get("type") == "tool_use" for b in blocks) else "end_turn"
     counts = {
@@ -176,7 +176,7 @@ def http_error(status: int, error_type: str, message: str, *, request_id: str | 
     Raises:
         UsageError: `status` is not an HTTP status from 200 to 599, or `request_id` is not one line of Latin-1 text.
     """
-    request_id = request_id or f"req_{_digest([status, error_type, message])}"
+    request_id = request_id or f"req_{digest([status, error_type, message])}"
     error = {"type": "error", "error": {"type": error_type, "message": message}, "request_id": request_id}
     headers = {"content-type": "application/json", "request-id": request_id}
     return Recording((Chunk(0.0, _dump(error).encode()),), status=status, headers=headers)
@@ -234,7 +234,7 @@ def _block_events(index: int, scripted: Scripted, message_id: str) -> list[WireE
     content = dict(scripted.block)
     prefix = _ID_PREFIXES.get(str(content.get("type")))
     if prefix and content.get("id") is None:
-        content["id"] = f"{prefix}_{_digest([message_id, index])}"
+        content["id"] = f"{prefix}_{digest([message_id, index])}"
     events: list[WireEvent] = [{"type": "content_block_start", "index": index, "content_block": content}]
     if index == 0:
         events.append({"type": "ping"})  # the API sends its first one here
@@ -255,7 +255,7 @@ def _output_tokens(blocks: Sequence[Scripted]) -> int:
     return max(1, chars // _TOKEN_CHARS)
 
 
-def _digest(content: object) -> str:
+def digest(content: object) -> str:
     """Return 24 characters for an id, the same for the same content."""
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:24]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import get_args
+from collections.abc import Callable, Mapping
+from typing import Final, get_args
 
 from .._serving.asgi_server import ThreadedServer
 from ..errors import UsageError
@@ -15,6 +15,28 @@ from ._platforms import DIALECTS, Platform
 from ._received import ReceivedRequest, RequestLog
 from ._scenario import Scenario
 from ._schedule import Faults
+
+_KEYS: Final = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY")
+_PLATFORM_NAMES: Final = {
+    "BEDROCK": Platform.BEDROCK,
+    "BEDROCK_MANTLE": Platform.BEDROCK_MANTLE,
+    "AWS": Platform.AWS,
+    "VERTEX": Platform.VERTEX,
+    "FOUNDRY": Platform.FOUNDRY,
+    "GOOGLE_CLOUD": Platform.GOOGLE_CLOUD,
+}
+_PLATFORM_SETTINGS: Final = {
+    "ANTHROPIC_AWS_WORKSPACE_ID": "simulated",
+    "ANTHROPIC_FOUNDRY_API_KEY": "simulated",
+    "ANTHROPIC_GOOGLE_CLOUD_PROJECT": "simulated",
+    "ANTHROPIC_GOOGLE_CLOUD_WORKSPACE_ID": "simulated",
+    "ANTHROPIC_VERTEX_PROJECT_ID": "simulated",
+    "AWS_ACCESS_KEY_ID": "simulated",
+    "AWS_REGION": "us-east-1",
+    "AWS_SECRET_ACCESS_KEY": "simulated",
+    "CLOUD_ML_REGION": "global",
+}
+"""Settings that the platforms' clients require, of any value."""
 
 
 class ReplayServer(ThreadedServer):
@@ -43,6 +65,7 @@ class ReplayServer(ThreadedServer):
         faults: A schedule by turn, or `Faults.random`. Requests that are refused anyway get no fault.
         eager: The accepted ways to ask for eager input streaming: `"any"`, the `"field"` on a tool, the `"header"` with
             the legacy beta, or `"none"`. Give one for all models, or a mapping by model. Other ways get HTTP 400.
+        on_answer: Called with each request when its response starts, in the server's thread. It should return quickly.
 
     Raises:
         UsageError: `host` is empty, `port` does not exist, `speed` is not a positive number, or `eager` is unknown.
@@ -57,13 +80,14 @@ class ReplayServer(ThreadedServer):
         speed: float = 1.0,
         faults: Faults | None = None,
         eager: EagerSupport | Mapping[str, EagerSupport] = "any",
+        on_answer: Callable[[ReceivedRequest], object] | None = None,
     ) -> None:
         check_positive("speed", speed)
         for support in eager.values() if isinstance(eager, Mapping) else (eager,):
             check_choice("eager", support, get_args(EagerSupport))
         scenario = Scenario.of(replies) if isinstance(replies, Recording) else replies
         self._log = RequestLog()
-        behaviour = Behaviour(scenario, speed, faults, eager)
+        behaviour = Behaviour(scenario, speed, faults, eager, on_answer)
         super().__init__(lambda: make_application(behaviour, self._log), name="replay server", host=host, port=port)
 
     def url_of(self, platform: Platform) -> str:
@@ -103,6 +127,23 @@ class ReplayServer(ThreadedServer):
             return f"{self.base_url}{CHAT_DIALECTS[ChatDialect(dialect)].root}/v1"
         except ValueError as error:
             raise UsageError(f"{dialect!r} is no dialect of chats; there are {', '.join(ChatDialect)}") from error
+
+    def environment(self) -> dict[str, str]:
+        """Return environment variables that point the clients of the API, of its platforms and of OpenAI here.
+
+        ::
+
+            subprocess.run(["python", "agent.py"], env={**os.environ, **server.environment()})
+
+        The keys are of no value. Variables of platforms with credentials (AWS) are included, because a client requires
+        some.
+
+        Raises:
+            UsageError: The server is not running.
+        """
+        urls = {f"ANTHROPIC_{name}_BASE_URL": self.url_of(platform) for name, platform in _PLATFORM_NAMES.items()}
+        plain = {"ANTHROPIC_BASE_URL": self.base_url, "OPENAI_BASE_URL": self.chat_url()}
+        return {**plain, **dict.fromkeys(_KEYS, "simulated"), **urls, **_PLATFORM_SETTINGS}
 
     @property
     def requests(self) -> list[ReceivedRequest]:

@@ -1,0 +1,222 @@
+"""Answers to any request: calls of its tools with generated inputs, then a text about their results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..errors import UsageError
+from ..recordings import Recording
+from ..tools import Tool
+from ._made_up import LINES, made_up, made_up_input
+from ._scripted import DEFAULT_MODEL, Scripted, digest, reply, text, tool_use
+
+_MAX_CALLS: Final = 8
+"""Maximum number of calls after one question. A request may have a hundred tools."""
+_MAX_TURNS: Final = 10
+"""Maximum number of responses with calls after one question, if `tool_choice` requires a call each time."""
+_CALLS_OF_ONE_TOOL: Final = 3
+"""Number of calls of a request's only tool, with different inputs, so that several calls run at the same time."""
+_SHORT_CHARS: Final = 200
+"""Maximum size of an input that is short. Only tools with short inputs are called several times."""
+_RESULT_CHARS: Final = 80
+"""Maximum number of characters that the closing text quotes of a result."""
+
+_API_SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "bash": {"command": "echo Hello"},
+    "memory": {"command": "view", "path": "/memories"},
+    "text_editor": {"command": "view", "path": "."},
+}
+"""Inputs for the tools whose schema the API has, by the start of their `type`. All of them only read."""
+
+
+@dataclass(frozen=True)
+class _Call:
+    name: str
+    input: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The parts of a request that decide the response, from the body of either protocol.
+
+    Attributes:
+        tools: Definitions in the form of the Messages API. Without those that `tool_choice` excludes.
+        one_at_a_time: Parallel calls are disabled.
+        must_call: `tool_choice` requires a call in each response.
+        schema: Schema of a structured output, or None.
+        turns: Number of responses since the user's last question.
+        calls: Number of calls since then.
+        results: Names of the tools called since then, and the texts of their results.
+    """
+
+    tools: Sequence[Mapping[str, Any]]
+    one_at_a_time: bool
+    must_call: bool
+    schema: Mapping[str, Any] | None
+    turns: int
+    calls: int
+    results: Sequence[tuple[str, str]]
+
+
+class ScriptedModel:
+    """Turn of a `Scenario` that answers any request. It has no state: the request decides.
+
+    Args:
+        seed: Different seeds give different inputs and ids.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self._seed = seed
+
+    def __call__(self, request: Mapping[str, Any]) -> Recording:
+        """Return the response to a request of the Messages API, or of OpenAI's chat completions."""
+        asked = _read(request)
+        model = str(request.get("model") or DEFAULT_MODEL)
+        message_id = f"msg_{digest([self._seed, request.get('messages')])}"
+        return reply(*self._blocks(asked), model=model, message_id=message_id)
+
+    def _blocks(self, asked: _Asked) -> Iterator[Scripted]:
+        planned = list(self._planned(asked.tools))
+        left = planned[asked.calls :]
+        if not left and asked.must_call and asked.turns < _MAX_TURNS:
+            left = planned[-1:]
+        if asked.one_at_a_time:
+            left = left[:1]
+        if not left:
+            yield text(self._closing(asked))
+            return
+        if not asked.must_call:  # the API writes no text before a call that is required
+            names = " and ".join(dict.fromkeys(call.name for call in left))
+            yield text(f"I will call {names}.")
+        for call in left:
+            yield tool_use(call.name, call.input)
+
+    def _planned(self, tools: Sequence[Mapping[str, Any]]) -> Iterator[_Call]:
+        """Yield the calls after a question. A tool that no input fits is left out."""
+        inputs = {str(tool.get("name")): self._inputs(tool, alone=len(tools) == 1) for tool in tools}
+        calls = [_Call(name, input) for name, made in inputs.items() for input in made]
+        yield from calls[:_MAX_CALLS]
+
+    def _inputs(self, tool: Mapping[str, Any], *, alone: bool) -> list[Mapping[str, Any]]:
+        for kind, input in _API_SCHEMAS.items():
+            if str(tool.get("type", "")).startswith(f"{kind}_"):
+                return [input]
+        if not isinstance(tool.get("input_schema"), Mapping):
+            return []
+        known = ("name", "description", "input_schema", "input_examples")
+        made: list[Mapping[str, Any]] = []
+        try:
+            checked = Tool(_nothing, definition={name: tool[name] for name in known if name in tool})
+            for number in range(_CALLS_OF_ONE_TOOL if alone else 1):
+                input = made_up_input(checked, self._seed + number)
+                is_short = len(json.dumps(input)) <= _SHORT_CHARS
+                if not made or (is_short and input not in made):
+                    made.append(input)
+        except UsageError:
+            pass  # no input fits, or the schema is not one
+        return made
+
+    def _closing(self, asked: _Asked) -> str:
+        if asked.schema is not None:
+            return json.dumps(made_up(asked.schema, self._seed), ensure_ascii=False)
+        if asked.results:
+            return "Done. " + " ".join(f"{name} returned: {_excerpt(result)}." for name, result in asked.results)
+        return "\n".join(LINES)
+
+
+async def _nothing(_: Mapping[str, Any]) -> None:
+    """Function of the tools that are made only to check inputs."""
+
+
+def _excerpt(result: str) -> str:
+    line = " ".join(result.split()).rstrip(".") or "nothing"
+    return line if len(line) <= _RESULT_CHARS else f"{line[:_RESULT_CHARS]} ..."
+
+
+# --- the request ------------------------------------------------------------------------------------------------------
+
+
+def _read(request: Mapping[str, Any]) -> _Asked:
+    choice = request.get("tool_choice")
+    options: Mapping[str, Any] = choice if isinstance(choice, Mapping) else {"type": choice}
+    kind = options.get("type")
+    tools = [_definition(tool) for tool in _mappings(request.get("tools"))]
+    if kind == "none":
+        tools = []
+    if kind in ("tool", "function"):
+        named = options.get("name") or (options.get("function") or {}).get("name")
+        tools = [tool for tool in tools if tool.get("name") == named]
+    messages = _since_the_question(_mappings(request.get("messages")))
+    calls = {str(call.get("id")): name for message in messages for call, name in _calls(message)}
+    results = ((str(id), result) for message in messages for id, result in _results(message))
+    return _Asked(
+        tools=tools,
+        one_at_a_time=bool(options.get("disable_parallel_tool_use")) or request.get("parallel_tool_calls") is False,
+        must_call=kind in ("any", "required", "tool", "function"),
+        schema=_output_schema(request),
+        turns=sum(message.get("role") == "assistant" for message in messages),
+        calls=len(calls),
+        results=[(calls.get(id, "A tool"), result) for id, result in results],
+    )
+
+
+def _definition(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a tool in the form of the Messages API. A function of OpenAI's protocol has `parameters`."""
+    function = tool.get("function")
+    if not isinstance(function, Mapping):
+        return tool
+    return {
+        "name": function.get("name"),
+        "description": str(function.get("description") or ""),
+        "input_schema": function.get("parameters") or {"type": "object"},
+    }
+
+
+def _output_schema(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    for parent in (request, request.get("output_config")):
+        form = parent.get("format", parent.get("response_format")) if isinstance(parent, Mapping) else None
+        if isinstance(form, Mapping) and form.get("type") == "json_schema":
+            found = form.get("schema", (form.get("json_schema") or {}).get("schema"))
+            return found if isinstance(found, Mapping) else None
+    return None
+
+
+def _since_the_question(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Return the messages after the last one of the user that has no results."""
+    for place in range(len(messages), 0, -1):
+        message = messages[place - 1]
+        if message.get("role") == "user" and not any(True for _ in _results(message)):
+            return messages[place:]
+    return messages
+
+
+def _calls(message: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
+    if message.get("role") != "assistant":
+        return
+    for block in _mappings(message.get("content")):
+        if block.get("type") == "tool_use":
+            yield block, str(block.get("name"))
+    for call in _mappings(message.get("tool_calls")):
+        yield call, str((call.get("function") or {}).get("name"))
+
+
+def _results(message: Mapping[str, Any]) -> Iterator[tuple[object, str]]:
+    if message.get("role") == "tool":
+        yield message.get("tool_call_id"), _text_of(message.get("content"))
+        return
+    for block in _mappings(message.get("content")):
+        if block.get("type") == "tool_result":
+            yield block.get("tool_use_id"), _text_of(block.get("content"))
+
+
+def _text_of(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    return " ".join(str(block.get("text", f"[{block.get('type')}]")) for block in _mappings(content))
+
+
+def _mappings(values: object) -> list[Mapping[str, Any]]:
+    return [value for value in values if isinstance(value, Mapping)] if isinstance(values, list) else []
