@@ -1,15 +1,19 @@
-"""Only the accumulator, under somebody else's loop: here the anthropic client's own raw stream, without asyncio.
+"""Feed only the accumulator, from the raw stream of the anthropic client, without asyncio.
 
-The core does no I/O and knows no event loop. Whatever brings the events (a framework, a queue, a log file), feed it.
+The core does no I/O and knows no event loop. Feed it from a framework, a queue or a log file.
 
-Needs ANTHROPIC_API_KEY. Usage: python accumulate_yourself.py [MODEL]
+Needs: nothing else.
+
+Usage:
+    ANTHROPIC_API_KEY=... python accumulate_yourself.py [MODEL]
+    eagerstream serve --script -- python accumulate_yourself.py
 """
 
 import sys
 
-from anthropic import Anthropic
-
 from eagerstream import InputAccumulator, InputDelta, InputStart, InputStop, printable
+
+from anthropic import Anthropic
 
 MAKE_FILE = {
     "name": "make_file",

@@ -1,17 +1,21 @@
-"""Claude Code writes a poem: every tool input is seen as it grows, and the file is written while the poem is.
+"""Watch Claude Code's tool inputs grow, and write a file while its poem is still being written.
 
-Needs ANTHROPIC_API_KEY. Usage: python claude_agent_sdk_progress.py [MODEL]
+Needs: the extra `claude-agent-sdk`.
+
+Usage:
+    ANTHROPIC_API_KEY=... python claude_agent_sdk_progress.py [MODEL]
+    eagerstream serve --script -- python claude_agent_sdk_progress.py
 """
 
 import sys
 from pathlib import Path
 
-import anyio
-from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, query
-
 import eagerstream
 from eagerstream import InputDelta, InputStop, ItemStream, printable
 from eagerstream.integrations.claude_agent_sdk import AgentInputs, EarlyTools
+
+import anyio
+from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, query
 
 
 @eagerstream.tool

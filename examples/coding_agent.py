@@ -1,9 +1,13 @@
-"""A coding agent with bash, a text editor and a memory: its files are there line by line, while they are still written.
+"""Run a coding agent with bash, an editor and a memory: its files grow on disk while it writes them.
 
-Without a task, a scripted session of ten turns is played in a temporary folder; a task needs ANTHROPIC_API_KEY, and
-its files stay in coding-agent/work. Commands run with your rights: `Bash(argv=...)` gives them a container.
+Without a task, a scripted session of ten turns runs in a temporary folder. The files of a task stay in
+coding-agent/work. Commands run with your rights: `Bash(argv=...)` gives them a container.
 
-Usage: python coding_agent.py [TASK] [MODEL]
+Needs: the extra `web`.
+
+Usage:
+    ANTHROPIC_API_KEY=... python coding_agent.py TASK [MODEL]
+    python coding_agent.py
 """
 
 import sys
@@ -13,14 +17,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import anyio
-from anthropic import AsyncAnthropic
-
 import eagerstream
 from eagerstream import TextDelta, ToolProgress, ToolStop, printable
 from eagerstream.builtin import Bash, EagerTextEditor, Memory
 from eagerstream.testing import ReplayServer, Timing
 from eagerstream.testing.demos import coding
+
+import anyio
+from anthropic import AsyncAnthropic
 
 
 @asynccontextmanager

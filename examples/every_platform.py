@@ -1,18 +1,24 @@
-"""The same agent on every platform: only the client that is made differs, and the name of the model.
+"""Run the same agent on every platform: only the client and the model's name differ.
 
-Each client finds its credentials as its platform's own tools do; GOOGLE_ACCESS_TOKEN may hold a token for Google's.
-Usage: python every_platform.py PLATFORM MODEL, for example: bedrock us.anthropic.claude-opus-4-7-v1:0
+Each client finds its credentials as its platform's tools do. GOOGLE_ACCESS_TOKEN may hold a token for Google's.
+Platforms: anthropic, aws, bedrock, bedrock-mantle, foundry, google-cloud, vertex.
+
+Needs: the extra `bedrock` for AWS, `vertex` for Google.
+
+Usage:
+    ANTHROPIC_API_KEY=... python every_platform.py PLATFORM MODEL
+    eagerstream serve --script -- python every_platform.py anthropic claude-opus-4-7
 """
 
 import os
 import sys
 from typing import Any
 
-import anthropic
-import anyio
-
 import eagerstream
 from eagerstream import printable
+
+import anthropic
+import anyio
 
 QUESTION = {"role": "user", "content": "How is the weather in Oslo, Vienna and Lima?"}
 

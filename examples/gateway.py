@@ -1,7 +1,13 @@
-"""A gateway: one process holds many runs, others run their tools, and whoever wants to watches on a page.
+"""Hold many runs in one process, run their tools in others, and show them on a page.
 
-A client POSTs {"question": "..."} to /runs and reads records. One that reads slowly slows its own run down, one that
-leaves ends it, one too many gets a 503. Usage: ANTHROPIC_API_KEY=... python gateway.py [PORT [RUNS]] [--ray]
+A client POSTs {"question": "..."} to /runs and reads records. If it reads slowly, only its own run slows down. If it
+leaves, its run ends. A client too many gets a 503.
+
+Needs: the extra `web`, and `ray` for --ray.
+
+Usage:
+    ANTHROPIC_API_KEY=... python gateway.py [PORT [RUNS]] [--ray]
+    eagerstream serve --script -- python gateway.py
 """
 
 import os
@@ -10,17 +16,17 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-import uvicorn
-from starlette.applications import Starlette
-from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.routing import Mount
-
 import eagerstream
 from eagerstream.integrations.ray import RayPool
 from eagerstream.progress import Hub
 from eagerstream.progress.gateway import RunSlots, gateway_app
 from eagerstream.progress.web import serve
 from eagerstream.workers import ProcessPool, RemoteExecutor
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.routing import Mount
 
 URL = os.environ.get("ANTHROPIC_BASE_URL", "https://api.anthropic.com")
 hub = Hub()

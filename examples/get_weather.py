@@ -1,15 +1,19 @@
-"""One streaming request, no loop: what the model says, and the input of the tool that it asks for.
+"""Send one streaming request without a loop, and show the text and the growing input of a tool.
 
-Needs ANTHROPIC_API_KEY. Usage: python get_weather.py [MODEL]
+Needs: nothing else.
+
+Usage:
+    ANTHROPIC_API_KEY=... python get_weather.py [MODEL]
+    eagerstream serve --script -- python get_weather.py
 """
 
 import asyncio
 import sys
 
-from anthropic import AsyncAnthropic
-
 import eagerstream
 from eagerstream import InputDelta, InputStop, Outcome, TextDelta, printable
+
+from anthropic import AsyncAnthropic
 
 GET_WEATHER = {
     "name": "get_weather",

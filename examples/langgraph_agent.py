@@ -1,19 +1,23 @@
-"""A LangGraph agent whose tools begin while the model still writes: the poem grows on the screen line by line.
+"""Start the tools of a LangGraph agent while the model writes: a poem appears line by line.
 
-Needs ANTHROPIC_API_KEY and langchain-anthropic. Usage: python langgraph_agent.py [MODEL]
+Needs: the extra `langchain`, and the package langchain-anthropic.
+
+Usage:
+    ANTHROPIC_API_KEY=... python langgraph_agent.py [MODEL]
+    eagerstream serve --script -- python langgraph_agent.py
 """
 
 import sys
 from typing import Any
 
+import eagerstream
+from eagerstream import ItemStream, printable
+from eagerstream.integrations.langchain import EarlyToolsNode, early_tools_condition
+
 import anyio
 from langchain_anthropic import ChatAnthropic
 from langchain_core.tools import tool as langchain_tool
 from langgraph.graph import START, MessagesState, StateGraph
-
-import eagerstream
-from eagerstream import ItemStream, printable
-from eagerstream.integrations.langchain import EarlyToolsNode, early_tools_condition
 
 
 @eagerstream.tool

@@ -1,17 +1,21 @@
-"""A poem is written into a file line by line, while the model is still writing it into the tool's input.
+"""Write a poem into a file line by line, while the model still writes it into the tool's input.
 
-Needs ANTHROPIC_API_KEY. Usage: python make_file.py [MODEL]
+Needs: nothing else.
+
+Usage:
+    ANTHROPIC_API_KEY=... python make_file.py [MODEL]
+    eagerstream serve --script -- python make_file.py
 """
 
 import sys
 from pathlib import Path
 from typing import Any
 
-import anyio
-from anthropic import AsyncAnthropic
-
 import eagerstream
 from eagerstream import InputInterrupted, ItemStream, ToolStart, ToolStop, printable
+
+import anyio
+from anthropic import AsyncAnthropic
 
 
 @eagerstream.tool

@@ -1,18 +1,22 @@
-"""The tools of an MCP server, which begin while the reply is still being written; the server is this program itself.
+"""Start the tools of an MCP server while the response is being written; the server is this program.
 
-Needs ANTHROPIC_API_KEY. Usage: python mcp_tools.py [MODEL]
+Needs: the extra `mcp`.
+
+Usage:
+    ANTHROPIC_API_KEY=... python mcp_tools.py [MODEL]
+    eagerstream serve --script -- python mcp_tools.py
 """
 
 import sys
+
+import eagerstream
+from eagerstream import ToolProgress, ToolStart, ToolStop, printable
+from eagerstream.integrations.mcp import mcp_tools
 
 import anyio
 from anthropic import AsyncAnthropic
 from mcp import Client, StdioServerParameters
 from mcp.server.mcpserver import Context, MCPServer
-
-import eagerstream
-from eagerstream import ToolProgress, ToolStart, ToolStop, printable
-from eagerstream.integrations.mcp import mcp_tools
 
 server = MCPServer("weather", log_level="WARNING")
 

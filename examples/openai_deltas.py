@@ -1,16 +1,22 @@
-"""An agent loop with the client of OpenAI, against any server of its protocol: tools begin while the reply is written.
+"""Run an agent loop with OpenAI's client, and start tools while the response is being written.
 
-Needs OPENAI_API_KEY, and OPENAI_BASE_URL for vLLM, Ollama and others. Usage: python openai_deltas.py [MODEL]
+Set OPENAI_BASE_URL for vLLM, Ollama and other servers.
+
+Needs: the package openai.
+
+Usage:
+    OPENAI_API_KEY=... python openai_deltas.py [MODEL]
+    eagerstream serve --script -- python openai_deltas.py
 """
 
 import sys
 from typing import Any
 
-import anyio
-from openai import AsyncOpenAI
-
 from eagerstream import EarlyCalls, ItemStream, ToolCall, printable, tool
 from eagerstream.integrations.openai import ChatChunks, to_messages, to_openai
+
+import anyio
+from openai import AsyncOpenAI
 
 
 @tool

@@ -1,17 +1,21 @@
-"""An agent of pydantic-ai whose tools begin while the model still writes, its own as well as eagerstream's.
+"""Start the tools of a pydantic-ai agent while the model writes, its own as well as eagerstream's.
 
-Needs ANTHROPIC_API_KEY. Usage: python pydantic_ai_agent.py [MODEL]
+Needs: the extra `pydantic-ai`.
+
+Usage:
+    ANTHROPIC_API_KEY=... python pydantic_ai_agent.py [MODEL]
+    eagerstream serve --script -- python pydantic_ai_agent.py
 """
 
 import sys
 from pathlib import Path
 
-import anyio
-from pydantic_ai import Agent, RunContext
-
 import eagerstream
 from eagerstream import ItemStream, ToolCall, printable
 from eagerstream.integrations.pydantic_ai import EarlyStart
+
+import anyio
+from pydantic_ai import Agent, RunContext
 
 
 @eagerstream.tool

@@ -1,8 +1,12 @@
-"""A run whose tools run on a Ray cluster: the input reaches a worker while it is written, progress comes back.
+"""Run tools on a Ray cluster: the input reaches a worker while it is written, progress comes back.
 
+ADDRESS is a cluster's, or "auto" for that of this machine. Without it, a cluster starts here, and ends with the run.
+
+Needs: the extra `ray`.
+
+Usage:
     ANTHROPIC_API_KEY=... python remote_tools.py [ADDRESS]
-
-ADDRESS is a cluster's, "auto" for the one that this machine is part of; without it, one is started here, and ended.
+    eagerstream serve --script -- python remote_tools.py
 """
 
 import asyncio
@@ -10,11 +14,11 @@ import hashlib
 import sys
 from collections.abc import AsyncGenerator
 
-import anthropic
-
 import eagerstream
 from eagerstream import ItemStream, TextDelta, ToolProgress, printable
 from eagerstream.integrations.ray import RayExecutor, RayPool
+
+import anthropic
 
 
 @eagerstream.tool(idempotent=True)

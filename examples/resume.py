@@ -1,6 +1,12 @@
-"""A run that survives: it is saved after each turn, Ctrl-C ends it cleanly, and the next start goes on from there.
+"""Save a run after each turn, end it cleanly with Ctrl-C, and continue it at the next start.
 
-Needs ANTHROPIC_API_KEY. Usage: python resume.py [MODEL]; what is left of an unfinished run is in run.json.
+An unfinished run is in run.json.
+
+Needs: nothing else.
+
+Usage:
+    ANTHROPIC_API_KEY=... python resume.py [MODEL]
+    eagerstream serve --script -- python resume.py
 """
 
 import asyncio
@@ -8,10 +14,10 @@ import signal
 import sys
 from pathlib import Path
 
-from anthropic import AsyncAnthropic
-
 import eagerstream
 from eagerstream import Restarted, RunResult, RunStatus, TextDelta, TurnStop, printable
+
+from anthropic import AsyncAnthropic
 
 SAVED = Path("run.json")
 QUESTION = [{"role": "user", "content": "Note down three rivers, one call after the other, then say that you did."}]

@@ -1,15 +1,22 @@
-"""An agent for frontends that speak AG-UI: each POST to /agent begins a run, and its events come back as they happen.
+"""Serve an agent to frontends that speak AG-UI: each POST to /agent starts a run and streams its events.
 
-The page sees the poem grow in the state, field by field, and has the raw text of the call. Its own tools are offered to
-the model, too: a run ends where one of them is called, and the page answers with its next one.
+The page sees the poem grow in the state, field by field. The page's own tools are offered to the model, too. A run
+ends where one of them is called, and the page answers with its next request.
 
-Needs ANTHROPIC_API_KEY and eagerstream[agui]. Usage: python serve_agui.py [PORT] [MODEL]
+Needs: the extra `agui`.
+
+Usage:
+    ANTHROPIC_API_KEY=... python serve_agui.py [PORT] [MODEL]
+    eagerstream serve --script -- python serve_agui.py
 """
 
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+
+import eagerstream
+from eagerstream.progress.agui import agui_app, frontend_tools, messages_of
 
 import anthropic
 import uvicorn
@@ -18,9 +25,6 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.routing import Route
-
-import eagerstream
-from eagerstream.progress.agui import agui_app, frontend_tools, messages_of
 
 
 @eagerstream.tool

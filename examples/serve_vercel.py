@@ -1,18 +1,23 @@
-"""A chat server for `useChat` of the Vercel AI SDK, and for assistant-ui: inputs of tools grow on the page.
+"""Serve a chat to `useChat` of the Vercel AI SDK and to assistant-ui: inputs grow on the page.
 
-Needs ANTHROPIC_API_KEY and eagerstream[web]. Usage: python serve_vercel.py [MODEL [PORT]]. The page asks `/api/chat`:
-let its own server pass that on to here (a rewrite of Next.js, a proxy of Vite).
+The page requests `/api/chat`: let its own server pass that on (a rewrite of Next.js, a proxy of Vite).
+
+Needs: the extra `web`.
+
+Usage:
+    ANTHROPIC_API_KEY=... python serve_vercel.py [MODEL [PORT]]
+    eagerstream serve --script -- python serve_vercel.py
 """
 
 import sys
 
-import uvicorn
-from anthropic import AsyncAnthropic
-from starlette.middleware.trustedhost import TrustedHostMiddleware
-
 import eagerstream
 from eagerstream.progress import Hub
 from eagerstream.progress.vercel import ChatRequest, vercel_app
+
+import uvicorn
+from anthropic import AsyncAnthropic
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 hub = Hub()
 

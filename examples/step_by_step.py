@@ -1,16 +1,20 @@
-"""The loop by hand: `Conversation` makes each request and takes in each reply, the program decides what runs.
+"""Drive the loop by hand: `Conversation` makes the requests, and you allow each call with y or n.
 
-Needs ANTHROPIC_API_KEY. Usage: python step_by_step.py [MODEL], and y or n for each call.
+Needs: nothing else.
+
+Usage:
+    ANTHROPIC_API_KEY=... python step_by_step.py [MODEL]
+    eagerstream serve --script -- python step_by_step.py
 """
 
 import asyncio
 import sys
 from pathlib import Path
 
-from anthropic import AsyncAnthropic
-
 import eagerstream
 from eagerstream import Outcome, TextDelta, printable
+
+from anthropic import AsyncAnthropic
 
 
 @eagerstream.tool

@@ -1,9 +1,16 @@
-"""Traces of a run, as a tree: its requests, its tools, and what these trace themselves. Nothing leaves this machine.
+"""Trace a run as a tree of its requests, its tools and their own spans, without sending anything.
 
-Needs the extras `otel` and `web`, and the package opentelemetry-sdk. Usage: python trace_runs.py
+Needs: the extras `otel` and `web`, and the package opentelemetry-sdk.
+
+Usage:
+    python trace_runs.py
 """
 
 from collections.abc import Sequence
+
+import eagerstream
+from eagerstream.integrations.otel import instrument
+from eagerstream.testing import ReplayServer, Scenario, Timing, reply, text, tool_use
 
 import anyio
 from anthropic import AsyncAnthropic
@@ -11,10 +18,6 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-
-import eagerstream
-from eagerstream.integrations.otel import instrument
-from eagerstream.testing import ReplayServer, Scenario, Timing, reply, text, tool_use
 
 tracer = trace.get_tracer("weather")
 

@@ -1,7 +1,12 @@
-"""Claude uses a page in Chromium: it looks, clicks, types and scrolls; every screenshot is saved as screenshot-N.png.
+"""Let Claude use a page in Chromium: it looks, clicks, types and scrolls.
 
-Needs Chromium and its driver (`apt install chromium chromium-driver`). Usage: python use_computer.py [--live]; without
-it, the model is a script on the embedded server, and no key is needed.
+Every screenshot is saved as screenshot-N.png.
+
+Needs: the extras `computer` and `web`, Chromium and its driver (`apt install chromium chromium-driver`).
+
+Usage:
+    ANTHROPIC_API_KEY=... python use_computer.py --live
+    python use_computer.py
 """
 
 import base64
@@ -10,13 +15,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import anyio
-from anthropic import AsyncAnthropic
-
 import eagerstream
 from eagerstream import ToolStop, printable
 from eagerstream.builtin import ChromiumPage, Computer
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
+
+import anyio
+from anthropic import AsyncAnthropic
 
 PAGE = Path(__file__).with_suffix(".html").as_uri()
 QUESTION = "Order a cup of tea for Ada on the page that you see, and tell me what it says."

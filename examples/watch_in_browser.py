@@ -1,18 +1,22 @@
-"""A run on a web page of its own: inputs that grow, a time line, and a call that waits for somebody to approve it.
-
-    ANTHROPIC_API_KEY=... python watch_in_browser.py
+"""Show a run on a web page: growing inputs, a time line, and a call that waits for your approval.
 
 Open the URL that it prints.
+
+Needs: the extra `web`.
+
+Usage:
+    ANTHROPIC_API_KEY=... python watch_in_browser.py
+    eagerstream serve --script -- python watch_in_browser.py
 """
 
 from contextlib import suppress
 
-import anthropic
-import anyio
-
 import eagerstream
 from eagerstream.progress import Hub
 from eagerstream.progress.web import serve
+
+import anthropic
+import anyio
 
 hub = Hub()
 

@@ -1,16 +1,20 @@
-"""A run in the terminal: each call a panel that grows while its input is written, and what came of it.
+"""Show a run in the terminal: each call is a panel that grows while its input is written.
 
-Needs ANTHROPIC_API_KEY. Usage: python watch_in_terminal.py [MODEL]
+Needs: the extra `cli`.
+
+Usage:
+    ANTHROPIC_API_KEY=... python watch_in_terminal.py [MODEL]
+    eagerstream serve --script -- python watch_in_terminal.py
 """
 
 import sys
 from typing import Any
 
-import anyio
-from anthropic import AsyncAnthropic
-
 import eagerstream
 from eagerstream.progress.terminal import terminal_progress
+
+import anyio
+from anthropic import AsyncAnthropic
 
 
 @eagerstream.tool

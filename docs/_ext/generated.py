@@ -6,6 +6,7 @@ benchmarks are between the same two comments as in the guides.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import enum
 import inspect
@@ -300,6 +301,17 @@ def _without_links_into_the_repository(text: str) -> str:
     return re.sub(r"\[([^\]]+)\]\((?!https?:|#)([^)]+)\)", r"`\2`", text)
 
 
+def examples() -> str:
+    """Return a table of the programs in `examples/`, from their docstrings."""
+    rows = []
+    for file in sorted((ROOT / "examples").glob("*.py")):
+        what, *_, needs, usage = (ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").split("\n\n")
+        offline = usage.splitlines()[-1].strip()
+        link = f"[{file.name}](https://github.com/eagerstream/eagerstream/blob/main/examples/{file.name})"
+        rows.append((link, what, needs.removeprefix("Needs: ").rstrip("."), f"`{offline}`"))
+    return grid(("program", "what it shows", "needs", "offline, in the folder examples"), rows)
+
+
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
-    part.__name__: part for part in (commands, contributing, endings, faults, limits, records, results)
+    part.__name__: part for part in (commands, contributing, endings, examples, faults, limits, records, results)
 }
