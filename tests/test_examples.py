@@ -168,6 +168,34 @@ def test_offline(name: str, tmp_path: Path) -> None:
     assert name in SERVERS or process.returncode == 0, output
 
 
+MISSING = {
+    "claude_agent_sdk_progress.py": ("claude_agent_sdk", "claude-agent-sdk"),
+    "langgraph_agent.py": ("langgraph", "langchain"),
+    "pydantic_ai_agent.py": ("pydantic_ai", "pydantic-ai"),
+    "remote_tools.py": ("ray", "ray"),
+    "watch_in_terminal.py": ("rich", "cli"),
+}
+"""Examples that need an extra: a package of it, and its name."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MISSING)
+def test_a_missing_extra_is_named(name: str, tmp_path: Path) -> None:
+    """Without the extra, the error says how to install it, and not only which module is missing."""
+    package, extra = MISSING[name]
+    start = "import runpy, sys; sys.modules[sys.argv[1]] = None; runpy.run_path(sys.argv[2], run_name='__main__')"
+    done = subprocess.run(
+        [sys.executable, "-c", start, package, str(EXAMPLES / name)],
+        cwd=tmp_path,
+        env={**os.environ, "ANTHROPIC_API_KEY": "simulated", "ANTHROPIC_BASE_URL": "http://127.0.0.1:1"},
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert f"eagerstream[{extra}]" in done.stderr.splitlines()[-1], done.stderr
+
+
 @pytest.mark.slow
 def test_make_file(tmp_path: Path) -> None:
     """The main job: the lines are printed, the file is written, its result is sent, the usage is told."""
