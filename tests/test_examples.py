@@ -171,6 +171,7 @@ def test_offline(name: str, tmp_path: Path) -> None:
 MISSING = {
     "claude_agent_sdk_progress.py": ("claude_agent_sdk", "claude-agent-sdk"),
     "langgraph_agent.py": ("langgraph", "langchain"),
+    "mcp_tools.py": ("mcp", "mcp"),
     "pydantic_ai_agent.py": ("pydantic_ai", "pydantic-ai"),
     "remote_tools.py": ("ray", "ray"),
     "watch_in_terminal.py": ("rich", "cli"),

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import importlib.util
 import json
 import re
 from collections.abc import Collection, Mapping
@@ -43,6 +44,10 @@ from ..tools import (
     text_block,
 )
 from ..wire import Block
+
+if importlib.util.find_spec("mcp") is None:
+    # An example or a program imports this first: the error names the extra, before `import mcp` fails without it.
+    raise MissingExtraError("mcp", "mcp")
 
 MAX_TOOLS: Final = 1_000
 """Maximum number of tools of one server. A longer list counts as endless."""
