@@ -9,7 +9,6 @@ Usage:
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import eagerstream
 from eagerstream import InputInterrupted, ItemStream, ToolStart, ToolStop, printable
@@ -44,10 +43,16 @@ async def make_file(filename: str, lines_of_text: ItemStream[str]) -> str:
 
 async def main(model: str) -> None:
     question = "Can you write a long poem and make a file called poem.txt?"
-    options: Any = {"model": model, "max_tokens": 65_536, "max_turns": 10, "tools": [make_file]}
     async with (
         AsyncAnthropic() as client,
-        eagerstream.run(client, messages=[{"role": "user", "content": question}], **options) as run,
+        eagerstream.run(
+            client,
+            model=model,
+            max_tokens=65_536,
+            max_turns=10,
+            tools=[make_file],
+            messages=[{"role": "user", "content": question}],
+        ) as run,
     ):
         async for event in run:
             match event:

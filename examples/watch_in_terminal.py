@@ -8,7 +8,6 @@ Usage:
 """
 
 import sys
-from typing import Any
 
 import eagerstream
 from eagerstream.progress.terminal import terminal_progress
@@ -27,10 +26,16 @@ async def get_weather(city: str) -> str:
 @terminal_progress()  # every run that begins in it is shown
 async def main(model: str) -> None:
     question = "How is the weather in Oslo, Vienna and Lima?"
-    options: Any = {"model": model, "max_tokens": 1024, "max_turns": 10, "tools": [get_weather]}
     async with (
         AsyncAnthropic() as client,
-        eagerstream.run(client, messages=[{"role": "user", "content": question}], **options) as run,
+        eagerstream.run(
+            client,
+            model=model,
+            max_tokens=1024,
+            max_turns=10,
+            tools=[get_weather],
+            messages=[{"role": "user", "content": question}],
+        ) as run,
     ):
         await run.finish()
 
