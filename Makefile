@@ -60,11 +60,12 @@ SECONDS ?= 600
 fuzz: $(VENV)/.fuzz  ## attack the parsers, for SECONDS=600; what is found stays in build/fuzz
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS)
 
-check: $(VENV)/.all  ## lint, format and types
+check: $(VENV)/.all  ## lint, format, types and plain English
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	PATH="$(CURDIR)/$(BIN):$$PATH" basedpyright --verifytypes eagerstream --ignoreexternal
+	$(BIN)/python -m tests.plain_english
 
 format: $(VENV)/.all
 	$(BIN)/ruff check --fix

@@ -35,7 +35,7 @@ held: dict[str, Any] = {}  # what lives as long as the server
 
 @eagerstream.tool(idempotent=True)
 def count_primes(below: int) -> int:
-    """How many primes there are below a number."""
+    """Count the primes below a number."""
     return sum(all(n % d for d in range(2, int(n**0.5) + 1)) for n in range(2, below))
 
 

@@ -316,8 +316,8 @@ class Conversation:
     def interrupt(self, turn: Turn, message: Message, error: APIError | ProtocolError) -> float:
         """Decide how the conversation continues after a response that broke off.
 
-        If nothing had started to run, the turn is discarded, and its request is to be made again. Otherwise the turn is
-        to be closed with its complete calls.
+        If nothing had started to run, the turn is discarded, and its request must be made again. Otherwise close
+        the turn with its complete calls.
 
         Args:
             turn: The turn that `begin` returned.

@@ -178,7 +178,7 @@ class Turn:
                     step.events.append(event)
             elif isinstance(event, MessageStart) and event.voided is not None and self.forbids_retry:
                 # A gateway tried again after an error upstream. The new beginning has new ids, so its calls would do
-                # the work of the started ones a second time. The event is not handed on: nothing is to be forgotten
+                # the work of the started ones a second time. The event is not handed on: nothing may be forgotten
                 # (test_a_restarted_reply_after_a_call_has_run).
                 self.is_cut = self.looks_at_deltas = True
                 self.voided = event.voided

@@ -211,7 +211,7 @@ class EventBuffer(Generic[E]):
 
     @property
     def _keeps_apart(self) -> bool:
-        """True if the reader waits for room, so that nothing is merged; not while a task waits for more of an input."""
+        """True if the reader waits for room instead of merging. False while a task waits for more of an input."""
         # A consumer may wait for an input inside its loop. If the reader then waited for the consumer, both would wait
         # for ever once the buffer is full (test_waiting_for_an_input_in_the_loop_does_not_hold_up_the_reader). So the
         # reader continues, and merging bounds the buffer meanwhile.

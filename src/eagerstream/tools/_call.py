@@ -146,7 +146,7 @@ class ToolCall:
     answered: anyio.Event = field(default_factory=anyio.Event, repr=False)
     listener: CallListener = field(default_factory=CallListener, repr=False)
     is_reported: bool = field(default=False, repr=False)
-    """True if the listener was told of the end."""
+    """True if the end was reported to the listener."""
 
     @property
     def id(self) -> str:
