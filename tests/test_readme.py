@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -41,6 +42,19 @@ def test_the_agent(tmp_path: Path) -> None:
     assert "It is there.completed {'input_tokens'" in done.output
     assert (tmp_path / "poem.txt").read_text() == "one line\nand another"
     assert len(agent.code.splitlines()) <= 25
+
+
+def test_the_agent_without_a_key(tmp_path: Path) -> None:
+    """The README's command runs the same program on a scripted model."""
+    (agent,) = programs(PAGE)
+    (command,) = re.findall(r"&& eagerstream (serve .*) python agent\.py$", README, re.MULTILINE)
+    (tmp_path / "agent.py").write_text(agent.code, encoding="utf-8")
+    line = [sys.executable, "-m", "eagerstream", *command.split(), sys.executable, "agent.py"]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=50)
+    assert done.returncode == 0, done.stderr
+    assert " lines so far\n" in done.stdout
+    assert re.search(r"make_file -> wrote \d+ lines\n", done.stdout)
+    assert "completed {'input_tokens'" in done.stdout
 
 
 @pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(([^)\s]+)\)", README))))
