@@ -20,15 +20,15 @@ _messages = Console(stderr=True)
 
 
 def main(
-    names: Annotated[list[str] | None, typer.Argument(help=f"Of {', '.join(BENCHMARKS)}; all without any.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help=f"Of {', '.join(BENCHMARKS)}. Default: all.")] = None,
     *,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Smaller streams, fewer faults, less patience; some minutes.")
+        bool, typer.Option("--quick", help="Smaller streams, fewer faults, shorter time-outs. Takes some minutes.")
     ] = False,
     output: Annotated[
         Path | None,
         typer.Option(
-            help="Where RESULTS.md and results.json go. A complete run writes to benchmarks/, the README and the docs."
+            help="Folder of RESULTS.md and results.json. A complete run writes to benchmarks/, the README and the docs."
         ),
     ] = None,
     render: Annotated[
@@ -36,9 +36,9 @@ def main(
         typer.Option("--render", help="Measure nothing. Write RESULTS.md and the figures of the docs again."),
     ] = False,
 ) -> None:
-    """Measure eagerstream beside its peers, on this machine, in this run. Read the ratios, not the times.
+    """Compare eagerstream with its peers, on this machine, in this run. Read the ratios, not the times.
 
-    Ends with 1 where a target that a run fails on is not met, or a benchmark failed.
+    The exit code is 1 if an asserted target is missed or a benchmark failed.
     """
     for name in names or ():
         if name not in BENCHMARKS:
@@ -68,10 +68,10 @@ def main(
 
 
 def _run(name: str, title: str, *, quick: bool) -> results.Section:
-    """One benchmark; a failure is told and stays its own. How far the run is goes to stderr."""
+    """Run one benchmark. Report its failure, and do not raise it. The progress goes to stderr."""
     console = results.Recorder()
     if not console.is_terminal:
-        console.width = 160  # of a pipe nobody knows the width, and a table that is cut is no use
+        console.width = 160  # a pipe has no width, and a cut table is useless
     _messages.print(f"{title} ...", style="dim", highlight=False)
     method = error = ""
     figures = {}

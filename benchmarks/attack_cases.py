@@ -1,4 +1,4 @@
-"""The attacks that are measured, each as a program that a hostile peer, client or text has its way with."""
+"""Attacks to measure. Each is a program in which a hostile peer, client or text attacks the library."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Attack:
     """One attack.
 
     Attributes:
-        what: What it does, in words.
-        run: Lets it have its way, with what was prepared; returns how it ended, in words.
-        prepare: Makes what the attack is made with; it counts for nothing.
-        frozen_s: For how long the event loop may stand still, in seconds, with a margin for slower machines.
-        grown_mb: By how much the process may grow.
+        what: Description of the attack.
+        run: Carries out the attack with the prepared material. Returns a description of its end.
+        prepare: Makes the material of the attack. Its time and memory do not count.
+        frozen_s: Maximum time for which the event loop may block, in seconds, with a margin for slower machines.
+        grown_mb: Maximum growth of the process, in MB.
     """
 
     what: str
@@ -59,7 +59,7 @@ class Attack:
 
 @contextmanager
 def peer(answer: Callable[[socket.socket, bytes], object]) -> Iterator[str]:
-    """The address of a peer that says what it likes, in threads of this process; it gets the head of each request."""
+    """Run a peer in threads of this process. Yield its address. `answer` gets the connection and the request's head."""
 
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
@@ -68,9 +68,9 @@ def peer(answer: Callable[[socket.socket, bytes], object]) -> Iterator[str]:
                 data += self.request.recv(65_536)
             head, _, body = data.partition(b"\r\n\r\n")
             length = re.search(rb"(?i)content-length: (\d+)", head)
-            while length and len(body) < int(length[1]):  # what is left unread would reset the connection
+            while length and len(body) < int(length[1]):  # unread bytes would reset the connection
                 body += self.request.recv(65_536)
-            with suppress(OSError):  # whoever has enough of it leaves
+            with suppress(OSError):  # the client may close the connection early
                 answer(self.request, head)
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
@@ -90,7 +90,7 @@ def _client(kind: str, base_url: str) -> Any:
 
 
 def _streams_from(kind: str, limits: dict[str, Any] | None = None) -> Callable[[Any], Awaitable[str]]:
-    """Stream a reply of a peer who answers as was prepared."""
+    """Return a program that streams the prepared response of a peer."""
 
     async def run(answer: Callable[[socket.socket], object]) -> str:
         with peer(lambda connection, _: answer(connection)) as base_url:
@@ -146,7 +146,7 @@ async def _drip() -> Any:
 
 
 async def warm_up() -> None:
-    """Load what the first request of each client and of each endpoint loads, and the first error."""
+    """Send a first request to each client and endpoint, and raise a first error. Later ones load no modules."""
     body = b'{"type":"error","error":{"type":"api_error","message":"password=a"}}'
     head = b"HTTP/1.1 400 No\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
     for kind in ("transport", "anthropic"):
@@ -154,7 +154,7 @@ async def warm_up() -> None:
     await _post_bodies(await _bodies(2_000, "a")())
 
 
-# --- replies ----------------------------------------------------------------------------------------------------------
+# --- responses --------------------------------------------------------------------------------------------------------
 
 _MESSAGE: Final[dict[str, Any]] = {"id": "m", "type": "message", "role": "assistant", "content": [], "model": "m"}
 _START: Final[dict[str, Any]] = {
@@ -168,12 +168,12 @@ def _event(event: dict[str, Any]) -> bytes:
 
 
 def events_of(body: bytes) -> list[dict[str, Any]]:
-    """The events of a body that was made here."""
+    """Return the events of a body that this module made."""
     return [json.loads(line.removeprefix(b"data: ")) for line in body.splitlines() if line.startswith(b"data: ")]
 
 
 def call(input: str) -> Recording:
-    """A reply that calls the tool `t`."""
+    """Return a response that calls the tool `t`."""
     block = {"type": "tool_use", "id": "toolu_1", "name": "t", "input": {}}
     end = {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 5}}
     delta = {"type": "input_json_delta", "partial_json": input}
@@ -189,7 +189,7 @@ def call(input: str) -> Recording:
 
 
 async def _mcp_tool() -> Any:
-    """A tool of an MCP server, whose schema is the server's."""
+    """Return a tool of an MCP server. The server chose its schema."""
     from types import SimpleNamespace
 
     from eagerstream.integrations.mcp import _tool
@@ -197,7 +197,7 @@ async def _mcp_tool() -> Any:
     schema = {"type": "object", "properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}}
     listed = SimpleNamespace(name="t", title=None, description="d", annotations=None, input_schema=schema)
     tool = _tool(SimpleNamespace(), listed, "t", {})
-    await _call_of(tool, "x")  # which loads what checks an input
+    await _call_of(tool, "x")  # loads the modules that check an input
     return tool
 
 
@@ -259,7 +259,7 @@ def _many(part: dict[str, Any], size: int) -> list[dict[str, Any]]:
 
 
 def _bodies(size: int, text: str) -> Callable[[], Awaitable[dict[str, bytes]]]:
-    """A body of this size for each endpoint, of parts with this text."""
+    """Return a function that prepares a body for each endpoint, with this size in bytes, of parts with this text."""
 
     async def prepare() -> dict[str, bytes]:
         lists = json.dumps([[text]] * (size // (len(text) + 6) - 100)).encode()
@@ -290,7 +290,7 @@ async def _post_bodies(bodies: dict[str, bytes]) -> str:
 
 
 async def _silent_sockets(_prepared: None) -> str:
-    """Sixty clients send headers and no body to a gateway with fifty places; then an honest one comes."""
+    """Connect 60 clients that send headers but no body to a gateway with 50 places. Then send a complete request."""
     import uvicorn
 
     from eagerstream.progress.gateway import RunSlots, gateway_app
@@ -344,7 +344,7 @@ async def _late_watchers(server: Any) -> str:
 
 
 def _watch(port: int, token: str) -> set[str]:
-    """Forty clients that join late, and do not read."""
+    """Connect 40 late clients that do not read. Return the first 12 bytes of their responses after 8 s."""
     request = f"GET /events?run=r1 HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n\r\n"
     watching = []
     for _ in range(40):
@@ -378,7 +378,7 @@ def _texts(part: str) -> Callable[[], Awaitable[Recording]]:
 
 
 async def _save(recording: Recording) -> str:
-    """In a thread, as the recording proxy does it: the event loop goes on beside it."""
+    """Save a recording in a thread, as the recording proxy does. The event loop continues meanwhile."""
     with tempfile.TemporaryDirectory() as folder:
         await anyio.to_thread.run_sync(recording.save, Path(folder) / "reply.jsonl")
     return "written"
@@ -454,4 +454,4 @@ ATTACKS: Final = {
         what="5 MB of `token: x ` in a reply that is recorded", run=_save, prepare=_texts("token: x "), grown_mb=200
     ),
 }
-"""By name."""
+"""Attacks by name."""

@@ -1,8 +1,8 @@
-"""What hostile peers, clients and texts cost: how long the event loop is frozen, and how much memory they take.
+"""Cost of hostile peers, clients and texts: how long they block the event loop, and how much memory they take.
 
-Each attack has a process of its own. A task of the same event loop notes the longest time in which it was not woken,
-and the system tells by how much the process grew at most (`VmHWM`). "Before" is the same program with the code before
-these bounds were made, on this machine; it cannot be measured again, and is kept as it was.
+Each attack runs in its own process. A task of the same event loop records the longest time between two of its turns.
+The system reports the largest growth of the process (`VmHWM`). "Before" is the same program with the code before
+these bounds existed, on this machine. It cannot be measured again, so its figures are stored.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from .attack_cases import ATTACKS, warm_up
 from .targets import Row
 
 BEFORE: Final = Path(__file__).with_name("attacks_before.json")
-"""What the code before these bounds came to: cost by attack, and what got through by kind."""
+"""Figures of the code before these bounds: costs by attack, and successful tries by kind."""
 
 _TIMEOUT_S: Final = 120
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What an attack costs.
+    """Cost of an attack.
 
     Attributes:
-        frozen_s: The longest time for which the event loop stood still, in seconds.
-        grown_mb: By how much the process grew at most.
-        took_s: Until it was over, in seconds; of the program that was stopped, how long it was given.
-        ended: How it ended, in words.
+        frozen_s: Longest time for which the event loop was blocked, in seconds.
+        grown_mb: Largest growth of the process, in MB.
+        took_s: Duration, in seconds. If the program was stopped, its time limit.
+        ended: Description of the end.
     """
 
     frozen_s: float
@@ -48,7 +48,7 @@ class Cost:
 
 
 async def measure(name: str) -> Cost:
-    """What an attack costs, in this process."""
+    """Return the cost of an attack in this process."""
     attack = ATTACKS[name]
     frozen_s = 0.0
 
@@ -85,7 +85,11 @@ def _status(name: str) -> int:
 
 
 def cost_of(name: str) -> Cost:
-    """What an attack costs, in a process of its own."""
+    """Return the cost of an attack in a new process.
+
+    Raises:
+        RuntimeError: The process failed.
+    """
     command = [sys.executable, "-m", __package__ + ".attacks", name]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S)
@@ -109,7 +113,7 @@ def _row(name: str, before: Mapping[str, Any], now: Cost) -> Row:
 
 
 def main(console: Console, *, quick: bool) -> dict[str, Any]:  # noqa: ARG001
-    """Measure all attacks, print a table, and give the figures."""
+    """Measure all attacks, print a table, and return the figures."""
     befores: dict[str, Any] = json.loads(BEFORE.read_text(encoding="utf-8"))["attacks"]
     costs = {name: cost_of(name) for name in track(ATTACKS, "attacks", console=console, transient=True)}
     table = Table(title="the event loop frozen, the process grown, and how it ends")

@@ -1,9 +1,9 @@
-"""The frames of Bedrock to events: eagerstream's decoder beside the anthropic client's own, on the same bytes.
+"""Bedrock frames to events: eagerstream's decoder compared with the anthropic client's, on the same bytes.
 
-Each side takes the chunks of a body one after the other and gives the events as dicts: ours as it does, the client's by
-its `AWSEventStreamDecoder` and `json.loads`, which is what it does before it makes objects of them. Small events come
-as recorded, each in a chunk of its own, or many in one as a network under load hands them out; one large frame comes in
-chunks of a packet each, which the client's buffer copies again for each chunk.
+Each side takes the chunks of a body one after the other and returns the events as dicts. Ours returns dicts anyway. The
+client's side is its `AWSEventStreamDecoder` and `json.loads`: the client does the same before it makes objects. Small
+events come as recorded, one per chunk. They also come with many in a chunk, as a network under load delivers them. One
+large frame comes in chunks of one packet each. The client's buffer copies that frame again for each chunk.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ READ_BYTES = 65_536
 
 @dataclass(frozen=True)
 class Cell:
-    """One body: µs per event of each side."""
+    """Figures of one body: µs per event of each side."""
 
     body: str
     events: int
@@ -42,7 +42,7 @@ class Cell:
 
     @property
     def ratio(self) -> float:
-        """How many times cheaper ours is."""
+        """Time of the client's decoder, divided by ours."""
         return self.anthropic_us / self.core_us
 
 
@@ -66,7 +66,7 @@ def _best_s(run: Callable[[], object], repeats: int) -> float:
 
 
 def measure(body: str, chunks: list[bytes]) -> Cell:
-    """One body; a run of both sides before, which also loads botocore's model of the service."""
+    """Measure one body. Both sides run once before, which also loads botocore's model of the service."""
     events = _run_core(chunks)
     assert events == _run_anthropic(chunks)
     size = sum(map(len, chunks))
@@ -98,7 +98,7 @@ def _bodies(*, quick: bool) -> dict[str, list[bytes]]:
 
 
 def main(console: Console, *, quick: bool) -> dict[str, Any]:
-    """Measure all bodies, print a table, and give the figures."""
+    """Measure all bodies, print a table, and return the figures."""
     cells = [measure(body, chunks) for body, chunks in _bodies(quick=quick).items()]
     table = Table(title="frames of Bedrock to events: µs per event")
     for name in ("body", "events", "chunks", "bytes", "wire core", "client's decoder", "ratio"):

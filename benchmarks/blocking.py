@@ -1,7 +1,7 @@
-"""For how long the event loop is blocked: by a chunk, by a look at an input, and by its end.
+"""Times for which the event loop is blocked by a chunk, by a read of `partial`, and by the end of an input.
 
-Synchronous calls of the wire core, timed directly. Noise of the machine only ever adds, so each step is done several
-times, on inputs alike, and counts with its shortest time; of all the steps, the longest is told.
+The benchmark times synchronous calls of the wire core. Noise of the machine only adds time. So each step runs several
+times on equal inputs, and its shortest time counts. The longest of all steps is reported.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .targets import Row
 
 TARGET_MS: Final = 1.0
 FRAGMENT_CHARS: Final = 8
-"""About the median of recorded inputs: a chunk of 64 KB holds more than five hundred of them."""
+"""Close to the median of recorded inputs. A chunk of 64 KB contains more than 500 such fragments."""
 CHUNKS: Final = {"a TLS record, 16 KB": 16_384, "a read from loopback, 64 KB": 65_536}
 _CHUNKED_CHARS: Final = 100_000
 _LONG_FRAGMENT_CHARS: Final = 64
@@ -41,14 +41,14 @@ class Block:
 
 
 class _Taken:
-    """The wire core with what it has taken in."""
+    """The wire core during a response."""
 
     def __init__(self) -> None:
         self._decoder = FragmentDecoder()
         self.assembler = MessageAssembler()
 
     def take(self, chunk: bytes) -> list[Any]:
-        """The events of a chunk, as `stream` makes them for a consumer."""
+        """Return the events of a chunk, as `stream` makes them for a consumer."""
         events: list[Any] = []
         batch = iter(self._decoder.feed(chunk))
         while (wire_event := self.assembler.feed_deltas(batch, events)) is not None:
@@ -57,7 +57,7 @@ class _Taken:
 
     @classmethod
     def whole(cls, kind: str, chars: int, *, end: str = "}") -> _Taken:
-        """All of an input but its end; nobody looks at it."""
+        """Feed a complete input except its end. Nothing reads `partial`."""
         taken = cls()
         fragments = fragments_of(text_of(kind, chars, end=end), _LONG_FRAGMENT_CHARS)
         for chunk in chunks_of(events_of(fragments), _LARGE_CHUNK_BYTES):
@@ -72,7 +72,7 @@ def _timed_ms(step: Callable[..., object], *arguments: Any) -> float:
 
 
 def chunk_ms(kind: str, chunk_bytes: int, repeats: int) -> float:
-    """The longest that a chunk takes; without looks at the input, which are a step of their own."""
+    """Return the time of the slowest chunk. Reads of `partial` are not included: they are another step."""
     chunks = list(chunks_of(events_of(fragments_of(text_of(kind, _CHUNKED_CHARS), FRAGMENT_CHARS)), chunk_bytes))
     best = [float("inf")] * len(chunks)
     for _ in range(repeats):
@@ -85,7 +85,7 @@ def chunk_ms(kind: str, chunk_bytes: int, repeats: int) -> float:
 
 
 def look_ms(kind: str, chars: int, repeats: int) -> float:
-    """A look at an input of which so much has come since the last one."""
+    """Return the time of the first read of `partial` after so many characters."""
     times = []
     for _ in range(repeats):
         input = _Taken.whole(kind, chars).assembler.inputs[0]
@@ -96,7 +96,7 @@ def look_ms(kind: str, chars: int, repeats: int) -> float:
 
 
 def end_ms(kind: str, chars: int, repeats: int, *, valid: bool) -> tuple[float, float]:
-    """The chunk with the end of an input, and then the message with what is echoed of it."""
+    """Return the times of the chunk that ends an input, and of the read of `message` after it."""
     ends, echoes = [], []
     for _ in range(repeats):
         taken = _Taken.whole(kind, chars, end="}" if valid else "]")
@@ -124,7 +124,7 @@ def _blocks(*, quick: bool) -> Iterator[Block]:
 
 
 def main(console: Console, *, quick: bool) -> dict[str, Any]:
-    """Measure all steps, print a table, and give the figures."""
+    """Measure all steps, print a table, and return the figures."""
     blocks = list(track(_blocks(quick=quick), "blocking", console=console, transient=True, total=18))
     table = Table(title="for how long the event loop is blocked, at the longest: ms")
     for name in ("by", *LONG_KINDS):
@@ -140,7 +140,7 @@ def main(console: Console, *, quick: bool) -> dict[str, Any]:
             target=f"at most {TARGET_MS:g} ms",
             measured=f"{longest_ms:.2f} ms ({kind})",
             met=longest_ms <= TARGET_MS,
-            asserted=False,  # a time, not a ratio: it tells of the machine, too
+            asserted=False,  # a time, not a ratio: it depends on the machine
         )
         rows.append(row)
     console.print(table)

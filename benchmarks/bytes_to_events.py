@@ -1,11 +1,10 @@
-"""Bytes to events, with the partial value of the input read at every delta: eagerstream beside `messages.stream()`.
+"""Bytes to events, with a read of `partial` at every delta: eagerstream compared with `messages.stream()`.
 
-Both run through the same real anthropic client, on a transport in memory that hands out one event per chunk. Beside
-them stands the wire core by itself, without any client, in both flavors. The other side re-parses the whole input at
-each delta, so its largest cells would take hours. Where a whole run does not fit into `budget_s`, the cost of a delta
-is measured at evenly spaced places instead, and their mean, marked "~", stands for all: what comes before a place
-arrives as one delta, which leaves the client in the same state as many. Stopping early would leave out the dearest
-deltas.
+Both use the same anthropic client, on a transport in memory that returns one event per chunk. The wire core is also
+measured alone, without a client, in both flavors. `messages.stream()` parses the complete input again at each delta.
+Its largest cells would take hours. If a complete run takes longer than `budget_s`, the benchmark measures deltas at
+evenly spaced places. The mean of these stands for all, with the mark "~". The text before a place arrives as one delta,
+which leaves the client in the same state as many deltas. A run that stops early would leave out the slowest deltas.
 """
 
 from __future__ import annotations
@@ -41,9 +40,9 @@ FRAGMENTS = (4, 7, 16, 64)
 MEDIAN_FRAGMENT = 7  # characters, of recorded streams
 _REQUEST: dict[str, Any] = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "x"}]}
 _DELTA = b"input_json_delta"
-_DELTAS = 20  # that are measured at each place
+_DELTAS = 20  # measured at each place
 _PLACES = 20
-_BEST_S = 0.3  # that each side may run for its best
+_BEST_S = 0.3  # time for the repetitions of a side, of which the best counts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,15 +50,15 @@ class Cell:
     """One stream: µs per event of each side.
 
     Attributes:
-        kind: Of the input.
-        size: Characters that the input was to have.
-        input_chars: Characters that it has.
-        fragment_chars: Length of a fragment.
-        events: In the body.
-        core_us: Of the wire core, by flavor: those that are here.
-        stream_us: Of `eagerstream.stream()`.
-        anthropic_us: Of `messages.stream()`.
-        anthropic_sampled: That is estimated from evenly spaced places.
+        kind: Kind of the input, of `KINDS`.
+        size: Requested length of the input, in characters.
+        input_chars: Actual length of the input, in characters.
+        fragment_chars: Length of a fragment, in characters.
+        events: Number of events in the body.
+        core_us: Figures of the wire core, for each available flavor.
+        stream_us: Figure of `eagerstream.stream()`.
+        anthropic_us: Figure of `messages.stream()`.
+        anthropic_sampled: `anthropic_us` is an estimate from evenly spaced places.
     """
 
     kind: str
@@ -74,12 +73,12 @@ class Cell:
 
     @property
     def core_ratios(self) -> dict[str, float]:
-        """How many times cheaper the wire core is than `messages.stream()`, by flavor."""
+        """Time of `messages.stream()`, divided by the wire core's, by flavor."""
         return {flavor: self.anthropic_us / us for flavor, us in self.core_us.items()}
 
     @property
     def stream_ratio(self) -> float:
-        """How many times cheaper `eagerstream.stream()` is: both through the client and its transport."""
+        """Time of `messages.stream()`, divided by that of `eagerstream.stream()`. Both use the client's transport."""
         return self.anthropic_us / self.stream_us
 
 
@@ -101,7 +100,7 @@ def _run_core(chunks: list[bytes], value: Any) -> float:
     for chunk in chunks:
         for event in core.feed(chunk):
             if type(event) is InputDelta:
-                _ = event.input.partial  # the look is what is measured
+                _ = event.input.partial  # the read of `partial` is measured
     elapsed = time.perf_counter() - start
     assert core.assembler.inputs[0].value == value
     return elapsed
@@ -133,7 +132,7 @@ async def _run_anthropic(chunks: list[bytes], value: Any) -> float:
 
 
 async def _run_some(chunks: list[bytes]) -> float:
-    """Seconds that the last `_DELTAS` deltas of an unfinished body take."""
+    """Return the seconds that the last `_DELTAS` deltas of an unfinished body take."""
     deltas = sum(_DELTA in chunk for chunk in chunks)
     taken = 0
     start = 0.0
@@ -151,25 +150,25 @@ async def _run_some(chunks: list[bytes]) -> float:
 
 
 def _entered(chunks: list[bytes], text: str, place: int, fragment_chars: int) -> list[bytes]:
-    """The body up to `_DELTAS` fragments from `place` on, with all fragments before as one."""
-    first = next(at for at, chunk in enumerate(chunks) if _DELTA in chunk) + 1  # after the empty one that comes first
+    """Return the body up to `_DELTAS` fragments after `place`. The fragments before `place` are one."""
+    first = next(at for at, chunk in enumerate(chunks) if _DELTA in chunk) + 1  # after the empty first delta
     delta = {"type": "input_json_delta", "partial_json": text[: place * fragment_chars]}
     before = encode_event({"type": "content_block_delta", "index": 0, "delta": delta})
     return [*chunks[:first], before, *chunks[first + place : first + place + _DELTAS]]
 
 
 def _sampled_s(chunks: list[bytes], text: str, fragment_chars: int) -> float:
-    """Seconds that `messages.stream()` takes for a delta, as the mean of those at evenly spaced places."""
+    """Return the seconds that `messages.stream()` takes for a delta: the mean of evenly spaced places."""
     count = -(-len(text) // fragment_chars) - _DELTAS
     places = [int((number + 0.5) * count / _PLACES) for number in range(_PLACES)]
     bodies = [_entered(chunks, text, place, fragment_chars) for place in places]
-    # The mean, and not the best of several: full garbage collections are rare, and much of the cost of numbers.
+    # The mean, not the best of several: full garbage collections are rare, but a large part of the cost of numbers.
     times = [anyio.run(_run_some, body) for body in bodies]
     return sum(times) / len(times) / _DELTAS
 
 
 def _best(run: Callable[[], float], least_runs: int = 3) -> float:
-    """Seconds of the shortest run of so many, and of as many more as `_BEST_S` has room for."""
+    """Return the seconds of the shortest run. Run `least_runs` times, then until `_BEST_S` has passed."""
     end = time.perf_counter() + _BEST_S
     best_s = min(run() for _ in range(least_runs))
     while time.perf_counter() < end:
@@ -178,9 +177,9 @@ def _best(run: Callable[[], float], least_runs: int = 3) -> float:
 
 
 def _anthropic_s(chunks: list[bytes], value: Any, fragment_chars: int, budget_s: float) -> tuple[float, bool]:
-    """Seconds per event of `messages.stream()`, and whether they come from a sample."""
+    """Return the seconds per event of `messages.stream()`, and `True` if they come from a sample."""
     text = json.dumps(value, ensure_ascii=False)
-    if len(chunks) > _DELTAS * _PLACES:  # else a whole run is no longer than the sample
+    if len(chunks) > _DELTAS * _PLACES:  # else a complete run is not longer than the sample
         sampled_s = _sampled_s(chunks, text, fragment_chars)
         if sampled_s * len(chunks) > budget_s:
             return sampled_s, True
@@ -188,14 +187,14 @@ def _anthropic_s(chunks: list[bytes], value: Any, fragment_chars: int, budget_s:
 
 
 def _stream_of(kind: str, size: int, fragment_chars: int) -> tuple[Any, str, list[bytes]]:
-    """The input, its text, and the body in chunks."""
+    """Return the input, its text, and the body in chunks."""
     value = make_input(kind, size)
     text = json.dumps(value, ensure_ascii=False)
     return value, text, body_chunks(text, fragment_chars)
 
 
 def measure_core(kind: str, sizes: list[int], fragment_chars: int) -> list[float]:
-    """The wire core in this process' flavor: microseconds per event, for each size."""
+    """Return the microseconds per event of the wire core in the flavor of this process, for each size."""
     figures = []
     for size in sizes:
         value, _, chunks = _stream_of(kind, size, fragment_chars)
@@ -205,7 +204,7 @@ def measure_core(kind: str, sizes: list[int], fragment_chars: int) -> list[float
 
 
 def measure(kind: str, size: int, fragment_chars: int, core_us: dict[str, float], budget_s: float) -> Cell:
-    """One cell, with what the wire core took; the two clients directly after each other."""
+    """Measure one cell: both clients, one directly after the other. `core_us` is already measured."""
     value, text, chunks = _stream_of(kind, size, fragment_chars)
     gc.collect()
     stream_s = _best(lambda: anyio.run(_run_stream, chunks, value))
@@ -227,7 +226,7 @@ def _measure_all(here: list[Flavor], *, quick: bool) -> list[Cell]:
     plan = [(kind, fragment_chars) for kind in KINDS for fragment_chars in FRAGMENTS]
     cells: list[Cell] = []
     for kind, fragment_chars in track(plan, "bytes to events", console=Console(stderr=True), transient=True):
-        # A megabyte takes minutes, and what is claimed of it is claimed of fragments as they are in real streams.
+        # 1 MB takes minutes, and its targets are for fragments of the median length of recorded streams.
         sizes = list(SIZES if fragment_chars == MEDIAN_FRAGMENT and not quick else SIZES[:-1])
         lines = {
             flavor: flavors.measure(flavor, measure_core, kind=kind, sizes=sizes, fragment_chars=fragment_chars)
@@ -240,7 +239,7 @@ def _measure_all(here: list[Flavor], *, quick: bool) -> list[Cell]:
 
 
 def exponent(cells: list[Cell]) -> float:
-    """How the pure core's total time grows with the input's size, from 10 KB on: 1 is linear, 2 quadratic."""
+    """Return the growth exponent of the pure core's total time, for inputs from 10 KB: 1 is linear, 2 quadratic."""
     large = [cell for cell in cells if cell.input_chars > 5_000]
     sizes = np.log([cell.input_chars for cell in large])
     totals = np.log([cell.core_us[Flavor.PURE] * cell.events for cell in large])
@@ -253,7 +252,7 @@ _TARGETS = (
     (1_000_000, ("one string",), 250),
     (1_000_000, ("numbers",), 1_500),
 )
-"""Of inputs of this size and of these kinds: how many times cheaper the better flavor of the core is, at the least."""
+"""Size and kinds of inputs, and the smallest ratio at which the better flavor of the core is cheaper."""
 
 
 def _rows(cells: list[Cell], here: list[Flavor]) -> list[Row]:
@@ -273,7 +272,7 @@ def _rows(cells: list[Cell], here: list[Flavor]) -> list[Row]:
                 target=f"the better flavor of the core at least {least:,} times cheaper",
                 measured=", ".join(sides) if found else "not in a quick run",
                 met=max(cores.values()) >= least if found else None,
-                asserted=not any(cell.anthropic_sampled for cell in found),  # an estimate moves by a tenth
+                asserted=not any(cell.anthropic_sampled for cell in found),  # an estimate varies by 10%
             )
         )
     return rows
@@ -312,12 +311,12 @@ def _table(cells: list[Cell], growths: dict[str, float]) -> Table:
 
 
 def _line(cell: Cell) -> str:
-    """The cells that differ in size only."""
+    """Return the same key for all cells that differ only in size."""
     return f"{cell.kind}/{cell.fragment_chars}"
 
 
 def main(console: Console, *, quick: bool) -> dict[str, Any]:
-    """Measure all cells, print a table, and give the figures."""
+    """Measure all cells, print a table, and return the figures."""
     missing = flavors.available()
     here = [flavor for flavor in Flavor if not missing[flavor]]
     cells = _measure_all(here, quick=quick)

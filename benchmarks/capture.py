@@ -1,10 +1,14 @@
-"""A reply with known, uneven gaps through the recording proxy: what it adds, what is recorded, what plays back.
+"""A response with known, uneven gaps through the recording proxy: added time, recorded gaps, replayed gaps.
 
-The reply is 150 chunks, 5 to 40 ms apart, from a server in another process. A client reads it directly and through the
-proxy, in turn, over loopback sockets; the proxy has a process of its own, as under `eagerstream record`. Four
-differences are told, chunk by chunk: when it is at the client through the proxy and directly, counted from the request,
-which takes its way through the proxy, too; the gap before it through the proxy and directly; as recorded and as it was
-to be; and when the recording is played, by another server, and as recorded.
+The response has 150 chunks, 5 to 40 ms apart, from a server in another process. A client reads it directly and through
+the proxy, alternately, over loopback sockets. The proxy has its own process, as with `eagerstream record`. The
+benchmark reports four differences for each chunk:
+
+- Its time at the client through the proxy, compared with the direct one. Both count from the request, which also passes
+  through the proxy.
+- The gap before it through the proxy, compared with the direct one.
+- The recorded gap, compared with the gap that was sent.
+- The gap when another server plays the recording, compared with the recorded one.
 """
 
 from __future__ import annotations
@@ -62,7 +66,7 @@ _AGAINST: Final = {
 
 
 def make_recording(chunks: int) -> Recording:
-    """A reply in so many chunks, with gaps that a seed decides."""
+    """Return a response in so many chunks. A fixed seed determines the gaps."""
     gaps = random.Random("gaps")
     body = reply(tool_use("make_file", make_input("lines", chunks * 40))).body
     ends = [len(body) * number // chunks for number in range(chunks + 1)]
@@ -73,18 +77,22 @@ def make_recording(chunks: int) -> Recording:
 
 
 def scenario_of(chunks: int) -> Scenario:
-    """The reply, for every request."""
+    """Return a scenario that sends the response to every request."""
     return Scenario.of(make_recording(chunks))
 
 
 def scenario_from(path: Path) -> Scenario:
-    """A recording in a file, for every request."""
+    """Return a scenario that sends the recording of a file to every request."""
     return Scenario.of(Recording.load(path))
 
 
 @contextmanager
 def proxied(upstream: str, folder: Path) -> Iterator[str]:
-    """The address of a proxy in a process of its own; its recordings are written when this is left."""
+    """Run a proxy in a new process. Yield its address. The proxy writes its recordings when the block ends.
+
+    Raises:
+        RuntimeError: The proxy did not start.
+    """
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_proxy, args=(upstream, folder, theirs), daemon=True)
@@ -96,7 +104,7 @@ def proxied(upstream: str, folder: Path) -> Iterator[str]:
         address: str = ours.recv()
         yield address
     finally:
-        ours.close()  # which tells it to end
+        ours.close()  # signals the proxy to stop
         process.join()
 
 
@@ -107,7 +115,7 @@ def _proxy(upstream: str, folder: Path, connection: Connection) -> None:
 
 
 async def read(client: httpx.AsyncClient, address: str, ends: Sequence[int]) -> list[float]:
-    """When the bytes up to each of these offsets have come, in seconds since the request."""
+    """Return the arrival times of the bytes up to each of these offsets, in seconds since the request."""
     began_s = time.monotonic()
     at: list[float] = []
     size = 0
@@ -123,12 +131,12 @@ async def read(client: httpx.AsyncClient, address: str, ends: Sequence[int]) -> 
 
 
 async def measure(address: str, folder: Path, sent: Recording, repeats: int) -> dict[str, list[float]]:
-    """The differences of each part, in seconds."""
+    """Return the differences of each part, in seconds."""
     ends = list(accumulate(len(chunk.data) for chunk in sent.chunks))
     found: dict[str, list[float]] = {part: [] for part in _PARTS}
     async with httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False) as client:
         with proxied(address, folder) as proxy:
-            await read(client, proxy, ends)  # what is loaded with the first request is no part of it
+            await read(client, proxy, ends)  # a warm-up: the first request loads modules
             for _ in range(repeats):
                 direct = await read(client, address, ends)
                 through = await read(client, proxy, ends)
@@ -147,7 +155,7 @@ async def measure(address: str, folder: Path, sent: Recording, repeats: int) -> 
 
 
 def _times(recording: Recording, ends: Sequence[int]) -> list[float]:
-    """When the bytes up to each offset came: two chunks may have come together."""
+    """Return the times at which the bytes up to each offset came. Two chunks may have come together."""
     sizes = list(accumulate(len(chunk.data) for chunk in recording.chunks))
     return [recording.chunks[bisect_left(sizes, end)].at_s for end in ends]
 
@@ -161,7 +169,7 @@ def _differences(measured: Sequence[float], expected: Sequence[float]) -> list[f
 
 
 def main(console: Console, *, quick: bool) -> dict[str, Any]:
-    """Measure, print a table, and give the figures."""
+    """Measure, print a table, and return the figures."""
     chunks = CHUNKS // 3 if quick else CHUNKS
     sent = make_recording(chunks)
     with served(partial(scenario_of, chunks)) as address, tempfile.TemporaryDirectory() as folder:
@@ -185,7 +193,7 @@ def _row(part: str, figure: dict[str, Any]) -> Row:
         target=f"at most {TARGET_MS:g} ms apart (median)",
         measured=f"{figure['p50_ms']:.2f} ms, {figure['p99_ms']:.2f} ms (p99)",
         met=bool(figure["p50_ms"] <= TARGET_MS),
-        asserted=part != "through the proxy",  # work of two processes: a machine that is not idle takes longer
+        asserted=part != "through the proxy",  # two processes work: a busy machine takes longer
     )
 
 

@@ -1,11 +1,11 @@
-"""When tools start, and what that wins: eagerstream, the anthropic tool runner and pydantic-ai on one scripted reply.
+"""Start times of tools, and the time saved: eagerstream, the anthropic tool runner and pydantic-ai on one response.
 
-The reply calls `fast1` and `fast2`, whose inputs end at 0.1 and 0.2 s, and `write`, whose input is written until
-1.88 s; the reply ends at 1.9 s. All sides speak to the same kind of embedded server through the anthropic client, one
-after the other. Times count from the arrival of the request; the server's own lateness is in all of them.
-The tool runner runs without message threads (`thread=False`): the server has none.
+The response calls `fast1` and `fast2`, whose inputs end at 0.1 and 0.2 s. It also calls `write`, whose input ends at
+1.88 s. The response ends at 1.9 s. All sides send requests to the same kind of embedded server through the anthropic
+client, one after the other. Times count from the arrival of the request. The delay of the server is in all of them.
+The tool runner runs without message threads (`thread=False`), because the server has none.
 
-What early start cannot win: the call that is written last begins no earlier than anywhere else, unless it streams.
+Early start has a limit: the call that is written last starts no earlier than elsewhere, unless its tool streams.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _REQUEST: dict[str, Any] = {"model": "claude-opus-4-7", "max_tokens": 1024, "mes
 
 
 def _schedule() -> tuple[Recording, dict[str, float]]:
-    """The reply with its times, and when certain bytes of it are sent."""
+    """Return the response with its times, and the times at which certain bytes are sent, by name."""
     marks: dict[str, float] = {}
     events: list[tuple[float, dict[str, Any]]] = []
 
@@ -70,7 +70,7 @@ def _schedule() -> tuple[Recording, dict[str, float]]:
 
 @dataclass
 class Marks:
-    """What was seen of one run; seconds since the first request arrived."""
+    """Observations of one run, in seconds since the first request arrived."""
 
     origin_s: float = 0.0
     starts: dict[str, float] = field(default_factory=dict)
@@ -79,19 +79,19 @@ class Marks:
     first_item_s: float | None = None
 
     def now(self) -> float:
-        """Seconds since the first request arrived."""
+        """Return the seconds since the first request arrived."""
         return time.perf_counter() - self.origin_s
 
     @property
     def stall_s(self) -> float:
-        """The longest time between two events of the reply that the consumer saw."""
+        """Longest time between two events of the response at the consumer."""
         during = [at for at in self.seen if len(self.requests) < 2 or at < self.requests[1]]
         return max((later - earlier for earlier, later in pairwise(during)), default=0.0)
 
 
 @dataclass(frozen=True)
 class Row:
-    """One side at one length of the fast tools; seconds. `stall_s`: the longest gap, less the script's own."""
+    """One side at one length of the fast tools, in seconds. `stall_s`: the longest gap minus the scripted one."""
 
     side: str
     fast_tool_s: float
@@ -149,7 +149,7 @@ async def _eagerstream(marks: Marks, fast_s: float, *, streaming: bool = False) 
     if streaming:
 
         async def write(lines: ItemStream[str]) -> str:
-            """Write lines, each for its part of the time that the whole takes."""
+            """Write lines. Each takes its share of the time of all lines."""
             marks.starts["write"] = marks.now()
             count = 0
             async for _ in lines:
@@ -206,13 +206,13 @@ _SIDES: dict[str, Callable[[Marks, float], Awaitable[None]]] = {
 
 
 def _critical_path_s(fast_s: float, *, streams: bool) -> float:
-    """When the second request could go out at the earliest: no tool waits for what it does not need."""
+    """Return the earliest possible time of the second request, if no tool waits longer than it needs."""
     last_item_s = WRITTEN_S + WRITE_TOOL_S / len(LINES)
     return max(END_S, FAST_CLOSED_S[1] + fast_s, last_item_s if streams else WRITTEN_S + WRITE_TOOL_S)
 
 
 async def measure(side: str, fast_s: float) -> Row:
-    """One side, once."""
+    """Measure one side once."""
     marks = Marks()
     await _SIDES[side](marks, fast_s)
     recording, script = _schedule()
@@ -231,11 +231,11 @@ async def measure(side: str, fast_s: float) -> Row:
 
 
 def main(console: Console, *, quick: bool = False) -> dict[str, Any]:
-    """Measure every side and print a table; the figures as plain data."""
+    """Measure every side, print tables, and return the figures."""
     rows = []
     sides = [side for side in _SIDES if side != "pydantic-ai" or find_spec("pydantic_ai")]
     if len(sides) < len(_SIDES):
-        console.print("pydantic-ai is not installed, and left out: make bench installs it")
+        console.print("pydantic-ai is skipped: it is not installed. make bench installs it.")
     for fast_s in (0.5,) if quick else (0.5, 2.0):
         table = Table(title=f"When tools start: fast tools of {fast_s:g} s (seconds since the request)")
         for name in ("side", "fast1 starts", "longest stall", "2nd request", "critical path", "first item handled"):

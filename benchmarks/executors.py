@@ -1,9 +1,10 @@
-"""Where tools run: in this process, or in worker processes; what a call costs there, and what it wins.
+"""Tools in this process compared with worker processes: the cost of a call, and the time saved.
 
-A call's cost: from the end of an input to the first line of an `async def` tool with an input of 1 KB, by the clock
-that all processes of a machine share; and from there until the call has its result. One call at a time, the two places
-alternated. What it wins: eight calls of a plain `def` that counts, all at once, in threads of this process and in two
-worker processes; and meanwhile, how late a timer of the event loop is, as the reading of every reply would be.
+The cost of a call has two parts. The first is from the end of an input to the first line of an `async def` tool with an
+input of 1 KB. The second is from there to the result. The times come from the clock that all processes of a machine
+share. Calls run one at a time, alternately in this process and in a worker. The time saved is measured with eight
+simultaneous calls of a plain `def` that counts. They run in threads of this process, and in two worker processes.
+Meanwhile a timer measures the delay of the event loop. The reading of every response would be as late.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ _TEXT = "x" * 1_000
 
 @eagerstream.tool
 async def edit(path: str, text: str) -> str:
-    """Say when it began, on the clock that processes share."""
+    """Return the start time, on the clock that all processes share."""
     assert len(path) + len(text) > 1_000
     return str(time.clock_gettime(time.CLOCK_MONOTONIC))
 
 
 @eagerstream.tool
 def count(to: int) -> int:
-    """Keep a processor."""
+    """Keep a processor busy."""
     total = 0
     for number in range(to):
         total += number & 3
@@ -50,7 +51,7 @@ def count(to: int) -> int:
 
 
 def _call(name: str, arguments: dict[str, Any]) -> tuple[ToolCall, Callable[[], object]]:
-    """A call, and what ends its input."""
+    """Return a call, and a function that ends its input."""
     accumulator = InputAccumulator(input_type=GrowingInput)
     block = {"type": "tool_use", "id": "toolu_1", "name": name, "input": {}}
     accumulator.feed({"type": "content_block_start", "index": 0, "content_block": block})
@@ -59,7 +60,7 @@ def _call(name: str, arguments: dict[str, Any]) -> tuple[ToolCall, Callable[[], 
 
 
 async def _one(executor: Executor) -> tuple[float, float]:
-    """Milliseconds to the tool, and from there to the result."""
+    """Return the milliseconds to the tool, and from there to the result."""
     call, end = _call("edit", {"path": "a.py", "text": _TEXT})
     ended_s = time.clock_gettime(time.CLOCK_MONOTONIC)
     end()
@@ -73,7 +74,7 @@ async def _one(executor: Executor) -> tuple[float, float]:
 
 
 async def _many(executor: Executor, to: int) -> tuple[float, float]:
-    """Seconds for all calls that count, and the latest tick of a timer meanwhile, in milliseconds."""
+    """Return the seconds for all counting calls, and the delay of the latest timer tick meanwhile, in milliseconds."""
     late_ms = [0.0]
 
     async def tick() -> None:
@@ -100,7 +101,7 @@ async def _many(executor: Executor, to: int) -> tuple[float, float]:
 
 
 async def measure(calls: int, to: int) -> dict[str, Any]:
-    """All figures, by place."""
+    """Return all figures, by place."""
     tools = [edit, count]
     begun_s = time.perf_counter()
     async with ProcessPool(WORKERS, preload=tools) as pool:
@@ -133,7 +134,7 @@ def _percentiles(values: list[float]) -> dict[int, float]:
 
 
 def main(console: Console, *, quick: bool) -> dict[str, Any]:
-    """Measure both places, print a table, and give the figures."""
+    """Measure both places, print a table, and return the figures."""
     figures = anyio.run(measure, 200 if quick else 2_000, 1_000_000 if quick else 4_000_000)
     here, pool = figures["in process"], figures["process pool"]
     table = Table(title="a call in this process, and in a process pool")
@@ -162,7 +163,7 @@ def main(console: Console, *, quick: bool) -> dict[str, Any]:
             target="at least 1.5 times as fast on two free processors",
             measured=f"{faster:.2f} times as fast",
             met=faster >= 1.5,
-            asserted=False,  # a machine may have one processor only, or others may use them
+            asserted=False,  # the machine may have only one processor, or other programs may use them
         ),
         Row(
             work="from the end of an input to its tool in a worker process, p50",
@@ -170,7 +171,7 @@ def main(console: Console, *, quick: bool) -> dict[str, Any]:
             target="at most 2 ms",
             measured=f"{pool['to_tool_ms'][50]:.3f} ms, {dearer:.0f} times as long",
             met=pool["to_tool_ms"][50] <= 2,
-            asserted=False,  # a time, not a ratio: it tells of the machine, too
+            asserted=False,  # a time, not a ratio: it depends on the machine
         ),
     ]
     return {"figures": figures, "rows": [asdict(row) for row in rows]}

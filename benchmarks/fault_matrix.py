@@ -1,36 +1,37 @@
-"""What is left when a reply fails: eagerstream and the anthropic tool runner under the same faults.
+"""State after a failed response: eagerstream compared with the anthropic tool runner under the same faults.
 
-A reply calls three tools, and the one after it says "Done."; the first meets every kind of fault at every boundary of
-its events, and a lost connection at every 50th byte: the fault matrix of the tests, on the same server. All sides have
-the same tools and the same client with its two retries. Silence is bounded alike, by `idle_timeout_s` here and by the
-client's read time-out there, both brought down from minutes. A conversation that has not ended after `PATIENCE_S`
-hangs. The input that never ends comes last, since reading it leaves the others no processor. eagerstream bounds the
-size of a reply (here 200 KB instead of 256 MiB); the tool runner does not. The tool runner runs without message threads
-(`thread=False`): the server has none.
+A response calls three tools, and the next response says "Done.". The first response meets every kind of fault at every
+boundary of its events, and a lost connection at every 50th byte. This is the fault matrix of the tests, on the same
+server. All sides have the same tools and the same client with its two retries. The same time-out ends silence on all
+sides: `idle_timeout_s` for eagerstream, the client's read time-out for the runner. Both are reduced from minutes. A
+conversation hangs if it has not ended after `PATIENCE_S`. The endless input comes last, because reading it leaves no
+processor for the others. eagerstream bounds the size of a response (here 200 KB instead of 256 MiB). The tool runner
+does not. The tool runner runs without message threads (`thread=False`), because the server has none.
 
-A conversation ends in one of five ways (`End`), and is then judged from outside, by the same code for all sides: by
-what the tools did, and by the history that the program has in hand. eagerstream's is `run.result.messages`. The
-runner's can be had in several ways, and the best one counts for it (fewest results lost, then fewest faults):
+A conversation ends in one of five ways (`End`). The same code then judges all sides by two things: the effects of the
+tools, and the history that the program has. eagerstream's history is `run.result.messages`. The runner has several
+histories. The best one counts (fewest lost results, then fewest faults):
 
-- its own list, as `set_messages_params` hands it out: where a reply broke off it ends before that reply;
-- the same and the reply, as far as the stream had got that it yielded (`current_message_snapshot`);
-- for the side that is "rescued", the same and what `generate_tool_call_response()` gives to a program that calls it
-  after the end wherever there is a call without a result. It gives the results of tools that had run, and runs the
-  others now, whether or not their inputs were whole.
+- its own list, from `set_messages_params`: if a response broke off, the list ends before that response;
+- the same list and the part of the response that the stream had received (`current_message_snapshot`);
+- for the "rescued" side, the same and the result of `generate_tool_call_response()`. The program calls it after the
+  end if a call has no result. It returns the results of tools that had run. It runs the other tools now, even if their
+  inputs are incomplete.
 
-What is judged (any number of these may be true; `Verdict` has the same names):
+The judgement has these parts. Any number of them may be true. `Verdict` has the same names:
 
-- `goes_on`: it did not end well, but has a history that the API would take, and no result is lost.
-- `orphaned`: the history has a `tool_use` without its `tool_result`, as `validate_history` tells.
-- `orphaned_if_kept`: its own list or the one with the reply has, so a program has that keeps what it has seen.
-- `refused`: the history has anything that the API would refuse, an orphan or something else.
-- `lost`: a tool ran, and the history does not have what it answered; of one that ran twice, both times.
-- `twice`: the same was done to the world more than once.
-- `wrong`: a tool ran with an input that the model had not written: a cut or a garbled one. (A tool that reads its input
-  as it comes has not, where it was told that the rest is missing, and undid what it had done.)
+- `goes_on`: the end was not good, but the API would accept the history, and no result is lost.
+- `orphaned`: the history has a `tool_use` without its `tool_result`, as `validate_history` reports.
+- `orphaned_if_kept`: the side's own list has one, or the list with the partial response. A program that keeps the
+  partial response has this orphan.
+- `refused`: the API would refuse the history, because of an orphan or something else.
+- `lost`: a tool ran, and the history lacks its result. If a tool ran twice, the history must have both results.
+- `twice`: the same effect happened more than once.
+- `wrong`: a tool ran with an input that the model had not written: cut or garbled. A tool that reads its input while it
+  arrives does not count if it was notified of the cut and undid its work.
 
-What cannot be seen here: the plain runner loses no result, since it runs no tool before the reply is whole. What that
-costs is in `early_start`.
+One cost is not visible here: the plain runner loses no result because it runs no tool before the response is complete.
+`early_start` measures the cost of that.
 """
 
 from __future__ import annotations
@@ -72,20 +73,20 @@ _WRITTEN: Final[dict[str, dict[str, Any]]] = {
 
 
 class End(StrEnum):
-    """How a conversation ended."""
+    """End of a conversation."""
 
-    WELL = "ended well"  # the last reply is there
+    WELL = "ended well"  # the last response is complete
     QUIET = "ended short, without an error"
     OWN_ERROR = "own error"
-    RAW_ERROR = "raw error"  # of the transport, a parser, the interpreter: nothing that names the library
+    RAW_ERROR = "raw error"  # from the transport, a parser or the interpreter: it does not name the library
     HANG = "hang"
 
 
-# --- what the tools do ------------------------------------------------------------------------------------------------
+# --- the tools --------------------------------------------------------------------------------------------------------
 
 
 class Travel:
-    """The three tools of one conversation, and what they did."""
+    """The three tools of one conversation, and their effects."""
 
     def __init__(self) -> None:
         self.done: Counter[str] = Counter()
@@ -94,22 +95,22 @@ class Travel:
         self.wrong = False
 
     def begin(self, name: str, /, **given: Any) -> None:
-        """A tool does what it does, with so much of its input."""
+        """Record that a tool runs, with the part of its input that it got."""
         self.ran.append(name)
         self.done[f"{name} {given}"] += 1
         self.check(name, **given)
 
     def check(self, name: str, /, **given: Any) -> None:
-        """Whether the model has written that."""
+        """Set `wrong` if the model has not written these values."""
         self.wrong |= any(_WRITTEN[name].get(key) != value for key, value in given.items())
 
     def say(self, name: str, answer: str) -> str:
-        """What a tool answers."""
+        """Record the result of a tool, and return it."""
         self.said.append((name, answer))
         return answer
 
     def tools(self, *, streaming: bool) -> list[Callable[..., Any]]:
-        """`book` takes a moment, `pay` does not; `write` reads its input as it comes, where it can."""
+        """Return the tools. `book` takes 2 ms, `pay` takes none. With `streaming`, `write` reads its input early."""
 
         async def book(flight: str) -> str:
             """Book a flight."""
@@ -146,7 +147,7 @@ class Travel:
 
 _Message = Mapping[str, Any]
 _Hands = list[Sequence[_Message]]
-"""What a program has after a conversation: histories that it could go on from."""
+"""Histories that a program has after a conversation, and could continue with."""
 
 
 async def _eagerstream(client: AsyncAnthropic, first: _Message, travel: Travel, hands: _Hands) -> None:
@@ -199,16 +200,16 @@ def _own_list(runner: Any) -> list[_Message]:
 
 
 async def _add_reply(runner: Any, streams: Sequence[Any], hands: _Hands, *, rescue: bool) -> None:
-    """The histories with the last reply, where it has begun."""
+    """Add the histories with the last response, if it has started."""
     try:
         reply = _as_sent(streams[-1].current_message_snapshot.to_param())
     except AssertionError:
         return
     before = list(hands[0])
     if before[-1]["role"] == "assistant":
-        before.pop()  # the runner left out a block that was cut, but gives a result for it
+        before.pop()  # the runner left out a cut block, but returns a result for it
     if sum(message["role"] == "assistant" for message in before) == len(streams):
-        return  # and was answered: another request failed
+        return  # the response was answered: another request failed
     hands.append([*before, reply])
     if rescue and any(block["type"] == "tool_use" for block in reply["content"]):
         with anyio.fail_after(_RESCUE_S):
@@ -216,7 +217,7 @@ async def _add_reply(runner: Any, streams: Sequence[Any], hands: _Hands, *, resc
 
 
 def _as_sent(value: Any) -> Any:
-    """Models of the anthropic package as the JSON that it makes of them."""
+    """Return models of the anthropic package as JSON values, as the package sends them."""
     if isinstance(value, Mapping):
         return {key: _as_sent(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -238,7 +239,7 @@ _SIDES: Final[dict[str, tuple[_Converse, type[Exception]]]] = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one conversation."""
+    """Judgement of one conversation."""
 
     row: str
     end: End
@@ -280,7 +281,7 @@ def _has_orphan(faults: Iterable[str]) -> bool:
 
 
 def _lost(travel: Travel, history: Sequence[_Message]) -> int:
-    """How many tools ran without an answer in the history: the one that they gave, if they came to give one."""
+    """Return the number of tool runs without a result in the history. A returned result must be there itself."""
     blocks = [block for message in history if isinstance(message["content"], list) for block in message["content"]]
     names = {block["id"]: block["name"] for block in blocks if block["type"] == "tool_use"}
     answers = [(names.get(block["tool_use_id"]), str(block)) for block in blocks if block["type"] == "tool_result"]
@@ -329,7 +330,7 @@ async def _served(schedules: Mapping[int, Schedule]) -> AsyncIterator[AsyncAnthr
 
 
 async def converse_all(side: str, schedules: Iterable[Schedule], advance: Callable[[], None]) -> list[Verdict]:
-    """A conversation of this side for each schedule, many at once."""
+    """Run a conversation of this side for each schedule, many at once."""
     numbered = dict(enumerate(schedules))
     verdicts: list[Verdict] = []
 
@@ -374,10 +375,10 @@ def _figures(side: str, verdicts: Sequence[Verdict]) -> dict[str, Any]:
 
 
 def main(console: Console, *, quick: bool = False) -> dict[str, Any]:
-    """Try every side and print a table; the figures as plain data."""
+    """Try every side, print a table, and return the figures."""
     schedules = [*at_events(step=4 if quick else 1), *at_bytes(step=400 if quick else 50)]
     figures = []
-    logging.disable()  # what goes wrong here is counted
+    logging.disable()  # the table counts the errors
     with Progress(console=console, transient=True) as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for side in _SIDES:

@@ -1,10 +1,10 @@
-"""Both flavors of the package in one run: a measuring function in a subprocess under each.
+"""Both flavors of the package in one run: a measuring function in a subprocess for each.
 
-*Pure* is the checkout's `src/`. *Compiled* is the wheel whose `eagerstream.wire` mypyc has compiled, built from the
-same checkout and unpacked into `build/compiled/`. A process can import only one of them, hence the subprocesses; each
-makes sure that it runs what it was asked for: a build that compiled nothing must not be measured as if it had.
+*Pure* is the checkout's `src/`. *Compiled* is the wheel whose `eagerstream.wire` mypyc has compiled. It is built from
+the same checkout and unpacked into `build/compiled/`. A process can import only one of them, so each flavor has a
+subprocess. Each subprocess checks its flavor: a build that compiled nothing must not be measured as compiled.
 
-A measuring function is one of a module's own, named at its top level; its arguments and its answer are JSON.
+A measuring function is at the top level of its module. Its arguments and its result are JSON.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any
 
 
 class Flavor(StrEnum):
-    """How `eagerstream.wire` runs."""
+    """Form of `eagerstream.wire`."""
 
     PURE = "pure"
     COMPILED = "compiled"
@@ -36,7 +36,7 @@ class Flavor(StrEnum):
 
 ROOT = Path(__file__).parents[1]
 _PATHS = {Flavor.PURE: ROOT / "src", Flavor.COMPILED: ROOT / "build" / "compiled"}
-_DIGEST = _PATHS[Flavor.COMPILED] / "built-from.sha256"  # of what the compiled flavor was built from
+_DIGEST = _PATHS[Flavor.COMPILED] / "built-from.sha256"  # digest of the sources of the compiled flavor
 
 
 class NoCompilerError(Exception):
@@ -47,11 +47,11 @@ class NoCompilerError(Exception):
 
 
 class MeasuringError(Exception):
-    """A measuring function did not give its figures."""
+    """A measuring function did not return its figures."""
 
 
 def available() -> dict[Flavor, str]:
-    """Each flavor, with why it cannot be measured here: empty where it can. Builds the compiled one where it is due."""
+    """Return each flavor with the reason that it cannot be measured here, or "". Build the compiled one if needed."""
     try:
         path_of(Flavor.COMPILED)
     except NoCompilerError as error:
@@ -60,17 +60,17 @@ def available() -> dict[Flavor, str]:
 
 
 def measure(flavor: Flavor, function: Callable[..., Any], /, **arguments: Any) -> Any:
-    """What `function(**arguments)` gives, run in a process of its own under this flavor. What it prints goes to stderr.
+    """Return the result of `function(**arguments)` in a new process under this flavor. Its prints go to stderr.
 
     Raises:
         NoCompilerError: The flavor cannot be built here.
-        MeasuringError: The function failed, or the process ran another flavor; stderr has told why.
+        MeasuringError: The function failed, or the process ran another flavor. stderr has the reason.
     """
     child = subprocess.run(
         [sys.executable, "-m", __name__, flavor, f"{function.__module__}:{function.__name__}"],
         input=json.dumps(arguments),
         stdout=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": str(path_of(flavor))},  # comes before what is installed
+        env=os.environ | {"PYTHONPATH": str(path_of(flavor))},  # comes before installed packages
         cwd=ROOT,
         text=True,
         check=False,
@@ -82,10 +82,10 @@ def measure(flavor: Flavor, function: Callable[..., Any], /, **arguments: Any) -
 
 @functools.cache
 def path_of(flavor: Flavor) -> Path:
-    """The directory to import the package from.
+    """Return the directory to import the package from.
 
     Raises:
-        NoCompilerError: It would have to be built, and there is no C compiler.
+        NoCompilerError: The flavor must be built, but no C compiler is installed.
     """
     if flavor is Flavor.COMPILED:
         digest = _digest_of_sources()
@@ -96,7 +96,7 @@ def path_of(flavor: Flavor) -> Path:
 
 
 def _digest_of_sources() -> str:
-    """Of the whole package and not only of what is compiled: the rest is measured too, and must not be stale."""
+    """Return a digest of the complete package, not only of its compiled part. The rest must not be stale either."""
     sources = [*_PATHS[Flavor.PURE].rglob("*.py"), ROOT / "pyproject.toml"]
     digest = hashlib.sha256(sys.version.encode())
     for source in sorted(sources):
@@ -105,7 +105,11 @@ def _digest_of_sources() -> str:
 
 
 def _build(target: Path) -> None:
-    """Build the compiled wheel, and unpack it into `target` as pip would install it."""
+    """Build the compiled wheel, and unpack it into `target` as pip would install it.
+
+    Raises:
+        NoCompilerError: No C compiler is installed.
+    """
     if not _has_compiler():
         raise NoCompilerError
     shutil.rmtree(target, ignore_errors=True)
@@ -116,7 +120,7 @@ def _build(target: Path) -> None:
 
 
 def _run(*arguments: str, env: dict[str, str] | None = None) -> None:
-    """This Python with these arguments; what it says is shown only where it fails."""
+    """Run this Python with these arguments. Show its output only if it fails."""
     child = subprocess.run([sys.executable, *arguments], env=env, capture_output=True, text=True, check=False)
     if child.returncode:
         sys.stderr.write(child.stdout + child.stderr)
@@ -144,7 +148,7 @@ def _verify(flavor: Flavor) -> None:
 def _main(flavor: str, function: str) -> None:
     _verify(Flavor(flavor))
     module, _, name = function.partition(":")
-    with redirect_stdout(sys.stderr):  # stdout is for the answer
+    with redirect_stdout(sys.stderr):  # stdout is for the result
         answer = getattr(importlib.import_module(module), name)(**json.load(sys.stdin))
     json.dump(answer, sys.stdout)
 

@@ -1,20 +1,24 @@
-"""What a thousand runs at once need, and where the next limit is: constants measured, a cluster in virtual time.
+"""Needs of 1,000 simultaneous runs, and the next limits: measured constants, and a cluster in virtual time.
 
-Measured, in this run: CPU of a process that holds runs, per event and per turn, over a socket from a server in another
-process that writes each event for itself (two lengths of reply, and the slope between them); its memory per run, with
-all of them in the middle of a reply; what a call on a Ray cluster of this machine costs its event loop and its worker.
+Measured in this run are the costs of the process that holds the runs:
 
-Simulated (`growth_model`): so many runs at once that never pause, turn after turn. Lengths of replies are those of the
-recordings in EAGERSTREAM_RECORDINGS, or of `shared/recordings` beside this folder, or else 10 to 640 events; 25 events
-a second; 1 s to the first byte (lognormal, sigma 0.5). In a turn none to three calls (20, 50, 20, 10 %); four in five
-wait (2 s on average, lognormal, sigma 1; 16 at once in a worker), one in five works (0.5 s, sigma 0.8; one at a time,
-on a processor of its own). Workers are staffed by the square-root rule, load + 2 √load places.
+- Its CPU per event and per turn, over a socket from a server in another process that writes each event separately. The
+  benchmark uses two lengths of response, and the slope between them.
+- Its memory per run, with all runs in the middle of a response.
+- The cost of a call on a Ray cluster of this machine, for its event loop and for the worker.
 
-On paper, beside it: turns per second by Little's law and the utilisation law (the least of what the runs ask for and
-what the first station that is always busy gives), and the share of calls that wait for a worker by Erlang's formula
-for a finite source, at the rate that was simulated. A run fails where these differ from the simulation by more than
-10 % of the turns, or of all calls by 8 % in those that wait: the formula knows one call at a time, and a turn has up to
-three.
+Simulated (`growth_model`) are simultaneous runs that never pause, turn after turn. The lengths of responses are those
+of the recordings in EAGERSTREAM_RECORDINGS, or else of `shared/recordings` beside the project. Without recordings, they
+are 10 to 640 events. The rate is 25 events per second. The first byte takes 1 s (lognormal, sigma 0.5). A turn has 0 to
+3 calls (20, 50, 20, 10 %). 4 of 5 calls wait: 2 s on average, lognormal, sigma 1, 16 at once in a worker. 1 of 5
+works: 0.5 s, sigma 0.8, one at a time, on its own processor. Workers are staffed by the square-root rule, with
+load + 2 √load places.
+
+Formulas check the simulation. Turns per second follow from Little's law and the utilisation law: the smaller of the
+demand of the runs and the throughput of the first saturated station. The share of calls that wait for a worker follows
+from Erlang's formula for a finite source, at the simulated rate. A run fails if the simulated turns differ by more than
+10 %, or the waiting calls by more than 8 % of all calls. That margin is needed: the formula assumes one call at a time,
+but a turn has up to three.
 """
 
 from __future__ import annotations
@@ -52,7 +56,7 @@ from .targets import Row
 RUNS: Final = (100, 1_000, 3_000, 10_000)
 STAFFED_FOR: Final = 1_000
 KNEE: Final = 1.5
-"""Runs are too many where their median turn takes longer than this many times what it takes alone."""
+"""Runs are too many if their median turn takes longer than this many times its duration alone."""
 TARGET_TURNS: Final = 0.10
 TARGET_WAITING: Final = 0.08
 KINDS: Final = (
@@ -62,10 +66,10 @@ KINDS: Final = (
 _REAL_DIR: Final = Path(os.environ.get("EAGERSTREAM_RECORDINGS") or Path(__file__).parents[2] / "shared" / "recordings")
 _EVENTS: Final = (10, 20, 40, 80, 160, 320, 640)
 _LENGTHS: Final = (4, 120)
-"""Fragments of the replies that are measured."""
+"""Numbers of fragments of the measured responses."""
 _TIMED: Final = 80
-"""Runs that are, with 2,700 events a second: a process that sleeps between events takes two or three times the CPU for
-each, and with more of them the server comes to write several at once."""
+"""Number of measured runs, with 2,700 events per second. With fewer runs, the process sleeps between events, and each
+event costs two or three times the CPU. With more runs, the server sometimes writes several events at once."""
 _FRAGMENT_CHARS: Final = 16
 _PACE_S: Final = 0.03
 _SPAN_S: Final = 120.0
@@ -82,13 +86,20 @@ async def make_file(content: str) -> str:
 
 @eagerstream.tool
 async def worker_cpu() -> str:
-    """Seconds of CPU that the process which runs this has taken."""
+    """Return the CPU seconds of the process that runs this tool."""
     return repr(time.process_time())
 
 
 @dataclass(frozen=True)
 class Measured:
-    """See `Costs`; and of a call what Ray's own threads take, and how many a second one process has at the most."""
+    """Measured constants.
+
+    Attributes:
+        costs: Constants of the simulation.
+        call_cpu_s: CPU seconds of the process for a call, including Ray's own threads.
+        calls_per_s: Largest number of calls per second from one process.
+        message_bytes: Size of the messages of a call.
+    """
 
     costs: Costs
     call_cpu_s: float
@@ -103,7 +114,7 @@ def _scenario(fragments: int) -> Scenario:
 
 
 async def _holding(url: str, runs: int) -> tuple[float, int]:
-    """Seconds of CPU that so many runs at once take, from their beginnings to their ends; and bytes, half way."""
+    """Return the CPU seconds of so many simultaneous runs, from start to end, and their largest memory in bytes."""
     most = 0
     seen = 0
 
@@ -117,7 +128,7 @@ async def _holding(url: str, runs: int) -> tuple[float, int]:
         assert run.result.status is RunStatus.COMPLETED
 
     async with HTTPTransport(base_url=url, api_key="k") as transport:
-        await one(transport)  # what is loaded once
+        await one(transport)  # a warm-up: loads modules
         before, start = _memory(), time.process_time()
         seen = most = 0
         async with anyio.create_task_group() as tasks:
@@ -150,7 +161,7 @@ async def _call(executor: RayExecutor, name: str, raw: str) -> str:
 
 
 async def _ray(calls: int) -> tuple[float, float, float, float]:
-    """Of one call: seconds of the event loop's thread, of the process, and of the worker; and calls a second."""
+    """Return the CPU seconds of a call in the event loop's thread, the process and the worker, and calls per second."""
     raw = '{"content": "' + "x" * 200 + '"}'
     async with RayPool(workers=1, num_cpus=1, calls_per_worker=16, preload=[make_file, worker_cpu]) as pool:
         executor = RayExecutor([make_file, worker_cpu], pool=pool)
@@ -173,19 +184,19 @@ async def _ray(calls: int) -> tuple[float, float, float, float]:
 
 
 def measure(*, quick: bool) -> Measured:
-    """The constants, on this machine, now.
+    """Measure the constants on this machine.
 
     Raises:
         ModuleNotFoundError: ray is not installed.
     """
-    importlib.import_module("ray")  # which the pool would say otherwise
+    importlib.import_module("ray")  # else the pool would raise another error
     taken: list[float] = []
     for fragments in _LENGTHS:
         with served(partial(_scenario, fragments)) as url:
             repeats = [anyio.run(_holding, url, _TIMED)[0] for _ in range(2 if quick else 4)]
             taken.append(min(repeats) / _TIMED)
     event_s = max(0.0, taken[1] - taken[0]) / (_LENGTHS[1] - _LENGTHS[0])
-    turn_s = max(0.0, taken[0] - _LENGTHS[0] * event_s) / 2  # each of those runs has two
+    turn_s = max(0.0, taken[0] - _LENGTHS[0] * event_s) / 2  # each of those runs has two turns
     runs = 50 if quick else 200
     with served(partial(_scenario, _LENGTHS[1])) as url:
         _, held = anyio.run(_holding, url, runs)
@@ -206,19 +217,19 @@ def measure(*, quick: bool) -> Measured:
 
 
 def recorded_events() -> tuple[int, ...]:
-    """The numbers of events of the recorded replies that are whole."""
+    """Return the numbers of events of the complete recorded responses, or default numbers without recordings."""
     bodies = [path.read_bytes() for path in sorted(_REAL_DIR.glob("*.sse"))]
     found = tuple(body.count(b"\nevent:") + 1 for body in bodies if b"message_stop" in body)
     return found or _EVENTS
 
 
 def clusters(work: Work, paper: Paper) -> Iterator[tuple[str, int, Cluster]]:
-    """What is simulated: one cluster for any number of runs, and one that grows with them."""
+    """Return the clusters to simulate: a fixed one for each number of runs, and one that grows with the runs."""
     fixed = Cluster(gateways=1, workers={kind.name: paper.workers(STAFFED_FOR, kind) for kind in work.kinds})
     for runs in RUNS:
         yield f"staffed for {STAFFED_FOR:,}", runs, fixed
     for runs in RUNS:
-        gateways = max(1, -(-runs // int(paper.gateway_knee * 0.7)))  # a loop that works 70 % of the time
+        gateways = max(1, -(-runs // int(paper.gateway_knee * 0.7)))  # the loop is busy for 70 % of the time
         yield (
             "grows along",
             runs,
@@ -227,21 +238,21 @@ def clusters(work: Work, paper: Paper) -> Iterator[tuple[str, int, Cluster]]:
 
 
 def alone(work: Work, costs: Costs, span_s: float) -> Paper:
-    """The formulas for runs with the cluster to themselves."""
-    # Many turns, as times of tools differ widely: a percent more or less of them makes half as many calls wait again.
+    """Return the formulas for runs that never wait for each other."""
+    # Many turns, because times of tools differ widely: an error of 1 % of the mean changes the waiting calls by half.
     plenty = Cluster(gateways=_ALONE, workers={kind.name: _ALONE for kind in work.kinds})
     return Paper.of(work, costs, alone_s=simulate(_ALONE, work, costs, plenty, span_s=10 * span_s).alone_s)
 
 
 def limit_of(seen: Seen) -> str:
-    """The station that is busiest, with its utilisation."""
+    """Return the busiest station, with its utilisation."""
     uses = {"gateway's loop": seen.loop_use} | {f"{name} workers": use for name, use in seen.worker_use.items()}
     name = max(uses, key=uses.__getitem__)
     return f"{name} {uses[name]:.0%}"
 
 
 def grown(console: Console, work: Work, measured: Measured, *, span_s: float) -> dict[str, Any]:
-    """Simulate every cluster beside the formulas, print the table, and give the figures."""
+    """Simulate every cluster, compare it with the formulas, print the table, and return the figures."""
     costs = measured.costs
     paper = alone(work, costs, span_s)
     table = Table(title="Runs at once on a cluster, simulated; in brackets by formula")
@@ -253,7 +264,7 @@ def grown(console: Console, work: Work, measured: Measured, *, span_s: float) ->
     figures: list[dict[str, Any]] = []
     for name, runs, cluster in clusters(work, paper):
         bound = paper.turns_per_s(runs, cluster, work.kinds)
-        # Until a cluster that has too much to do is as full as it gets, each run has to have its turn.
+        # An overloaded cluster reaches its steady state only after each run has had its turn.
         seen = simulate(runs, work, costs, cluster, span_s=max(span_s, 3 * runs / bound))
         waiting = {
             kind.name: (seen.waited(kind.name), paper.waited(runs, seen.turns_per_s, kind, cluster.workers[kind.name]))
@@ -311,7 +322,7 @@ def _verdict(console: Console, work: Work, measured: Measured, paper: Paper, fig
 
 def _rows(figures: list[dict[str, Any]]) -> list[dict[str, Any]]:
     off_turns = max(abs(each["turns_per_s"] / each["turns_per_s_paper"] - 1) for each in figures)
-    # Where a station is full, arrivals at the others are not random any more, and the formula does not hold.
+    # If a station is full, arrivals at the others are no longer random, and the formula does not hold.
     open_ones = [each for each in figures if each["cluster"] == "grows along"]
     off_waiting = max(abs(simulated - formula) for each in open_ones for simulated, formula in each["waiting"].values())
     (thousand,) = [each for each in open_ones if each["runs"] == STAFFED_FOR]
@@ -336,14 +347,14 @@ def _rows(figures: list[dict[str, Any]]) -> list[dict[str, Any]]:
             target="99 of 100 turns at most twice as long",
             measured=f"{thousand['slowdown_p99']:.2f} times, {thousand['gateways']} gateways",
             met=thousand["slowdown_p99"] <= 2,
-            asserted=False,  # the number of gateways depends on the machine that was measured
+            asserted=False,  # the number of gateways depends on the measured machine
         ),
     )
     return [asdict(row) for row in rows]
 
 
 def main(console: Console, *, quick: bool) -> dict[str, Any]:
-    """Measure, simulate, print, and give the figures."""
+    """Measure, simulate, print the tables, and return the figures."""
     measured = measure(quick=quick)
     costs = measured.costs
     table = Table(title="Measured here: what a run costs the process that holds it")

@@ -1,11 +1,11 @@
-"""Many runs on a cluster, in virtual time: gateway processes that hold them, and workers that run their tools.
+"""Many runs on a cluster, in virtual time: gateway processes that hold the runs, and workers that run their tools.
 
-A run is turn after turn: a request, the time to the first byte, a reply whose events cost the event loop of its gateway
-CPU as they come, then the turn's calls, all at once. Each call costs that loop CPU, too, and takes a place on a worker
-of its kind for as long as its tool runs. A loop is one server, a pool of workers has as many as calls fit on it. All
-runs go on without a pause: N at once stay N at once.
+A run is a sequence of turns. A turn is a request, the time to the first byte, and a response. The events of the
+response cost the event loop of its gateway CPU as they come. The calls of the turn follow, all at once. Each call also
+costs that loop CPU. While its tool runs, it takes a place on a worker of its kind. A loop is one server. A pool of
+workers has as many servers as calls fit on it. All runs continue without a pause, so the number of runs is constant.
 
-Replies are taken in by the second: what arrives in one is one piece of work for the loop.
+Responses are processed in steps of one second: the events of one second are one piece of work for the loop.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Any
 from .queueing import Process, Simulation, Station, Use, finite_wait, percentile, staffed
 
 SLICE_S = 1.0
-"""The grain in which replies are taken in; shorter ones change no figure by more than a hundredth."""
+"""Length of the steps in which responses are processed. Shorter steps change no figure by more than 1 %."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Costs:
-    """What was measured: seconds of CPU of a gateway's process, and bytes."""
+    """Measured costs: CPU seconds of a gateway's process, and bytes."""
 
     event_s: float
     turn_s: float
@@ -39,10 +39,11 @@ class Kind:
     """A kind of tool, and of worker.
 
     Attributes:
-        share: Of all calls.
-        mean_s: Of its time, which is lognormal.
-        sigma: Of the logarithm of its time: 1 means that one call in forty takes more than four times the mean.
-        per_worker: Calls that one worker runs at once.
+        share: Its share of all calls.
+        mean_s: Mean duration of a call. The durations are lognormal.
+        sigma: Standard deviation of the logarithm of the duration. With 1, one call in forty takes more than four
+            times the mean.
+        per_worker: Number of calls that one worker runs at once.
     """
 
     name: str
@@ -52,19 +53,19 @@ class Kind:
     per_worker: int
 
     def draw_s(self, random: Random) -> float:
-        """How long one call takes."""
+        """Draw the duration of one call."""
         return random.lognormvariate(math.log(self.mean_s) - self.sigma**2 / 2, self.sigma)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What runs do; times in seconds.
+    """Work of the runs, with times in seconds.
 
     Attributes:
-        events: Of replies; each turn draws one.
-        events_per_s: At which a reply comes.
+        events: Numbers of events in a response. Each turn draws one.
+        events_per_s: Rate at which a response arrives.
         first_byte_s: Mean time to the first byte, lognormal with a sigma of 0.5.
-        calls: Chances of 0, 1, 2 ... calls in a turn.
+        calls: Probabilities of 0, 1, 2 ... calls in a turn.
     """
 
     events: Sequence[int]
@@ -75,18 +76,18 @@ class Work:
 
     @property
     def mean_events(self) -> float:
-        """Of a turn."""
+        """Mean number of events in a turn."""
         return sum(self.events) / len(self.events)
 
     @property
     def mean_calls(self) -> float:
-        """Of a turn."""
+        """Mean number of calls in a turn."""
         return sum(number * chance for number, chance in enumerate(self.calls))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """How many of each: processes that hold runs, and by the kind's name, processes that run tools."""
+    """Numbers of processes: `gateways` hold runs, and `workers` run tools, by the name of their kind."""
 
     gateways: int
     workers: dict[str, int]
@@ -94,15 +95,17 @@ class Cluster:
 
 @dataclass
 class Seen:
-    """What came out of a simulation.
+    """Result of a simulation.
 
     Attributes:
-        turns: That ended.
-        loop_use: The share of the time in which the busiest gateway's loop worked.
-        worker_use: By kind, the share of places that were taken.
-        waits_s: By kind, how long calls waited for a worker.
-        slowdowns: By turn, its time over the time that it would have taken alone.
-        alone_s: The mean of the latter.
+        span_s: Observed time.
+        turns: Number of turns that ended.
+        loop_use: Share of the time in which the loop of the busiest gateway worked.
+        worker_use: By kind, the share of places that were occupied.
+        waits_s: By kind, the times that calls waited for a worker.
+        slowdowns: For each turn, its duration divided by its duration alone.
+        turn_s: Mean duration of a turn.
+        alone_s: Mean duration of a turn alone.
     """
 
     span_s: float
@@ -116,16 +119,16 @@ class Seen:
 
     @property
     def turns_per_s(self) -> float:
-        """Throughput."""
+        """Turns that ended per second."""
         return self.turns / self.span_s
 
     def waited(self, name: str) -> float:
-        """The share of calls of a kind that found no free worker."""
+        """Return the share of calls of a kind that found no free worker."""
         waits = self.waits_s[name]
         return sum(wait > 0 for wait in waits) / len(waits) if waits else 0.0
 
     def slowdown(self, percent: float) -> float:
-        """A percentile of the slowdowns."""
+        """Return a percentile of the slowdowns."""
         return percentile(self.slowdowns, percent)
 
 
@@ -139,7 +142,7 @@ class _World:
         self.seen: Seen | None = None
 
     def run(self, loop: Station) -> Process:
-        """One run, without end."""
+        """Simulate one run. It never ends."""
         yield self.random.uniform(0, self.work.first_byte_s + self.work.mean_events / self.work.events_per_s)
         while True:
             begun_s = self.simulation.now_s
@@ -152,7 +155,7 @@ class _World:
                 self.seen.slowdowns.append(took_s / alone_s)
 
     def _turn(self, loop: Station) -> Generator[Any, Any, float]:
-        """One turn; how long it would have taken alone."""
+        """Simulate one turn. Return its duration alone."""
         work, costs, random = self.work, self.costs, self.random
         yield loop.use(costs.turn_s)
         first_byte_s = random.lognormvariate(math.log(work.first_byte_s) - 0.125, 0.5)
@@ -176,13 +179,13 @@ class _World:
         return alone_s + (max(tools_s) + costs.call_s if tools_s else 0.0)
 
     def _call(self, loop: Station, pool: Station, tool_s: float) -> Generator[Use, Any, None]:
-        yield loop.use(self.costs.call_s / 2)  # there
+        yield loop.use(self.costs.call_s / 2)  # CPU to send the call
         yield pool.use(tool_s)
-        yield loop.use(self.costs.call_s / 2)  # and back
+        yield loop.use(self.costs.call_s / 2)  # CPU to receive its result
 
 
 def simulate(runs: int, work: Work, costs: Costs, cluster: Cluster, *, span_s: float, seed: int = 1) -> Seen:
-    """So many runs at once, looked at for `span_s` once they have been at it as long."""
+    """Simulate so many simultaneous runs. Observe them for `span_s`, after they have run for `span_s`."""
     world = _World(work, costs, cluster, seed)
     for number in range(runs):
         world.simulation.start(world.run(world.loops[number % len(world.loops)]))
@@ -203,14 +206,14 @@ def simulate(runs: int, work: Work, costs: Costs, cluster: Cluster, *, span_s: f
 
 @dataclass(frozen=True)
 class Paper:
-    """The same by formulas: the operational laws (Little's, utilisation), and Erlang's for a finite source.
+    """The same by formulas: Little's law, the utilisation law, and Erlang's formula for a finite source.
 
     Attributes:
-        cycle_s: Mean time of a turn that never waits: by Little's law, runs / cycle_s turns end in a second.
-        loop_s: Seconds of a gateway's loop in a turn.
-        places_s: By kind, seconds of a worker's place in a turn.
-        service_s: By kind, those of a call.
-        gateway_knee: Runs that one gateway holds before its loop is busy all the time.
+        cycle_s: Mean duration of a turn that never waits. By Little's law, runs / cycle_s turns end per second.
+        loop_s: Seconds that a turn occupies a gateway's loop.
+        places_s: By kind, seconds that a turn occupies a worker's place.
+        service_s: By kind, seconds that a call occupies a worker's place.
+        gateway_knee: Number of runs with which the loop of one gateway is always busy.
     """
 
     cycle_s: float
@@ -224,27 +227,33 @@ class Paper:
 
     @classmethod
     def of(cls, work: Work, costs: Costs, *, alone_s: float) -> Paper:
-        """For this work; `alone_s` is the mean of a turn alone, which has no closed form: its calls run at once."""
+        """Return the formulas for this work.
+
+        Args:
+            work: Work of the runs.
+            costs: Measured costs.
+            alone_s: Mean duration of a turn alone. It has no closed form, because the calls of a turn run at once.
+        """
         loop_s = costs.turn_s + work.mean_events * costs.event_s + work.mean_calls * costs.call_s
         service_s = {kind.name: kind.mean_s + costs.worker_call_s for kind in work.kinds}
         places_s = {kind.name: work.mean_calls * kind.share * service_s[kind.name] for kind in work.kinds}
         return cls(alone_s, loop_s, places_s, service_s)
 
     def turns_per_s(self, runs: int, cluster: Cluster, kinds: Sequence[Kind]) -> float:
-        """The upper bound: what the runs ask for, or what the first station that is busy all the time gives."""
+        """Return the upper bound: the demand of the runs, or the throughput of the first saturated station."""
         places = [self.places_s[kind.name] / (cluster.workers[kind.name] * kind.per_worker) for kind in kinds]
         return min(runs / self.cycle_s, cluster.gateways / self.loop_s, *(1 / each for each in places))
 
     def load(self, turns_per_s: float, kind: Kind) -> float:
-        """Places of a kind that are taken on average at so many turns a second: Little's law."""
+        """Return the mean number of occupied places of a kind, by Little's law."""
         return turns_per_s * self.places_s[kind.name]
 
     def workers(self, runs: int, kind: Kind, slack: float = 2.0) -> int:
-        """By square-root staffing, for runs that wait for nothing."""
+        """Return the number of workers by square-root staffing, for runs that never wait."""
         return math.ceil(staffed(self.load(runs / self.cycle_s, kind), slack) / kind.per_worker)
 
     def waited(self, runs: int, turns_per_s: float, kind: Kind, workers: int) -> float:
-        """The share of calls that find no free worker, where each run has one call of the kind at a time."""
+        """Return the share of calls that find no free worker, if each run has one call of the kind at a time."""
         calls_per_s = turns_per_s * self.places_s[kind.name] / self.service_s[kind.name]
         service_s = self.service_s[kind.name]
         return finite_wait(runs, workers * kind.per_worker, max(runs / calls_per_s - service_s, 1e-6), service_s)

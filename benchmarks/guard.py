@@ -1,15 +1,15 @@
-"""The guard of the speed: fails where the hot path costs more than it did, or more with size.
+"""Guard of the speed: it fails if the hot path costs more than before, or if its cost per event grows with size.
 
-What each piece of the hot path costs an event is told in events of a reference that is counted in the same run. Two
-things are looked at:
+The cost of an event is reported in events of a reference that is counted in the same run. Each piece of the hot path
+has two checks:
 
-*   *Loss*: against `baseline.json`, which `--update` writes.
-*   *Growth*: an event of a large job against one of a small job. It finds a quadratic step, and needs no baseline.
+*   *Loss*: compared with `baseline.json`, which `--update` writes.
+*   *Growth*: an event of a large job, compared with one of a small job. It finds a quadratic step without a baseline.
 
-Instructions come out the same to a few parts in a thousand, and other builds of the same minor version of Python move
-them by 2 to 10%, as far as was tried: one baseline serves a minor version. CPU time, which stands in where there is no
-valgrind, moves by some per cent from run to run, and by up to 29% between builds: its baseline is of one build, and its
-margins are wider. Neither sees what caches do.
+Instruction counts vary by a few parts per thousand between runs. Other builds of the same minor version of Python
+changed them by 2 to 10% in our tries. So one baseline serves a minor version. If valgrind is missing, CPU time replaces
+instructions. It varies by some per cent from run to run, and by up to 29% between builds. So its baseline is for one
+build, and its margins are wider. Neither method sees the effects of caches.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from .work_counts import Counts, can_count_instructions, count_instructions, mea
 BASELINE: Final = Path(__file__).with_name("baseline.json")
 
 _Baselines = dict[str, dict[str, dict[str, float]]]
-"""Way of counting, Python, piece of the hot path: what an event costs, in events of the reference."""
+"""Cost of an event, in events of the reference, by method, Python, and piece of the hot path."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """A way of counting, and the factors that fail."""
+    """Method of counting, and the factors above which a run fails."""
 
     name: str
     loss: float
@@ -56,10 +56,10 @@ class Finding:
     """One piece of the hot path.
 
     Attributes:
-        name: Which.
-        cost: Of an event in the large job, in events of the reference.
-        growth: What an event costs in the large job, compared with one in the small job; 1 is linear.
-        baseline: What `cost` was; None where nobody has told.
+        name: Name of the piece.
+        cost: Cost of an event in the large job, in events of the reference.
+        growth: Cost of an event in the large job, divided by that in the small job. 1 is linear.
+        baseline: `cost` in the baseline, or None without one.
     """
 
     name: str
@@ -69,21 +69,21 @@ class Finding:
 
     @property
     def loss(self) -> float | None:
-        """How many times as dear as in the baseline; None without one."""
+        """`cost` divided by the baseline, or None without one."""
         return None if self.baseline is None else self.cost / self.baseline
 
     def faults(self, method: Method) -> list[str]:
-        """What is wrong, in words; nothing where all is well."""
+        """Return a description of each fault."""
         faults = []
         if self.loss is not None and self.loss > method.loss:
-            faults.append(f"{self.name}: {self.loss:.2f} times as dear as the baseline, {method.loss:g} is the most")
+            faults.append(f"{self.name}: {self.loss:.2f} times the cost of the baseline, at most {method.loss:g}")
         if self.growth > method.growth:
             faults.append(f"{self.name}: an event of a large job costs {self.growth:.2f} times one of a small job")
         return faults
 
 
 def find(counts: Counts, baseline: Mapping[str, float]) -> list[Finding]:
-    """What the counts say of each piece of the hot path."""
+    """Return the finding for each piece of the hot path."""
     each = {name: [count.cost / count.events for count in of_one] for name, of_one in counts.items()}
     reference = each.pop(REFERENCE)[-1]
     return [
@@ -92,14 +92,14 @@ def find(counts: Counts, baseline: Mapping[str, float]) -> list[Finding]:
 
 
 def with_baseline(baselines: _Baselines, method: Method, python: str, findings: Sequence[Finding]) -> _Baselines:
-    """The baselines with these findings in place of what was there of the same Python and the same method."""
+    """Return the baselines, with these findings for this Python and this method instead of the old ones."""
     costs = {finding.name: round(finding.cost, 4) for finding in findings}
     pythons = {**baselines.get(method.name, {}), python: costs}
     return {**baselines, method.name: dict(sorted(pythons.items()))}
 
 
 def _python(method: Method) -> str:
-    """For whom a baseline holds."""
+    """Return the name of the Pythons for which a baseline holds."""
     if method is INSTRUCTIONS:
         return f"{sys.version_info.major}.{sys.version_info.minor}"
     return f"{platform.python_version()}, {platform.python_compiler()}, {platform.machine()}"
@@ -126,7 +126,7 @@ def _show(console: Console, method: Method, findings: Sequence[Finding]) -> None
     console.print(table)
     if method is CPU_TIME:
         console.print(
-            "CPU time instead of instructions, which need valgrind: a loss of 30% is found on a quiet machine."
+            "CPU time instead of instructions, which need valgrind: it finds a loss of 30% on a quiet machine."
         )
     if any(finding.baseline is None for finding in findings):
         console.print(f"Losses are not checked: no baseline for Python {_python(method)}. --update writes one.")
@@ -146,8 +146,8 @@ def _row(method: Method, finding: Finding) -> Row:
 
 
 def main(console: Console, *, quick: bool) -> dict[str, Any]:
-    """Count, print a table, and give the figures; `faults` says what is wrong."""
-    del quick  # it is as quick as it can be
+    """Count, print a table, and return the figures. `faults` describes the faults."""
+    del quick  # a quick run is not shorter
     method = INSTRUCTIONS if can_count_instructions() else CPU_TIME
     findings = _look(method)
     _show(console, method, findings)
@@ -175,9 +175,9 @@ def _is_pure() -> bool:
 
 def command(
     *,
-    update: Annotated[bool, typer.Option("--update", help="Write what is measured here as the baseline.")] = False,
+    update: Annotated[bool, typer.Option("--update", help="Write the measured figures as the baseline.")] = False,
 ) -> None:
-    """Fail where the hot path costs more than it did, or more with size."""
+    """Fail if the hot path costs more than before, or if its cost per event grows with size."""
     console = Console()
     if not console.is_terminal:
         console.width = 120

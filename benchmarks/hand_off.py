@@ -1,13 +1,13 @@
-"""From the end of an input to its tool: how long it takes until the first line of the tool runs.
+"""Time from the end of an input to its tool, until the first line of the tool runs.
 
-It counts from when the HTTP library hands out the chunk with the input's last brace and its `content_block_stop`, to
-the first line of an `async def` tool with four parameters and an input of 1 KB. The chunks come over a loopback socket
-from a server in another process, two milliseconds apart, and calls follow one another in the same reply, while it goes
-on. Once with nothing else in the event loop, and once beside eight streams that are read to their ends, each with an
-event every 5 ms, which is several times as fast as models write.
+The time starts when the HTTP library returns the chunk with the input's last brace and its `content_block_stop`. It
+ends at the first line of an `async def` tool with four parameters and an input of 1 KB. The chunks come over a loopback
+socket from a server in another process, two milliseconds apart. Calls follow one another in the same response while it
+continues. The first case has nothing else in the event loop. The second case also has eight streams that are read to
+their ends. Each of these has an event every 5 ms, several times as fast as models write.
 
-Beside it stands the floor, of the same replies in the same process: a task that is started at that moment, by a loop
-that does nothing but take chunks from the HTTP library. Most of that time the caches are cold.
+The floor is measured on the same responses in the same process. A loop that only takes chunks from the HTTP library
+starts a task at that moment. Most of that time comes from cold caches.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .served import served
 from .streams import make_input
 from .targets import Row
 
-CALLS = 50  # of one reply
+CALLS = 50  # in one response
 FRAGMENT_CHARS = 128
 PACE_S = 0.002
 OTHERS = 8
@@ -53,7 +53,7 @@ def _input(number: int) -> dict[str, Any]:
 
 
 def _calls() -> Recording:
-    """A reply with the calls, an event a chunk, but the end of an input together with its last fragment."""
+    """Return a response with the calls, one event per chunk. The end of an input comes with its last fragment."""
     calls = [tool_use("edit", _input(number), fragment_chars=FRAGMENT_CHARS) for number in range(CALLS)]
     body = reply(*calls).body
     ends = [0, *(event.end for event in body_events(body))]
@@ -80,21 +80,21 @@ def _scenario() -> Scenario:
 
 @dataclass
 class Clock:
-    """When the chunks that end an input were handed out, and when the tools began; seconds."""
+    """Times in seconds: `ended`, when a chunk that ends an input was returned; `began`, when a tool started."""
 
     ended: list[float] = field(default_factory=list)
     began: list[float] = field(default_factory=list)
 
     def hand_offs_ms(self) -> list[float]:
-        """One for each call."""
-        pairs = list(zip(self.ended, self.began, strict=False))  # the text of the last reply has an end, too
+        """Return the time of each call."""
+        pairs = list(zip(self.ended, self.began, strict=False))  # the text of the last response has an end, too
         assert len(pairs) == len(self.began) == CALLS
         assert all(ended < began for ended, began in pairs)
         return [(began - ended) * 1e3 for ended, began in pairs]
 
 
 class _Stamped(httpx2.AsyncByteStream):
-    """A body that notes when it hands out the end of an input."""
+    """A body that notes the times at which it returns the end of an input."""
 
     def __init__(self, body: Any, clock: Clock) -> None:
         self._body = body
@@ -112,7 +112,7 @@ class _Stamped(httpx2.AsyncByteStream):
 
 class _Connections(httpx2.AsyncHTTPTransport):
     def __init__(self, clock: Clock) -> None:
-        super().__init__(verify=False)  # which would load certificates for each run
+        super().__init__(verify=False)  # True would load certificates for each run
         self._clock = clock
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -122,7 +122,7 @@ class _Connections(httpx2.AsyncHTTPTransport):
 
 
 async def _run(url: str) -> list[float]:
-    """One run with all calls of one reply."""
+    """Run all calls of one response. Return the time of each call, in milliseconds."""
     clock = Clock()
     lines: list[int] = []
 
@@ -145,7 +145,7 @@ async def _run(url: str) -> list[float]:
 
 
 async def _bare(url: str) -> list[float]:
-    """The same reply without the library: what the HTTP library, the event loop and a new task take alone."""
+    """Measure the same response without our library: only the HTTP library, the event loop and a new task."""
     clock = Clock()
 
     async def begin() -> None:
@@ -171,7 +171,7 @@ async def _other(client: httpx2.AsyncClient, url: str) -> None:
 
 
 async def measure(hand_offs: int, others: int) -> tuple[list[float], list[float]]:
-    """The time of each hand-off, and of each without the library, in milliseconds, beside so many other streams."""
+    """Return the times with and without our library, in milliseconds, during so many other streams."""
     times_ms: list[float] = []
     bare_ms: list[float] = []
     with served(_scenario) as url:
@@ -187,7 +187,7 @@ async def measure(hand_offs: int, others: int) -> tuple[list[float], list[float]
 
 
 def main(console: Console, *, quick: bool) -> dict[str, Any]:
-    """Measure both cases, print a table, and give the figures."""
+    """Measure both cases, print a table, and return the figures."""
     hand_offs = 200 if quick else 1_000
     table = Table(title="from the end of an input to the first line of its tool: ms")
     for name in ("in the event loop", "hand-offs", "p50", "p90", "p99", "max", "bare p50", "bare p99"):
@@ -219,7 +219,7 @@ def _rows(found: dict[int, float], others: int) -> Sequence[Row]:
             target=f"at most {target_ms:g} ms",
             measured=f"{found[percentile]:.3f} ms",
             met=found[percentile] <= target_ms,
-            asserted=False,  # a time, not a ratio: it tells of the machine, too
+            asserted=False,  # a time, not a ratio: it depends on the machine
         )
         for percentile, target_ms in TARGETS_MS.items()
     ]

@@ -1,6 +1,6 @@
-"""The hot path in pieces: small pieces of work of any size, for whoever counts what they cost.
+"""The hot path in pieces: small jobs of any size, whose cost another module counts.
 
-Every piece is deterministic, runs without an event loop, and knows what must come out.
+Every job is deterministic, runs without an event loop, and has its expected result.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from .streams import body_chunks, make_input
 from .wire_core import WireCore
 
 _FRAGMENT_CHARS: Final = 7  # the median of recorded streams
-_MANY: Final = 32  # events that arrive together, where many do
+_MANY: Final = 32  # events that arrive together, in the pieces with many
 
 
 @dataclass(frozen=True)
 class Job:
-    """One piece of work, ready to run as often as one likes.
+    """One piece of work, which can run any number of times.
 
     Attributes:
         run: The work.
         expected: What `run` must return.
-        events: How many events (or fragments) it takes in.
+        events: Number of events (or fragments) that it feeds.
     """
 
     run: Callable[[], object]
@@ -39,11 +39,11 @@ class Job:
 
 
 Prepare = Callable[[int], Job]
-"""Makes a job of about so many events."""
+"""Function that makes a job of about so many events."""
 
 
 def _value(kind: str, events: int) -> dict[str, Any]:
-    """An input that is written in about so many fragments."""
+    """Return an input of about so many fragments."""
     chars = events * _FRAGMENT_CHARS
     if kind == "records":
         records = [{"id": number, "name": f"part {number}", "tested": number % 3 == 0} for number in range(chars // 46)]
@@ -57,7 +57,7 @@ def _text(kind: str, events: int) -> str:
 
 @cache
 def _chunks(events: int) -> list[bytes]:
-    """The body of a reply with one tool call, one event to a chunk."""
+    """Return the body of a response with one tool call, one event per chunk."""
     return body_chunks(_text("one string", events), _FRAGMENT_CHARS)
 
 
@@ -71,7 +71,7 @@ def _partial_json(kind: str) -> Prepare:
 
 
 def _parse(fragments: Sequence[str]) -> object:
-    """A look at the value after every fragment."""
+    """Read the value after every fragment. Return the last one."""
     parser = PartialJSON()
     value: object = None
     for fragment in fragments:
@@ -90,7 +90,7 @@ def _bytes_to_events(together: int) -> Prepare:
 
 
 def _assemble(chunks: Sequence[bytes]) -> object:
-    """From bytes to events that nobody looks at."""
+    """Feed all chunks, and discard the events. Return the value."""
     core = WireCore()
     for chunk in chunks:
         core.feed(chunk)
@@ -113,7 +113,7 @@ def _hand_over(events: int) -> Job:
 
 
 def _put_and_get(deltas: Sequence[TextDelta]) -> int:
-    """Through the buffer between reader and consumer, as many at a time as come together."""
+    """Pass deltas through the buffer between reader and consumer, in groups of `_MANY`. Return their number."""
     buffer = EventBuffer[TextDelta]()
     taken = 0
     for at in range(0, len(deltas), _MANY):
@@ -126,7 +126,11 @@ def _put_and_get(deltas: Sequence[TextDelta]) -> int:
 
 
 def _at_once(waiting: Coroutine[Any, Any, TextDelta]) -> TextDelta:
-    """What a coroutine gives that need not wait."""
+    """Return the result of a coroutine that does not wait.
+
+    Raises:
+        AssertionError: It waits.
+    """
     try:
         waiting.send(None)
     except StopIteration as done:
@@ -136,15 +140,15 @@ def _at_once(waiting: Coroutine[Any, Any, TextDelta]) -> TextDelta:
 
 
 def _reference(_events: int) -> Job:
-    lines = [chunk.partition(b"data: ")[2].decode().rstrip() for chunk in _chunks(200)]  # dear, so always as few
+    lines = [chunk.partition(b"data: ")[2].decode().rstrip() for chunk in _chunks(200)]  # expensive: always 200
     decode = _pure_python_decoder()
     return Job(lambda: [decode(line, 0)[0] for line in lines], [json.loads(line) for line in lines], len(lines))
 
 
 def _pure_python_decoder() -> Callable[[str, int], tuple[Any, int]]:
-    """The standard library's JSON decoder as it is where there is no C.
+    """Return the standard library's JSON decoder without its C parts.
 
-    It is interpreted, as what is measured in it is: a Python built with other options makes both cheaper alike.
+    It is interpreted, like the measured code. So a Python with other build options makes both cheaper alike.
     """
     decoder: Any = JSONDecoder()
     decoder.parse_object = JSONObject
@@ -154,7 +158,7 @@ def _pure_python_decoder() -> Callable[[str, int], tuple[Any, int]]:
 
 
 REFERENCE: Final = "json, pure Python"
-"""Costs are told in events of this one."""
+"""Name of the reference. Costs are reported in its events."""
 
 WORKLOADS: Final[dict[str, Prepare]] = {
     REFERENCE: _reference,

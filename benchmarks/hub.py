@@ -41,7 +41,7 @@ FRAGMENT_CHARS: Final = 7
 SIDES: Final = ("looked at", "observed", "read")
 _TURNS: Final = 4  # of the event loop after a chunk: enough for the reader, the buffer and the consumer
 _TARGET: Final = 1.3
-_NOISE: Final = 1.15  # a run fails only above so many times the target
+_NOISE: Final = 1.15  # a run fails only above this multiple of the target
 
 
 @tool
@@ -57,7 +57,7 @@ async def make_file(
 
 
 class _Body(httpx.AsyncByteStream):
-    """A response whose reader waits for each event."""
+    """A response that yields to the event loop after each chunk."""
 
     def __init__(self, chunks: Sequence[bytes]) -> None:
         self._chunks = chunks
@@ -70,7 +70,7 @@ class _Body(httpx.AsyncByteStream):
 
 
 def _client(chunks: Sequence[bytes]) -> HTTPTransport:
-    """A client that gets these chunks first, and then a text that ends the run."""
+    """Return a client that gets these chunks first, and then a text that ends the run."""
     bodies = iter([chunks, [reply(text("Done.")).body]])
 
     def respond(_: httpx.Request) -> httpx.Response:
@@ -81,7 +81,7 @@ def _client(chunks: Sequence[bytes]) -> HTTPTransport:
 
 
 async def _read(log: RunLog) -> str:
-    """The fragments of all records, joined."""
+    """Return the fragments of all records, joined."""
     fragments: list[str] = []
     async with log.watch() as watcher:
         async for batch in watcher:
@@ -90,7 +90,7 @@ async def _read(log: RunLog) -> str:
 
 
 async def _run(chunks: Sequence[bytes], side: str) -> float:
-    """Microseconds of CPU time for an `InputDelta` of a run, everything of the run included."""
+    """Return the CPU time of a complete run, in microseconds per `InputDelta`."""
     request: dict[str, Any] = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "Go."}]}
     client = _client(chunks)
     deltas = 0
@@ -108,7 +108,7 @@ async def _run(chunks: Sequence[bytes], side: str) -> float:
     assert run.result.status is RunStatus.COMPLETED
     raw = run.result.calls[0].input.raw
     assert written is None or written == raw
-    assert deltas == -(-len(raw) // FRAGMENT_CHARS)  # the consumer saw each fragment by itself
+    assert deltas == -(-len(raw) // FRAGMENT_CHARS)  # the consumer got each fragment separately
     return elapsed_s / deltas * 1e6
 
 
@@ -122,7 +122,7 @@ def _measure(kind: str, repetitions: int) -> dict[str, Any]:
 
 
 def main(console: Console, *, quick: bool) -> dict[str, Any]:
-    """Measure each kind of input, print a table, and give the figures."""
+    """Measure each kind of input, print a table, and return the figures."""
     kinds = track(KINDS, "hub", console=Console(stderr=True), transient=True)
     cells = [_measure(kind, repetitions=3 if quick else 10) for kind in kinds]
     table = Table(title="µs for an `InputDelta` of a run whose consumer looks at each, and with a hub")

@@ -1,11 +1,12 @@
-"""jsonriver under node: the other parser that gives a growing value without reading any prefix again.
+"""jsonriver under node: the other parser that returns a growing value and reads no prefix again.
 
-npm installs it into `build/node` when it is first needed. `jsonriver.mjs` measures it.
+npm installs it into `build/node` at its first use. `jsonriver.mjs` measures it.
 
-Its consumer gets a value after each fragment that changes it, and never one value for several such fragments, however
-they are handed over: it asks for the next fragment only when the consumer asks for the next value. A fragment that
-changes nothing (a part of a key or of a number, a comma) gives no value. `jsonriver.mjs` checks the one, and whoever
-measures it the other, by counts. So handing over `"one at a time"` is the equal of a `feed` with a look at `value`.
+Its consumer gets a value after each fragment that changes the value. It never gets one value for several such
+fragments, from any source: the parser asks for the next fragment only when the consumer asks for the next value. A
+fragment that changes nothing (a part of a key or of a number, a comma) yields no value. Counts check both:
+`jsonriver.mjs` checks the first, and the caller of `measure` the second. So `"one at a time"` is equivalent to a `feed`
+with a read of `value`.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from .flavors import ROOT
 
 VERSION = "1.1.1"
 SOURCES = ("one at a time", "at hand", "stream")
-"""Where its fragments come from: from outside, as they arrive; an iterator that has them all, its best chance; or a
-ReadableStream, which is what a response's body is.
+"""Sources of its fragments: one after another, as they arrive; an iterator that has all of them, its best case; or a
+ReadableStream, like the body of a response.
 """
 
 _PREFIX = ROOT / "build" / "node"
@@ -30,22 +31,22 @@ _MODULE = _PREFIX / "node_modules" / "jsonriver" / "dist" / "index.js"
 
 
 class NotInstalledError(Exception):
-    """jsonriver cannot run here; the message says why."""
+    """jsonriver cannot run here. The message has the reason."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One document from one source: its best time, and how many values the consumer got."""
+    """Figures of one document from one source: its best time, and the number of values that the consumer got."""
 
     seconds: float
     values: int
 
 
 def measure(documents: Iterable[Sequence[str]]) -> list[dict[str, Measured]]:
-    """For each document, given as its fragments, what was measured by source.
+    """Return the figures of each document, by source. A document is a sequence of fragments.
 
     Raises:
-        NotInstalledError: There is no node, or npm did not install the package.
+        NotInstalledError: node or npm is missing, or npm did not install the package.
     """
     if shutil.which("node") is None:
         raise NotInstalledError("no node")

@@ -1,11 +1,13 @@
-"""What `run.latency` tells of a reply whose every gap is known, and what its marks cost.
+"""Accuracy of `run.latency` on a response with known gaps, and the cost of its marks.
 
-A server in another process plays a reply with a tool's input in 160 fragments, at irregular, known times; the run of a
-client in this process tells when they came. Compared are the gaps between fragments, and the times of each mark since
-the first byte, with those that were played. The cost is the CPU time of a run, user and system, against the same run
-whose marks do nothing; the runs alternate, and the least of the repetitions counts. `in chunks of its own`: over
-loopback, a millisecond between the events, as in `loopback_run`. `at once`: played back in this process, all events of
-the input in a few large chunks, where there is nothing else to wait for: the most that the marks can be of a run.
+A server in another process plays a response with a tool's input in 160 fragments, at irregular, known times. The run of
+a client in this process records their arrival. The benchmark compares the gaps between fragments, and each mark's time
+since the first byte, with the played ones. The cost is the CPU time of a run, user and system, compared with the same
+run whose marks do nothing. The runs alternate, and the least of the repetitions counts. There are two cases:
+
+- `in chunks of its own`: over loopback, one millisecond between the events, as in `loopback_run`.
+- `at once`: played in this process, all events of the input in a few large chunks. The run waits for nothing else, so
+  the share of the marks is the largest possible.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ def _input_text(chars: int) -> str:
 
 
 def known_reply(fragments: int) -> Recording:
-    """A reply whose chunks arrive at irregular times: 1 to 40 ms apart."""
+    """Return a response whose chunks arrive at irregular times: 1 to 40 ms apart."""
     whole = reply(tool_use("make_file", _input_text(fragments * FRAGMENT_CHARS), fragment_chars=FRAGMENT_CHARS))
     chunks = retime(whole, Timing()).chunks
     gaps = random.Random("gaps")
@@ -94,7 +96,7 @@ def _is_fragment(data: bytes) -> bool:
 
 
 def errors_ms(known: Recording, latency: RunLatency) -> tuple[list[float], list[float]]:
-    """How far the gaps between fragments, and the times since the first byte, are from those that were played."""
+    """Return the errors of the gaps between fragments, and of the times since the first byte, in milliseconds."""
     request = latency.to_dict(arrivals=True)["requests"][0]
     (block,) = request["blocks"]
     arrivals = [at_s for at_s, count, _ in block["arrivals"] for _ in range(count)]
@@ -132,7 +134,7 @@ def _nothing(*_: object, **__: object) -> None: ...
 
 @contextmanager
 def without_marks() -> Iterator[None]:
-    """Within the block, marks of replies and runs do nothing."""
+    """Turn off the marks of responses and runs within the block."""
     of_both = ("sending", "opened", "take", "ended", "end")
     with ExitStack() as stack:
         for marks, names in ((RunMarks, (*of_both, "settle", "admit")), (ReplyMarks, of_both)):
@@ -157,7 +159,7 @@ async def _cpu_s(client: Any, *, marks: bool) -> float:
 
 
 async def _ratio(client: Any, repeats: int) -> tuple[float, float, float]:
-    """CPU seconds with marks and without, the least of each, and the ratio."""
+    """Return the least CPU seconds with marks and without, and their ratio."""
     await _run(client)
     took: dict[bool, list[float]] = {True: [], False: []}
     for number in range(repeats):
@@ -173,7 +175,7 @@ async def _over_loopback(address: str, repeats: int) -> tuple[float, float, floa
 
 
 class _AtOnce(eagerstream.transports.Transport):
-    """Plays a scenario back in this process."""
+    """Transport that plays a scenario in this process."""
 
     def __init__(self, make_scenario: Callable[[], Scenario]) -> None:
         self._scenario = make_scenario()
@@ -190,7 +192,7 @@ def _instant_scenario(chars: int) -> Scenario:
 
 
 def main(console: Console, *, quick: bool) -> dict[str, Any]:
-    """Measure both, print the tables, and give the figures."""
+    """Measure both, print the tables, and return the figures."""
     fragments = FRAGMENTS // 4 if quick else FRAGMENTS
     known = known_reply(fragments)
     with served(partial(_known_scenario, fragments)) as address:

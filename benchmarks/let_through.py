@@ -1,7 +1,7 @@
-"""What hostile statements, requests, peers and tools get away with: how many of so many tries.
+"""Successful tries of hostile statements, requests, peers and tools: the number that get through, of all tries.
 
-Each kind has a process of its own. "Before" is the same program with the code before these defences were made, on this
-machine; it cannot be tried again, and is kept as it was. The tests try each of these by itself.
+Each kind runs in its own process. "Before" is the same program with the code before these defences existed, on this
+machine. It cannot be tried again, so its figures are stored. The tests also try each of these alone.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def statements() -> tuple[int, int]:
             except eagerstream.ToolError:
                 pass
             except Exception:
-                through += 1  # whoever calls the guard gets an exception that it does not know
+                through += 1  # the caller of the guard gets an undocumented exception
     return through, tried
 
 
@@ -235,11 +235,15 @@ def _until(holds: Callable[[], bool], seconds: float = 30) -> None:
 KINDS: Final[dict[str, Callable[[], tuple[int, int]]]] = {
     kind.__name__: kind for kind in (statements, redirects, secrets, files, strangers, survivors)
 }
-"""By name."""
+"""Kinds of tries, by name."""
 
 
 def counted(name: str) -> tuple[int, int]:
-    """How many of a kind get through, and how many were tried, in a process of its own."""
+    """Try a kind in a new process. Return the number of tries that get through, and the number of all tries.
+
+    Raises:
+        RuntimeError: The process failed.
+    """
     command = [sys.executable, "-m", f"{__package__}.let_through", name]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S)
     if done.returncode:
@@ -249,7 +253,7 @@ def counted(name: str) -> tuple[int, int]:
 
 
 def main(console: Console, *, quick: bool) -> dict[str, Any]:  # noqa: ARG001
-    """Try all kinds, print a table, and give the figures."""
+    """Try all kinds, print a table, and return the figures."""
     befores: dict[str, Any] = json.loads(BEFORE.read_text(encoding="utf-8"))["let_through"]
     found = {name: counted(name) for name in track(KINDS, "let through", console=console, transient=True)}
     table = Table(title="what gets through")

@@ -1,4 +1,4 @@
-"""Inputs of any length, written while they are read: the text is never held whole, so it is not in what is measured."""
+"""Inputs of any length, written while they are read. The text is never complete in memory, so it is not measured."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import count, islice
 from random import Random
 
 LONG_KINDS = ("one string", "one string, not all Latin-1", "lines", "numbers", "records")
-"""`records` are objects of six short fields, nested, as a tool of a database gets them."""
+"""Kinds of inputs. `records` are nested objects with short fields, as a tool of a database gets them."""
 
 _SYLLABLES = (
     *("an", "be", "col", "der", "el", "fra", "gu", "hi", "in", "jo", "ka", "lor", "me", "nu"),
@@ -17,13 +17,13 @@ _SYLLABLES = (
 
 
 def _words(random: Random) -> str:
-    """Some words, as JSON. Hardly any fragment comes twice: decoders keep short strings, and would share them."""
+    """Return some words, as JSON. Few fragments come twice: decoders keep short strings, and would share them."""
     words = ["".join(random.choices(_SYLLABLES, k=random.randint(1, 4))) for _ in range(12)]
     return f'{" ".join(words)}, \\"{words[0]}\\";\\n'
 
 
 def _items(kind: str) -> Iterator[str]:
-    """The items of the array that the input has, or the parts of its string, without end."""
+    """Yield the items of the input's array, or the parts of its string, without end."""
     random = Random(kind)
     for number in count():
         match kind:
@@ -43,12 +43,12 @@ def _items(kind: str) -> Iterator[str]:
 
 
 def text_of(kind: str, chars: int, *, end: str = "}") -> Iterator[str]:
-    """The JSON text of an input in pieces, `chars` characters or a few less.
+    """Yield the JSON text of an input in pieces, together `chars` characters or a few less.
 
     Args:
         kind: One of `LONG_KINDS`.
-        chars: Its length.
-        end: Its last character; with any other than the brace that it should be, it is invalid there.
+        chars: Length of the text, in characters.
+        end: Last character. The text is invalid there if it is not a brace.
     """
     is_string = kind.startswith("one string")
     opening, closing = ('{"text": "', '"' + end) if is_string else ('{"items": [', "null]" + end)
@@ -63,14 +63,14 @@ def text_of(kind: str, chars: int, *, end: str = "}") -> Iterator[str]:
 
 
 def fragments_of(text: Iterable[str], size: int) -> Iterator[str]:
-    """The text in fragments of `size` characters."""
+    """Yield the text in fragments of `size` characters."""
     characters = (character for piece in text for character in piece)
     while fragment := "".join(islice(characters, size)):
         yield fragment
 
 
 def events_of(fragments: Iterable[str]) -> Iterator[bytes]:
-    """The server-sent events of a reply with one call of this input, up to the last fragment."""
+    """Yield the server-sent events of a response with one call of this input, up to the last fragment."""
     yield _event({"type": "message_start", "message": {"id": "msg_1", "role": "assistant", "content": []}})
     block = {"type": "tool_use", "id": "toolu_1", "name": "write", "input": {}}
     yield _event({"type": "content_block_start", "index": 0, "content_block": block})
@@ -83,7 +83,7 @@ END_OF_INPUT = b'event: content_block_stop\ndata: {"type":"content_block_stop","
 
 
 def chunks_of(events: Iterable[bytes], size: int) -> Iterator[bytes]:
-    """The events in chunks of `size` bytes, cut anywhere, as a connection that is never idle hands them out."""
+    """Yield the events in chunks of `size` bytes, cut anywhere, as a connection that is never idle returns them."""
     waiting = bytearray()
     for event in events:
         waiting += event

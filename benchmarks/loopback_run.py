@@ -1,10 +1,10 @@
-"""A whole run over loopback beside `httpx2` alone, which only drains the bytes of the same two replies.
+"""A complete run over loopback, compared with `httpx2` alone, which only drains the bytes of the same two responses.
 
-The reply calls a tool with an input of 100 KB, written in fragments of 16 characters, each event in a TCP write of its
-own; the second reply ends the run. The server is in another process, and leaves a millisecond between its writes, so
-that each event comes as a chunk of its own: what arrives together is cheaper to take in, for all sides. Measured is the
-CPU time of this process, user and system, on a connection that is open already; of the repetitions, which alternate,
-the least counts. Ratios are to the cheaper of the two ways to drain.
+The first response calls a tool with an input of 100 KB, in fragments of 16 characters. Each event is a separate TCP
+write. The second response ends the run. The server is in another process, and waits a millisecond between its writes.
+So each event arrives as a separate chunk. Events that arrive together are cheaper for all sides. The figures are the
+CPU time of this process, user and system, on an open connection. The repetitions alternate, and the least counts.
+Ratios are to the cheaper of the two ways to drain.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _HEADERS = {"content-type": "application/json", "anthropic-version": "2023-06-01
 
 def _text(chars: int) -> str:
     whole = json.dumps(make_input("lines", chars), ensure_ascii=False)
-    # Its lines are numbered: what `make_input` gives is somewhat longer than asked for.
+    # The lines are numbered, so `make_input` returns slightly more than `chars` characters.
     return json.dumps(make_input("lines", chars * chars // len(whole)), ensure_ascii=False)
 
 
 def _scenario(chars: int) -> Scenario:
     call = reply(tool_use("make_file", _text(chars), fragment_chars=FRAGMENT_CHARS))
-    # A token is four characters there.
+    # `Timing` counts four characters as a token.
     return Scenario(call, reply(text("Done.")), timing=Timing(tokens_per_second=FRAGMENT_CHARS / 4 / PACE_S))
 
 
@@ -67,7 +67,7 @@ class _Counted(httpx2.AsyncByteStream):
 
 
 class _Watched(httpx2.AsyncHTTPTransport):
-    """The connections of all sides: the bodies that were sent, and how many chunks came."""
+    """Connections of all sides. They record the sent bodies, and count the received chunks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class _Watched(httpx2.AsyncHTTPTransport):
 
 @dataclass
 class Side:
-    """What one side took, at the least: seconds of CPU, and the chunks that came in that time."""
+    """Least costs of one side: CPU seconds, and the chunks that came in that time."""
 
     name: str
     run: Callable[[], Awaitable[None]]
@@ -91,7 +91,7 @@ class Side:
     chunks: int = 0
 
     async def measure(self, watched: _Watched) -> None:
-        """Once more."""
+        """Run the side once, and keep its figures if they are the least."""
         gc.collect()
         watched.chunks = 0
         start = time.process_time()
@@ -122,7 +122,7 @@ async def _run(client: Any, expected: dict[str, Any], *, looks: bool) -> None:
         if looks:
             async for event in run:
                 if type(event) is InputDelta:
-                    _ = event.input.partial  # the look is what is measured
+                    _ = event.input.partial  # the read of `partial` is measured
         else:
             await run.finish()
     assert run.result.status is RunStatus.COMPLETED
@@ -130,14 +130,14 @@ async def _run(client: Any, expected: dict[str, Any], *, looks: bool) -> None:
 
 
 async def measure(chars: int, repeats: int) -> list[Side]:
-    """All sides, the two that only drain first."""
+    """Measure all sides. The two that only drain come first."""
     expected = json.loads(_text(chars))
     with served(partial(_scenario, chars)) as url:
         watched = _Watched()
         async with httpx2.AsyncClient(transport=watched) as client:
             transport = HTTPTransport(base_url=url, http_client=client)
             anthropic = AsyncAnthropic(base_url=url, api_key="k", http_client=client)
-            await _run(transport, expected, looks=False)  # a warm-up, which shows what is sent
+            await _run(transport, expected, looks=False)  # a warm-up, which records the sent bodies
             bodies = list(watched.sent)
             sides = [
                 Side("httpx2 alone, aiter_raw", partial(_drain, client, url, bodies, raw=True)),
@@ -156,7 +156,7 @@ async def measure(chars: int, repeats: int) -> list[Side]:
 
 
 def main(console: Console, *, quick: bool) -> dict[str, Any]:
-    """Measure all sides, print a table, and give the figures."""
+    """Measure all sides, print a table, and return the figures."""
     chars = 20_000 if quick else 100_000
     sides = anyio.run(measure, chars, 3 if quick else 4)
     floor = min(side.cpu_s for side in sides[:2])

@@ -1,4 +1,4 @@
-"""What the figures were measured on: the machine, the engines, the versions."""
+"""Description of the environment of the figures: the machine, the engines, the versions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PACKAGES = (
 
 
 def describe() -> dict[str, str]:
-    """Names and values, in the order in which they are to be read."""
+    """Return names and values, in the order of reading."""
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "CPU": _cpu(),

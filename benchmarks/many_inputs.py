@@ -1,8 +1,8 @@
-"""A thousand inputs at once in one event loop, and the same thousand one after another: CPU per wire event.
+"""1,000 simultaneous inputs in one event loop, compared with the same inputs one after another: CPU per wire event.
 
-Each is a stream of its own, from a recording in memory, with an input of 10 KB in fragments of 16 characters, each
-event in a chunk of its own. The event loop goes from stream to stream after each chunk, so nothing of a stream is warm
-in the caches of the processor when it gets its next one.
+Each input has its own stream, from a recording in memory. It has 10 KB in fragments of 16 characters, and each event is
+a separate chunk. The event loop changes to another stream after each chunk. So no data of a stream is in the caches of
+the processor when it gets its next chunk.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ INPUTS: Final = 1_000
 INPUT_CHARS: Final = 10_000
 TARGET: Final = 1.1
 _DIFFERENT: Final = 20
-"""Recordings; every so many streams play the same one, since a network's chunks are no part of what is measured."""
+"""Number of recordings. Several streams play the same one, because the chunks of a network are not measured."""
 _REQUEST: dict[str, Any] = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "Go."}]}
 
 
 class Streams:
-    """The streams, and what each input has to be in the end."""
+    """The streams, with the expected value of each input."""
 
     def __init__(self, fragment_chars: int) -> None:
         self._inputs = [{**make_input("lines", INPUT_CHARS), "number": number} for number in range(_DIFFERENT)]
@@ -50,19 +50,19 @@ class Streams:
         assert stream.inputs[0].value == self._inputs[number % _DIFFERENT]
 
     async def one_after_another(self) -> None:
-        """Each as soon as the one before it has ended."""
+        """Run each stream when the one before it has ended."""
         for number in range(INPUTS):
             await self._one(number)
 
     async def at_once(self) -> None:
-        """All begin together, and take turns."""
+        """Start all streams together. They take turns."""
         async with anyio.create_task_group() as tasks:
             for number in range(INPUTS):
                 tasks.start_soon(self._one, number)
 
 
 def measure(streams: Streams, repeats: int) -> tuple[float, float]:
-    """Seconds of CPU one after another, and at once: the least of alternating repetitions."""
+    """Return the CPU seconds one after another, and at once: the least of alternating repetitions."""
     best = [float("inf"), float("inf")]
     for _ in range(repeats):
         for place, run in enumerate((streams.one_after_another, streams.at_once)):
@@ -78,7 +78,7 @@ async def _cpu_s(run: Any) -> float:
 
 
 def main(console: Console, *, quick: bool) -> dict[str, Any]:
-    """Measure both ways, print a table, and give the figures."""
+    """Measure both ways, print a table, and return the figures."""
     streams = Streams(64 if quick else 16)
     times_s: Sequence[float] = measure(streams, 2 if quick else 3)
     table = Table(title=f"{INPUTS:,} inputs of {INPUT_CHARS // 1000} KB: µs of CPU per wire event")
@@ -95,7 +95,7 @@ def main(console: Console, *, quick: bool) -> dict[str, Any]:
         target=f"CPU per wire event at most {TARGET} times",
         measured=f"{ratio:.2f} times ({per_event_us[1]:.1f} µs)",
         met=ratio <= TARGET,
-        asserted=False,  # what other programs leave of the caches counts, too
+        asserted=False,  # other programs use the same caches
     )
     return {"one_after_another_us": per_event_us[0], "at_once_us": per_event_us[1], "rows": [asdict(row)]}
 

@@ -1,10 +1,10 @@
-"""How much memory an input of 16 MB takes while it streams in fragments of 8 characters, as a multiple of its size.
+"""Memory of an input of 16 MB while it streams in fragments of 8 characters, as a multiple of its size.
 
-Each kind of input has a process of its own, in which the wire core takes in a body that is written while it is read.
-Measured is by how much the process grows (Linux: `VmHWM`, reset before the start), and what is left once the input is
-settled, with its value and its text. Beside it stands what the value alone takes, as `json.loads` makes it and with the
-text taken off, by `tracemalloc`. `tracemalloc` also tells the peak of a smaller input, as a check, since it is too slow
-for a large one.
+Each kind of input has its own process, in which the wire core gets a body that is written while it is read. Two figures
+are measured: the growth of the process (Linux: `VmHWM`, reset before the start), and the rest after the input has
+ended, with its value and its text. Another column is the memory of the value alone, as `json.loads` makes it, without
+the text, by `tracemalloc`. As a check, `tracemalloc` also reports the peak of a smaller input. It is too slow for a
+large one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _STATUS: Final = Path("/proc/self/status")
 
 @dataclass(frozen=True)
 class Use:
-    """Bytes more than before: at most, and in the end."""
+    """Growth in bytes: at most, and at the end."""
 
     peak: int
     left: int
@@ -47,7 +47,7 @@ class Use:
 
 @dataclass(frozen=True)
 class Cell:
-    """One kind of input; all as multiples of `size`, its bytes in UTF-8, of the input that was measured."""
+    """Figures of one kind of input, as multiples of its size in UTF-8: `size`, or `traced_size` for the traced ones."""
 
     kind: str
     size: int
@@ -60,7 +60,7 @@ class Cell:
 
 
 def _stream(kind: str, chars: int) -> WireCore:
-    """Take in the whole input; what holds it."""
+    """Feed the complete input. Return the core that holds it."""
     core = WireCore()
     for event in events_of(fragments_of(text_of(kind, chars), FRAGMENT_CHARS)):
         core.feed(event)
@@ -74,7 +74,7 @@ def _check(kind: str, chars: int, core: WireCore) -> None:
 
 
 def _resident(name: str) -> int:
-    """`VmRSS` or `VmHWM` of this process, in bytes; where there is no /proc, the peak for both."""
+    """Return `VmRSS` or `VmHWM` of this process, in bytes. Without /proc, return the peak for both."""
     if _STATUS.exists():
         line = next(line for line in _STATUS.read_text().splitlines() if line.startswith(name))
         return int(line.split()[1]) * 1024
@@ -83,8 +83,8 @@ def _resident(name: str) -> int:
 
 
 def resident(kind: str, chars: int) -> Use:
-    """By how much the process grows."""
-    _stream(kind, 10_000)  # what is loaded and made once
+    """Return the growth of the process."""
+    _stream(kind, 10_000)  # a warm-up: loads modules
     gc.collect()
     if _STATUS.exists():
         Path("/proc/self/clear_refs").write_text("5")  # sets VmHWM back to VmRSS
@@ -98,7 +98,7 @@ def resident(kind: str, chars: int) -> Use:
 
 
 def traced(kind: str, chars: int) -> Use:
-    """What is allocated from Python."""
+    """Return the memory that Python allocates."""
     _stream(kind, 10_000)
     gc.collect()
     tracemalloc.start()
@@ -112,7 +112,7 @@ def traced(kind: str, chars: int) -> Use:
 
 
 def value(kind: str, chars: int) -> int:
-    """What `json.loads` of the whole text leaves, the text itself not counted, in bytes."""
+    """Return the bytes of the value of `json.loads`, without the text."""
     text = "".join(text_of(kind, chars))
     tracemalloc.start()
     held = json.loads(text)
@@ -132,7 +132,7 @@ def _size(kind: str, chars: int) -> int:
 
 
 def measure(kind: str, chars: int, traced_chars: int) -> Cell:
-    """One kind of input."""
+    """Measure one kind of input."""
     size, traced_size = _size(kind, chars), _size(kind, traced_chars)
     use: Use = _in_a_process(resident, kind, chars)
     check: Use = _in_a_process(traced, kind, traced_chars)
@@ -150,7 +150,7 @@ def measure(kind: str, chars: int, traced_chars: int) -> Cell:
 
 
 def main(console: Console, *, quick: bool) -> dict[str, Any]:
-    """Measure all kinds, print a table, and give the figures."""
+    """Measure all kinds, print a table, and return the figures."""
     chars, traced_chars = (2_000_000, 500_000) if quick else (16_000_000, 1_000_000)
     cells = [
         measure(kind, chars, traced_chars) for kind in track(LONG_KINDS, "memory", console=console, transient=True)
@@ -169,7 +169,7 @@ def main(console: Console, *, quick: bool) -> dict[str, Any]:
             target=f"at most {TARGET:g} times",
             measured=f"{cell.peak:.2f} times, of which the value alone {cell.value:.2f}; {cell.left:.2f} are left",
             met=cell.peak <= TARGET,
-            asserted=cell.kind == _ASSERTED,  # of the others the value alone may be more
+            asserted=cell.kind == _ASSERTED,  # for other kinds, the value alone may exceed the target
         )
         for cell in cells
     ]

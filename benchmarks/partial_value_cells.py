@@ -1,8 +1,8 @@
-"""What a value after every fragment costs: one side on one document cut into fragments.
+"""Cost of a value after every fragment: one side on one document in fragments.
 
-Every side runs until its time is used up, and its best counts. Where a parser that reads the text again could not look
-after every fragment in its time, looks at evenly spaced prefixes stand for all of them. Stopping early would leave out
-the longest, which are most of the cost.
+Every side runs until its time is over, and its best run counts. A parser that reads the text again may be too slow to
+parse after every fragment. Then evenly spaced prefixes stand for all. A run that stops early would leave out the
+longest prefixes, which are most of the cost.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from .peers import PEERS
 from .streams import make_document
 
 OURS = "eagerstream"
-FLOOR = "floor"  # appended to a list, and one `json.loads` at the end
+FLOOR = "floor"  # append to a list, and one `json.loads` at the end
 _RUNS = 3  # at least
 _BATCH = 64  # prefixes in memory at once
-_COUNTED_CHARS = 10_000  # up to which all values are compared, each of which is read whole for it
+_COUNTED_CHARS = 10_000  # up to this size all values are compared, which reads each completely
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,13 +32,13 @@ class Cell:
     """One side on one document.
 
     Attributes:
-        flavor: Of the process that it was measured in; empty for node.
+        flavor: Flavor of the measured process. Empty for node.
         side: `eagerstream`, `floor`, a parser's name, or `jsonriver` with its source.
-        size: Characters that the document was to have.
-        chars: Characters that it has.
-        fragment_chars: Length of a fragment.
+        size: Requested length of the document, in characters.
+        chars: Actual length of the document, in characters.
+        fragment_chars: Length of a fragment, in characters.
         us: Microseconds per fragment.
-        sampled: Estimated from evenly spaced prefixes.
+        sampled: `us` is an estimate from evenly spaced prefixes.
     """
 
     flavor: str
@@ -79,12 +79,12 @@ _INCREMENTAL = {OURS: _run_ours, FLOOR: _run_floor}
 
 
 def cut(text: str, fragment_chars: int) -> tuple[str, ...]:
-    """The fragments of a text. A tuple, which the garbage collector leaves alone once it has seen that it may."""
+    """Return the fragments of a text, in a tuple: the garbage collector stops tracking tuples of strings."""
     return tuple(text[at : at + fragment_chars] for at in range(0, len(text), fragment_chars))
 
 
 def _incremental_us(text: str, document: object, fragment_chars: int, budget_s: float) -> dict[str, float]:
-    """Microseconds per fragment of ours and of the floor, in turns."""
+    """Return the microseconds per fragment of ours and of the floor, measured alternately."""
     fragments = cut(text, fragment_chars)
     best = dict.fromkeys(_INCREMENTAL, float("inf"))
     end = time.perf_counter() + budget_s
@@ -107,13 +107,13 @@ def _looks_s(parse: Callable[[Any], object], prefixes: Iterable[Any]) -> float:
 
 
 def _rereading_us(side: str, text: str, document: object, fragment_chars: int, budget_s: float) -> tuple[float, bool]:
-    """Microseconds per look of a parser that reads the prefix again, and whether they come from a sample."""
+    """Return the microseconds per parse of a parser that reads the prefix again, and `True` if from a sample."""
     prepare, parse = PEERS[side].prepare, PEERS[side].load()
     assert parse(prepare(text)) == document
     look_s = min(_looks_s(parse, [prepare(text[: len(text) // 2])]) for _ in range(_RUNS))
     count = -(-len(text) // fragment_chars)
     places = min(count, max(_RUNS, int(budget_s / look_s)))
-    # The middle of each of `places` stretches of equal length; every fragment, where there are as many of them.
+    # The middle of each of `places` equal stretches. If `places` is `count`, this is every fragment.
     ends = [(int((place + 0.5) * count / places) + 1) * fragment_chars for place in range(places)]
     best_s = float("inf")
     end = time.perf_counter() + budget_s
@@ -129,7 +129,7 @@ def _rereading_us(side: str, text: str, document: object, fragment_chars: int, b
 def measure(
     flavor: str, sizes: Sequence[int], fragments: Sequence[int], peers: Sequence[str], budget_s: float
 ) -> list[dict[str, Any]]:
-    """The cells of these documents, as plain data: ours, the floor, and these peers. `budget_s`: for each cell."""
+    """Return the cells of these documents, as plain data: ours, the floor, and `peers`. `budget_s` is for each cell."""
     cells: list[Cell] = []
     for size in sizes:
         document = make_document(size)
@@ -154,7 +154,7 @@ def measure(
 
 
 def _changes(fragments: Sequence[str]) -> int:
-    """After how many fragments the value is another than before."""
+    """Return the number of fragments that change the value."""
     parser = PartialJSON()
     changes = 0
     before = ""
@@ -167,7 +167,7 @@ def _changes(fragments: Sequence[str]) -> int:
 
 
 def measure_jsonriver(size: int, fragments: Sequence[int]) -> list[Cell]:
-    """The cells of jsonriver on one document, one for each source of its fragments.
+    """Return the cells of jsonriver on one document, one for each source of its fragments.
 
     Raises:
         jsonriver.NotInstalledError: It cannot run here.

@@ -1,13 +1,13 @@
-"""A value after every fragment: `PartialJSON` in both flavors, beside parsers that read the text again, and jsonriver.
+"""A value after every fragment: `PartialJSON` in both flavors, parsers that read the text again, and jsonriver.
 
-The documents are mixed: 45% one long string with quotes, escapes and some letters beyond ASCII, the rest records of
-numbers, strings, an array, a flag and a null. "~" marks what stands for more looks than there was time for. Parsers
-that read the text again go up to 1 MB: beyond, one look of some takes minutes.
+The documents are mixed: 45% is one long string with quotes, escapes and some letters beyond ASCII. The rest is records
+of numbers, strings, an array, a flag and a null. "~" marks an estimate from a sample. Parsers that read the text again
+are measured up to 1 MB: beyond, one parse of some takes minutes.
 
-jsonriver's consumer gets a value after each fragment that changes it, as counts show. What stands for `feed` and a look
-is its cost where fragments are handed over one at a time, as they arrive: it waits for each, and the next one comes
-when the consumer has looked. It is judged beside that. With all fragments at hand nothing is waited for but what it
-awaits itself, a chance that no stream gives it; a ReadableStream adds what the stream costs.
+Counts show that jsonriver's consumer gets a value after each fragment that changes it. The case that equals `feed` and
+a read of `value` has the fragments one at a time, as they arrive. jsonriver waits for each fragment, and the next one
+comes after the consumer has read the value. This case is the target. If all fragments are at hand, jsonriver waits only
+for its own awaits, but no stream has this advantage. A ReadableStream adds its own cost.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ CROSSING_FRAGMENTS = (4, 16)
 
 
 def exponent(cells: Iterable[Cell]) -> float:
-    """How the total time grows with the document: 1 is linear, 2 quadratic."""
+    """Return the exponent of the total time over the document's size: 1 is linear, 2 quadratic."""
     large = [cell for cell in cells if cell.size >= LINEAR_FROM]
-    totals = [cell.us * cell.chars for cell in large]  # in proportion to it
+    totals = [cell.us * cell.chars for cell in large]  # proportional to the total time
     return float(np.polyfit(np.log([cell.chars for cell in large]), np.log(totals), 1)[0])
 
 
 class Cells:
-    """Cells, found by what they are of."""
+    """Cells by flavor, side, size and length of fragments."""
 
     def __init__(self, cells: Iterable[Cell]) -> None:
         self._cells = {(cell.flavor, cell.side, cell.size, cell.fragment_chars): cell for cell in cells}
 
     def get(self, flavor: str, side: str, size: int, fragment_chars: int) -> Cell | None:
-        """None where this side was not measured on this document."""
+        """Return a cell, or None if this side was not measured on this document."""
         return self._cells.get((flavor, side, size, fragment_chars))
 
     def line(self, flavor: str, side: str, fragment_chars: int) -> list[Cell]:
-        """One side at one length of fragments, from the smallest document that tells of growth to the largest."""
+        """Return one side at one length of fragments, sorted by size, from `LINEAR_FROM` on."""
         cells = [
             cell
             for cell in self._cells.values()
@@ -62,7 +62,7 @@ class Cells:
         return sorted((cell for cell in cells if cell.size >= LINEAR_FROM), key=lambda cell: cell.size)
 
     def crossing(self, flavor: str) -> int | None:
-        """The size from which on ours is cheaper than each of the other parsers; None where it is not."""
+        """Return the smallest size from which ours is cheaper than each other parser, or None."""
         crossing = None
         for size in reversed(CROSSING_SIZES):
             for fragment_chars in CROSSING_FRAGMENTS:
@@ -73,7 +73,7 @@ class Cells:
         return crossing
 
     def cheapest_peer(self, flavor: str, size: int, fragment_chars: int) -> Cell:
-        """The cheapest of the parsers that read the text again, as measured in the same process."""
+        """Return the cheapest of the parsers that read the text again, from the same process."""
         found = [self.get(flavor, peer, size, fragment_chars) for peer in PEERS]
         return min((cell for cell in found if cell is not None), key=lambda cell: cell.us)
 
@@ -85,11 +85,11 @@ _SIDES: dict[str, tuple[str, str]] = {
     **{f"jsonriver, {source}": ("", f"jsonriver, {source}") for source in jsonriver.SOURCES},
     **{peer: (Flavor.PURE, peer) for peer in PEERS},
 }
-"""The columns of the table, each with the flavor and the side of its cells."""
+"""Columns of the table, each with the flavor and the side of its cells."""
 
 
 def _measure_all(*, quick: bool) -> tuple[list[Cell], list[Cell], dict[str, str]]:
-    """The cells of all documents, those of the small ones where the lead changes, and what is missing here and why."""
+    """Return the cells of all documents, the cells of the small ones, and the reason for each missing side."""
     missing = {str(flavor): why for flavor, why in flavors.available().items() if why}
     missing |= {name: "not installed" for name, peer in PEERS.items() if not peer.installed}
     peers = [name for name in PEERS if name not in missing]
@@ -104,7 +104,7 @@ def _measure_all(*, quick: bool) -> tuple[list[Cell], list[Cell], dict[str, str]
             cells += measure_jsonriver(size, FRAGMENTS)
         except jsonriver.NotInstalledError as error:
             missing["jsonriver"] = str(error)
-    # These take milliseconds at most: a fifth of the time has room for as many runs as the best one needs.
+    # These take milliseconds at most: a fifth of the time is enough for a stable best run.
     small = [
         cell for flavor in here for cell in _in_process(flavor, CROSSING_SIZES, CROSSING_FRAGMENTS, peers, budget_s / 5)
     ]
@@ -182,7 +182,7 @@ def _crossings(small: Cells) -> Table:
 
 _TARGETS_US = {Flavor.PURE: (1.3, 2.4, 7.5), Flavor.COMPILED: (0.5, 0.9, 2.5)}  # at fragments of 4, 16 and 64
 _EXPONENT = 1.03
-_EXPONENT_FAILS = 1.10  # what is between may be noise
+_EXPONENT_FAILS = 1.10  # an exponent between the two may be noise
 _TIMES_FLOOR = 6.0
 _TIMES_JSONRIVER = 3.0
 _CROSSING_CHARS = {Flavor.PURE: 4_000, Flavor.COMPILED: 2_000}
@@ -206,7 +206,7 @@ def _work(flavor: Flavor) -> str:
 
 
 def _time(cells: Cells, flavor: Flavor, why: str) -> Row:
-    # Of the dearest document: a fragment is to cost the same in all of them.
+    # The most expensive document counts: a fragment must cost the same in all.
     figures_us = [max((cell.us for cell in cells.line(flavor, OURS, chars)), default=0.0) for chars in FRAGMENTS]
     target = " / ".join(f"{us:g}" for us in _TARGETS_US[flavor])
     return Row(
@@ -222,7 +222,7 @@ def _time(cells: Cells, flavor: Flavor, why: str) -> Row:
 def _growth(cells: Cells, flavor: Flavor, why: str) -> Row:
     lines = [] if why else [cells.line(flavor, OURS, chars) for chars in FRAGMENTS]
     worst = max(map(exponent, lines), default=0.0)
-    is_quick = any(line[-1].size < SIZES[-1] for line in lines)  # and too short to be sure
+    is_quick = any(line[-1].size < SIZES[-1] for line in lines)  # too short for a certain result
     return Row(
         work=_work(flavor),
         against="the size of the document",
@@ -280,12 +280,12 @@ def _beside_jsonriver(cells: Cells, why: str) -> Row:
         measured=why
         or f"{figures[judged]:.1f} times ({', '.join(f'{source}: {figures[source]:.1f}' for source in others)})",
         met=None if why else figures[judged] >= _TIMES_JSONRIVER,
-        asserted=False,  # two engines: their ratio depends on the versions of both, and on the machine
+        asserted=False,  # the ratio of two engines depends on the versions of both, and on the machine
     )
 
 
 def main(console: Console, *, quick: bool) -> dict[str, Any]:
-    """Measure all sides, print the tables, and give the figures."""
+    """Measure all sides, print the tables, and return the figures."""
     large, small, missing = _measure_all(quick=quick)
     cells, small_cells = Cells(large), Cells(small)
     for table in (_costs(cells), _growths(cells), _crossings(small_cells)):

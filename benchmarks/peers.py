@@ -1,4 +1,4 @@
-"""The Python parsers of partial JSON that are measured beside ours: each reads the whole text again at every look."""
+"""Python parsers of partial JSON to compare with ours. Each reads the complete text again at every parse."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Peer:
-    """A parser, set so that an unfinished string shows, as it does with ours.
+    """A parser with options that show an unfinished string, as ours does.
 
     Attributes:
-        module: Where its function is.
-        function: Called with a prefix and `options`; gives the partial value.
-        options: Its options.
-        prepare: Makes a prefix what the parser takes; not measured, as its caller would keep the text so.
+        module: Module of its function.
+        function: Name of the function, which gets a prefix and `options` and returns the partial value.
+        options: Options of the function.
+        prepare: Converts a prefix to the parser's input. It is not measured: a caller would store the text so.
     """
 
     module: str
@@ -30,7 +30,7 @@ class Peer:
         return find_spec(self.module.partition(".")[0]) is not None
 
     def load(self) -> Callable[[Any], Any]:
-        """The parser, as a function of a prepared prefix."""
+        """Return the parser, as a function of a prepared prefix."""
         function = getattr(importlib.import_module(self.module), self.function)
         options = self.options
         return lambda prefix: function(prefix, **options)

@@ -1,7 +1,8 @@
-"""Queues in virtual time, and the closed formulas that a simulation of them has to agree with.
+"""Queues in virtual time, and the closed formulas that their simulation must agree with.
 
-A process is a generator. What it yields is what it waits for: a number of seconds, the use of a station (it is sent
-back how long it waited there for its turn), or other processes, all of which are to end.
+A process is a generator that yields the thing that it waits for. That is a number of seconds, the use of a station, or
+a sequence of other processes that must all end. After the use of a station, it gets the seconds that it waited for its
+turn.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """The use of one server of a station, for so many seconds."""
+    """Use of one server of a station, for so many seconds."""
 
     station: Station
     service_s: float
@@ -27,11 +28,11 @@ Process: TypeAlias = "Generator[float | Use | Sequence[Any], Any, None]"
 
 @dataclass(eq=False)
 class Station:
-    """Some equal servers, and one queue before them: first come, first served.
+    """Some equal servers with one queue: first come, first served.
 
     Attributes:
-        waits_s: How long each use waited for its turn, since the last `forget`.
-        busy_s: What the servers have worked since then, taken together.
+        waits_s: Waiting time of each use, since the last `forget`.
+        busy_s: Sum of the working times of all servers, since then.
     """
 
     servers: int
@@ -41,17 +42,17 @@ class Station:
     queue: deque[tuple[float, Process, float]] = field(default_factory=deque)
 
     def use(self, service_s: float) -> Use:
-        """What a process yields to be served."""
+        """Return a use, which a process yields to get a server."""
         return Use(self, service_s)
 
     def forget(self) -> None:
-        """Count from now on: the beginning, when all queues are empty, is not what is asked for."""
+        """Start counting again. The start, with empty queues, is not representative."""
         self.waits_s.clear()
         self.busy_s = 0.0
 
 
 class Simulation:
-    """Runs processes in virtual time, in an order that depends on nothing but them."""
+    """Simulation of processes in virtual time. Their order is deterministic."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -60,11 +61,11 @@ class Simulation:
         self._parents: dict[Process, tuple[Process, list[int]]] = {}
 
     def start(self, process: Process) -> None:
-        """Begin a process now."""
+        """Start a process now."""
         self._later(0.0, process)
 
     def run(self, until_s: float) -> None:
-        """Let time pass until then."""
+        """Simulate until this time."""
         while self._due and self._due[0][0] <= until_s:
             self.now_s, _, process, waited_s, left = heapq.heappop(self._due)
             if left is not None:
@@ -75,7 +76,7 @@ class Simulation:
     def _later(
         self, delay_s: float, process: Process, waited_s: float | None = None, left: Station | None = None
     ) -> None:
-        self._serial += 1  # of two at the same time, the one that was there first
+        self._serial += 1  # of two at the same time, the earlier entry comes first
         heapq.heappush(self._due, (self.now_s + delay_s, self._serial, process, waited_s, left))
 
     def _step(self, process: Process, waited_s: float | None) -> None:
@@ -124,7 +125,7 @@ class Simulation:
 
 
 def erlang_c(servers: int, load: float) -> float:
-    """The share of arrivals that have to wait, in M/M/c; `load` is arrivals per second times seconds of service."""
+    """Return the share of arrivals that wait in M/M/c. `load` is arrivals per second times seconds of service."""
     if load >= servers:
         return 1.0
     blocked = 1.0  # Erlang B, by its recursion: no factorial of a large number
@@ -134,14 +135,14 @@ def erlang_c(servers: int, load: float) -> float:
 
 
 def finite_wait(customers: int, servers: int, think_s: float, service_s: float) -> float:
-    """The share of visits that have to wait where the same customers come again and again, `think_s` after each visit.
+    """Return the share of visits that wait, if the same customers come again `think_s` after each visit.
 
-    The machine repair model: Erlang's formula for a finite source. Who comes sees the others, as if it were not there.
+    This is the machine repair model, with Erlang's formula for a finite source. An arriving customer sees the others.
     """
     others, ratio = customers - 1, service_s / think_s
     logarithm = 0.0
     terms: list[float] = []
-    for there in range(others + 1):  # each state's weight against the first one's, in logarithms: they are huge
+    for there in range(others + 1):  # weight of each state relative to the first, as a logarithm: they are huge
         terms.append(logarithm)
         logarithm += math.log(max(others - there, 1) * ratio / min(there + 1, servers))
     largest = max(terms)
@@ -150,26 +151,26 @@ def finite_wait(customers: int, servers: int, think_s: float, service_s: float) 
 
 
 def mean_wait_s(servers: int, load: float, service_s: float, *, service_cv2: float = 1.0) -> float:
-    """The mean wait in M/M/c; with another spread of service than the exponential (cv² = 1), by Allen and Cunneen."""
+    """Return the mean wait in M/M/c. If `service_cv2` is not 1 (exponential), it follows Allen and Cunneen."""
     if load >= servers:
         return math.inf
     return erlang_c(servers, load) * service_s / (servers - load) * (1 + service_cv2) / 2
 
 
 def staffed(load: float, slack: float = 2.0) -> int:
-    """Square-root staffing: the servers for a load with which few wait; the share that does falls with `slack`."""
+    """Return the servers for a load by square-root staffing. The share that waits falls with `slack`."""
     return max(1, math.ceil(load + slack * math.sqrt(load)))
 
 
 def halfin_whitt(slack: float) -> float:
-    """The share that waits at `load + slack * sqrt(load)` servers, for large loads."""
+    """Return the share that waits with `load + slack * sqrt(load)` servers, for large loads."""
     density = math.exp(-slack * slack / 2) / math.sqrt(2 * math.pi)
     below = (1 + math.erf(slack / math.sqrt(2))) / 2
     return 1 / (1 + slack * below / density)
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The value that so many percent are not above; 0 of none."""
+    """Return the smallest value that at least so many percent do not exceed, or 0 without values."""
     if not values:
         return 0.0
     ordered = sorted(values)

@@ -52,7 +52,7 @@ def rendered(text: str, results: Mapping[str, Any]) -> str:
 
 
 def price(results: Mapping[str, Any]) -> str:
-    """Cost of a fragment and of the import in some sentences, for those who compare libraries."""
+    """Cost of a fragment and of the import in some sentences, to compare libraries."""
     cells = [
         cell
         for cell in results["benchmarks"]["bytes_to_events"]["cells"]

@@ -1,4 +1,4 @@
-"""The results as files: `results.json` with every figure and text of a run, and `RESULTS.md`, which is made of it."""
+"""Files of the results: `results.json` with every figure and text of a run, and `RESULTS.md`, which is made from it."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ BENCHMARKS = (
 """Modules, each with `main(console, *, quick)`, in the order in which they run."""
 
 FOLDER = Path(__file__).parent
-"""Holds the results of the last whole run."""
+"""Folder with the results of the last complete run."""
 
 OPTIONAL = ("botocore", "httpx2", "numpy", "opentelemetry", "ray")
-"""Packages that some benchmarks cannot run without, and the others can."""
+"""Packages that only some benchmarks need."""
 
 
 class Recorder(Console):
@@ -58,7 +58,7 @@ class Recorder(Console):
         self.printed: list[Table | str] = []
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """As any console does; what a progress bar prints is neither a table nor a line, and is not kept."""
+        """Print as any console does, and keep tables and lines. The output of a progress bar is neither."""
         self.printed += [thing for thing in objects if isinstance(thing, Table | str)]
         super().print(*objects, **options)
 
@@ -68,11 +68,11 @@ class Section:
     """One benchmark that ran.
 
     Attributes:
-        name: Its module's.
-        method: How it measures: its module's docstring.
+        name: Name of its module.
+        method: Docstring of its module, which describes the method.
         printed: Its tables and notes.
-        figures: What its `main` gave; empty where it failed.
-        error: Why it failed; empty where it did not.
+        figures: Result of its `main`. Empty if it failed.
+        error: Description of its failure. Empty if it did not fail.
     """
 
     name: str
@@ -83,12 +83,12 @@ class Section:
 
     @property
     def rows(self) -> list[Row]:
-        """The claims that it tried."""
+        """Claims that it tried."""
         return [Row(**row) for row in self.figures.get("rows", ())]
 
 
 def broken(sections: Iterable[Section]) -> list[str]:
-    """Each claim that a run fails on, and each benchmark that failed, in words."""
+    """Return a description of each missed target that fails a run, and of each failed benchmark."""
     faults: list[str] = []
     for section in sections:
         if section.error:
@@ -102,14 +102,14 @@ def broken(sections: Iterable[Section]) -> list[str]:
 
 
 def left_out(name: str, package: str) -> dict[str, Any]:
-    """The figures of a benchmark that did not run, since a package is not installed."""
+    """Return the figures of a benchmark that did not run, because a package is not installed."""
     work = name.replace("_", " ").capitalize()
     row = Row(work=work, against="-", target="-", measured=f"{package} is not installed", met=None)
     return {"rows": [asdict(row)]}
 
 
 def write(directory: Path, machine: Mapping[str, str], sections: Sequence[Section]) -> None:
-    """Write both files into `directory`, which is made if it is missing."""
+    """Write both files into `directory`. Make it if it is missing."""
     directory.mkdir(parents=True, exist_ok=True)
     results = {
         "machine": dict(machine),
@@ -189,7 +189,7 @@ def _met(row: Row) -> str:
 
 
 def markdown(table: Table) -> str:
-    """A table of rich as one of Markdown, its title above."""
+    """Return a table of rich as a Markdown table, with its title above."""
     heads = [_plain(column.header) for column in table.columns]
     right = [column.justify == "right" for column in table.columns]
     rows = zip(*([_plain(cell) for cell in column.cells] for column in table.columns), strict=True)
@@ -211,5 +211,5 @@ def grid(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[bo
 
 
 def _plain(content: object) -> str:
-    """What rich would print, without its markup."""
+    """Return the text that rich would print, without its markup."""
     return Text.from_markup(content).plain if isinstance(content, str) else str(content)

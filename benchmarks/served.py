@@ -1,4 +1,4 @@
-"""A replay server in a process of its own: what it costs is not in the measured process."""
+"""A replay server in its own process, so that its cost is not in the measured process."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from multiprocessing.connection import Connection
 from eagerstream.testing import ReplayServer, Scenario
 
 _START_S = 60.0
-"""How long it may take to start."""
+"""Time limit for its start."""
 
 
 @contextmanager
 def served(make_scenario: Callable[[], Scenario]) -> Iterator[str]:
-    """The address of a server with this scenario.
+    """Run a server with this scenario in a new process. Yield its address.
 
     Args:
-        make_scenario: Called in the other process; a function of a module, or a `functools.partial` of one.
+        make_scenario: Called in the other process. A function of a module, or a `functools.partial` of one.
 
     Raises:
-        RuntimeError: It did not start.
+        RuntimeError: The server did not start.
     """
-    context = multiprocessing.get_context("spawn")  # a fork would take the event loop's state along
+    context = multiprocessing.get_context("spawn")  # a fork would copy the event loop's state
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(make_scenario, theirs), daemon=True)
     process.start()
@@ -34,7 +34,7 @@ def served(make_scenario: Callable[[], Scenario]) -> Iterator[str]:
         address: str = ours.recv()
         yield address
     finally:
-        ours.close()  # which tells it to end
+        ours.close()  # signals the server to stop
         process.join()
 
 

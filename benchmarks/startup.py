@@ -1,8 +1,8 @@
-"""How long until a program is under way: `import eagerstream`, and from its start to its first request.
+"""Start-up times: `import eagerstream`, and the time from the start of a program to its first request.
 
-Each program is a process of its own, whose modules have been compiled before; the shortest of several counts. The
-import has the time of an interpreter that does nothing taken off. The request has not: it counts from when the process
-is started until a loopback server has read its headers. The peer sends the same request with `messages.stream()`.
+Each program is a new process whose modules are already compiled. The shortest of several runs counts. The time of an
+interpreter that does nothing is subtracted from the import, but not from the request. The request counts from the start
+of the process until a loopback server has read its headers. The peer sends the same request with `messages.stream()`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ PROGRAMS: Final = {
     ),
     _THEIRS: _PEER,
 }
-"""Each sends one request to the address that is its argument, and fails."""
+"""Programs by name. Each sends one request to the address in its argument, and fails."""
 
 
 def _run_s(program: str, environment: Mapping[str, str]) -> float:
@@ -88,7 +88,7 @@ def _run_s(program: str, environment: Mapping[str, str]) -> float:
 
 
 def _first_request_s(program: str, environment: Mapping[str, str]) -> float:
-    """Seconds until the headers of a request have come; it is hung up on, and the program ends with an error."""
+    """Return the seconds until the headers of a request arrive. The connection closes then, and the program fails."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
         listener.settimeout(60)
@@ -113,12 +113,12 @@ def _first_request_s(program: str, environment: Mapping[str, str]) -> float:
 
 
 def measure(repeats: int, console: Console) -> dict[str, float]:
-    """Seconds by what was done, at the least."""
+    """Return the least seconds of each import and each program."""
     programs = {name: text for name, text in PROGRAMS.items() if "httpx2" not in text or find_spec("httpx2")}
     imports = {"nothing": "pass", "import eagerstream": "import eagerstream", "import anthropic": "import anthropic"}
     best: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as compiled:
-        # Also where the environment forbids to write what was compiled: a program that is installed has it.
+        # Also if the environment forbids to write compiled modules: an installed program has them.
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         environment["PYTHONPYCACHEPREFIX"] = compiled
         for repeat in track(range(repeats + 1), "start-up", console=console, transient=True):
@@ -131,7 +131,7 @@ def measure(repeats: int, console: Console) -> dict[str, float]:
 
 
 def main(console: Console, *, quick: bool) -> dict[str, Any]:
-    """Measure all programs, print a table, and give the figures."""
+    """Measure all programs, print a table, and return the figures."""
     times_s = measure(3 if quick else 10, console)
     table = Table(title="start-up: ms")
     table.add_column("what")
@@ -140,7 +140,7 @@ def main(console: Console, *, quick: bool) -> dict[str, Any]:
         table.add_row(name if name.startswith("import ") else f"to the first request: {name}", f"{took_s * 1e3:.0f}")
     console.print(table)
     if _OURS not in times_s:
-        console.print("httpx2 is not installed, and left out")
+        console.print("httpx2 is skipped: it is not installed")
     rows = [
         Row(
             work="import eagerstream",

@@ -1,4 +1,4 @@
-"""The streams that are measured: inputs of a given size and kind, cut into fragments, as server-sent events."""
+"""The measured streams: inputs of a given size and kind, cut into fragments, as server-sent events."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _RECORDINGS = Path(os.environ.get("EAGERSTREAM_RECORDINGS") or _ROOT.parent / "s
 
 
 def recorded_bodies() -> list[bytes]:
-    """The bodies of real replies with tool inputs; none where their folder is absent, as they are no part of this."""
+    """Return the bodies of recorded responses with tool inputs. The folder is not part of the project, and optional."""
     bodies = (path.read_bytes() for path in sorted(_RECORDINGS.glob("*.sse")))
     return [body for body in bodies if b'"input_json_delta"' in body]
 
 
 def make_input(kind: str, chars: int) -> dict[str, Any]:
-    """An input whose JSON text has about `chars` characters.
+    """Return an input whose JSON text has about `chars` characters.
 
-    `lines` is an array of short strings, as a file or a poem is written; `one string` has everything in one; `numbers`
-    is a table of rows, a value every seven characters.
+    `lines` is an array of short strings, as in a file or a poem. `one string` has all text in one string. `numbers` is
+    a table of rows, with a value every seven characters.
     """
     if kind == "lines":
         lines = _SENTENCE.splitlines() * (chars // len(_SENTENCE))
@@ -40,19 +40,19 @@ def make_input(kind: str, chars: int) -> dict[str, Any]:
 
 
 def body_chunks(text: str, fragment_chars: int) -> list[bytes]:
-    """The body of a reply with one tool call whose input is written so, one chunk per event, as the API sends it."""
+    """Return the body of a response with one tool call, in chunks of one event, as the API sends it."""
     whole = reply(tool_use("make_file", text, fragment_chars=fragment_chars))
     return [chunk.data for chunk in retime(whole, Timing.instant()).chunks]
 
 
 async def arriving(chunks: list[bytes]) -> AsyncIterator[bytes]:
-    """The chunks as a body that has all arrived: what is measured is what it costs to take it in."""
+    """Yield the chunks as a body that has already arrived. Only the cost of reading it is measured."""
     for chunk in chunks:
         yield chunk
 
 
 def make_document(chars: int) -> dict[str, Any]:
-    """A document of about `chars` characters in which everything occurs: 45% in one string, the rest in records."""
+    """Return a document of about `chars` characters with all kinds of values: 45% is one string, the rest records."""
     size = chars * 45 // 100
     text = (_SENTENCE * (size // len(_SENTENCE) + 1))[:size]
     records: list[dict[str, Any]] = []

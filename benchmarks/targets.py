@@ -1,4 +1,4 @@
-"""What is aimed at, and what was measured: one row for each claim of speed."""
+"""Targets and measurements: one row for each claim of speed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ class Row:
     """One claim.
 
     Attributes:
-        work: What is done.
-        against: Beside what it is measured, in the same run.
-        target: What is aimed at, in words and figures.
-        measured: What came out.
-        met: None where it could not be measured here: no compiler, no node.
-        asserted: The figure is stable enough for a run to fail on it.
+        work: Description of the measured work.
+        against: The other side of the comparison, measured in the same run.
+        target: Target, in words and figures.
+        measured: Measured figures.
+        met: Result. None if it could not be measured here, for example without a compiler or node.
+        asserted: The figure is stable enough to fail a run.
     """
 
     work: str

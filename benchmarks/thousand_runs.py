@@ -1,11 +1,11 @@
-"""A thousand runs at once in one process, beside `httpx2` alone, which only drains the bytes of the same replies.
+"""1,000 simultaneous runs in one process, compared with `httpx2` alone, which only drains the bytes of the responses.
 
-Every run is the same conversation of three replies: two calls, one call, and the text that ends it. The server is in
-another process and paces its replies, so that all runs are under way all the time; it compares what it is asked with
-what it has to be asked. Each side works in a fresh process of its own, with as many connections as there are runs; the
-sides alternate, and of the repetitions the cheapest counts. CPU is that of the side's process, user and system, from
-the first request to the last byte; memory is its resident set, with one run behind it, against the most that it comes
-to while they run. Fairness is the slowest run's duration against the median. Ratios are to draining.
+Every run is the same conversation of three responses: two calls, one call, and the text that ends it. The server is in
+another process. It paces its responses, so that all runs are active all the time. It compares each request with the
+expected one. Each side works in a fresh process, with as many connections as there are runs. The sides alternate, and
+the cheapest repetition counts. CPU is that of the side's process, user and system, from the first request to the last
+byte. Memory is the growth of its resident set: from its size after one run to its largest size during the runs.
+Fairness is the duration of the slowest run, divided by the median. Ratios are to draining.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from .targets import Row
 RUNS: Final = 1_000
 FRAGMENT_CHARS: Final = 16
 EVENTS_PER_SECOND: Final = 1_250
-"""Of all replies together: a process that has a core to itself takes in more."""
+"""Rate of all responses together. A process with its own core can process more."""
 RUNS_OF_ONE: Final = 100
-"""Share a client of httpx2, which looks at each of its connections for every request."""
+"""Number of runs that share a client of httpx2. A client scans all its connections at every request."""
 TARGET_CPU: Final = 2.5
 TARGET_FAIR: Final = 1.25
 TARGET_KB: Final = 256
@@ -52,13 +52,13 @@ _LINES: Final = 2  # of each input
 _TOOL_S: Final = 0.05
 _START_S: Final = 60.0
 _PATIENCE_S: Final = 300.0
-_SPARE_FILES: Final = 200  # beside a connection for each run
+_SPARE_FILES: Final = 200  # in addition to a connection for each run
 _HEADERS: Final = {"content-type": "application/json", "anthropic-version": "2023-06-01"}
 
 # --- the conversation -------------------------------------------------------------------------------------------------
 
 _CALLS: Final = (2, 1)
-"""So many calls has each reply but the last."""
+"""Number of calls in each response except the last."""
 
 
 def _input(run: int, turn: int, call: int) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def _reply(run: int, turn: int) -> Recording:
 
 @cache
 def events_of_a_run() -> int:
-    """Server-sent events in its replies."""
+    """Return the number of server-sent events in the responses of a run."""
     return sum(_reply(0, turn).body.count(b"\n\n") for turn in range(len(_CALLS) + 1))
 
 
@@ -96,7 +96,7 @@ def _request(run: int) -> dict[str, Any]:
 
 
 def _said(run: int, turn: int) -> list[tuple[Any, ...]]:
-    """What the history has to hold when this turn is asked for: each call's input, and each one's result."""
+    """Return the expected history of the request of this turn: the input and the result of each call."""
     said: list[tuple[Any, ...]] = []
     for before in range(turn):
         inputs = [_input(run, before, call) for call in range(_CALLS[before])]
@@ -109,25 +109,25 @@ def _said(run: int, turn: int) -> list[tuple[Any, ...]]:
 
 
 class _Asked:
-    """Answers each run's requests, and remembers what was wrong with them."""
+    """Answers to the requests of each run. It counts the requests, and records their faults."""
 
     def __init__(self, runs: int) -> None:
         self.counts: Counter[tuple[int, int]] = Counter()
         self.faults: list[str] = []
-        # Tokens are four characters there.
+        # `Timing` counts four characters as a token.
         timing = Timing(tokens_per_second=EVENTS_PER_SECOND / runs * FRAGMENT_CHARS / 4)
         turns = range(len(_CALLS) + 1)
         self._replies = {(run, turn): retime(_reply(run, turn), timing) for run in range(runs + 1) for turn in turns}
 
     def answer(self, request: Mapping[str, Any]) -> Recording:
-        """The next reply of the conversation."""
+        """Return the next response of the conversation."""
         first, *rest = request["messages"]
         run, turn = int(first["content"]), len(rest) // 2
         self.counts[run, turn] += 1
         blocks = [block for message in rest for block in message["content"]]
         said = [(block["type"], block.get("input") or _told(block.get("content"))) for block in blocks]
         if said != _said(run, turn):
-            self.faults.append(f"run {run} asked for turn {turn} with another history than its own")
+            self.faults.append(f"run {run} asked for turn {turn} with a wrong history")
         return self._replies[run, turn]
 
 
@@ -137,13 +137,13 @@ def _told(content: Any) -> Any:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the server was asked: how often for each turn of each run, and what was wrong with the requests."""
+    """Requests that the server got: their number for each run and turn, and their faults."""
 
     counts: Counter[tuple[int, int]]
     faults: list[str]
 
     def missing(self, runs: int, restarts: int) -> list[str]:
-        """What was not asked for, or not as it should be, or more often than lost connections account for."""
+        """Return the faults: wrong requests, missing ones, and more repeated ones than lost connections explain."""
         expected = Counter((run, turn) for run in range(runs + 1) for turn in range(len(_CALLS) + 1))
         wrong = [f"run {run}, turn {turn}: not asked for" for run, turn in expected - self.counts]
         more = self.counts - expected
@@ -153,14 +153,14 @@ class Asked:
 
 
 class Server:
-    """The server in its own process."""
+    """Server in its own process."""
 
     def __init__(self, connection: Connection, url: str) -> None:
         self._connection = connection
         self.url = url
 
     def asked(self) -> Asked:
-        """What it was asked since the last time."""
+        """Return the requests since the last call."""
         self._connection.send("asked")
         asked: Asked = self._connection.recv()
         return asked
@@ -168,12 +168,12 @@ class Server:
 
 @contextmanager
 def served(runs: int) -> Iterator[Server]:
-    """A server that knows the replies of so many runs."""
+    """Run a server that has the responses of so many runs."""
     ours, process = _spawn(_serve, runs)
     try:
         yield Server(ours, _receive(ours, _START_S))
     finally:
-        ours.close()  # which tells it to end
+        ours.close()  # signals the server to stop
         process.join()
 
 
@@ -191,7 +191,7 @@ def _serve(connection: Connection, runs: int) -> None:
 
 
 def _spawn(work: Callable[..., None], *arguments: Any) -> tuple[Connection, Any]:
-    context = multiprocessing.get_context("spawn")  # a fork would take the event loop's state along
+    context = multiprocessing.get_context("spawn")  # a fork would copy the event loop's state
     ours, theirs = context.Pipe()
     process = context.Process(target=work, args=(theirs, *arguments), daemon=True)
     process.start()
@@ -209,7 +209,11 @@ def _receive(connection: Connection, patience_s: float) -> Any:
 
 
 def _allow_files(runs: int) -> None:
-    """Each connection is a file; systems allow a thousand by default, and more to those who ask."""
+    """Raise the limit of open files. Each connection is a file, and systems allow about 1,000 by default.
+
+    Raises:
+        RuntimeError: The hard limit is too low.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = runs + _SPARE_FILES
     if soft != resource.RLIM_INFINITY and soft < needed:
@@ -223,16 +227,17 @@ def _allow_files(runs: int) -> None:
 
 @dataclass
 class Took:
-    """What one side took for all runs.
+    """Costs of one side for all runs.
 
     Attributes:
-        name: Of the side.
-        cpu_s: Of its process.
-        durations_s: Of each run.
-        chunks: That its connections got.
-        rss_before: Resident bytes before, and the most while they ran.
-        restarts: How often a connection was lost, and its reply came again.
-        faults: What was lost, doubled or wrong.
+        name: Name of the side.
+        cpu_s: CPU seconds of its process.
+        durations_s: Duration of each run.
+        chunks: Number of chunks on its connections.
+        rss_before: Resident bytes before the runs.
+        rss_peak: Largest number of resident bytes during the runs.
+        restarts: Number of lost connections whose response was requested again.
+        faults: Lost, repeated or wrong things.
     """
 
     name: str
@@ -246,7 +251,7 @@ class Took:
 
     @property
     def unfairness(self) -> float:
-        """The slowest against the median."""
+        """Duration of the slowest run, divided by the median."""
         ordered = sorted(self.durations_s)
         return ordered[-1] / ordered[len(ordered) // 2]
 
@@ -285,7 +290,7 @@ class _Counting(httpx2.AsyncHTTPTransport):
 
 
 class Clients:
-    """Clients of httpx2, each for so many runs."""
+    """Clients of httpx2, each for `runs_of_one` runs."""
 
     def __init__(self, runs_of_one: int) -> None:
         self._runs_of_one = runs_of_one
@@ -293,7 +298,7 @@ class Clients:
         self._transports: list[_Counting] = []
 
     def of(self, run: int) -> httpx2.AsyncClient:
-        """The client of a run."""
+        """Return the client of a run."""
         number = run // self._runs_of_one
         while len(self._clients) <= number:
             self._transports.append(_Counting(self._runs_of_one + 1))
@@ -302,25 +307,25 @@ class Clients:
 
     @property
     def chunks(self) -> int:
-        """That came over all of them."""
+        """Number of chunks on all connections."""
         return sum(transport.chunks for transport in self._transports)
 
     async def aclose(self) -> None:
-        """Close them."""
+        """Close all clients."""
         for client in self._clients:
             await client.aclose()
 
 
 @dataclass
 class Told:
-    """What became of one run: what was wrong with it, and how often a connection was lost and its reply came again."""
+    """Result of one run: its faults, and the number of lost connections whose response was requested again."""
 
     faults: list[str] = field(default_factory=list)
     restarts: int = 0
 
 
 Converse = Callable[[int], Awaitable[Told]]
-"""One run, by its number."""
+"""Function that performs one run, by its number."""
 
 
 def _draining(clients: Clients, url: str) -> Converse:
@@ -382,7 +387,7 @@ def _running(client_of: Callable[[Clients, str, int], Any], clients: Clients, ur
                         chars[input.id] += len(fragment)
                     case TextDelta(text=piece):
                         chars["text"] += len(piece)
-                    case Restarted():  # the connection was lost, and nothing else: the reply comes again
+                    case Restarted():  # the connection was lost: the response starts again
                         restarts += 1
                     case _:
                         events[type(event).__name__] += 1
@@ -405,7 +410,7 @@ def _running(client_of: Callable[[Clients, str, int], Any], clients: Clients, ur
 
 
 def _streaming(clients: Clients, url: str) -> Converse:
-    """The anthropic package's own `messages.stream()`, its tools called when a reply has ended."""
+    """Return a conversation with the anthropic package's `messages.stream()`. Tools run at the end of a response."""
 
     async def converse(run: int) -> Told:
         anthropic = _anthropic(clients, url, run)
@@ -448,11 +453,11 @@ def _anthropic_of(client: httpx2.AsyncClient, url: str) -> AsyncAnthropic:
 
 @dataclass(frozen=True)
 class Side:
-    """A way to have the replies.
+    """A way to receive the responses.
 
     Attributes:
-        begin: Given the clients and the address of the server, makes what has one conversation.
-        runs_of_one: So many runs share a client; None for all.
+        begin: Gets the clients and the address of the server. Returns the function that performs one run.
+        runs_of_one: Number of runs that share a client. None for all.
     """
 
     begin: Callable[[Clients, str], Converse]
@@ -472,7 +477,7 @@ SIDES: Final[Mapping[str, Side]] = {
 
 
 def take(name: str, url: str, runs: int) -> Took:
-    """All runs by one side, in a process of its own."""
+    """Perform all runs by one side, in a new process."""
     ours, process = _spawn(_work, name, url, runs)
     took: Took = _receive(ours, _PATIENCE_S)
     process.join()
@@ -505,7 +510,7 @@ async def _take(name: str, url: str, runs: int) -> Took:
         durations_s.append(time.monotonic() - start)
 
     try:
-        await one(runs)  # a warm-up: modules are loaded, connections are not
+        await one(runs)  # a warm-up: it loads modules, but opens no connections of the runs
         spread_s, durations_s[:] = durations_s[0] / 3, []
         chunks = clients.chunks
         gc.collect()
@@ -523,7 +528,7 @@ async def _take(name: str, url: str, runs: int) -> Took:
 
 
 class _Resident:
-    """The resident set of this process, looked at ten times a second by a thread."""
+    """Resident set of this process. A thread reads it ten times per second."""
 
     def __init__(self) -> None:
         self.before = self.peak = _resident()
@@ -552,10 +557,10 @@ def _resident() -> int:
 
 
 def measure(runs: int, repeats: int, names: Sequence[str]) -> list[Took]:
-    """Each side, of its repetitions the one with the least CPU.
+    """Return the repetition with the least CPU, for each side.
 
     Raises:
-        AssertionError: Something was lost, doubled or wrong.
+        AssertionError: Something was lost, repeated or wrong.
     """
     best: dict[str, Took] = {}
     with served(runs) as server:
@@ -571,7 +576,7 @@ def measure(runs: int, repeats: int, names: Sequence[str]) -> list[Took]:
 
 
 def main(console: Console, *, quick: bool) -> dict[str, Any]:
-    """Measure all sides, print a table, and give the figures."""
+    """Measure all sides, print a table, and return the figures."""
     runs = RUNS // 10 if quick else RUNS
     names = list(SIDES)[:3] if quick else list(SIDES)
     sides = measure(runs, 1 if quick else 2, names)

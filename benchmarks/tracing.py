@@ -1,14 +1,14 @@
-"""What traces cost: a run over loopback with `instrument` and without, where no SDK is set up and where one is.
+"""Cost of traces: a run over loopback with `instrument` and without, with an SDK and without.
 
-The reply calls a tool with an input in fragments of 16 characters, a millisecond apart, from a server in another
-process; the second reply ends the run. Measured is the CPU time of this process, user and system. All sides alternate
-on one connection, and of many short runs the median counts: in the cheapest ones several events came together, and
-which side these fall to is chance. The run without `instrument` is measured twice, as two sides: how far these are
-apart shows how quiet the machine is. The others are compared with both together, and noise is two standard errors of
-that difference of medians. With an SDK, spans and metrics go to its in-memory exporters.
+The response calls a tool with an input in fragments of 16 characters, a millisecond apart, from a server in another
+process. The second response ends the run. The figures are the CPU time of this process, user and system. All sides
+alternate on one connection, and the median of many short runs counts. The least would not be fair: in the cheapest runs
+several events came together by chance. The run without `instrument` is measured twice, as two sides. Their difference
+shows the noise of the machine. The others are compared with both together. Noise is two standard errors of that
+difference of medians. With an SDK, spans and metrics go to its in-memory exporters.
 
-What `instrument` does where no SDK is set up, it does once for each run. That is timed by itself, too, and its share of
-a run is what a run of the benchmarks fails on: the difference of two runs is mostly the machine's.
+Without an SDK, `instrument` does its work once for each run. That work is also timed alone. A run of the benchmarks
+fails on its share of a run, because the difference of two runs is mostly noise of the machine.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _instrumented() -> Iterator[None]:
 
 
 class _SDK:
-    """An SDK that is not the global one, so that the other sides have none."""
+    """An SDK that is not global, so that the other sides have none."""
 
     def __init__(self) -> None:
         self.exporter = InMemorySpanExporter()
@@ -89,7 +89,7 @@ class _SDK:
 
     @contextmanager
     def tracing(self) -> Iterator[None]:
-        """Runs within are traced, and are seen to be."""
+        """Trace the runs within the block, and check their spans."""
         self.exporter.clear()
         with tracing(tracer_provider=self._tracers, meter_provider=self._meters):
             yield
@@ -100,7 +100,7 @@ class _SDK:
 
 @dataclass
 class Side:
-    """What one side took in each run: seconds of CPU."""
+    """CPU seconds of one side in each run."""
 
     name: str
     traced: Callable[[], AbstractContextManager[None]]
@@ -108,11 +108,11 @@ class Side:
 
     @property
     def cpu_s(self) -> float:
-        """The median."""
+        """Median CPU seconds of a run."""
         return float(np.median(self.took_s))
 
     async def measure(self, client: Any) -> None:
-        """Once more."""
+        """Run once more, and record the time."""
         with self.traced():
             gc.collect()
             start = time.process_time()
@@ -121,7 +121,7 @@ class Side:
 
 
 async def measure(chars: int, repeats: int) -> list[Side]:
-    """All sides: without, without once more, with `instrument` alone, with an SDK."""
+    """Measure all sides: without, without once more, with `instrument` alone, with an SDK."""
     sides = [
         Side("without", nullcontext),
         Side("without, once more", nullcontext),
@@ -133,15 +133,15 @@ async def measure(chars: int, repeats: int) -> list[Side]:
             client = HTTPTransport(base_url=url, http_client=http_client)
             for side in sides[1:]:
                 with side.traced():
-                    await _run(client)  # the first one opens the connection, and loads modules
+                    await _run(client)  # a warm-up: opens the connection, and loads modules
             for number in range(repeats):
-                for side in sides[number % len(sides) :] + sides[: number % len(sides)]:  # none is always the first
+                for side in sides[number % len(sides) :] + sides[: number % len(sides)]:  # no side is always first
                     await side.measure(client)
     return sides
 
 
 def _beginning_s() -> float:
-    """What is done for a run that is entered, where no SDK is set up."""
+    """Return the seconds of the work of `instrument` for one run without an SDK."""
     run = eagerstream.run(reply(text("Done.")), **_REQUEST)
     handle = instrument()
     least_s = float("inf")
@@ -155,14 +155,16 @@ def _beginning_s() -> float:
 
 
 def _noise(one: Sequence[float], other: Sequence[float]) -> float:
-    """Two standard errors of the difference of the medians, as a share of the first; that of a median is 1.25 times
-    that of a mean."""
+    """Return two standard errors of the difference of the medians, as a share of the first median.
+
+    The standard error of a median is 1.25 times that of a mean.
+    """
     error_s = 1.2533 * float(np.sqrt(np.var(one) / len(one) + np.var(other) / len(other)))
     return 2 * error_s / float(np.median(one))
 
 
 def main(console: Console, *, quick: bool) -> dict[str, Any]:
-    """Measure all sides, print a table, and give the figures."""
+    """Measure all sides, print a table, and return the figures."""
     chars = 1_000
     sides = anyio.run(measure, chars, 20 if quick else 100)
     alone = [*sides[0].took_s, *sides[1].took_s]

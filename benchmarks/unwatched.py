@@ -1,12 +1,13 @@
 """Bytes to updates without a read of `partial`, compared with `jiter.from_json` on each `data:` line.
 
-Ours are chunks of a body, taken to events by the wire core: the event stream taken apart, each input's text kept and
-its size checked, an `InputDelta` made for each fragment, and all events iterated over. `partial` is never read, and
-the values are made at the end. The other side has its lines split beforehand and discards the decoded events: it does
-less work. Both alternate in one process, and the least of many repetitions counts. The figures are costs per event.
+On our side, the wire core makes events from the chunks of a body. It decodes the event stream, stores the text of
+each input, checks its size, and makes an `InputDelta` for each fragment. The benchmark iterates over all events. It
+never reads `partial`, and the values are made at the end. The other side gets its lines already split and discards the
+decoded events: it does less work. Both alternate in one process, and the least of many repetitions counts. The figures
+are costs per event.
 
-Synthetic inputs have 100 KB in a reply of their own. The recorded replies are those with tool inputs, one after the
-other; they are not part of the project, and `EAGERSTREAM_RECORDINGS` names their folder.
+Each synthetic input has 100 KB and its own response. The recorded responses are those with tool inputs, one after the
+other. They are not part of the project, and `EAGERSTREAM_RECORDINGS` names their folder.
 """
 
 from __future__ import annotations
@@ -38,22 +39,22 @@ FRAGMENTS: Final = (4, 7, 16, 64)
 MEDIAN_FRAGMENT: Final = 7  # characters, of recorded streams
 RECORDED: Final = "recorded replies"
 CHUNKINGS: Final = {"one event": 0, "1,460 bytes": 1_460}
-"""How bodies are cut into chunks, by bytes; 0: a chunk for each event. 1,460 are what a TCP segment carries."""
+"""Sizes of chunks in bytes. 0 means a chunk for each event. 1,460 is the size of a TCP segment."""
 _RUNS: Final = 5  # at least
 _TARGETS: Final = {Flavor.PURE: 4.0, Flavor.COMPILED: 2.5}
-_NOISE: Final = 1.15  # a run fails only above so many times its target
+_NOISE: Final = 1.15  # a run fails only above this multiple of its target
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One body, cut one way.
+    """One body with one size of chunks.
 
     Attributes:
-        flavor: Of the process that it was measured in.
-        kind: Of the input, or `RECORDED`.
-        fragment_chars: Length of a fragment; 0 where they are of any length.
+        flavor: Flavor of the measured process.
+        kind: Kind of the input, or `RECORDED`.
+        fragment_chars: Length of a fragment, in characters. 0 if their lengths differ.
         chunking: One of `CHUNKINGS`.
-        events: In the body.
+        events: Number of events in the body.
         core_us: Microseconds per event of ours.
         jiter_us: Microseconds per event of `jiter.from_json`.
     """
@@ -68,7 +69,7 @@ class Cell:
 
     @property
     def ratio(self) -> float:
-        """How many times as dear ours is."""
+        """Our time, divided by that of `jiter.from_json`."""
         return self.core_us / self.jiter_us
 
 
@@ -94,12 +95,12 @@ def _run_jiter(lines: Sequence[bytes]) -> float:
 
 
 def _values(core: WireCore) -> list[object]:
-    """Of the inputs of the last message."""
+    """Return the values of the inputs of the last message."""
     return [input.value for input in core.assembler.inputs.values()]
 
 
 def _verified(chunks: Sequence[bytes], lines: Sequence[bytes]) -> list[object]:
-    """What `_values` must give: no fragment is lost, and each value is that of its text."""
+    """Return the expected result of `_values`. Check that no fragment is lost, and that each value equals its text."""
     core = WireCore()
     stopped = [event.input for chunk in chunks for event in core.feed(chunk) if type(event) is InputStop]
     stopped += [event.input for event in core.assembler.close() if type(event) is InputStop]
@@ -113,7 +114,7 @@ def _verified(chunks: Sequence[bytes], lines: Sequence[bytes]) -> list[object]:
 
 
 def _compare(chunks: Sequence[bytes], lines: Sequence[bytes], budget_s: float) -> tuple[float, float]:
-    """Seconds of ours and of jiter's, at the least."""
+    """Return the least seconds of ours and of jiter's."""
     values = _verified(chunks, lines)
     core_s = jiter_s = float("inf")
     end = time.perf_counter() + budget_s
@@ -134,7 +135,7 @@ def _single_events(body: bytes) -> list[bytes]:
 
 
 def _cut(events: Sequence[bytes], size: int) -> Sequence[bytes]:
-    """The body in chunks of so many bytes; its events, where that is 0."""
+    """Return the body in chunks of so many bytes, or its events if `size` is 0."""
     if not size:
         return events
     body = b"".join(events)
@@ -142,7 +143,7 @@ def _cut(events: Sequence[bytes], size: int) -> Sequence[bytes]:
 
 
 def _bodies() -> dict[tuple[str, int], list[bytes]]:
-    """Kind and length of fragments to the events of a body; the recorded replies only where they are here."""
+    """Return the events of each body, by kind and length of fragments. Recorded responses are included if present."""
     bodies: dict[tuple[str, int], list[bytes]] = {}
     if recorded := recorded_bodies():
         bodies[RECORDED, 0] = [event for body in recorded for event in _single_events(body)]
@@ -154,7 +155,7 @@ def _bodies() -> dict[tuple[str, int], list[bytes]]:
 
 
 def measure(flavor: str, budget_s: float) -> list[dict[str, Any]]:
-    """All cells, as plain data. `budget_s`: for each cell."""
+    """Measure all cells. Return them as plain data. `budget_s` is for each cell."""
     cells: list[Cell] = []
     for (kind, fragment_chars), events in _bodies().items():
         lines = [event.partition(b"data: ")[2].rstrip() for event in events]
@@ -221,7 +222,7 @@ def _row(cells: Sequence[Cell], flavor: Flavor, why: str) -> Row:
 
 
 def main(console: Console, *, quick: bool) -> dict[str, Any]:
-    """Measure both flavors, print a table, and give the figures."""
+    """Measure both flavors, print a table, and return the figures."""
     missing = flavors.available()
     cells: list[Cell] = []
     here = [flavor for flavor in Flavor if not missing[flavor]]

@@ -1,8 +1,8 @@
-"""A fragment that somebody looks at while 100 watchers wait, compared with the same fragment without a watcher.
+"""A fragment with a read of `partial` while 100 watchers wait, compared with the same fragment without a watcher.
 
-The input has 100 KB in fragments of 7 characters, the median of recorded streams. After each fragment, somebody reads
-`partial`. The watchers wait for fields that never come. Both sides alternate in one process, and the least of several
-repetitions counts. The figures are costs per fragment.
+The input has 100 KB in fragments of 7 characters, the median of recorded streams. The benchmark reads `partial` after
+each fragment. The watchers wait for fields that never come. Both sides alternate in one process, and the least of
+several repetitions counts. The figures are costs per fragment.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ INPUT_CHARS: Final = 100_000
 FRAGMENT_CHARS: Final = 7
 WATCHERS: Final = 100
 _TARGET: Final = 1.3
-_NOISE: Final = 1.15  # a run fails only above so many times the target
+_NOISE: Final = 1.15  # a run fails only above this multiple of the target
 
 
 def _run(fragments: list[str], watchers: int) -> float:
-    """Microseconds for a fragment, looked at while so many watchers wait."""
+    """Return the microseconds for a fragment and a read of `partial`, while so many watchers wait."""
     accumulator = InputAccumulator(input_type=GrowingInput)
     block = {"type": "tool_use", "id": "toolu_1", "name": "make_file", "input": {}}
     accumulator.feed({"type": "content_block_start", "index": 0, "content_block": block})
@@ -63,7 +63,7 @@ def _measure(kind: str, repetitions: int) -> dict[str, Any]:
 
 
 def main(console: Console, *, quick: bool) -> dict[str, Any]:
-    """Measure each kind of input, print a table, and give the figures."""
+    """Measure each kind of input, print a table, and return the figures."""
     kinds = track(KINDS, "waiters", console=Console(stderr=True), transient=True)
     cells = [_measure(kind, repetitions=3 if quick else 10) for kind in kinds]
     table = Table(title=f"µs for a fragment that somebody looks at, and with {WATCHERS} watchers")

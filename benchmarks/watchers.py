@@ -1,10 +1,10 @@
-"""A run of 100 events per second that 200 watch, beside the same run that nobody watches: its timing, what arrives.
+"""A run of 100 events per second with 200 watchers, compared with the same run without one: its timing and losses.
 
-The run is one reply with a tool input in 500 fragments, from a server in another process. Its watchers are clients of
-the page's own server-sent events, over loopback sockets, in a third process; or they are tasks in its own event loop.
-The runs alternate. How late the consumer of the run gets an event is counted from when the server was to send it,
-the least late of them being on time. How late a watcher gets it, from when it was recorded: up to 50 ms of that are the
-interval in which deltas are put together.
+The run is one response with a tool input in 500 fragments, from a server in another process. Its watchers are clients
+of the page's server-sent events, over loopback sockets, in a third process. Or they are tasks in the run's event loop.
+The runs alternate. The delay of an event at the consumer counts from the time at which the server should send it. The
+event with the smallest delay counts as on time. The delay at a watcher counts from the time of the record. Up to 50 ms
+of it are the interval in which deltas are joined.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _START_S: Final = 60.0
 
 
 def make_scenario(events: int) -> Scenario:
-    """One reply, its fragments 10 ms apart."""
+    """Return a scenario with one response, whose fragments are 10 ms apart."""
     text = json.dumps(make_input("lines", events * FRAGMENT_CHARS), ensure_ascii=False)[: events * FRAGMENT_CHARS]
     whole = reply(tool_use("make_file", text, fragment_chars=FRAGMENT_CHARS))
     return Scenario(retime(whole, Timing(tokens_per_second=PER_SECOND * FRAGMENT_CHARS / 4)))
@@ -55,7 +55,7 @@ def make_scenario(events: int) -> Scenario:
 
 @dataclass(slots=True)
 class Watched:
-    """What one watcher got."""
+    """Records that one watcher got."""
 
     fragments: int = 0
     chars: int = 0
@@ -63,7 +63,7 @@ class Watched:
     late_s: list[float] = field(default_factory=list)
 
     def take(self, records: Sequence[dict[str, Any]], began_s: float) -> None:
-        """Records of a batch, which came just now."""
+        """Count the records of a batch that has just arrived."""
         now_s = time.monotonic()
         for record in records:
             if record["type"] == "input_delta":
@@ -75,7 +75,7 @@ class Watched:
 
 @dataclass(slots=True)
 class Took:
-    """One run."""
+    """Figures of one run."""
 
     duration_s: float
     late_s: list[float]  # of each event, at the consumer of the run
@@ -86,7 +86,7 @@ class Took:
 
 
 async def _run(address: str, watchers: str) -> Took:
-    """The run, watched by whom `watchers` says: `nobody`, `its own loop`, `sockets`."""
+    """Perform one run. `watchers` is `nobody`, `its own loop` or `sockets`."""
     hub = Hub()
     watched: list[Watched] = []
     readers: _Readers | None = None
@@ -127,7 +127,7 @@ async def _watch(log: RunLog, watched: Watched, began_s: float) -> None:
 
 
 class _Readers:
-    """The watchers over sockets, in a process of their own."""
+    """Watchers over sockets, in another process."""
 
     def __init__(self, url: str, token: str, began_s: float) -> None:
         context = multiprocessing.get_context("spawn")
@@ -137,13 +137,21 @@ class _Readers:
         theirs.close()
 
     def wait_until_connected(self) -> None:
-        """Until each has the head of its response."""
+        """Wait until each watcher has the head of its response.
+
+        Raises:
+            RuntimeError: They did not connect.
+        """
         if not self._ours.poll(_START_S):
             raise RuntimeError("the watchers did not connect")
         self._ours.recv()
 
     def results(self) -> list[Watched]:
-        """What each got, once all have seen the end."""
+        """Return the records of each watcher, after all have seen the end.
+
+        Raises:
+            RuntimeError: They did not end.
+        """
         if not self._ours.poll(_START_S):
             raise RuntimeError("the watchers did not come to an end")
         results: list[Watched] = self._ours.recv()
@@ -161,7 +169,7 @@ def _read_all(url: str, token: str, began_s: float, connection: Connection) -> N
 
 
 async def _connect(url: str, token: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """One client: what a browser does with the stream of a run."""
+    """Connect one client to the stream of a run, as a browser does."""
     address = urlsplit(url)
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
     path = f"{address.path}?{address.query}"
@@ -185,7 +193,7 @@ async def _read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, bega
 
 
 def measure(address: str, repeats: int) -> dict[str, list[Took]]:
-    """Runs of each kind, in turn."""
+    """Perform runs of each kind alternately."""
     kinds: dict[str, list[Took]] = {"nobody": [], "its own loop": [], "sockets": []}
     for _ in range(repeats):
         for watchers, runs in kinds.items():
@@ -194,7 +202,7 @@ def measure(address: str, repeats: int) -> dict[str, list[Took]]:
 
 
 def main(console: Console, *, quick: bool) -> dict[str, Any]:
-    """Measure with watchers and without, print a table, and give the figures."""
+    """Measure with watchers and without, print a table, and return the figures."""
     events = EVENTS // 5 if quick else EVENTS
     with served(partial(make_scenario, events)) as address:
         kinds = measure(address, 1 if quick else 5)

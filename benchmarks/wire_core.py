@@ -1,4 +1,4 @@
-"""The wire core by itself, driven as `eagerstream.stream` drives it: no client, no event loop, no buffer."""
+"""The wire core alone, driven as `eagerstream.stream` drives it: no client, no event loop, no buffer."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from eagerstream.wire import FragmentDecoder, MessageAssembler
 
 
 class WireCore:
-    """Chunks of a body in, events out.
+    """Decoder and assembler, from chunks of a body to events.
 
     Attributes:
-        assembler: Has the message and its inputs.
+        assembler: Assembler of the message and its inputs.
     """
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class WireCore:
         self.assembler = MessageAssembler()
 
     def feed(self, chunk: bytes) -> list[Any]:
-        """The events of a chunk, its `InputDelta`s among them."""
+        """Return the events of a chunk, including each `InputDelta`."""
         events: list[Any] = []
         assembler = self.assembler
         batch = iter(self._decoder.feed(chunk))

@@ -1,8 +1,9 @@
-"""What work costs: in instructions, which callgrind counts, or in CPU time where there is no valgrind.
+"""Cost of work: instructions, which callgrind counts, or CPU time if valgrind is missing.
 
-Instructions are the same in every run, on a busy machine too, to a few parts in a thousand; they say nothing of caches.
-All jobs run in one process, which is started once: callgrind runs Python about 50 times slower. Its counters are
-written out and begin at zero at each call of `getpriority`, which nothing else here calls.
+Instruction counts are the same in every run to a few parts in a thousand, even on a busy machine. They do not include
+the effects of caches. All jobs run in one process that starts once, because callgrind runs Python about 50 times
+slower. At each call of `getpriority`, callgrind writes its counters and resets them to zero. No other code here calls
+it.
 """
 
 from __future__ import annotations
@@ -22,38 +23,39 @@ from typing import Final, NamedTuple
 from .hot_path import WORKLOADS, Job
 
 SIZES: Final = (500, 4_000)
-"""Events of the jobs: few, and eight times as many."""
+"""Numbers of events of the jobs: few, and eight times as many."""
 
-_REPEATS: Final = 60  # of each job, where CPU time is measured: seconds in all
+_REPEATS: Final = 60  # repetitions of each job for CPU time: together some seconds
 _MARK: Final = "getpriority"
-# Pages of its own for what is large. A string that grows is copied or not by what chance has put behind it in the heap,
-# and callgrind counts such a copy byte by byte: the same job cost 4 or 8 million instructions.
+# Separate pages for large blocks. Else chance decides about copies: a growing string is copied if its heap neighbour is
+# in use. callgrind counts such a copy byte by byte: the same job cost 4 or 8 million instructions.
 _PAGES: Final = "glibc.malloc.mmap_threshold=1024"
 
 
 class Count(NamedTuple):
-    """What a job cost: `cost` in instructions or in nanoseconds."""
+    """Cost of a job, in instructions or nanoseconds."""
 
     events: int
     cost: float
 
 
 Counts = dict[str, list[Count]]
-"""For each piece of the hot path, a count for each of `SIZES`."""
+"""Counts for each of `SIZES`, by piece of the hot path."""
 
 
 def can_count_instructions() -> bool:
-    """Valgrind is here, and can follow this Python."""
+    """Return `True` if valgrind is installed and this is Linux."""
     return sys.platform == "linux" and shutil.which("valgrind") is not None
 
 
 def count_instructions() -> Counts:
-    """What each job costs in instructions; half a minute."""
+    """Count the instructions of each job. It takes half a minute."""
     with TemporaryDirectory() as directory:
         out = Path(directory) / "counts"
         callgrind = ["valgrind", "-q", "--tool=callgrind", f"--callgrind-out-file={out}", f"--dump-before={_MARK}"]
         events = json.loads(_run_child([*callgrind, sys.executable], "instructions", GLIBC_TUNABLES=_PAGES))
-        # A dump at each mark, numbered from 1: what is before the first job, then a job and what is between two.
+        # A dump at each mark, numbered from 1: the code before the first job, then alternately a job and the code
+        # between two.
         dumps = iter(range(2, sys.maxsize, 2))
         return {
             name: [Count(count, _total(out.with_name(f"{out.name}.{next(dumps)}"))) for count in counts]
@@ -67,7 +69,7 @@ def _total(dump: Path) -> int:
 
 
 def measure_cpu_time() -> Counts:
-    """What each job costs in nanoseconds: the least of many runs, all jobs in turn."""
+    """Measure the nanoseconds of each job: the least of many runs, in which all jobs alternate."""
     measured = json.loads(_run_child([sys.executable], "time"))
     return {name: [Count(*count) for count in counts] for name, counts in measured.items()}
 
@@ -86,7 +88,7 @@ def _run(job: Job) -> None:
 def _run_between_marks() -> dict[str, list[int]]:
     events: dict[str, list[int]] = {}
     for name, prepare in WORKLOADS.items():
-        _run(prepare(SIZES[0]))  # the interpreter has specialized its code
+        _run(prepare(SIZES[0]))  # a warm-up: the interpreter specializes the code
         events[name] = []
         for size in SIZES:
             job = prepare(size)
@@ -114,5 +116,5 @@ def _run_for_time() -> Counts:
 
 
 if __name__ == "__main__":
-    gc.disable()  # it runs now and then, at the cost of whoever is at work
+    gc.disable()  # a collection would count for the job in which it happens to run
     print(json.dumps(_run_between_marks() if sys.argv[1] == "instructions" else _run_for_time()))

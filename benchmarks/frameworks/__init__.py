@@ -1,4 +1,4 @@
-"""What early start wins in a framework: one paced scenario, the framework alone and with us, by turns."""
+"""Time saved by early start in a framework: one paced scenario, alternately with the framework alone and with us."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CITIES = ["Oslo", "Lima", "Vienna"]
 
 @dataclass
 class Course:
-    """What happened in one run, in order, and when, in seconds from its request."""
+    """Events of one run, in order, with their times in seconds from its request."""
 
     started_s: float = field(default_factory=perf_counter)
     events: list[tuple[str, float]] = field(default_factory=list)
@@ -34,28 +34,28 @@ class Course:
         self.events.append((what, perf_counter() - self.started_s))
 
     def at(self, what: str) -> float:
-        """When it happened first."""
+        """Return the time of the first event of this name."""
         return next(at_s for name, at_s in self.events if name == what)
 
     def place(self, what: str) -> int:
-        """Where it stands among the events."""
+        """Return the index of the first event of this name."""
         return [name for name, _ in self.events].index(what)
 
 
 Side = Callable[[Course], Awaitable[None]]
-"""One run. It notes `effect` when a tool first does something, `last byte` of the reply with the calls, `results` when
-all are there, and `end`."""
+"""One run. It notes `effect` at the first effect of a tool, `last byte` of the response with the calls, `results` when
+all results are complete, and `end`."""
 
 
 def scenario(tokens_per_second: float = TOKENS_PER_SECOND, lines: int = len(LINES)) -> Scenario:
-    """Three calls and a tool over a long array in one reply, then the answer."""
+    """Return a scenario with three calls and a tool over a long array in one response, then the answer."""
     calls = [tool_use("get_weather", {"city": city}) for city in CITIES]
     long = tool_use("write", {"lines": LINES[:lines]})
     return Scenario(reply(*calls, long), reply(text("Done.")), timing=Timing(tokens_per_second=tokens_per_second))
 
 
 async def compare(alone: Side, early: Side, *, repeats: int) -> tuple[list[Course], list[Course]]:
-    """The courses of both sides, run by turns."""
+    """Run both sides alternately, and return their courses."""
     courses: tuple[list[Course], list[Course]] = ([], [])
     for number in range(2 * repeats):
         course = Course()
@@ -65,7 +65,7 @@ async def compare(alone: Side, early: Side, *, repeats: int) -> tuple[list[Cours
 
 
 def row(name: str, courses: tuple[list[Course], list[Course]]) -> str:
-    """A row of a Markdown table: seconds alone and with us, and their ratio, for each mark; medians."""
+    """Return a row of a Markdown table: for each mark, the median seconds alone and with us, and their ratio."""
     cells = [name]
     for mark in ("effect", "results", "end"):
         alone, early = (statistics.median(course.at(mark) for course in side) for side in courses)
@@ -79,7 +79,7 @@ HEAD = """\
 
 
 def measure(name: str, alone: Side, early: Side, *, repeats: int) -> None:
-    """Measure, and print the table of one framework."""
+    """Measure one framework, and print its table."""
 
     async def both() -> tuple[list[Course], list[Course]]:
         return await compare(alone, early, repeats=repeats)
@@ -88,7 +88,11 @@ def measure(name: str, alone: Side, early: Side, *, repeats: int) -> None:
 
 
 def main(console: Console, *, quick: bool) -> dict[str, Any]:
-    """Each framework in a process of its own: `python -m benchmarks.frameworks.NAME`."""
+    """Measure each framework in a new process: `python -m benchmarks.frameworks.NAME`.
+
+    Raises:
+        RuntimeError: A process failed.
+    """
     modules = MODULES[:1] if quick else MODULES
     rows = []
     for module in modules:

@@ -1,7 +1,7 @@
-"""The Claude Agent SDK: a streaming tool over a long array, as a tool of its own and by `EarlyTools`.
+"""The Claude Agent SDK: a tool over a long array, as a tool of the SDK and as a streaming tool of `EarlyTools`.
 
-Claude Code starts calls at the end of their inputs by itself, so calls that do not stream begin at the same time on
-both sides. The time that it takes to start, before its first request, is in neither.
+Claude Code itself starts calls at the end of their inputs. So calls that do not stream start at the same time on both
+sides. The time that Claude Code takes before its first request is in neither side.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from . import LINES, TOKENS_PER_SECOND, Course, measure
 
 
 def scenario(tokens_per_second: float = TOKENS_PER_SECOND, lines: int = len(LINES)) -> Scenario:
-    """One call over a long array, then the answer."""
+    """Return a scenario with one call over a long array, then the answer."""
     call = tool_use("mcp__ours__write", {"lines": LINES[:lines]})
     return Scenario(reply(call), reply(text("Done.")), timing=Timing(tokens_per_second=tokens_per_second))
 
@@ -74,7 +74,7 @@ async def _watch(messages: Any, course: Course) -> None:
 
 
 async def alone(url: str, course: Course) -> None:
-    """The SDK's own tool."""
+    """Run a tool of the SDK."""
 
     @sdk_tool("write", "Write lines.", {"lines": list[str]})
     async def write(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -88,7 +88,7 @@ async def alone(url: str, course: Course) -> None:
 
 
 async def early(url: str, course: Course) -> None:
-    """The same as a streaming tool."""
+    """Run the same as a streaming tool."""
 
     @tool
     async def write(lines: ItemStream[str]) -> str:
@@ -106,7 +106,7 @@ async def early(url: str, course: Course) -> None:
 
 
 def sides(url: str) -> tuple[Any, Any]:
-    """Both of them."""
+    """Return both sides."""
     return partial(alone, url), partial(early, url)
 
 

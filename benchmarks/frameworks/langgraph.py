@@ -1,4 +1,4 @@
-"""LangGraph: the graph of a model and a `ToolNode` that its documentation shows, and one of an `EarlyToolsNode`."""
+"""LangGraph: the documented graph of a model and a `ToolNode`, compared with one of an `EarlyToolsNode`."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ QUESTION: Any = {"messages": [("user", "Write about the weather.")]}
 
 
 def chat_model(url: str) -> ChatAnthropic:
-    """One client for both sides."""
+    """Return the client of both sides."""
     settings: dict[str, Any] = {"model": "claude-opus-4-7", "base_url": url, "api_key": SecretStr("any")}
     return ChatAnthropic(streaming=True, max_retries=0, **settings)
 
 
 async def alone(model: ChatAnthropic, course: Course) -> None:
-    """The model's node ends with the reply, and then the node of the tools begins."""
+    """Run the documented graph: the node of the tools starts when the node of the model has ended."""
 
     @langchain_tool
     async def get_weather(city: str) -> str:
@@ -61,7 +61,7 @@ async def alone(model: ChatAnthropic, course: Course) -> None:
 
 
 async def early(model: ChatAnthropic, course: Course) -> None:
-    """Each call begins when the next one does, the one over the array inside its arguments."""
+    """Run our graph: each call starts when the next one does. The call over the array starts inside its arguments."""
 
     @tool
     async def get_weather(city: str) -> str:
@@ -90,7 +90,7 @@ async def early(model: ChatAnthropic, course: Course) -> None:
 
 
 def sides(url: str) -> tuple[Any, Any]:
-    """Both of them, with one client."""
+    """Return both sides, with one client."""
     model = chat_model(url)
     return partial(alone, model), partial(early, model)
 

@@ -1,7 +1,7 @@
-"""MCP tools: the anthropic package's own tool runner with its MCP helpers, and a run of ours with early calls.
+"""MCP tools: the anthropic package's tool runner with its MCP helpers, compared with a run of ours with early calls.
 
-The server is a program of its own, over stdio. Its tool over an array takes it whole, as MCP has it: what is won is
-that calls begin before the reply ends.
+The server is another program, over stdio. Its tool over an array takes the complete array, as MCP requires. Only the
+earlier start of the calls saves time.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ async def write(lines: list[str], context: Context) -> str:
 
 
 class _Noted:
-    """The session, with notes of when a call is sent and when the last result is there."""
+    """A session that notes the times when a call is sent and when the last result arrives."""
 
     def __init__(self, session: Any, course: Course) -> None:
-        self.session = session.session  # which lists the tools
+        self.session = session.session  # lists the tools
         self._client = session
         self._course = course
         self._answered = 0
@@ -70,7 +70,7 @@ class _Noted:
 
 
 async def alone(client: AsyncAnthropic, session: Any, course: Course, *, eagerly: bool = False) -> None:
-    """`tool_runner`, streamed; it runs the calls when a message is whole, unless it is told otherwise."""
+    """Stream `tool_runner`. It runs the calls when a message is complete, or earlier with `eagerly`."""
     noted: Any = _Noted(session, course)
     listed = (await session.session.list_tools()).tools
     course.started_s = Course().started_s
@@ -90,7 +90,7 @@ async def alone(client: AsyncAnthropic, session: Any, course: Course, *, eagerly
 
 
 async def early(client: AsyncAnthropic, session: Any, course: Course) -> None:
-    """A run, whose calls begin each at the end of its input."""
+    """Run eagerstream. Each call starts at the end of its input."""
     tools = await mcp_tools(_Noted(session, course))
     course.started_s = Course().started_s
     async with eagerstream.run(client, tools=tools, **REQUEST) as run:
@@ -102,7 +102,7 @@ async def early(client: AsyncAnthropic, session: Any, course: Course) -> None:
 
 @asynccontextmanager
 async def sides(url: str, *, eagerly: bool = False) -> AsyncIterator[tuple[Any, Any]]:
-    """Both of them, with one client and one session."""
+    """Yield both sides, with one client and one session."""
     arguments = ["-m", "benchmarks.frameworks.mcp", "--serve"]
     env = {"PYTHONPATH": os.pathsep.join(sys.path)}
     program = StdioServerParameters(command=sys.executable, args=arguments, env=env)
@@ -111,7 +111,7 @@ async def sides(url: str, *, eagerly: bool = False) -> AsyncIterator[tuple[Any, 
 
 
 async def main(url: str) -> None:
-    """Measure, and print the table."""
+    """Measure both sides, and print the table."""
     print(HEAD)
     for eagerly, name in ((False, "mcp, tool_runner of anthropic"), (True, "mcp, the same with run_tools_eagerly")):
         async with sides(url, eagerly=eagerly) as both:

@@ -1,4 +1,4 @@
-"""OpenAI's client: a loop that reads a reply and then runs its calls, and the same with calls that begin early."""
+"""OpenAI's client: a loop that reads a response and then runs its calls, compared with calls that start early."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUESTION: list[Any] = [{"role": "user", "content": "Write about the weather."}]
 
 
 def tools_of(course: Course) -> list[Any]:
-    """The same work for both sides."""
+    """Return tools that do the same work for both sides."""
 
     @tool
     async def get_weather(city: str) -> str:
@@ -43,7 +43,7 @@ def tools_of(course: Course) -> list[Any]:
 
 
 async def alone(client: AsyncOpenAI, course: Course) -> None:
-    """The client's own state puts the reply together, then the calls run beside one another."""
+    """Assemble the response with the client's own state, then run the calls concurrently."""
 
     async def get_weather(city: str) -> str:
         course.note("effect")
@@ -84,7 +84,7 @@ async def alone(client: AsyncOpenAI, course: Course) -> None:
 
 
 async def early(client: AsyncOpenAI, course: Course) -> None:
-    """Each call begins at its own end, the one over the array inside its arguments."""
+    """Start each call at the end of its input. The call over the array starts inside its arguments."""
     tools = tools_of(course)
     schemas: Any = [to_openai(tool) for tool in tools]
     messages = list(QUESTION)
@@ -104,13 +104,13 @@ async def early(client: AsyncOpenAI, course: Course) -> None:
 
 @asynccontextmanager
 async def sides(url: str) -> AsyncIterator[tuple[Any, Any]]:
-    """Both of them, with one client."""
+    """Yield both sides, with one client."""
     async with AsyncOpenAI(base_url=f"{url}/v1", api_key="any") as client:
         yield partial(alone, client), partial(early, client)
 
 
 async def main(url: str) -> None:
-    """Measure, and print the table."""
+    """Measure both sides, and print the table."""
     async with sides(url) as both:
         print(f"{HEAD}\n{row('openai', await compare(*both, repeats=3))}")
 

@@ -1,4 +1,4 @@
-"""pydantic-ai: an agent as its documentation shows it, and the same with the capability `EarlyStart`."""
+"""pydantic-ai: an agent as in its documentation, compared with the same agent with the capability `EarlyStart`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def _run(agent: Agent[None, str], course: Course, tool_s: float) -> None:
 
 
 async def alone(model: AnthropicModel, course: Course, tool_s: float = TOOL_S) -> None:
-    """The agent calls its tools once the reply has ended, beside one another."""
+    """Run an agent that calls its tools concurrently after the end of the response."""
     agent = Agent(model)
 
     @agent.tool_plain
@@ -57,7 +57,7 @@ async def alone(model: AnthropicModel, course: Course, tool_s: float = TOOL_S) -
 
 
 async def early(model: AnthropicModel, course: Course, tool_s: float = TOOL_S) -> None:
-    """The agent's own tool begins at the end of its input, the one over the array inside of it."""
+    """Run an agent whose own tool starts at the end of its input. The tool over the array starts inside its input."""
 
     @tool
     async def write(lines: ItemStream[str]) -> str:
@@ -70,7 +70,7 @@ async def early(model: AnthropicModel, course: Course, tool_s: float = TOOL_S) -
 
 
 def sides(url: str, tool_s: float = TOOL_S) -> tuple[AsyncAnthropic, Any, Any]:
-    """Both of them with one client, which is the caller's to close."""
+    """Return a client and both sides, which use it. The caller must close the client."""
     client = AsyncAnthropic(base_url=url, api_key="any", max_retries=0)
     model = AnthropicModel("claude-opus-4-7", provider=AnthropicProvider(anthropic_client=client))
     return client, partial(alone, model, tool_s=tool_s), partial(early, model, tool_s=tool_s)

@@ -28,7 +28,7 @@ def _faults(counts: Counts, baseline: float | None, method: Method) -> list[str]
 def test_a_loss_of_30_percent_fails(method: Method) -> None:
     """It is what the guard is for."""
     (fault,) = _faults(_counts(130, 130), 1.0, method)
-    assert fault.startswith("work: 1.30 times as dear as the baseline")
+    assert fault.startswith("work: 1.30 times the cost of the baseline")
 
 
 @pytest.mark.parametrize("method", [INSTRUCTIONS, CPU_TIME])
