@@ -445,13 +445,13 @@ ATTACKS: Final = {
         what="forty late watchers of a log of 30 MB", run=_late_watchers, prepare=_long_log, grown_mb=200
     ),
     "masking_prose": Attack(
-        what="5 MB of prose in a reply that is recorded",
+        what="5 MB of prose in a recorded response",
         run=_save,
         prepare=_texts("A house on the hill. "),
         grown_mb=200,
     ),
     "masking_tokens": Attack(
-        what="5 MB of `token: x ` in a reply that is recorded", run=_save, prepare=_texts("token: x "), grown_mb=200
+        what="5 MB of `token: x ` in a recorded response", run=_save, prepare=_texts("token: x "), grown_mb=200
     ),
 }
 """Attacks by name."""

@@ -116,9 +116,9 @@ def main(console: Console, *, quick: bool) -> dict[str, Any]:  # noqa: ARG001
     """Measure all attacks, print a table, and return the figures."""
     befores: dict[str, Any] = json.loads(BEFORE.read_text(encoding="utf-8"))["attacks"]
     costs = {name: cost_of(name) for name in track(ATTACKS, "attacks", console=console, transient=True)}
-    table = Table(title="the event loop frozen, the process grown, and how it ends")
-    for name in ("attack", "before: s", "MB", "now: s", "MB", "in all: s", "how it ends"):
-        table.add_column(name, justify="left" if name in ("attack", "how it ends") else "right")
+    table = Table(title="blocked event loop, growth of the process, and end of the attack")
+    for name in ("attack", "before: s", "MB", "now: s", "MB", "total: s", "end"):
+        table.add_column(name, justify="left" if name in ("attack", "end") else "right")
     for name, now in costs.items():
         before = befores.get(name)
         told = (f"{before['frozen_s']:.2f}", f"{before['grown_mb']:.0f}") if before else ("", "")

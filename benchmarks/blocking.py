@@ -126,7 +126,7 @@ def _blocks(*, quick: bool) -> Iterator[Block]:
 def main(console: Console, *, quick: bool) -> dict[str, Any]:
     """Measure all steps, print a table, and return the figures."""
     blocks = list(track(_blocks(quick=quick), "blocking", console=console, transient=True, total=18))
-    table = Table(title="for how long the event loop is blocked, at the longest: ms")
+    table = Table(title="longest time for which the event loop is blocked: ms")
     for name in ("by", *LONG_KINDS):
         table.add_column(name, justify="left" if name == "by" else "right")
     rows = []

@@ -237,7 +237,7 @@ def main(console: Console, *, quick: bool = False) -> dict[str, Any]:
     if len(sides) < len(_SIDES):
         console.print("pydantic-ai is skipped: it is not installed. make bench installs it.")
     for fast_s in (0.5,) if quick else (0.5, 2.0):
-        table = Table(title=f"When tools start: fast tools of {fast_s:g} s (seconds since the request)")
+        table = Table(title=f"Start times: fast tools of {fast_s:g} s (seconds since the request)")
         for name in ("side", "fast1 starts", "longest stall", "2nd request", "critical path", "first item handled"):
             table.add_column(name, justify="left" if name == "side" else "right")
         for side in sides:

@@ -139,7 +139,7 @@ def main(console: Console, *, quick: bool) -> dict[str, Any]:
     here, pool = figures["in process"], figures["process pool"]
     table = Table(title="a call in this process, and in a process pool")
     for name in (
-        "where",
+        "place",
         "to tool p50 ms",
         "p99",
         "to result p50 ms",
@@ -147,7 +147,7 @@ def main(console: Console, *, quick: bool) -> dict[str, Any]:
         f"{CALLS} counting calls s",
         "loop late ms",
     ):
-        table.add_column(name, justify="left" if name == "where" else "right")
+        table.add_column(name, justify="left" if name == "place" else "right")
     for name in ("in process", "process pool"):
         found = figures[name]
         shown = [*found["to_tool_ms"].values(), *found["to_result_ms"].values(), found["work_s"], found["late_ms"]]

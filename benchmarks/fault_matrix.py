@@ -386,7 +386,7 @@ def main(console: Console, *, quick: bool = False) -> dict[str, Any]:
             verdicts = anyio.run(converse_all, side, schedules, partial(progress.advance, task))
             figures.append(_figures(side, verdicts))
     logging.disable(logging.NOTSET)
-    table = Table(title=f"What is left when a reply fails, in {len(schedules):,} conversations of each side")
+    table = Table(title=f"State after a failed response, in {len(schedules):,} conversations of each side")
     table.add_column("")
     for figure in figures:
         table.add_column(figure["side"], justify="right")
@@ -404,10 +404,10 @@ def main(console: Console, *, quick: bool = False) -> dict[str, Any]:
 
 
 _TITLES: Final = (
-    "not well, but nothing missing to go on with",
+    "not well, but the history can be continued",
     "orphaned tool_use",
-    "orphaned, if the broken reply is kept",
-    "history that would be refused",
+    "orphaned, if the broken response is kept",
+    "history that the API would refuse",
     "result lost",
     "done twice",
     "ran with a wrong input",

@@ -357,18 +357,18 @@ def main(console: Console, *, quick: bool) -> dict[str, Any]:
     """Measure, simulate, print the tables, and return the figures."""
     measured = measure(quick=quick)
     costs = measured.costs
-    table = Table(title="Measured here: what a run costs the process that holds it")
-    for head in ("what", "cost"):
-        table.add_column(head, justify="left" if head == "what" else "right")
+    table = Table(title="Measured here: cost of a run for the process that holds it")
+    for head in ("item", "cost"):
+        table.add_column(head, justify="left" if head == "item" else "right")
     for what, cost in (
         ("an event, CPU", f"{costs.event_s * 1e6:.0f} µs"),
-        ("a turn beside its events, CPU", f"{costs.turn_s * 1e3:.2f} ms"),
+        ("a turn without its events, CPU", f"{costs.turn_s * 1e3:.2f} ms"),
         ("a call on Ray, CPU of the event loop's thread", f"{costs.call_s * 1e3:.2f} ms"),
         ("a call on Ray, CPU of the process", f"{measured.call_cpu_s * 1e3:.2f} ms"),
         ("a call on Ray, CPU of the worker", f"{costs.worker_call_s * 1e3:.2f} ms"),
         ("calls per second of one process, to one worker", f"{measured.calls_per_s:,.0f}"),
         ("messages of a call, without the tool's result", f"{measured.message_bytes:,} bytes"),
-        ("a run in the middle of a reply, memory", f"{costs.run_bytes / 1e3:,.0f} KB"),
+        ("a run in the middle of a response, memory", f"{costs.run_bytes / 1e3:,.0f} KB"),
     ):
         table.add_row(what, cost)
     console.print(table)

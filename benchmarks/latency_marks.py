@@ -197,9 +197,9 @@ def main(console: Console, *, quick: bool) -> dict[str, Any]:
     known = known_reply(fragments)
     with served(partial(_known_scenario, fragments)) as address:
         gaps_ms, marks_ms = anyio.run(_known, address, known, 1 if quick else 3)
-    table = Table(title=f"run.latency beside what was played: {len(gaps_ms)} gaps, |difference| in ms")
-    for name in ("what", "p50", "p90", "p99"):
-        table.add_column(name, justify="left" if name == "what" else "right")
+    table = Table(title=f"run.latency compared with the played times: {len(gaps_ms)} gaps, |difference| in ms")
+    for name in ("item", "p50", "p90", "p99"):
+        table.add_column(name, justify="left" if name == "item" else "right")
     figures: dict[str, Any] = {}
     for name, values in (("gap between two fragments", gaps_ms), ("mark since the first byte", marks_ms)):
         quantiles = figures[name] = [float(value) for value in np.percentile(values, (50, 90, 99))]

@@ -256,9 +256,9 @@ def main(console: Console, *, quick: bool) -> dict[str, Any]:  # noqa: ARG001
     """Try all kinds, print a table, and return the figures."""
     befores: dict[str, Any] = json.loads(BEFORE.read_text(encoding="utf-8"))["let_through"]
     found = {name: counted(name) for name in track(KINDS, "let through", console=console, transient=True)}
-    table = Table(title="what gets through")
-    for name in ("what", "before", "now", "of"):
-        table.add_column(name, justify="left" if name == "what" else "right")
+    table = Table(title="successful tries")
+    for name in ("kind", "before", "now", "of"):
+        table.add_column(name, justify="left" if name == "kind" else "right")
     rows = []
     for name, (through, tried) in found.items():
         what = str(KINDS[name].__doc__).rstrip(".")

@@ -149,7 +149,7 @@ def _us(cell: Cell | None) -> str:
 
 def _growths(cells: Cells) -> Table:
     sizes = f"{LINEAR_FROM:,} characters on"
-    table = _table(f"How the whole time grows from {sizes}: 1 is linear, 2 quadratic", "fragment", *_SIDES)
+    table = _table(f"Growth of the total time from {sizes}: 1 is linear, 2 quadratic", "fragment", *_SIDES)
     for fragment_chars in FRAGMENTS:
         lines = [cells.line(*side, fragment_chars) for side in _SIDES.values()]
         table.add_row(str(fragment_chars), *(f"{exponent(line):.2f}" if line else "-" for line in lines))
@@ -159,7 +159,7 @@ def _growths(cells: Cells) -> Table:
 def _crossings(small: Cells) -> Table:
     columns = [column for flavor in Flavor for column in (flavor, "cheapest peer", "ratio")]
     table = _table(
-        "Small documents: µs per fragment, beside the cheapest parser that reads the text again",
+        "Small documents: µs per fragment, compared with the cheapest parser that reads the text again",
         "chars",
         "fragment",
         *columns,

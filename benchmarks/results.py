@@ -154,10 +154,10 @@ def document(results: Mapping[str, Any]) -> str:
     """
     benchmarks = results["benchmarks"]
     parts = [
-        "# What was measured",
+        "# Measurements",
         "`make bench` writes this file. `python -m benchmarks --render` writes it again from `results.json`.",
         "Both sides of a comparison ran in the same run. Compare the ratios: the times depend on the machine.",
-        grid(("what", "which"), list(results["machine"].items())),
+        grid(("item", "value"), list(results["machine"].items())),
     ]
     if missing := [name for name in BENCHMARKS if name not in benchmarks]:
         parts.append(f"Not measured in this run: {', '.join(missing)}.")

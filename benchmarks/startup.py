@@ -134,7 +134,7 @@ def main(console: Console, *, quick: bool) -> dict[str, Any]:
     """Measure all programs, print a table, and return the figures."""
     times_s = measure(3 if quick else 10, console)
     table = Table(title="start-up: ms")
-    table.add_column("what")
+    table.add_column("step")
     table.add_column("ms", justify="right")
     for name, took_s in times_s.items():
         table.add_row(name if name.startswith("import ") else f"to the first request: {name}", f"{took_s * 1e3:.0f}")

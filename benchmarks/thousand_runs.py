@@ -582,7 +582,7 @@ def main(console: Console, *, quick: bool) -> dict[str, Any]:
     sides = measure(runs, 1 if quick else 2, names)
     events = runs * events_of_a_run()
     floor = min(side.cpu_s for side in sides if side.name.startswith(DRAIN))
-    table = Table(title=f"{runs:,} runs at once, {events:,} events in {3 * runs:,} replies; nothing was lost")
+    table = Table(title=f"{runs:,} runs at once, {events:,} events in {3 * runs:,} responses; nothing was lost")
     for name in ("side", "CPU s", "µs per event", "ratio", "KB per run", "median s", "slowest s", "times", "restarts"):
         table.add_column(name, justify="left" if name == "side" else "right")
     figures: list[dict[str, Any]] = []

@@ -181,7 +181,7 @@ def main(console: Console, *, quick: bool) -> dict[str, Any]:
     idle, kept = (side.cpu_s / alone_s for side in sides[2:])
     share = 1 + beginning_s / alone_s
     row = Row(
-        work="a run with `instrument`, where no SDK is set up",
+        work="a run with `instrument`, without an SDK",
         against="the same run without it",
         target=f"CPU at most {TARGET} times, or no difference beyond the noise",
         measured=f"{idle:.3f} times, {beginning_s * 1e6:.1f} µs a run (noise ±{noise:.3f}; with an SDK {kept:.3f})",

@@ -66,15 +66,15 @@ def main(console: Console, *, quick: bool) -> dict[str, Any]:
     """Measure each kind of input, print a table, and return the figures."""
     kinds = track(KINDS, "waiters", console=Console(stderr=True), transient=True)
     cells = [_measure(kind, repetitions=3 if quick else 10) for kind in kinds]
-    table = Table(title=f"µs for a fragment that somebody looks at, and with {WATCHERS} watchers")
-    for name in ("input", "looked at", f"{WATCHERS} watchers", "times"):
+    table = Table(title=f"µs for a fragment with a read of `partial`, and with {WATCHERS} watchers")
+    for name in ("input", "read", f"{WATCHERS} watchers", "times"):
         table.add_column(name, justify="left" if name == "input" else "right")
     for cell in cells:
         table.add_row(cell["kind"], f"{cell['alone_us']:.2f}", f"{cell['watched_us']:.2f}", f"{cell['ratio']:.2f}")
     console.print(table)
     worst = max(cells, key=lambda cell: cell["ratio"])
     row = Row(
-        work=f"a fragment that somebody looks at, with {WATCHERS} watchers",
+        work=f"a fragment with a read of `partial`, with {WATCHERS} watchers",
         against="the same without watchers",
         target=f"at most {_TARGET:g} times (a run fails above {_TARGET * _NOISE:.2f})",
         measured=f"{worst['ratio']:.2f} times ({worst['kind']})",

@@ -207,8 +207,8 @@ def main(console: Console, *, quick: bool) -> dict[str, Any]:
     with served(partial(make_scenario, events)) as address:
         kinds = measure(address, 1 if quick else 5)
     table = Table(title=f"{events} events, {PER_SECOND} per second, {WATCHERS} watchers")
-    for name in ("who watches", "s", "times", "late p50 ms", "p99 ms", "CPU s", "lost", "seen after p50 ms", "p99 ms"):
-        table.add_column(name, justify="left" if name == "who watches" else "right")
+    for name in ("watchers", "s", "times", "late p50 ms", "p99 ms", "CPU s", "lost", "seen after p50 ms", "p99 ms"):
+        table.add_column(name, justify="left" if name == "watchers" else "right")
     alone_s = float(np.median([run.duration_s for run in kinds["nobody"]]))
     figures: dict[str, Any] = {}
     for watchers, runs in kinds.items():
