@@ -52,13 +52,13 @@ _REQUEST: dict[str, Any] = {
 }
 _TIMEOUT_S: Final = 60.0
 _PARTS: Final = {
-    "through the proxy": "a reply that passes through the recording proxy: when its chunks are at the client",
-    "gaps through the proxy": "the same reply: the gaps between its chunks at the client",
+    "through the proxy": "a response through the recording proxy: arrival of its chunks at the client",
+    "gaps through the proxy": "the same response: the gaps between its chunks at the client",
     "as recorded": "its recording: the gaps between its chunks",
     "played back": "the recording, played by the server: the gaps between its chunks",
 }
 _AGAINST: Final = {
-    "through the proxy": "the same reply without the proxy",
+    "through the proxy": "the same response without the proxy",
     "gaps through the proxy": "the gaps without the proxy",
     "as recorded": "the gaps that it was sent with",
     "played back": "the gaps as recorded",

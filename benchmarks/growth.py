@@ -114,7 +114,7 @@ def _scenario(fragments: int) -> Scenario:
 
 
 async def _holding(url: str, runs: int) -> tuple[float, int]:
-    """Return the CPU seconds of so many simultaneous runs, from start to end, and their largest memory in bytes."""
+    """Return the CPU seconds of so many simultaneous runs, from start to end, and the process's growth in bytes."""
     most = 0
     seen = 0
 
@@ -302,7 +302,7 @@ def _verdict(console: Console, work: Work, measured: Measured, paper: Paper, fig
     after = f"median turns are over {KNEE} times as long from {slow[0]:,} runs on" if slow else "no number here is over"
     console.print(
         f"One gateway's event loop is busy all the time with {paper.gateway_knee:,.0f} runs "
-        f"({paper.loop_s * 1e3:.1f} ms of it in a turn of {paper.cycle_s:.1f} s): that is the knee; {after}."
+        f"({paper.loop_s * 1e3:.1f} ms of it in a turn of {paper.cycle_s:.1f} s): this is the knee; {after}."
     )
     rate = 1_000 / paper.cycle_s
     places = ", ".join(f"{paper.load(rate, kind):.0f} {kind.name} calls" for kind in work.kinds)

@@ -7,7 +7,7 @@ continues. The first case has nothing else in the event loop. The second case al
 their ends. Each of these has an event every 5 ms, several times as fast as models write.
 
 The floor is measured on the same responses in the same process. A loop that only takes chunks from the HTTP library
-starts a task at that moment. Most of that time comes from cold caches.
+starts a task at that moment. The caches are cold during most of that time.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def main(console: Console, *, quick: bool) -> dict[str, Any]:
     for others in (0, OTHERS):
         times_ms, bare_ms = anyio.run(partial(measure, hand_offs, others))
         found, bare = _percentiles(times_ms), _percentiles(bare_ms)
-        what = f"beside {others} other streams" if others else "nothing else"
+        what = f"during {others} other streams" if others else "nothing else"
         shown_ms = [*found.values(), bare[50], bare[99]]
         table.add_row(what, f"{len(times_ms):,}", *(f"{shown:.3f}" for shown in shown_ms))
         figures.append({"others": others, "hand_offs": len(times_ms), "ms": found, "bare_ms": bare})
@@ -211,11 +211,11 @@ def _percentiles(times_ms: list[float]) -> dict[int, float]:
 
 
 def _rows(found: dict[int, float], others: int) -> Sequence[Row]:
-    beside = f", beside {others} other streams" if others else ""
+    beside = f", during {others} other streams" if others else ""
     return [
         Row(
             work=f"from the end of an input to its tool{beside}, p{percentile}",
-            against="the moment when the HTTP library hands out the chunk",
+            against="the moment when the HTTP library returns the chunk",
             target=f"at most {target_ms:g} ms",
             measured=f"{found[percentile]:.3f} ms",
             met=found[percentile] <= target_ms,

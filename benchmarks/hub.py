@@ -125,7 +125,7 @@ def main(console: Console, *, quick: bool) -> dict[str, Any]:
     """Measure each kind of input, print a table, and return the figures."""
     kinds = track(KINDS, "hub", console=Console(stderr=True), transient=True)
     cells = [_measure(kind, repetitions=3 if quick else 10) for kind in kinds]
-    table = Table(title="µs for an `InputDelta` of a run whose consumer looks at each, and with a hub")
+    table = Table(title="µs for an `InputDelta` of a run whose consumer reads `partial` at each, and with a hub")
     for name in ("input", "looked at", "observed", "times", "read", "times"):
         table.add_column(name, justify="left" if name == "input" else "right")
     for cell in cells:
@@ -138,7 +138,7 @@ def main(console: Console, *, quick: bool) -> dict[str, Any]:
     ratio = worst["observed_ratio"]
     row = Row(
         work="a run that a hub observes",
-        against="the same without a hub; in both the consumer looks at each fragment",
+        against="the same without a hub; in both the consumer reads `partial` at each fragment",
         target=f"at most {_TARGET:g} times (a run fails above {_TARGET * _NOISE:.2f})",
         measured=f"{ratio:.2f} times ({worst['kind']})",
         met=ratio <= _TARGET,

@@ -260,11 +260,11 @@ def costs(results: Mapping[str, Any]) -> str:
 def _streaming_costs(all_figures: Mapping[str, Any]) -> list[tuple[str, str]]:
     cells = all_figures["unwatched"]["cells"]
     groups = {
-        "recorded responses:": [cell for cell in cells if cell["kind"] == "recorded replies"],
+        "recorded responses:": [cell for cell in cells if cell["kind"] == "recorded responses"],
         f"synthetic ones, fragments of {_MEDIAN_FRAGMENT}:": [
             cell for cell in cells if cell["fragment_chars"] == _MEDIAN_FRAGMENT
         ],
-        "synthetic ones, fragments of 4 to 64:": [cell for cell in cells if cell["kind"] != "recorded replies"],
+        "synthetic ones, fragments of 4 to 64:": [cell for cell in cells if cell["kind"] != "recorded responses"],
     }
     unwatched = "; ".join(
         f"{name} {_ratios(found, 'pure')} times (compiled {_ratios(found, 'compiled')})"
@@ -288,7 +288,7 @@ def _streaming_costs(all_figures: Mapping[str, Any]) -> list[tuple[str, str]]:
             "CPU of a run with an input of 100 KB over loopback, all on httpx2, compared with draining the bytes",
             loopback,
         ),
-        ("from the end of an input to the first line of its tool", f"{alone}; beside 8 other streams {beside}"),
+        ("from the end of an input to the first line of its tool", f"{alone}; during 8 other streams {beside}"),
         (
             "1,000 inputs at once, compared with one after another",
             f"{many['at_once_us'] / many['one_after_another_us']:.2f} times the CPU per event",

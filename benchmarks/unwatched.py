@@ -37,7 +37,7 @@ from .wire_core import WireCore
 INPUT_CHARS: Final = 100_000
 FRAGMENTS: Final = (4, 7, 16, 64)
 MEDIAN_FRAGMENT: Final = 7  # characters, of recorded streams
-RECORDED: Final = "recorded replies"
+RECORDED: Final = "recorded responses"
 CHUNKINGS: Final = {"one event": 0, "1,460 bytes": 1_460}
 """Sizes of chunks in bytes. 0 means a chunk for each event. 1,460 is the size of a TCP segment."""
 _RUNS: Final = 5  # at least
