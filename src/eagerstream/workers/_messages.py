@@ -151,7 +151,7 @@ class Line(Protocol):
         ...
 
     async def receive(self) -> FromWorker:
-        """Return the worker's next message, in the order sent.
+        """Return the worker's next message, in the order sent. Cancelling this loses no message.
 
         If several progress values wait, the newest may have replaced others.
 
@@ -165,11 +165,14 @@ class HostLine(Protocol):
     """Worker's end of a `Line`."""
 
     async def send(self, message: FromWorker) -> None:
-        """Send a message to the executor; return once it can no longer be lost on this side."""
+        """Send a message to the executor; return once it can no longer be lost on this side.
+
+        Cancelling this sends the complete message or nothing.
+        """
         ...
 
     async def receive(self) -> ToWorker:
-        """Return the executor's next message.
+        """Return the executor's next message. Cancelling this loses no message.
 
         Raises:
             EOFError: The executor is gone.

@@ -243,7 +243,7 @@ class Pool(ABC, Generic[W]):
 
     @asynccontextmanager
     async def line(self, _call: ToolCall, tool: Tool, owner: object, /) -> AsyncIterator[Line]:
-        """See `Workers.line`.
+        """See `Workers.line`. Cancelling the wait for a worker loses nothing.
 
         Raises:
             UsageError: The pool belongs to the event loop of another thread.

@@ -38,8 +38,9 @@ class ComputerHandler(ABC):
 
     An action returns `None`, or a line for the model, for example about a dialog that it caused. If it raises an
     exception, the action fails, and the later actions of the turn do not run. The model gets the text of a `ToolError`
-    unchanged, and other exceptions as `Class: message`. A cancelled action may be incomplete, but must leave no key or
-    button pressed.
+    unchanged, and other exceptions as `Class: message`.
+
+    Cancellation: an action may stop halfway, but must leave no key or button pressed.
 
     Args:
         width: Width of the display and of each screenshot, in pixels.

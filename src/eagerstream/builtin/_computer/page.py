@@ -55,7 +55,7 @@ class ChromiumPage(ComputerHandler):
     Screenshots do not show the mouse and the lists of `<select>` elements. Keys open these lists and choose from them.
     A held key does not repeat.
 
-    If an action is cancelled, it returns at once. Clicks and keys that have started are completed in the background,
+    Cancellation: an action returns at once. Clicks and keys that have started are completed in the background,
     and the next action waits for them.
 
     Args:

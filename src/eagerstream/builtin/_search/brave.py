@@ -58,7 +58,7 @@ class BraveSearch(SearchTool):
         super().__init__(**options)
 
     async def search(self, query: str, count: int) -> SearchPage:
-        """Search, as `SearchTool.search` documents."""
+        """Search, as `SearchTool.search` documents. Cancelling it ends the request."""
         found = await get_json(
             _URL,
             params={"q": query, "count": count},

@@ -82,6 +82,8 @@ class SearchTool(Tool, ABC):
     async def search(self, query: str, count: int) -> Sequence[SearchResult] | SearchPage:
         """Return the results for a query. If there are more than `count`, only the first `count` are shown.
 
+        Cancelling the call cancels this method.
+
         Raises:
             ToolError: The search failed. The text is for the model.
         """

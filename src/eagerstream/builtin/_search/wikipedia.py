@@ -53,7 +53,7 @@ class WikipediaSearch(SearchTool):
         super().__init__(**options)
 
     async def search(self, query: str, count: int) -> SearchPage:
-        """Search, as `SearchTool.search` documents."""
+        """Search, as `SearchTool.search` documents. Cancelling it ends the request."""
         own_agent = self._client is not None and "python-httpx" not in self._client.headers.get("user-agent", "")
         found = await get_json(
             self._url,

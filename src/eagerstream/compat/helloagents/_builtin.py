@@ -132,7 +132,7 @@ class CalculatorTool(AdaptedTool):
         super().__init__(_Calculator(name="python_calculator"))
 
     async def arun(self, parameters: dict[str, Any]) -> ToolResponse:
-        """Return the value of an expression, or an error."""
+        """Return the value of an expression, or an error. Cancelling it cancels the call of the tool."""
         expression = parameters.get("input") or parameters.get("expression") or ""
         response = await super().arun({"expression": expression})
         if response.code is not None and isinstance(expression, str) and expression.strip():

@@ -123,7 +123,8 @@ async def stream_to_sse(
 ) -> AsyncIterator[str]:
     """Yield events as server-sent events: those of `include_types`, or all if it is empty or missing.
 
-    The stream stays the caller's: ending this early does not close it.
+    The stream stays the caller's: ending this early does not close it. Cancelling this cancels the wait for the next
+    event.
     """
     async for event in event_stream:
         if not include_types or event.type in include_types:
@@ -133,7 +134,10 @@ async def stream_to_sse(
 async def stream_to_json(
     event_stream: AsyncIterable[StreamEvent], include_types: Collection[StreamEventType] | None = None
 ) -> AsyncIterator[str]:
-    """Yield events as `stream_to_sse` does, each as a line of JSON. Ending this early does not close the stream."""
+    """Yield events as `stream_to_sse` does, each as a line of JSON.
+
+    Ending this early does not close the stream. Cancelling this cancels the wait for the next event.
+    """
     async for event in event_stream:
         if not include_types or event.type in include_types:
             yield event.to_json() + "\n"

@@ -45,6 +45,8 @@ class EarlyStart(AbstractCapability[Any]):
 
     Tools that still run when the run ends are cancelled. Like pydantic-ai, this works only on asyncio.
 
+    Cancellation: only `wrap_run` waits. Cancelling it cancels the started calls and waits for their end.
+
     Args:
         tools: As for `eagerstream.run`. They are added to the agent's tools.
         early: Names of the agent's other tools that may start early, or `True` for all of them.

@@ -53,6 +53,8 @@ class EagerToolset(AbstractToolset[Any]):
     time limits and streaming parameters work as in `eagerstream.run`. A mistake of the model raises `ModelRetry`, and
     counts as one of the tool's retries. Any other error raises `ToolFailed`, which does not count.
 
+    Cancellation: only `call_tool` waits, and cancelling it cancels the tool.
+
     Args:
         tools: As for `eagerstream.run`.
         id: Id of the toolset.
