@@ -28,7 +28,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
-    """The gaps between the fragments of an input, or of several; fragments that came together have gaps of 0."""
+    """The gaps between the fragments of an input, or of several; fragments that came together have gaps of 0.
+
+    Attributes:
+        count: Number of gaps.
+        p50_s, p90_s, p99_s: The gap in seconds that 50, 90 or 99% of the gaps do not exceed, interpolated.
+        max_s: The longest gap in seconds.
+    """
 
     count: int
     p50_s: float

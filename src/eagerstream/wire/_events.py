@@ -199,6 +199,8 @@ class ServerToolResult(BlockStop):
     It is the `BlockStop` of its block. If you match on both classes, match on this one first.
 
     Attributes:
+        index: Block index.
+        block: The complete block, as it must be echoed.
         call: The block of the call (`{"type": "server_tool_use", "id": ..., "name": ..., "input": ...}`), possibly from
             an earlier response. None if no such call is known.
     """
@@ -278,6 +280,9 @@ class ServerToolUse(InputStop[InputT_co]):
     It is the `InputStop` of its input. If you match on both classes, match on this one first. A truncated call has
     none. Its `ServerToolResult` has its id, and may come in a later response: if the turn was paused or calls other
     tools.
+
+    Attributes:
+        input: The settled input.
     """
 
 
