@@ -15,7 +15,7 @@ import pytest
 import eagerstream
 from eagerstream.builtin import Computer, ComputerHandler
 from eagerstream.builtin._computer.actions import ACTIONS
-from eagerstream.builtin._computer.handler import Direction, Point, Region
+from eagerstream.builtin._computer.handler import Point, Region, ScrollDirection
 from eagerstream.builtin._computer.tool import ComputerVersion
 from eagerstream.errors import UsageError
 from eagerstream.testing import ReplayServer, Scenario, Scripted, reply, text, tool_use
@@ -77,7 +77,7 @@ class Recorder(ComputerHandler):
         return self._did("left_click_drag", start, end, holding)
 
     async def scroll(
-        self, direction: Direction, clicks: int, at: Point | None = None, *, holding: str | None = None
+        self, direction: ScrollDirection, clicks: int, at: Point | None = None, *, holding: str | None = None
     ) -> str | None:
         return self._did("scroll", direction, clicks, at, holding)
 

@@ -18,25 +18,37 @@ from .._support.lazy import lazy_exports
 __all__: list[str]
 
 if TYPE_CHECKING:
-    from ._bash.tool import Bash as Bash
-    from ._browser_toolset import BrowserToolset as BrowserToolset
+    from ._bash.tool import Bash as Bash, BashOptions as BashOptions
+    from ._browser_toolset import BrowserMember as BrowserMember, BrowserToolset as BrowserToolset
     from ._calculator import Calculator as Calculator
-    from ._computer.handler import ComputerHandler as ComputerHandler
+    from ._computer.handler import (
+        ComputerHandler as ComputerHandler,
+        Point as Point,
+        Region as Region,
+        ScrollDirection as ScrollDirection,
+    )
     from ._computer.page import ChromiumPage as ChromiumPage
-    from ._computer.tool import Computer as Computer
+    from ._computer.tool import Computer as Computer, ComputerVersion as ComputerVersion
     from ._files.edit import Edit as Edit, MultiEdit as MultiEdit
     from ._files.read import Read as Read
     from ._files.toolset import Files as Files
     from ._files.write import Write as Write
-    from ._jail import Jail as Jail
+    from ._growing_file import GrowingFile as GrowingFile
+    from ._jail import Entry as Entry, Jail as Jail
     from ._memory import Memory as Memory
     from ._search.brave import BraveSearch as BraveSearch
     from ._search.tool import SearchPage as SearchPage, SearchResult as SearchResult, SearchTool as SearchTool
     from ._search.wikipedia import WikipediaSearch as WikipediaSearch
-    from ._sql.tool import SQL as SQL
+    from ._sql.tool import SQL as SQL, DBAPIConnection as DBAPIConnection
     from ._text_editor.eager import EagerTextEditor as EagerTextEditor
-    from ._text_editor.tool import TextEditor as TextEditor
-    from ._truncation import truncate_output as truncate_output, truncate_results as truncate_results
+    from ._text_editor.tool import TextEditor as TextEditor, TextEditorVersion as TextEditorVersion
+    from ._truncation import (
+        KeptPart as KeptPart,
+        TruncatedOutput as TruncatedOutput,
+        TruncationStats as TruncationStats,
+        truncate_output as truncate_output,
+        truncate_results as truncate_results,
+    )
     from .server_tools import (
         advisor as advisor,
         code_execution as code_execution,
@@ -50,25 +62,26 @@ else:  # otherwise type checkers would accept any name
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
-            "._bash.tool": ("Bash",),
-            "._browser_toolset": ("BrowserToolset",),
+            "._bash.tool": ("Bash", "BashOptions"),
+            "._browser_toolset": ("BrowserMember", "BrowserToolset"),
             "._calculator": ("Calculator",),
-            "._computer.handler": ("ComputerHandler",),
+            "._computer.handler": ("ComputerHandler", "Point", "Region", "ScrollDirection"),
             "._computer.page": ("ChromiumPage",),
-            "._computer.tool": ("Computer",),
+            "._computer.tool": ("Computer", "ComputerVersion"),
             "._files.edit": ("Edit", "MultiEdit"),
             "._files.read": ("Read",),
             "._files.toolset": ("Files",),
             "._files.write": ("Write",),
-            "._jail": ("Jail",),
+            "._growing_file": ("GrowingFile",),
+            "._jail": ("Entry", "Jail"),
             "._memory": ("Memory",),
             "._search.brave": ("BraveSearch",),
             "._search.tool": ("SearchPage", "SearchResult", "SearchTool"),
             "._search.wikipedia": ("WikipediaSearch",),
-            "._sql.tool": ("SQL",),
+            "._sql.tool": ("SQL", "DBAPIConnection"),
             "._text_editor.eager": ("EagerTextEditor",),
-            "._text_editor.tool": ("TextEditor",),
-            "._truncation": ("truncate_output", "truncate_results"),
+            "._text_editor.tool": ("TextEditor", "TextEditorVersion"),
+            "._truncation": ("KeptPart", "TruncatedOutput", "TruncationStats", "truncate_output", "truncate_results"),
             ".server_tools": (
                 "advisor",
                 "code_execution",

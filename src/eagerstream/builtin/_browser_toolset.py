@@ -11,6 +11,7 @@ from ..tools import Tool, ToolCall, ToolErrorCode, ToolOptions
 from ._tool_options import with_definition
 
 BrowserMember: TypeAlias = Callable[[dict[str, Any]], Awaitable[Any]]
+"""The function of one tool of the toolset. It gets the input, and returns the result."""
 
 BROWSER_MEMBERS: Final = (
     *("navigate", "list_tabs", "new_tab", "switch_tab", "close_tab", "read_page", "get_page_text", "read_console"),

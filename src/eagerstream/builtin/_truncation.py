@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict, get_args
 from ..tools import ToolResponse
 from ..wire import check_choice, check_count, encodable
 
-Direction = Literal["head", "tail", "head_tail"]
+KeptPart = Literal["head", "tail", "head_tail"]
 """The part of an output to keep."""
 
 
@@ -45,7 +45,7 @@ def truncate_results(
 class TruncationStats(TypedDict):
     """Sizes before and after truncation. Bytes are those of UTF-8."""
 
-    direction: Direction
+    direction: KeptPart
     original_lines: int
     original_bytes: int
     kept_lines: int
@@ -66,7 +66,7 @@ def truncate_output(
     text: str,
     max_lines: int = 2000,
     max_bytes: int = 51_200,
-    direction: Direction = "head",
+    direction: KeptPart = "head",
     *,
     omitted: str = "...(middle left out)...",
 ) -> TruncatedOutput:
@@ -84,7 +84,7 @@ def truncate_output(
     """
     check_count("max_lines", max_lines)
     check_count("max_bytes", max_bytes)
-    check_choice("direction", direction, get_args(Direction))
+    check_choice("direction", direction, get_args(KeptPart))
     started_s = perf_counter()
     text = str(encodable(text))
     lines = text.splitlines(keepends=True)

@@ -7,8 +7,8 @@ from ._conversation import Conversation
 from ._early_calls import EarlyCalls
 from ._events import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart, TurnStop
 from ._latency import CallLatency, Gaps, RequestLatency, RunLatency
-from ._latency_data import BlockData, CallData, LatencyData, RequestData
-from ._marks import RequestMarks, RunMarks
+from ._latency_data import BlockData, CallData, FieldData, GapsData, LatencyData, RequestData
+from ._marks import CallMarks, RequestMarks, RunMarks
 from ._options import BeforeRequest, CallOptions, ConversationOptions, LoopOptions, RunOptions
 from ._policy import OnInterrupt, OnTruncated
 from ._result import RunResult, RunStatus
@@ -21,11 +21,14 @@ __all__ = [
     "BlockData",
     "CallData",
     "CallLatency",
+    "CallMarks",
     "CallOptions",
     "Conversation",
     "ConversationOptions",
     "EarlyCalls",
+    "FieldData",
     "Gaps",
+    "GapsData",
     "LatencyData",
     "LoopOptions",
     "OnInterrupt",

@@ -245,11 +245,19 @@ class RunLog:
         """
         if not (after >= 0 and 0 <= min_interval_s <= 3600 and max_bytes > 0):
             raise UsageError("a watcher needs after >= 0, min_interval_s from 0 to 3600, and max_bytes > 0")
-        return Watcher(self, after=after, min_interval_s=min_interval_s, max_chars=max_bytes, merges=merges)
+        return Watcher(
+            self,
+            self._join,
+            self._leave,
+            after=after,
+            min_interval_s=min_interval_s,
+            max_chars=max_bytes,
+            merges=merges,
+        )
 
     # --- for watchers -------------------------------------------------------------------------------------------------
 
-    def join(self) -> _Notifiers:
+    def _join(self) -> _Notifiers:
         """Return the notifiers of this event loop for one more watcher."""
         loop = event_loop()
         with self._lock:
@@ -259,7 +267,7 @@ class RunLog:
             notifiers.watchers += 1
             return notifiers
 
-    def leave(self, notifiers: _Notifiers) -> None:
+    def _leave(self, notifiers: _Notifiers) -> None:
         """Remove one watcher."""
         with self._lock:
             notifiers.watchers -= 1
@@ -351,10 +359,22 @@ class Watcher:
         UsageError: It is entered a second time.
     """
 
-    def __init__(self, log: RunLog, *, after: int, min_interval_s: float, max_chars: int, merges: bool) -> None:
+    def __init__(
+        self,
+        log: RunLog,
+        join: Callable[[], _Notifiers],
+        leave: Callable[[_Notifiers], None],
+        *,
+        after: int,
+        min_interval_s: float,
+        max_chars: int,
+        merges: bool,
+    ) -> None:
         self.seq: int = after
         """The number of the last record that was read."""
         self._log = log
+        self._join = join
+        self._leave = leave
         self._min_interval_s = min_interval_s
         self._max_chars = max_chars
         self._merges = merges
@@ -365,14 +385,14 @@ class Watcher:
     async def __aenter__(self) -> Self:
         if self._notifiers is not None:
             raise UsageError("a watcher can be entered once")
-        self._notifiers = self._log.join()
+        self._notifiers = self._join()
         return self
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._notifiers is not None:
-            self._log.leave(self._notifiers)
+            self._leave(self._notifiers)
 
     def __aiter__(self) -> Self:
         return self

@@ -5,22 +5,26 @@ from __future__ import annotations
 from ._event_buffer import BufferMode
 from ._event_feed import EventFeed
 from ._growing_input import GrowingInput, TextPlace
-from ._marks import BlockMarks, Clock, ReplyMarks
-from ._message_stream import MessageStream, StreamEvent, stream
-from ._observers import FeedEnd, Observer, RequestObserver, on_every_feed, on_feed
+from ._marks import Arrival, BlockMarks, Clock, FinishedField, ReplyMarks
+from ._message_stream import DefinedTool, MessageStream, StreamEvent, stream
+from ._observers import FeedEnd, Observer, OnFeed, RequestObserver, on_every_feed, on_feed
 from ._options import FeedOptions, InputOptions, RequestParameters, StreamOptions
 
 __all__ = [
+    "Arrival",
     "BlockMarks",
     "BufferMode",
     "Clock",
+    "DefinedTool",
     "EventFeed",
     "FeedEnd",
     "FeedOptions",
+    "FinishedField",
     "GrowingInput",
     "InputOptions",
     "MessageStream",
     "Observer",
+    "OnFeed",
     "ReplyMarks",
     "RequestObserver",
     "RequestParameters",

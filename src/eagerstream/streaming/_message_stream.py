@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 StreamEvent: TypeAlias = MessageEvent[GrowingInput]
 
 
-class Definition(Protocol):
+class DefinedTool(Protocol):
     """A tool that knows its definition: one of ours, or of the anthropic package's helpers."""
 
     def to_dict(self) -> Mapping[str, Any]:
@@ -42,7 +42,7 @@ def stream(
     model: str,
     max_tokens: int,
     messages: Sequence[Mapping[str, Any]],
-    tools: Sequence[Definition | Mapping[str, Any]] = (),
+    tools: Sequence[DefinedTool | Mapping[str, Any]] = (),
     **options: Unpack[StreamOptions],
 ) -> MessageStream:
     """Send one streaming request to the Messages API, and get its events as they come and the message at the end.
@@ -109,7 +109,7 @@ class SentDefinition(dict[str, Any]):
 def request_parameters(
     model: str,
     max_tokens: int,
-    tools: Sequence[Definition | Mapping[str, Any]],
+    tools: Sequence[DefinedTool | Mapping[str, Any]],
     parameters: Mapping[str, Any],
     *,
     eager: bool,
@@ -142,7 +142,7 @@ def request_parameters(
     return {**request, "tools": definitions} if definitions else request
 
 
-def _sent_definition(tool: Definition | Mapping[str, Any], *, eager: bool) -> SentDefinition:
+def _sent_definition(tool: DefinedTool | Mapping[str, Any], *, eager: bool) -> SentDefinition:
     """Return the definition of a tool, with the field that asks for eager inputs if the tool may have it."""
     # The field is added to every user-defined tool, whatever library made it: this library exists to show inputs as
     # they are written. An explicit `false` wins, because the API checks such an input before it sends it.

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from copy import copy
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, Protocol, Self, Unpack, cast, get_type_hints, overload
+from typing import Any, Final, Self, Unpack, cast, get_type_hints, overload
 
 import docstring_parser
 
@@ -312,17 +312,15 @@ class Tool:
         return invoke(function, call, kind=self._kind)
 
 
-class _Decorator(Protocol):
-    def __call__(self, function: Callable[..., Any], /) -> Tool: ...
-
-
 @overload
 def tool(function: Callable[..., Any], /) -> Tool: ...
 @overload
-def tool(**options: Unpack[ToolOptions]) -> _Decorator: ...
+def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[..., Any]], Tool]: ...
 @overload
 def tool(function: Callable[..., Any], /, **options: Unpack[ToolOptions]) -> Tool: ...
-def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]) -> Tool | _Decorator:
+def tool(
+    function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a tool from a typed function, with or without options.
 
         @tool

@@ -7,9 +7,11 @@ from typing import Any
 from ..recordings._recording import Recording
 from ._base import Reply, RequestBody, StreamedReply, Transport, betas_in, close_quietly, unwind
 from ._body import BodyTransport, is_body
+from ._eager_fallback import EagerForm
 from ._http import HTTPTransport
 
 __all__ = [
+    "EagerForm",
     "HTTPTransport",
     "Reply",
     "RequestBody",

@@ -13,7 +13,8 @@ Point: TypeAlias = tuple[int, int]
 Region: TypeAlias = tuple[int, int, int, int]
 """Left, top, right and bottom in pixels. The right and bottom edges are exclusive."""
 
-Direction: TypeAlias = Literal["up", "down", "left", "right"]
+ScrollDirection: TypeAlias = Literal["up", "down", "left", "right"]
+"""The direction in which the wheel scrolls the display."""
 
 DISPLAY_WIDTH: Final = 1024
 DISPLAY_HEIGHT: Final = 768
@@ -110,7 +111,7 @@ class ComputerHandler(ABC):
         raise NotImplementedError
 
     async def scroll(
-        self, direction: Direction, clicks: int, at: Point | None = None, *, holding: str | None = None
+        self, direction: ScrollDirection, clicks: int, at: Point | None = None, *, holding: str | None = None
     ) -> str | None:
         """Turn the wheel by 0 to 100 clicks. The other arguments are those of `left_click`."""
         raise NotImplementedError

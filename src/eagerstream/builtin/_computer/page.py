@@ -17,7 +17,7 @@ from ...errors import ToolError, UsageError
 from ...tools import ToolErrorCode
 from .chromium import Chromium
 from .devices import Button, Mouse, held, is_keyed, parts_of, press_keys, release_keys, type_text
-from .handler import DISPLAY_HEIGHT, DISPLAY_WIDTH, ComputerHandler, Direction, Point, Region
+from .handler import DISPLAY_HEIGHT, DISPLAY_WIDTH, ComputerHandler, Point, Region, ScrollDirection
 from .keys import keys_named
 from .origins import Origin
 
@@ -187,7 +187,7 @@ class ChromiumPage(ComputerHandler):
         )
 
     async def scroll(
-        self, direction: Direction, clicks: int, at: Point | None = None, *, holding: str | None = None
+        self, direction: ScrollDirection, clicks: int, at: Point | None = None, *, holding: str | None = None
     ) -> str | None:
         """Turn the wheel, as `ComputerHandler.scroll` documents. A click is 100 pixels."""
         x, y = {"up": (0, -1), "down": (0, 1), "left": (-1, 0), "right": (1, 0)}[direction]

@@ -14,6 +14,7 @@ from .actions import ACTIONS, checked
 from .handler import ComputerHandler
 
 ComputerVersion: TypeAlias = Literal["computer_toolset_20260801", "computer_20251124", "computer_20250124"]
+"""The `type` of the definition."""
 
 _TOOLSET: Final = "computer_toolset_20260801"
 _GROUP: Final = Group(

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, NoReturn
 from .._departed import departed
 from .._deprecation import deprecated
 from ._base_tool import BaseTool
+from ._batches import Validate
 from ._history import check_messages, from_history, to_history
 from ._manual import ahandle_manual_claude_res, handle_manual_claude_res
 from ._search import BackendSearchTool, BaseSearchResult, BaseSearchTool, SearchBackend
 from ._sql_tool import SQLTool, construct_format_sql_tool_for_claude_prompt
-from ._tool_user import ToolUser
+from ._tool_user import ExecutionMode, ToolUser
 from ._vectors import (
     BaseEmbedder,
     BaseVectorStore,
@@ -39,10 +40,12 @@ __all__ = [
     "Document",
     "Embedder",
     "Embedding",
+    "ExecutionMode",
     "InMemoryVectorStore",
     "SQLTool",
     "SearchBackend",
     "ToolUser",
+    "Validate",
     "VectorSearchTool",
     "VectorStore",
     "WikipediaSearchTool",

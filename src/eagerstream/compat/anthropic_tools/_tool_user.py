@@ -22,6 +22,7 @@ from ._history import from_history, inputs_message, is_block, to_history
 _log = logging.getLogger("eagerstream.compat.anthropic_tools")
 
 ExecutionMode: TypeAlias = Literal["manual", "automatic"]
+"""`"manual"` returns the calls of the model. `"automatic"` runs them."""
 
 _RETIRED: Final = ("claude-2", "claude-instant", "claude-3-opus", "claude-3-sonnet", "anthropic.claude-v2")
 """Prefixes of the model ids in programs for anthropic-tools."""

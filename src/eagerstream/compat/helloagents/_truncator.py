@@ -14,7 +14,7 @@ from typing import Any, Final, TypedDict
 
 from ... import builtin
 from ...builtin import truncate_output
-from ...builtin._truncation import Direction, TruncationStats
+from ...builtin._truncation import KeptPart, TruncationStats
 from ...tools import ToolResponse, ToolStatus
 from ...wire import encodable
 from ._trace.payload import plain
@@ -63,7 +63,7 @@ class ObservationTruncator:
         self,
         max_lines: int = 2000,
         max_bytes: int = 51_200,
-        truncate_direction: Direction = "head",
+        truncate_direction: KeptPart = "head",
         output_dir: str | Path | None = None,
     ) -> None:
         truncate_output("", max_lines, max_bytes, truncate_direction)  # raises for wrong options

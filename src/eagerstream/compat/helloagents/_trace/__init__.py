@@ -1,6 +1,6 @@
 """Traces of sessions: events as lines of JSON, their statistics, and a page for readers."""
 
 from .logger import TraceLogger
-from .statistics import TraceStatistics, TraceStats
+from .statistics import TraceError, TraceStatistics, TraceStats
 
-__all__ = ["TraceLogger", "TraceStatistics", "TraceStats"]
+__all__ = ["TraceError", "TraceLogger", "TraceStatistics", "TraceStats"]
