@@ -52,7 +52,11 @@ class CallView(CallFold):
         return self.last_fragment_s - self.first_fragment_s
 
     def grow(self, record: InputDeltaRecord) -> None:
-        """Add a delta to the input."""
+        """Add a delta to the input.
+
+        Raises:
+            ValueError: The patch does not fit the input.
+        """
         last_s = record.get("to_s", record["at_s"])
         omitted_chars = record.get("omitted_chars", 0)
         self.fragments += record.get("count", 1)

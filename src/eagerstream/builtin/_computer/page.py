@@ -55,6 +55,9 @@ class ChromiumPage(ComputerHandler):
     Screenshots do not show the mouse and the lists of `<select>` elements. Keys open these lists and choose from them.
     A held key does not repeat.
 
+    Each action raises `ToolError`, with a text for the model, if the browser has ended or does not respond, or if a key
+    is unknown. A screenshot also raises it if the page does not keep still.
+
     Cancellation: an action returns at once. Clicks and keys that have started are completed in the background,
     and the next action waits for them.
 
