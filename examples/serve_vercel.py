@@ -1,6 +1,6 @@
 """Serve a chat to `useChat` of the Vercel AI SDK and to assistant-ui: inputs grow on the page.
 
-The page requests `/api/chat`: let its own server pass that on (a rewrite of Next.js, a proxy of Vite).
+The page requests `/api/chat` from its own server, which must forward it (a rewrite of Next.js, a proxy of Vite).
 
 Needs: the extra `web`.
 
@@ -15,16 +15,14 @@ import eagerstream
 from eagerstream.progress import Hub
 from eagerstream.progress.vercel import ChatRequest, vercel_app
 
-import uvicorn
 from anthropic import AsyncAnthropic
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 hub = Hub()
 
 
 @eagerstream.tool
 async def draft_letter(to: str, paragraphs: list[str]) -> str:
-    """Draft a letter, which the page shows while it is written."""
+    """Draft a letter, which the page shows while the model writes it."""
     return f"a letter to {to}, {len(paragraphs)} paragraphs"
 
 
@@ -44,14 +42,19 @@ def main(model: str, port: int) -> None:
             max_tokens=16_384,
             max_turns=10,
             tools=[draft_letter, send_letter],
-            messages=chat.messages,  # as the client tells them; see to_messages
+            messages=chat.messages,  # as the client sends them; see to_messages
         )
 
-    app = vercel_app(start, hub=hub)
-    guarded = TrustedHostMiddleware(app, allowed_hosts=["127.0.0.1", "localhost"])  # no page whose name leads here
-    uvicorn.run(guarded, host="127.0.0.1", port=port)
+    app = vercel_app(start, hub=hub)  # names the extra if it is missing, which the next imports do not
+    import uvicorn
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+    # Refuse other host names: a page could use one that resolves to this machine, and would count as the same origin.
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"])
+    uvicorn.run(app, host="127.0.0.1", port=port)
 
 
 if __name__ == "__main__":
-    arguments = sys.argv[1:]
-    main(arguments[0] if arguments else "claude-opus-4-7", int(arguments[1]) if len(arguments) > 1 else 8000)
+    model = sys.argv[1] if len(sys.argv) > 1 else "claude-opus-4-7"
+    port = int(sys.argv[2]) if len(sys.argv) > 2 else 8000
+    main(model, port)

@@ -169,32 +169,56 @@ def test_offline(name: str, tmp_path: Path) -> None:
 
 
 MISSING = {
-    "claude_agent_sdk_progress.py": ("claude_agent_sdk", "claude-agent-sdk"),
-    "langgraph_agent.py": ("langgraph", "langchain"),
-    "mcp_tools.py": ("mcp", "mcp"),
-    "pydantic_ai_agent.py": ("pydantic_ai", "pydantic-ai"),
-    "remote_tools.py": ("ray", "ray"),
-    "watch_in_terminal.py": ("rich", "cli"),
+    "claude_agent_sdk_progress.py": {"claude_agent_sdk": "claude-agent-sdk"},
+    "coding_agent.py": {"starlette": "web", "uvicorn": "web"},
+    "every_platform.py": {"boto3": "bedrock", "google.auth": "vertex"},
+    "gateway.py": {"starlette": "web", "ray": "ray"},
+    "langgraph_agent.py": {"langgraph": "langchain"},
+    "mcp_tools.py": {"mcp": "mcp"},
+    "pydantic_ai_agent.py": {"pydantic_ai": "pydantic-ai"},
+    "remote_tools.py": {"ray": "ray"},
+    "serve_agui.py": {"ag_ui": "agui", "starlette": "agui"},
+    "serve_vercel.py": {"starlette": "web"},
+    "trace_runs.py": {"opentelemetry": "otel", "starlette": "web", "uvicorn": "web"},
+    "use_computer.py": {"selenium": "computer", "starlette": "web", "uvicorn": "web"},
+    "watch_in_browser.py": {"starlette": "web", "uvicorn": "web"},
+    "watch_in_terminal.py": {"rich": "cli"},
 }
-"""Examples that need an extra: a package of it, and its name."""
+"""Examples that need extras: packages of these extras, and the extra that the error names."""
+
+ARGUMENTS = {"boto3": ["bedrock", "m"], "google.auth": ["vertex", "m"], "ray": ["0", "1", "--ray"]}
+"""Arguments without which an example does not need the package."""
+
+
+def test_the_examples_that_need_an_extra() -> None:
+    """A docstring that names an extra needs a line above."""
+    assert {path.name for path in EXAMPLES.glob("*.py") if "the extra" in path.read_text()} == MISSING.keys()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MISSING)
-def test_a_missing_extra_is_named(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "package", "extra"),
+    [(name, package, extra) for name, extras in MISSING.items() for package, extra in extras.items()],
+)
+def test_a_missing_extra_is_named(name: str, package: str, extra: str, tmp_path: Path) -> None:
     """Without the extra, the error says how to install it, and not only which module is missing."""
-    package, extra = MISSING[name]
-    start = "import runpy, sys; sys.modules[sys.argv[1]] = None; runpy.run_path(sys.argv[2], run_name='__main__')"
-    done = subprocess.run(
-        [sys.executable, "-c", start, package, str(EXAMPLES / name)],
-        cwd=tmp_path,
-        env={**os.environ, "ANTHROPIC_API_KEY": "simulated", "ANTHROPIC_BASE_URL": "http://127.0.0.1:1"},
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
+    start = (
+        "import runpy, sys; sys.modules[sys.argv.pop(1)] = None;"
+        "sys.argv.pop(0); runpy.run_path(sys.argv[0], run_name='__main__')"
     )
-    assert f"eagerstream[{extra}]" in done.stderr.splitlines()[-1], done.stderr
+    with ReplayServer(Scenario(reply(text("Done.")))) as server:
+        environment = {**os.environ, **_environment(server)}
+        del environment["GOOGLE_ACCESS_TOKEN"]  # with a token, google-auth is not needed
+        done = subprocess.run(
+            [sys.executable, "-c", start, package, str(EXAMPLES / name), *ARGUMENTS.get(package, [])],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=50,
+            check=False,
+        )
+    assert f"eagerstream[{extra}]" in done.stderr, done.stderr
 
 
 @pytest.mark.slow
