@@ -1,7 +1,7 @@
 """Run a coding agent with bash, an editor and a memory: its files grow on disk while it writes them.
 
 Without a task, a scripted session of ten turns runs in a temporary folder. The files of a task stay in
-coding-agent/work. Commands run with your rights: `Bash(argv=...)` gives them a container.
+coding-agent/work. Commands run with your rights. `Bash(argv=...)` runs them in a container.
 
 Needs: the extra `web`.
 
@@ -15,7 +15,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import eagerstream
 from eagerstream import TextDelta, ToolProgress, ToolStop, printable
@@ -29,25 +28,30 @@ from anthropic import AsyncAnthropic
 
 @asynccontextmanager
 async def scripted() -> AsyncIterator[AsyncAnthropic]:
-    """A client of a server in this process, which plays the session."""
+    """Return a client of a server in this process, which plays the session."""
     session = coding.session(timing=Timing(tokens_per_second=150))
     async with ReplayServer(session) as server, AsyncAnthropic(api_key="none", base_url=server.base_url) as client:
         yield client
 
 
 async def main(task: str | None, model: str, folder: Path) -> None:
-    request: Any = {"model": model, "max_tokens": 32_000, "max_turns": 50}
-    request["messages"] = [{"role": "user", "content": task or coding.TASK}]
     async with AsyncAnthropic() if task else scripted() as client, Bash(cwd=folder) as bash:
         tools = [bash, EagerTextEditor(folder), Memory(folder.with_name("memories"))]
-        async with eagerstream.run(client, tools=tools, **request) as run:
+        async with eagerstream.run(
+            client,
+            model=model,
+            max_tokens=32_000,
+            max_turns=50,
+            tools=tools,
+            messages=[{"role": "user", "content": task or coding.TASK}],
+        ) as run:
             async for event in run:
                 match event:
                     case TextDelta(text=text):
                         print(printable(text), end="", flush=True)
-                    case ToolProgress(call=call, value={"path": str(path)}):  # of the editor, while it writes
+                    case ToolProgress(call=call, value={"path": str(path)}):  # from the editor, while it writes
                         lines = (folder / path).read_bytes().count(b"\n") if (folder / path).is_file() else 0
-                        state = "still being written" if call.input.outcome is None else "whole"
+                        state = "still being written" if call.input.outcome is None else "complete"
                         print(f"\n  {printable(path)}: {lines} lines on disk, {state}", end="")
                     case ToolStop(call=call):
                         print(f"\n  {call.name}: {printable(str((call.result or {}).get('content', 'done')))}")
@@ -56,7 +60,8 @@ async def main(task: str | None, model: str, folder: Path) -> None:
 
 if __name__ == "__main__":
     with TemporaryDirectory() as temporary:
-        task, model = [*sys.argv[1:], None, None][:2]
+        task = sys.argv[1] if len(sys.argv) > 1 else None
+        model = sys.argv[2] if len(sys.argv) > 2 else "claude-opus-4-7"
         folder = Path("coding-agent" if task else temporary) / "work"
         folder.mkdir(parents=True, exist_ok=True)
-        anyio.run(main, task, model or "claude-opus-4-7", folder)
+        anyio.run(main, task, model, folder)

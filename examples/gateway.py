@@ -1,7 +1,7 @@
 """Hold many runs in one process, run their tools in others, and show them on a page.
 
 A client POSTs {"question": "..."} to /runs and reads records. If it reads slowly, only its own run slows down. If it
-leaves, its run ends. A client too many gets a 503.
+leaves, its run ends. If all places for runs are taken, it gets a 503.
 
 Needs: the extra `web`, and `ray` for --ray.
 
@@ -30,7 +30,7 @@ from starlette.routing import Mount
 
 URL = os.environ.get("ANTHROPIC_BASE_URL", "https://api.anthropic.com")
 hub = Hub()
-held: dict[str, Any] = {}  # what lives as long as the server
+held: dict[str, Any] = {}  # the pool and the transport, while the server runs
 
 
 @eagerstream.tool(idempotent=True)
@@ -40,25 +40,32 @@ def count_primes(below: int) -> int:
 
 
 def start(asked: Mapping[str, Any]) -> eagerstream.Run:
-    question = [{"role": "user", "content": str(asked.get("question", ""))}]
-    executor = RemoteExecutor([count_primes], pool=held["pool"])  # of each run its own: workers are shared fairly
-    options: dict[str, Any] = {"model": "claude-opus-4-7", "max_tokens": 4096, "max_turns": 10, "buffer": "wait"}
-    return eagerstream.run(held["api"], tools=[count_primes], executor=executor, messages=question, **options)
+    return eagerstream.run(
+        held["api"],
+        model="claude-opus-4-7",
+        max_tokens=4096,
+        max_turns=10,
+        buffer="wait",
+        tools=[count_primes],
+        executor=RemoteExecutor([count_primes], pool=held["pool"]),  # one for each run: runs share the workers fairly
+        messages=[{"role": "user", "content": str(asked.get("question", ""))}],
+    )
 
 
 @asynccontextmanager
 async def lifespan(_: Starlette) -> AsyncIterator[None]:
     api = eagerstream.HTTPTransport(base_url=URL, api_key=os.environ["ANTHROPIC_API_KEY"])
-    made: Any = (RayPool if "--ray" in sys.argv else ProcessPool)(workers=2, preload=[count_primes])
-    async with made as pool, api, serve(hub) as page:
+    pool_class: Any = RayPool if "--ray" in sys.argv else ProcessPool
+    async with pool_class(workers=2, preload=[count_primes]) as pool, api, serve(hub) as page:
         held.update(pool=pool, api=api)
         print("watch at", page.url, flush=True)
         yield
 
 
 if __name__ == "__main__":
-    given = [argument for argument in sys.argv[1:] if argument != "--ray"]
-    port, runs = map(int, (*given, *("8000", "1000")[len(given) :]))
+    arguments = [argument for argument in sys.argv[1:] if argument != "--ray"]
+    port = int(arguments[0]) if arguments else 8000
+    runs = int(arguments[1]) if len(arguments) > 1 else 1000
     app = Starlette(routes=[Mount("/", gateway_app(start, slots=RunSlots(runs), hub=hub))], lifespan=lifespan)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"])
     uvicorn.run(app, port=port, log_level="warning", timeout_graceful_shutdown=5)

@@ -25,8 +25,8 @@ async def show_poem(title: str, lines: ItemStream[str]) -> str:
     """Show a poem to the user.
 
     Args:
-        title: Its title.
-        lines: Its lines.
+        title: The title of the poem.
+        lines: The lines of the poem.
     """
     print(f"*** {printable(title)}")
     number = 0
@@ -38,14 +38,15 @@ async def show_poem(title: str, lines: ItemStream[str]) -> str:
 
 @langchain_tool
 def word_of_the_day() -> str:
-    """The word that today's poem has to be about."""
+    """Return the word that today's poem must be about."""
     return "harbour"
 
 
 async def main(model: str) -> None:
     graph: Any = StateGraph(MessagesState)
-    options: Any = {"model": model}
-    graph.add_node("agent", EarlyToolsNode(ChatAnthropic(**options), [show_poem, word_of_the_day]))
+    graph.add_node(
+        "agent", EarlyToolsNode(ChatAnthropic(model_name=model, timeout=None, stop=None), [show_poem, word_of_the_day])
+    )
     graph.add_edge(START, "agent")
     graph.add_conditional_edges("agent", early_tools_condition)
     question = {"messages": [("user", "Show me a long poem about the word of the day.")]}

@@ -1,7 +1,7 @@
 """Serve an agent to frontends that speak AG-UI: each POST to /agent starts a run and streams its events.
 
-The page sees the poem grow in the state, field by field. The page's own tools are offered to the model, too. A run
-ends where one of them is called, and the page answers with its next request.
+The page sees the poem grow in the state, field by field. The model can also call the page's own tools. If it calls
+one, the run ends, and the page sends the result with its next request.
 
 Needs: the extra `agui`.
 
@@ -30,7 +30,7 @@ from starlette.routing import Route
 @eagerstream.tool
 async def make_file(filename: str, lines_of_text: list[str]) -> str:
     """Write text to a file."""
-    return f"wrote {len(lines_of_text)} lines to {filename}"  # not really: anybody on this machine may ask
+    return f"wrote {len(lines_of_text)} lines to {filename}"  # writes nothing: any program on this machine may ask
 
 
 def make_app(model: str) -> Starlette:
@@ -52,11 +52,12 @@ def make_app(model: str) -> Starlette:
             messages=messages_of(input),
         )
 
-    # No page from elsewhere whose name leads here: it would count as the same origin.
+    # Refuse other host names: a page could use one that resolves to this machine, and would count as the same origin.
     hosts = Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"])
     return Starlette(routes=[Route("/agent", agui_app(start))], middleware=[hosts], lifespan=lifespan)
 
 
 if __name__ == "__main__":
-    port, model = (*sys.argv[1:], *("8000", "claude-opus-4-7")[len(sys.argv) - 1 :])
-    uvicorn.run(make_app(model), port=int(port))
+    port = int(sys.argv[1]) if len(sys.argv) > 1 else 8000
+    model = sys.argv[2] if len(sys.argv) > 2 else "claude-opus-4-7"
+    uvicorn.run(make_app(model), port=port)

@@ -24,7 +24,7 @@ tracer = trace.get_tracer("weather")
 
 @eagerstream.tool
 async def get_weather(city: str) -> str:
-    """Current weather in a city."""
+    """Return the current weather in a city."""
     with tracer.start_as_current_span("look it up"):
         await anyio.sleep(0.1)
     if city == "Atlantis":
@@ -42,9 +42,10 @@ def show(spans: Sequence[ReadableSpan], parent: int | None = None, indent: str =
 
 
 async def main() -> None:
-    provider, exporter = TracerProvider(), InMemorySpanExporter()
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    trace.set_tracer_provider(provider)  # a real program sends its spans somewhere, by OTLP for example
+    trace.set_tracer_provider(provider)  # a real program exports its spans, for example by OTLP
     instrument()
     calls = reply(*(tool_use("get_weather", {"city": city}) for city in ("Oslo", "Atlantis", "Lima")))
     scenario = Scenario(calls, reply(text("15 degrees.")), timing=Timing(tokens_per_second=200))

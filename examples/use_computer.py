@@ -28,20 +28,31 @@ QUESTION = "Order a cup of tea for Ada on the page that you see, and tell me wha
 
 
 def action(name: str, **input: Any) -> Any:
-    return replace(call := tool_use(name, input), block={**call.block, "toolset_name": "computer"})
+    call = tool_use(name, input)
+    return replace(call, block={**call.block, "toolset_name": "computer"})
 
 
-FIELD, BUTTON = (action("left_click", coordinate=point) for point in ([300, 225], [200, 305]))
-SCROLL = action("scroll", coordinate=[500, 500], scroll_direction="down", scroll_amount=20)
-LOOK, ZOOM = action("screenshot"), action("zoom", region=[100, 350, 500, 450])
-ORDER = (FIELD, action("type", text="Ada"), SCROLL, BUTTON, LOOK, ZOOM)
-SCRIPT = Scenario(reply(LOOK), reply(*ORDER), reply(text("Tea for Ada is on its way.")))
+ORDER = [
+    action("left_click", coordinate=[300, 225]),  # the field
+    action("type", text="Ada"),
+    action("scroll", coordinate=[500, 500], scroll_direction="down", scroll_amount=20),
+    action("left_click", coordinate=[200, 305]),  # the button
+    action("screenshot"),
+    action("zoom", region=[100, 350, 500, 450]),
+]
+SCRIPT = Scenario(reply(action("screenshot")), reply(*ORDER), reply(text("Tea for Ada is on its way.")))
 
 
 async def use(page: ChromiumPage, client: AsyncAnthropic) -> None:
-    options: Any = {"model": "claude-opus-4-7", "max_tokens": 4096, "max_turns": 20, "tools": [Computer(page)]}
     images = 0
-    async with eagerstream.run(client, messages=[{"role": "user", "content": QUESTION}], **options) as run:
+    async with eagerstream.run(
+        client,
+        model="claude-opus-4-7",
+        max_tokens=4096,
+        max_turns=20,
+        tools=[Computer(page)],
+        messages=[{"role": "user", "content": QUESTION}],
+    ) as run:
         async for event in run:
             if isinstance(event, ToolStop) and (response := event.call.response):
                 print(f"{event.call.name}: {printable(response.text)}")
@@ -54,8 +65,8 @@ async def use(page: ChromiumPage, client: AsyncAnthropic) -> None:
 
 async def main() -> None:
     async with ChromiumPage(PAGE) as page, ReplayServer(SCRIPT) as server:
-        here: dict[str, Any] = {} if "--live" in sys.argv else {"base_url": server.base_url, "api_key": "none"}
-        async with AsyncAnthropic(**here) as client:
+        client = AsyncAnthropic() if "--live" in sys.argv else AsyncAnthropic(base_url=server.base_url, api_key="none")
+        async with client:
             await use(page, client)
 
 
