@@ -108,7 +108,7 @@ class Bash(Tool):
         options: See `ToolOptions`.
 
     Raises:
-        UsageError: A setting or an option is invalid.
+        UsageError: A setting or an option is invalid, or the platform has no process groups (Windows).
     """
 
     def __init__(
@@ -122,6 +122,8 @@ class Bash(Tool):
         cache_control: Mapping[str, Any] | None = None,
         **options: Unpack[BashOptions],
     ) -> None:
+        if not hasattr(os, "killpg"):
+            raise UsageError("this platform has no process groups, which a shell needs")
         check_positive("timeout_s", timeout_s, is_finite=True)
         check_count("max_output_chars", max_output_chars, least=_MIN_OUTPUT_CHARS)
         if isinstance(argv, str) or not argv or not all(isinstance(word, str | os.PathLike) for word in argv):
