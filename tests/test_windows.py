@@ -8,6 +8,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 _WITHOUT_UNIX = """
 import asyncio, builtins, importlib, os, pkgutil, signal, socket, sys
 import eagerstream
@@ -57,6 +59,7 @@ def _on_windows(script: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_every_module_imports_and_tools_say_what_they_lack() -> None:
     """A program that uses neither jails nor bash must run on Windows, and the others must get a clear error."""
     script = """
