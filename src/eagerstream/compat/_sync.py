@@ -137,6 +137,12 @@ class _LastingLoop(_DefaultLoop):
             with suppress(SystemExit, KeyboardInterrupt):
                 return super().run_forever()
 
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """Do nothing: at exit, Python has already joined these threads.
+
+        asyncio would start a thread to wait for them. From Python 3.12 on, no thread can start at exit.
+        """
+
 
 class SyncLoop:
     """Event loop of all synchronous calls, in its own thread: an anyio portal that lasts until the process ends.
