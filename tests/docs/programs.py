@@ -17,6 +17,8 @@ from pathlib import Path
 from eagerstream.testing import ReceivedRequest, ReplayServer, Scenario
 
 ROOT = Path(__file__).parents[2]
+# `.ci/installed` gives the one of an environment with the installed package.
+PYTHON = os.environ.get("EAGERSTREAM_PROGRAMS_PYTHON", sys.executable)
 PAGES = sorted(page for folder in ("start", "guides") for page in (ROOT / "docs" / folder).glob("*.md"))
 
 _FENCE = re.compile(
@@ -80,7 +82,7 @@ def run_program(
     file.write_text(code, encoding="utf-8")
     with ReplayServer(scenario) as server:
         done = subprocess.run(
-            [sys.executable, *options, file, *arguments],
+            [PYTHON, *options, file, *arguments],
             env=environment(server),
             capture_output=True,
             text=True,
@@ -104,7 +106,7 @@ def serving(code: str, scenario: Scenario, folder: Path) -> Iterator[str]:
     with (
         ReplayServer(scenario) as server,
         subprocess.Popen(
-            [sys.executable, file], env={**environment(server), "PORT": str(port)}, cwd=folder, stderr=subprocess.PIPE
+            [PYTHON, file], env={**environment(server), "PORT": str(port)}, cwd=folder, stderr=subprocess.PIPE
         ) as process,
     ):
         try:

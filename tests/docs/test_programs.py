@@ -12,6 +12,7 @@ from tests.docs.scenarios import SCENARIOS
 
 PROGRAMS = [program for page in PAGES for program in programs(page)]
 CODE = {program.name: program.code for program in PROGRAMS}
+PAGE_OF = {program.name: program.page for program in PROGRAMS}
 
 
 def test_every_program_has_a_scenario() -> None:
@@ -22,7 +23,11 @@ def test_every_program_has_a_scenario() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if each.is_quick else pytest.mark.slow) for name, each in SCENARIOS.items()]
+    "name",
+    [
+        pytest.param(name, marks=[] if each.is_quick else pytest.mark.slow, id=f"{PAGE_OF.get(name)}:{name}")
+        for name, each in SCENARIOS.items()
+    ],
 )
 def test_a_program(name: str, tmp_path: Path) -> None:
     """It ends without an error, and its scenario finds what it looks for."""
