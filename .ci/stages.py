@@ -125,6 +125,7 @@ def stages(seed: int) -> list[Stage]:
         Stage("check", "make check", needs=("install",), is_short=True),
         Stage("quick", f"{all_packages} make test", needs=("install",), cores=2, is_short=True),
         Stage("wheels", ".ci/wheels", needs=("install",)),
+        Stage("installed", _installed(seed), needs=("install",)),
         Stage("sanitize", ".ci/sanitize", needs=("install", "wheels")),
         Stage("compat", f".venv/bin/python -m tests.versions --count 2 --seed {seed}", needs=("install",)),
         *pythons[1:],
@@ -158,15 +159,27 @@ def _other_pythons() -> Iterator[Stage]:
     """The quick tests of the core on the other versions of Python that are on this machine."""
     for version in ("3.12", "3.13"):
         name = f"python{version}"
-        found = [*sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python")), shutil.which(name)]
-        works = [path for path in found if path and _works(path)]
-        if not works:
+        python = _find_python(version)
+        if python is None:
             print(f"{name} is not on this machine: its tests are skipped", flush=True)
             continue
         venv = f"build/ci/{name}"
-        install = f"make {venv}/.test VENV={venv} PYTHON={shlex.quote(str(works[-1]))}"
+        install = f"make {venv}/.test VENV={venv} PYTHON={shlex.quote(python)}"
         yield Stage(name, f"{install}; {venv}/bin/pytest {CORE_TESTS}")
     yield Stage("python3.14", _debian_python("3.14"))
+
+
+def _installed(seed: int) -> str:
+    """Programs of the pages with the installed wheel: on this Python, and on one of the others on this machine."""
+    others = [python for version in ("3.12", "3.13") if (python := _find_python(version))]
+    return shlex.join([".ci/installed", "whl", sys.executable, *others[seed % max(len(others), 1) :][:1]])
+
+
+def _find_python(version: str) -> str | None:
+    name = f"python{version}"
+    found = [*sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/{name}")), shutil.which(name)]
+    works = [path for path in found if path and _works(path)]
+    return str(works[-1]) if works else None
 
 
 def _debian_python(version: str) -> str:
