@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
 from eagerstream.testing import Scenario, reply, text, tool_use
-from tests.docs.programs import PAGES, ROOT, programs, run_program
+from tests.docs.programs import PAGES, PYTHON, ROOT, programs, run_program
 from tests.prose import headings
 
 PAGE = ROOT / "README.md"
@@ -49,7 +48,7 @@ def test_the_agent_without_a_key(tmp_path: Path) -> None:
     (agent,) = programs(PAGE)
     (command,) = re.findall(r"&& eagerstream (serve .*) python agent\.py$", README, re.MULTILINE)
     (tmp_path / "agent.py").write_text(agent.code, encoding="utf-8")
-    line = [sys.executable, "-m", "eagerstream", *command.split(), sys.executable, "agent.py"]
+    line = [PYTHON, "-m", "eagerstream", *command.split(), PYTHON, "agent.py"]
     done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=50)
     assert done.returncode == 0, done.stderr
     assert " lines so far\n" in done.stdout
