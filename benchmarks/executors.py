@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 import eagerstream
+from eagerstream import Tool
 from eagerstream.streaming import GrowingInput
 from eagerstream.tools import Executor, InProcessExecutor, ToolCall
 from eagerstream.wire import InputAccumulator
@@ -102,7 +103,7 @@ async def _many(executor: Executor, to: int) -> tuple[float, float]:
 
 async def measure(calls: int, to: int) -> dict[str, Any]:
     """Return all figures, by place."""
-    tools = [edit, count]
+    tools: list[Tool] = [edit, count]
     begun_s = time.perf_counter()
     async with ProcessPool(WORKERS, preload=tools) as pool:
         start_s = time.perf_counter() - begun_s

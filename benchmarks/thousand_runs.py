@@ -401,7 +401,7 @@ def _running(client_of: Callable[[Clients, str, int], Any], clients: Clients, ur
             "tools": sorted(_kept[run], key=str) == sorted(inputs, key=str),
             "results": [call.result["content"] for call in result.calls if call.ran and call.result]
             == [*map(_result, inputs)],
-            "text": [block.get("text") for block in (result.message or {}).get("content", ())] == [_text(run)],
+            "text": result.text == _text(run),
         }
         wrong = [f"run {run}: {name} not as they should be" for name, is_right in checks.items() if not is_right]
         return Told(wrong, restarts)

@@ -12,7 +12,7 @@ Usage:
 import sys
 from typing import Any
 
-from eagerstream import EarlyCalls, ItemStream, ToolCall, printable, tool
+from eagerstream import EarlyCalls, ItemStream, Tool, ToolCall, printable, tool
 from eagerstream.integrations.openai import ChatChunks, to_messages, to_openai
 
 import anyio
@@ -38,7 +38,7 @@ def tell_start(call: ToolCall) -> None:
 
 
 async def main(model: str) -> None:
-    tools = [get_weather, write_poem]
+    tools: list[Tool] = [get_weather, write_poem]
     messages: list[Any] = [
         {"role": "user", "content": "A poem about the weather of today in Oslo and in Lima, please."}
     ]

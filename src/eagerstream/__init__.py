@@ -44,7 +44,12 @@ if TYPE_CHECKING:
         run as run,
     )
     from .recordings import Recording as Recording
-    from .streaming import GrowingInput as GrowingInput, MessageStream as MessageStream, stream as stream
+    from .streaming import (
+        GrowingInput as GrowingInput,
+        MessageStream as MessageStream,
+        events as events,
+        stream as stream,
+    )
     from .tools import (
         CircuitBreaker as CircuitBreaker,
         Executor as Executor,
@@ -121,7 +126,7 @@ else:  # or type checkers would take any name for one that is there
                 "run",
             ),
             ".recordings": ("Recording",),
-            ".streaming": ("GrowingInput", "MessageStream", "stream"),
+            ".streaming": ("GrowingInput", "MessageStream", "events", "stream"),
             ".tools": (
                 "CircuitBreaker",
                 "Executor",

@@ -88,7 +88,7 @@ async def test_the_response_and_the_three_steps() -> None:
         async with anthropic_client(server.base_url) as client:
             async with eagerstream.stream(client, **REQUEST, tools=[definition]) as stream:
                 await stream.finish()
-            message = stream.message
+            message: dict[str, Any] = {**stream.message}
             assert {name: message[name] for name in RESPONSE} == RESPONSE
             results = [
                 {

@@ -89,7 +89,7 @@ async def _receive(cut: Sequence[bytes], limits: Limits) -> _Reply:
             caught = error
             str(error)
     assert caught is not None or stream.is_whole
-    message = stream.message
+    message: dict[str, Any] = {**stream.message}
     if isinstance(caught, APIError) and caught.message is not None:
         assert caught.message == message
     return _reply(events, message, stream.stop_reason, is_whole=stream.is_whole, error=caught)
@@ -113,7 +113,7 @@ def _by_the_core(stream: bytes, limits: Limits) -> _Reply:
     if error is None and assembler.state is not MessageState.STOPPED:
         error = StreamInterrupted("the response ended before its message did")
     is_whole = assembler.state is MessageState.STOPPED
-    return _reply(events, assembler.message, assembler.stop_reason, is_whole=is_whole, error=error)
+    return _reply(events, {**assembler.message}, assembler.stop_reason, is_whole=is_whole, error=error)
 
 
 def _reply(

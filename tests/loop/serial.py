@@ -9,7 +9,7 @@ from typing import Any, Literal
 import anyio
 
 import eagerstream
-from eagerstream import Conversation, InputInterrupted, tool
+from eagerstream import Conversation, InputInterrupted, Tool, tool
 from eagerstream.errors import ToolError
 from eagerstream.loop import Run, RunResult, RunStatus, Turn
 from eagerstream.recordings import Recording
@@ -114,7 +114,7 @@ async def write_file(path: str) -> str:
     return f"wrote {path}"
 
 
-TOOLS = [get_weather, now, fail, draw, write_file]
+TOOLS: list[Tool] = [get_weather, now, fail, draw, write_file]
 DONE = reply(text("Done."), message_id="msg_done")
 CUT = "Not executed: the input of this call was cut off before its JSON was complete."
 NOT_RUN = "Not executed: the response ended before this call was run."

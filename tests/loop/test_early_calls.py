@@ -623,3 +623,33 @@ async def test_calls_of_earlier_responses_are_not_kept() -> None:
             inputs += [weakref.ref(call.input) for call in await calls.finish()]
         gc.collect()
         assert [input() is None for input in inputs] == [True, True, False]
+
+
+async def test_the_message() -> None:
+    """A framework that keeps its own history need not assemble it again. Its ids are those that came."""
+    async with entered(now) as calls:
+        assert calls.message["content"] == []
+        feed(calls, message_start(), *called(0, "now"), *over())
+        (block,) = calls.message["content"]
+        assert (block["type"], block["name"], block["input"]) == ("tool_use", "now", {})
+        assert calls.message["stop_reason"] == "tool_use"
+        assert not calls.violations
+        await calls.finish()
+
+
+async def test_events_that_are_none() -> None:
+    """A chunk of another API, a forgotten `data`, an event of the framework: said at once, and nothing is lost."""
+    async with entered(now) as calls:
+        for wrong in (3, "message_start", None, {"choices": []}, {"type": 3}, object()):
+            with pytest.raises(UsageError, match="a wire event"):
+                calls.feed(wrong)
+        feed(calls, message_start(), *called(0, "now"), *over())
+        assert len(await calls.finish()) == 1
+
+
+async def test_no_message_start() -> None:
+    """The calls run, and the missing event is reported: ids of two responses could not be told apart otherwise."""
+    async with entered(now) as calls:
+        feed(calls, *called(0, "now"), *over())
+        assert len(await calls.finish()) == 1
+        assert calls.violations == ["no message_start was fed before the content"]

@@ -278,7 +278,7 @@ def explore(tools: Sequence[Tool], reason: str, *, at_most: float = inf) -> int:
     return ends
 
 
-PAIRS = [(plain, plain_2), (plain, late), (reading, plain), (late, reading)]
+PAIRS: list[tuple[Tool, Tool]] = [(plain, plain_2), (plain, late), (reading, plain), (late, reading)]
 
 
 @pytest.fixture(autouse=True)

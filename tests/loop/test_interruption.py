@@ -30,6 +30,7 @@ from eagerstream.recordings import Recording
 from eagerstream.testing import error_event, http_error, reply, text, tool_use
 from eagerstream.tools import Group, tool
 from eagerstream.transports import HTTPTransport
+from eagerstream.wire._assistant_message import empty_message
 from tests.loop.serial import (
     DONE,
     END,
@@ -280,7 +281,7 @@ def _delays(error: APIError, **options: Any) -> list[float]:
     for _ in range(conversation._options["max_restarts"]):
         conversation.request()
         turn = conversation.begin()
-        delays.append(conversation.interrupt(turn, {"role": "assistant", "content": []}, error))
+        delays.append(conversation.interrupt(turn, empty_message(), error))
     return delays
 
 

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import eagerstream
-from eagerstream import Conversation, EarlyCalls
+from eagerstream import Conversation, EarlyCalls, Tool
 from eagerstream.errors import APIError, EagerStreamError, InputInterrupted, LimitError, ProtocolError
 from eagerstream.limits import Limits
 from eagerstream.loop import Run, RunResult, RunStatus
@@ -228,7 +228,7 @@ async def reads_none(call: ToolCall, items: ItemStream[int], tag: Later[str] = L
     return await _read(call, items, 0)
 
 
-TOOLS = [quick, slow, failing, threaded, generating, lined, chained, stubborn]
+TOOLS: list[Tool] = [quick, slow, failing, threaded, generating, lined, chained, stubborn]
 TOOLS += [held, approved, guarded, reads_all, reads_some, reads_none]
 SEARCH = {"type": "web_search_20250305", "name": "web_search"}
 _NAMES = [made.name for made in TOOLS]

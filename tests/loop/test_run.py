@@ -15,7 +15,7 @@ import anyio.to_thread
 import pytest
 
 import eagerstream
-from eagerstream import Limits, RunResult, StreamInterrupted, TurnStop, UsageError
+from eagerstream import Limits, RunResult, StreamInterrupted, Tool, TurnStop, UsageError
 from eagerstream.errors import APIError, LimitError
 from eagerstream.loop import Run, RunStatus, TurnStart
 from eagerstream.recordings import Recording
@@ -88,7 +88,7 @@ async def test_a_conversation(serial: Serial) -> None:
         tool_use("nope", {}, id="toolu_6"),
         tool_use("get_weather", {"town": "Oslo"}, id="toolu_7"),
     )
-    tools = [get_weather, fail, now]
+    tools: list[Tool] = [get_weather, fail, now]
     async with serial.conversing(first, second, DONE) as client:
         run = await finished(client, tools=tools, system="Be brief.", temperature=0.5)
         bodies = serial.bodies
@@ -428,8 +428,9 @@ def test_bad_settings(options: dict[str, Any]) -> None:
 
 def test_a_wrong_client() -> None:
     """As for `stream`."""
+    nothing: Any = object()
     with pytest.raises(UsageError, match="async"):
-        eagerstream.run(object(), **REQUEST)
+        eagerstream.run(nothing, **REQUEST)
 
 
 @pytest.mark.anyio

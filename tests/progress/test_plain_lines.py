@@ -11,6 +11,7 @@ from eagerstream.progress._plain_lines import PlainLines
 from eagerstream.streaming import FeedEnd, GrowingInput
 from eagerstream.tools import ToolCall
 from eagerstream.wire import InputStop, MessageAssembler, MessageStart, TextDelta
+from eagerstream.wire._assistant_message import empty_message
 from tests.progress.observed import Clock, events_of
 from tests.support import block_start, block_stop, input_delta, message_start, tool_start
 
@@ -89,7 +90,7 @@ def test_a_reply_that_begins_anew() -> None:
     """The reader is told, and what was half told is ended."""
     lines = told([TextDelta(0, "Once"), Restarted(1, "interrupted", StreamInterrupted("lost"), 0.5)])
     assert [line.split("  ")[-1] for line in lines] == ["“Once”", "turn 1 restarts: interrupted"]
-    lines = told([*events_of("{}")[:2], TextDelta(1, "Once"), MessageStart({}, voided={})])
+    lines = told([*events_of("{}")[:2], TextDelta(1, "Once"), MessageStart(empty_message(), voided=empty_message())])
     assert [line.split("  ")[-1] for line in lines[1:]] == ["“Once”", "the response restarts"]
 
 

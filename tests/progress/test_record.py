@@ -19,6 +19,7 @@ from eagerstream.progress._record import record_adapter
 from eagerstream.streaming import FeedEnd, GrowingInput
 from eagerstream.tools import ToolCall
 from eagerstream.wire import InputDelta, InputStart, MessageAssembler, MessageStart, apply_patch
+from eagerstream.wire._assistant_message import empty_message
 from tests.progress.observed import events_of, recorded, recorded_body
 from tests.support import (
     MESSAGE_STOP,
@@ -154,7 +155,7 @@ def test_who_comes_late_gets_what_was_written() -> None:
     assert [record["type"] for record in records].count("input_start") == 1
 
 
-@pytest.mark.parametrize("again", [Restarted(1, "interrupted"), MessageStart({}, voided={})])
+@pytest.mark.parametrize("again", [Restarted(1, "interrupted"), MessageStart(empty_message(), voided=empty_message())])
 def test_what_is_void_is_not_told_of(again: RunEvent) -> None:
     """A call of a reply that was begun anew has no more records, whatever still happens to it."""
     records: list[Record] = []

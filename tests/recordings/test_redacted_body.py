@@ -29,7 +29,7 @@ def message_of(body: bytes) -> dict[str, Any]:
     assembler = MessageAssembler()
     for wire_event in wire_events(body):
         assembler.feed(wire_event)
-    return assembler.message
+    return {**assembler.message}
 
 
 @pytest.mark.parametrize("fragment_chars", [1, 2, 7, 1000])

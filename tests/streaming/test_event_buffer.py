@@ -28,6 +28,7 @@ from eagerstream.wire import (
     ThinkingDelta,
     apply_patch,
 )
+from eagerstream.wire._assistant_message import empty_message
 from tests.support import all_tasks_blocked, input_delta, one_by_one, tool_start
 
 
@@ -148,7 +149,13 @@ async def test_blocks_of_different_messages_are_not_merged() -> None:
     """Two replies both have a block 0: text of the second must not move into the first."""
     buffer: EventBuffer[Any] = EventBuffer(capacity=1)
     for text in ("first", "second"):
-        for event in (MessageStart({}), BlockStart(0, {}), TextDelta(0, text), BlockStop(0, {}), MessageStop({}, None)):
+        for event in (
+            MessageStart(empty_message()),
+            BlockStart(0, {}),
+            TextDelta(0, text),
+            BlockStop(0, {}),
+            MessageStop(empty_message(), None),
+        ):
             buffer.put(event)
     assert [e.text for e in await drained(buffer) if isinstance(e, TextDelta)] == ["first", "second"]
 
@@ -341,7 +348,7 @@ _BLOCKS = st.lists(
 
 def _message(draw: st.DrawFn, number: int) -> list[Any]:
     """The events of one message whose blocks are written at the same time."""
-    events: list[Any] = [MessageStart({"number": number})]
+    events: list[Any] = [MessageStart({**empty_message(), "id": str(number)})]
     open_blocks: list[list[Any]] = []
     for index, (kind, pieces) in enumerate(draw(_BLOCKS)):
         if kind == "input":
@@ -357,7 +364,7 @@ def _message(draw: st.DrawFn, number: int) -> list[Any]:
         events.append(block.pop(0))
         if not block:
             open_blocks.remove(block)
-    return [*events, MessageStop({"number": number}, None)]
+    return [*events, MessageStop({**empty_message(), "id": str(number)}, None)]
 
 
 @st.composite
@@ -374,9 +381,9 @@ def _told(events: list[Any]) -> list[Any]:
             case MessageStart(message=message):
                 assert open_blocks is None
                 open_blocks = {}
-                messages.append((message["number"], []))
+                messages.append((message["id"], []))
             case MessageStop(message=message):
-                assert messages[-1][0] == message["number"]
+                assert messages[-1][0] == message["id"]
                 assert open_blocks == {}
                 open_blocks = None
             case BlockStart(index=index) | InputStart(input=GrowingInput(index=index)):

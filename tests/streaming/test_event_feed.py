@@ -14,7 +14,7 @@ import pytest
 from eagerstream.errors import UsageError
 from eagerstream.streaming import EventFeed, FeedEnd
 from eagerstream.streaming._event_buffer import EventBuffer
-from eagerstream.wire import TextDelta
+from eagerstream.wire import BlockStart, TextDelta
 from tests.support import all_tasks_blocked
 
 
@@ -227,3 +227,32 @@ async def test_not_entered() -> None:
         await anext(feed)
     with pytest.raises(UsageError, match="async with"):
         await feed.finish()
+
+
+@pytest.mark.anyio
+async def test_text_alone() -> None:
+    """The other events are dropped."""
+    async with Numbers(1, 2) as feed:
+        feed._put(BlockStart(0, {"type": "text"}))
+        assert [text async for text in feed.text()] == ["1", "2"]
+
+
+@pytest.mark.anyio
+async def test_a_block_that_was_left_unread() -> None:
+    """Nothing was read, and the rest was cancelled: most likely the loop was forgotten."""
+    with pytest.warns(RuntimeWarning, match="Numbers was left before its end, and nothing read it"):
+        async with Numbers(end=anyio.sleep_forever):
+            pass
+
+
+@pytest.mark.anyio
+@pytest.mark.filterwarnings("error")
+async def test_a_block_that_was_left_with_a_reason() -> None:
+    """Somebody read a part, an error ended the block, or everything had come."""
+    async with Numbers(1, end=anyio.sleep_forever) as feed:
+        await anext(feed)
+    with pytest.raises(ValueError, match="mine"):
+        async with Numbers(end=anyio.sleep_forever):
+            raise ValueError("mine")
+    async with Numbers(1):
+        await all_tasks_blocked()

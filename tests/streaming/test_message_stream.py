@@ -270,13 +270,15 @@ def test_wrong_clients(client: Any) -> None:
 
 def test_a_path_is_not_a_client() -> None:
     """A path has a method `open` too: a recording must be loaded first, and that must be said."""
+    path: Any = made_recordings()[0]
     with pytest.raises(UsageError):
-        eagerstream.stream(made_recordings()[0], **REQUEST)
+        eagerstream.stream(path, **REQUEST)
 
 
 def test_synchronous_clients() -> None:
     """The commonest mistake: the message names the class to use instead."""
-    with Anthropic(api_key="k") as client, pytest.raises(UsageError, match="AsyncAnthropic"):
+    with Anthropic(api_key="k") as synchronous, pytest.raises(UsageError, match="AsyncAnthropic"):
+        client: Any = synchronous
         eagerstream.stream(client, **REQUEST)
 
 

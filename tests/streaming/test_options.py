@@ -41,8 +41,9 @@ def test_each_option_has_a_default_and_a_description(options: type, defaults: di
 def test_a_misspelt_parameter(misspelt: str, meant: str) -> None:
     """Nothing is sent: the API would answer with an error that does not know what was meant, or ignore it."""
     parameters: dict[str, Any] = {**REQUEST, misspelt: "x"}
+    nobody: Any = None
     with pytest.raises(UsageError, match=f"{misspelt} is unknown: did you mean {meant}"):
-        stream(None, **parameters)
+        stream(nobody, **parameters)
     with pytest.raises(UsageError, match=f"did you mean {meant}"):
         Conversation(**parameters)
 

@@ -39,7 +39,7 @@ def _message(body: bytes) -> dict[str, Any]:
     for event in wire_events(body):
         assembler.feed(event)
     assembler.close()
-    return assembler.message
+    return {**assembler.message}
 
 
 def _check_laws(eager: Recording) -> Recording:

@@ -531,9 +531,9 @@ class LoudCounter(Counter):
     """Another description, the same place."""
 
     @tool
-    def peek(self) -> str:
+    def peek(self) -> int:
         """Look, loudly."""
-        return f"{self.count}!"
+        return 100 * self.count
 
 
 @pytest.mark.anyio
@@ -547,7 +547,7 @@ async def test_methods_with_state() -> None:
     assert await answer_of(two.raw, '{"a": 1}') == "101"
     assert await answer_of(one.twice, '{"n": 4}') == "8"
     assert await answer_of(Counter.twice, '{"n": 4}') == "8"
-    assert await answer_of(LoudCounter(7).peek, "{}") == "7!"
+    assert await answer_of(LoudCounter(7).peek, "{}") == "700"
     assert await answer_of(LoudCounter(7).add, '{"n": 1}') == "count 8"
     assert one.peek() == 5
     assert (one.add.timeout_s, one.add.is_unbound, Counter.add.is_unbound) == (5, False, True)

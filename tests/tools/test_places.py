@@ -13,6 +13,7 @@ from eagerstream.limits import DEFAULT_LIMITS
 from eagerstream.loop import EarlyCalls, Turn
 from eagerstream.loop._policy import ending_of
 from eagerstream.tools import CallState, Group, InProcessExecutor, ToolCall, tool
+from eagerstream.wire._assistant_message import empty_message
 from tests.support import all_tasks_blocked
 from tests.tools.calls import a_call, a_toolset, contents, execute_all
 
@@ -237,7 +238,7 @@ def a_turn(executor: InProcessExecutor, *calls: ToolCall) -> tuple[Turn, list[To
     turn = Turn(1, EarlyCalls(), executor=executor, limits=DEFAULT_LIMITS)
     made = [turn.add(call.input) for call in calls]
     ending = ending_of("tool_use", on_truncated="stop", forbids_retry=False)
-    turn.end({"role": "assistant", "content": []}, ending)
+    turn.end(empty_message(), ending)
     return turn, made
 
 

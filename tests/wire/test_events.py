@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from eagerstream.wire import (
+    AssistantMessage,
     BlockStart,
     BlockStop,
     CitationDelta,
@@ -18,10 +19,11 @@ from eagerstream.wire import (
     ThinkingDelta,
     UnknownEvent,
 )
+from eagerstream.wire._assistant_message import empty_message
 from tests.wire.inputs import ended
 
 _BLOCK = {"type": "text", "text": "secret"}
-_MESSAGE = {"role": "assistant", "content": [_BLOCK]}
+_MESSAGE: AssistantMessage = {**empty_message(), "content": [_BLOCK]}
 _RESULT = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [{"title": "secret"}]}
 
 
@@ -31,7 +33,8 @@ _RESULT = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "conte
         (MessageStart(_MESSAGE), "MessageStart(restarted=False)"),
         (MessageStart(_MESSAGE, voided=_MESSAGE), "MessageStart(restarted=True)"),
         (BlockStart(0, _BLOCK), "BlockStart(index=0, type='text')"),
-        (TextDelta(0, "secret"), "TextDelta(index=0, 6 chars)"),
+        (TextDelta(0, "Hello\n"), "TextDelta(index=0, text='Hello\\n')"),
+        (TextDelta(0, "x" * 61), f"TextDelta(index=0, text='{'x' * 60}'...)"),
         (ThinkingDelta(0, "secret"), "ThinkingDelta(index=0, 6 chars)"),
         (
             CitationDelta(0, {"type": "char_location", "cited_text": "secret"}),

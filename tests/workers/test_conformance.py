@@ -397,7 +397,7 @@ _LINES = [f"line {number}" for number in range(6)]
 
 
 async def _run(url: str, make: MakeExecutor) -> eagerstream.RunResult:
-    known = [tools.double, tools.fails, tools.read_items]
+    known: list[eagerstream.Tool] = [tools.double, tools.fails, tools.read_items]
     request: dict[str, Any] = {"model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": "Go."}]}
     executor = make(known)
     async with (

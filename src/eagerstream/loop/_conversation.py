@@ -31,8 +31,8 @@ from ..tools._foreign import ForeignTool
 from ..tools._history import count_breakpoints, validate_history
 from ..tools._toolbox import Toolbox
 from ..wire import check_count, encodable
+from ..wire._assistant_message import AssistantMessage
 from ..wire._echo import stand_in_id
-from ..wire._events import Message
 from ..wire._server_tools import server_calls
 from ._cache_breakpoints import with_breakpoints
 from ._callable_tools import callable_tools, toolbox_of
@@ -292,7 +292,7 @@ class Conversation:
             if reject is not None:
                 call.reject(reject.reason)
 
-    def end(self, turn: Turn, message: Message, ending: Ending | None = None) -> None:
+    def end(self, turn: Turn, message: AssistantMessage, ending: Ending | None = None) -> None:
         """Decide how the conversation continues after the end of a response.
 
         `turn.ending` says which calls of the turn may still start. They are run, or not, before the turn is closed.
@@ -313,7 +313,7 @@ class Conversation:
         if not turn.is_discarded:
             self._decide(turn, reason)
 
-    def interrupt(self, turn: Turn, message: Message, error: APIError | ProtocolError) -> float:
+    def interrupt(self, turn: Turn, message: AssistantMessage, error: APIError | ProtocolError) -> float:
         """Decide how the conversation continues after a response that broke off.
 
         If nothing had started to run, the turn is discarded, and its request must be made again. Otherwise close
@@ -370,7 +370,7 @@ class Conversation:
         """Return the row of the transition table for a response with this stop reason."""
         return ending_of(stop_reason, on_truncated=self._options["on_truncated"], forbids_retry=turn.forbids_retry)
 
-    def abandon(self, message: Message, status: RunStatus) -> None:
+    def abandon(self, message: AssistantMessage, status: RunStatus) -> None:
         """End the conversation: the current response broke off, or nobody waits for it any more.
 
         The turn is still to be closed. Calls that run may end before that.
@@ -383,7 +383,7 @@ class Conversation:
             self.result.message = message
         self.result.status = status
 
-    def _take_account(self, message: Message) -> None:
+    def _take_account(self, message: AssistantMessage) -> None:
         """Add the usage of a response, and note the container of its code, however the response ended."""
         # A response that is discarded was paid for, too, and its container has the files of the code that ran
         # (test_what_failed_was_paid_for_too).

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import anyio
 from anyio.abc import TaskGroup
@@ -19,16 +19,19 @@ from ..tools._call import CallListener, ToolCall
 from ..tools._executor import Executor
 from ..tools._foreign import ForeignTool
 from ..tools._toolbox import Toolbox
-from ..wire import INVALID_JSON, InputAccumulator, InputFragment, ParserFactory, PartialJSON
+from ..wire import INVALID_JSON, AssistantMessage, InputFragment, MessageAssembler, ParserFactory, PartialJSON
 from ..wire._accumulator import check_invalid_key
+from ..wire._assistant_message import empty_message
 from ..wire._decoding import to_wire_event
-from ..wire._events import InputEvent
+from ..wire._events import InputDelta, InputEvent, InputStart, InputStop, MessageEvent, ServerToolUse
 from ._callable_tools import callable_tools
 from ._policy import BROKEN_OFF, Begins, Ending, ending_of
 from ._runner import CallRunner
 from ._turn import Turn
 
 _log = logging.getLogger(__name__)
+
+_INPUT_EVENTS: Final = (InputDelta, InputStart, InputStop, ServerToolUse)
 
 
 class EarlyCalls:
@@ -80,7 +83,7 @@ class EarlyCalls:
             tools, executor, limits=limits, max_concurrency=max_concurrency, circuit_breaker=circuit_breaker
         )
         self._limits = limits
-        self._accumulator = InputAccumulator(
+        self._assembler = MessageAssembler(
             parser=parser, limits=limits, input_type=GrowingInput, invalid_key=invalid_key
         )
         self._listener = _Callbacks(on_start, on_progress, on_stop)
@@ -128,9 +131,14 @@ class EarlyCalls:
         return self._turn.calls
 
     @property
+    def message(self) -> AssistantMessage:
+        """The assistant message so far, from the events that were fed. The ids of calls are those that came."""
+        return self._assembler.message
+
+    @property
     def violations(self) -> Sequence[str]:
         """The peer's violations of the protocol, in words that quote no model; the first 100."""
-        return self._accumulator.violations
+        return self._assembler.violations
 
     def get(self, id: str) -> ToolCall | None:
         """Return the call with this id; None if there is none. Calls of earlier responses are kept while they run.
@@ -160,36 +168,36 @@ class EarlyCalls:
         """Take one wire event of a response, and start the calls that may start: a tool runs at the next `await`.
 
         Args:
-            event: As for `InputAccumulator.feed`.
+            event: As for `MessageAssembler.feed`.
 
         Returns:
             The events of the inputs that follow from it.
 
         Raises:
-            LimitError: As `InputAccumulator.feed`.
-            UsageError: As `InputAccumulator.feed`, or the block was not entered.
+            LimitError: As `MessageAssembler.feed`.
+            UsageError: This is no wire event, or the block was not entered.
             ProtocolError: Two calls of a response have the same id.
         """
         # Not `async`: a framework may hand on its events from a plain callback, and waiting here would slow its reader.
         if self._tasks is None:
             raise UsageError("enter the calls first: async with EarlyCalls(...) as calls")
-        is_first, self._has_begun = not self._has_begun, True
         data = to_wire_event(event)
+        if not isinstance(data.get("type"), str):
+            raise UsageError("a wire event has a type, for example 'content_block_delta': pass the events as they came")
+        is_first, self._has_begun = not self._has_begun, True
         match data:
             # The very first one starts the turn that the constructor made. Without that turn, `finish` before the first
             # event would have nothing to end (test_finish_before_the_first_event).
             case {"type": "message_start"} if not is_first or self._has_ended:
                 return self._begin_reply(data)
             case {"type": "message_stop"}:
-                return self._end_reply()
+                return self._end_reply(data)
             case {"type": "content_block_start"} if self._has_ended:
-                # Some peers send no `message_start`. The accumulator gets one, because otherwise the stop reason and
-                # the ids of the response before would count (test_responses_without_a_beginning).
+                # Some peers send no `message_start` (test_responses_without_a_beginning).
                 self._begin_turn()
-                self._accumulator.feed_event({"type": "message_start"})
             case _:
                 pass
-        return self._take(self._accumulator.feed_event(data))
+        return self._take(self._assembler.feed(data))
 
     async def finish(self) -> list[ToolCall]:
         """Wait until each call of the response has its result, and return the calls in the order of their blocks.
@@ -202,7 +210,7 @@ class EarlyCalls:
         """
         # A stop reason is enough: the calls are complete then, and a framework may not hand on `message_stop`.
         if not self._has_ended:
-            self._end_reply(broken=self._accumulator.stop_reason is None)
+            self._end_reply(broken=self._assembler.stop_reason is None)
         for call in self._turn.calls:
             await call.answered.wait()
         return self._turn.calls
@@ -229,7 +237,7 @@ class EarlyCalls:
             # from starting whose task has not run yet.
             assert self._runner is not None
             self._turn.is_stopped = True
-            events = self._take(self._accumulator.close())
+            events = self._take(self._assembler.close(cleanly=False))
             self._turn.withdraw(Begins.NONE)
             for call in self._turn.calls:
                 # The same ids may come again in the new beginning.
@@ -239,15 +247,17 @@ class EarlyCalls:
                 else:
                     self._runner.end(call)
         self._begin_turn()
-        return events + self._take(self._accumulator.feed(event))
+        return events + self._take(self._assembler.feed(event))
 
-    def _end_reply(self, *, broken: bool = False) -> list[InputEvent[GrowingInput]]:
-        events = self._take(self._accumulator.close(cut=broken))
-        if self._accumulator.violation_count > self._told_violations:
-            self._told_violations = self._accumulator.violation_count
-            _log.warning("a response broke the protocol: %s", self._accumulator.violations[-1])
+    def _end_reply(
+        self, stop: Mapping[str, Any] | None = None, *, broken: bool = False
+    ) -> list[InputEvent[GrowingInput]]:
+        events = self._take(self._assembler.feed(stop) if stop else self._assembler.close(cleanly=not broken))
+        if self._assembler.violation_count > self._told_violations:
+            self._told_violations = self._assembler.violation_count
+            _log.warning("a response broke the protocol: %s", self._assembler.violations[-1])
         if not self._has_ended:
-            ending = BROKEN_OFF if broken else self.ending_of(self._turn, self._accumulator.stop_reason)
+            ending = BROKEN_OFF if broken else self.ending_of(self._turn, self._assembler.stop_reason)
             self._end(ending)
         return events
 
@@ -255,7 +265,7 @@ class EarlyCalls:
         """End the turn: held calls start now, or never."""
         assert self._runner is not None
         # Without content, and never settled: the history is the framework's.
-        self._turn.end({"role": "assistant", "content": []}, ending)
+        self._turn.end(empty_message(), ending)
         for call in self._turn.release(ending.begins):
             self._runner.start(call)
         # The runner reports the calls that it started. These were answered without it.
@@ -263,14 +273,14 @@ class EarlyCalls:
             if call.result is not None and call not in self._runner:
                 self._runner.end(call)
 
-    def _take(self, events: list[InputEvent[GrowingInput]]) -> list[InputEvent[GrowingInput]]:
+    def _take(self, events: list[MessageEvent[GrowingInput]]) -> list[InputEvent[GrowingInput]]:
         assert self._runner is not None
         self._runner.take(self._turn.take(events))
         # Raised after the other calls of the event have started: no call is lost behind a repeated id.
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
-        return events
+        return [event for event in events if isinstance(event, _INPUT_EVENTS)]
 
     # --- `CallMaker` --------------------------------------------------------------------------------------------------
 

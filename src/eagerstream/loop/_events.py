@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 from ..errors import APIError, ProtocolError
 from ..streaming._message_stream import StreamEvent
 from ..tools._call import ToolCall
-from ..wire._events import Block, Message
+from ..wire._assistant_message import AssistantMessage, Block
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class TurnStop:
     """
 
     turn: int
-    message: Message = field(repr=False)  # what models write does not belong in a log
+    message: AssistantMessage = field(repr=False)  # what models write does not belong in a log
     calls: Sequence[ToolCall]
     error: APIError | ProtocolError | None = None
 

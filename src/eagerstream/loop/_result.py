@@ -7,14 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import isfinite
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from pydantic import BaseModel
 
 from ..errors import UsageError
 from ..tools._call import ToolCall
 from ..tools._content import to_json
+from ..wire._assistant_message import AssistantMessage, Usage, text_of, total_tokens, typed_message
 from ..wire._events import Message
+
+if TYPE_CHECKING:
+    from anthropic.types import Message as AnthropicMessage
 
 # The key identifies the kind of file, and its value the version. Another version may mean something else by the same
 # names, so it is refused as a whole (test_a_saved_run_of_another_version).
@@ -63,10 +67,10 @@ class RunResult:
     # a later run needs is plain data, and nothing here refers to the run, its client or its tasks.
 
     status: RunStatus
-    message: Message | None = field(repr=False)  # what models and tools say does not belong in a log
+    message: AssistantMessage | None = field(repr=False)  # what models and tools say does not belong in a log
     messages: list[Mapping[str, Any]] = field(repr=False)
     turns: int = 0
-    usage: dict[str, Any] = field(default_factory=dict)
+    usage: Usage = field(default_factory=lambda: cast("Usage", {}))
     calls: list[ToolCall] = field(default_factory=list)
     container: Any = None
     error: dict[str, Any] | None = None
@@ -75,6 +79,20 @@ class RunResult:
     def stop_reason(self) -> str | None:
         """The reason why the model stopped last; None if no response came, or if it had none."""
         return self.message.get("stop_reason") if self.message else None
+
+    @property
+    def text(self) -> str:
+        """The text of the last assistant message: its text blocks joined. Empty if it has none."""
+        return text_of(self.message and self.message["content"])
+
+    @property
+    def total_tokens(self) -> int:
+        """All tokens of all responses: input, input from or for the cache, and output."""
+        return total_tokens(self.usage)
+
+    def typed_message(self) -> AnthropicMessage | None:
+        """Return `message` as an object of the anthropic package; None if no response came."""
+        return None if self.message is None else typed_message(self.message)
 
     @property
     def is_empty(self) -> bool:
@@ -95,9 +113,7 @@ class RunResult:
         # them again. Never added by itself: the user decides if half an answer is better than a new one.
         if self.message is None or self.message.get("stop_reason") is not None:
             return None
-        texts = (block.get("text") for block in self.message["content"] if block.get("type") == "text")
-        text = "".join(text for text in texts if isinstance(text, str))
-        if not text.strip():
+        if not (text := self.text).strip():
             return None
         asked = f"Your previous response was interrupted and ended with:\n\n{text}\n\nContinue from where you left off."
         return {"role": "user", "content": asked}
@@ -157,7 +173,7 @@ class RunResult:
                 plain["message"],
                 [dict(message) for message in plain["messages"]],
                 plain["turns"],
-                dict(plain["usage"]),
+                cast("Usage", dict(plain["usage"])),
                 [ToolCall.from_dict(call) for call in plain["calls"]],
                 plain["container"],
                 plain["error"],
@@ -188,7 +204,7 @@ def _as_plain(value: object) -> object:
     raise TypeError(f"{type(value).__name__} is no JSON value")
 
 
-def add_usage(total: dict[str, Any], usage: Mapping[str, Any]) -> None:
+def add_usage(total: Any, usage: Mapping[str, Any]) -> None:
     """Add the counts of one response to those of a run. Within a response they are cumulative: the last ones count."""
     # By type, not by name: the API adds counts from time to time, nested ones too. `type(...) is int`, because a bool
     # is an int, and is no count.

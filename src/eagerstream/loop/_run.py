@@ -15,11 +15,11 @@ from ..streaming._event_buffer import EventBuffer
 from ..streaming._options import FEED_DEFAULTS, INPUT_DEFAULTS, buffer_for, taken
 from ..streaming._reading import Sink, read_reply
 from ..tools._foreign import ForeignTool
-from ..transports import Reply, as_transport
+from ..transports import Client, Reply, as_transport
 from ..transports._eager_fallback import EagerFallback, EagerForm
 from ..wire import InputDelta, MessageAssembler, MessageState, Outcome
 from ..wire._accumulator import check_invalid_key
-from ..wire._events import Message
+from ..wire._assistant_message import AssistantMessage, empty_message
 from ._conversation import LOST_START, Conversation
 from ._events import Restarted, RunEvent, TurnStart, TurnStop
 from ._latency import RunLatency
@@ -33,7 +33,7 @@ from ._turn import Turn
 
 
 def run(
-    client: Any,
+    client: Client,
     *,
     model: str,
     max_tokens: int,
@@ -141,6 +141,15 @@ class Run(EventFeed[RunEvent]):
         """The result as of now. It is final when the block was left; without an error, when the iteration has ended."""
         return self._conversation.result
 
+    async def get_final_message(self) -> AssistantMessage | None:
+        """Read to the end, and return the last assistant message; None if no response came. Cancel it as `finish`.
+
+        Raises:
+            EagerStreamError: As for `finish`.
+        """
+        await self.finish()
+        return self.result.message
+
     @property
     def client(self) -> object:
         """The client that sends the requests, as it was given."""
@@ -189,7 +198,7 @@ class Run(EventFeed[RunEvent]):
         # turn and to hand out its last events.
         if self._is_cancelled or self._ended.is_set():
             return
-        self._is_cancelled = True
+        self._is_cancelled = self._is_used = True
         if self._turn is not None:
             # Calls later in the current chunk must not start, either (test_cancel_from_a_guard).
             self._turn.is_stopped = True
@@ -386,9 +395,9 @@ class Run(EventFeed[RunEvent]):
                         await call.answered.wait()
 
     @property
-    def _message(self) -> Message:
+    def _message(self) -> AssistantMessage:
         if self._turn is None or self._assembler is None:
-            return {"role": "assistant", "content": []}
+            return empty_message()
         return _message_of(self._turn, self._assembler)
 
     def _how_it_ended(self) -> FeedEnd:
@@ -457,7 +466,7 @@ class Run(EventFeed[RunEvent]):
         return must_wait or self._starts_tools
 
 
-def _message_of(turn: Turn, assembler: MessageAssembler[GrowingInput]) -> Message:
+def _message_of(turn: Turn, assembler: MessageAssembler[GrowingInput]) -> AssistantMessage:
     """Return the assistant message as far as it has come and counts."""
     # After a restart that is not followed, the message before it counts, since its calls have run. The assembler's form
     # of it has the ids that the calls got after the event.

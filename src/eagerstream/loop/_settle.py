@@ -15,14 +15,15 @@ from ..tools._history import THINKING
 from ..tools._results import CANCELLED_TEXT, NOT_RUN
 from ..wire import Outcome, encodable
 from ..wire._accumulator import TOOL_BLOCKS
+from ..wire._assistant_message import AssistantMessage, Block
 from ..wire._echo import has_json_form
-from ..wire._events import Block, Message
+from ..wire._events import Message
 from ..wire._server_tools import SERVER_CALLS, is_server_result
 from ._policy import Keeps
 
 
 def settle(
-    message: Message,
+    message: AssistantMessage,
     calls: Sequence[ToolCall],
     keeps: Keeps = Keeps.WHOLE,
     *,
@@ -63,7 +64,7 @@ def settle(
 
 
 def kept_blocks(
-    message: Message, calls: Sequence[ToolCall], keeps: Keeps, *, server_calls: Collection[str] = ()
+    message: AssistantMessage, calls: Sequence[ToolCall], keeps: Keeps, *, server_calls: Collection[str] = ()
 ) -> list[Block]:
     """Return the blocks of a response that stay in the history, in a form that the API accepts back."""
     # `ran`, not `result`: a call that was answered without its tool had no effect, and can be made again.

@@ -23,7 +23,8 @@ from ..tools._executor import Executor
 from ..tools._results import CANCELLED_TEXT, REPEATED
 from ..tools._toolbox import Toolbox
 from ..wire import BlockStart, InputDelta, InputStart, InputStop, MessageStart, MessageStop, Outcome
-from ..wire._events import Block, Message
+from ..wire._assistant_message import AssistantMessage, Block, empty_message
+from ..wire._events import Message
 from ._policy import Begins, Ending
 from ._runner import CallRunner
 from ._settle import kept_blocks, settle, taken_over, without_result
@@ -115,7 +116,7 @@ class Turn:
         can_be_cut: bool = True,
     ) -> None:
         self.number = number
-        self.message: Message = {"role": "assistant", "content": []}
+        self.message = empty_message()
         self.calls: list[ToolCall] = []
         self.held: list[ToolCall] = []
         self.ending: Ending | None = None
@@ -125,7 +126,7 @@ class Turn:
         self.is_answered: bool = False
         self.is_stopped = False
         self.is_cut: bool = False
-        self.voided: Message | None = None
+        self.voided: AssistantMessage | None = None
         self.listener: CallListener | None = None
         self.wants_deltas: bool = maker.tools.has_guards
         """A guard may want to look at each `InputDelta`."""
@@ -354,7 +355,7 @@ class Turn:
 
     # --- when it has ended --------------------------------------------------------------------------------------------
 
-    def end(self, message: Message, ending: Ending) -> None:
+    def end(self, message: AssistantMessage, ending: Ending) -> None:
         """Take the message and the ending of a response that has ended, or broke off."""
         self.message = message
         self.ending = ending

@@ -8,7 +8,8 @@ from ._growing_input import GrowingInput, TextPlace
 from ._marks import Arrival, BlockMarks, Clock, FinishedField, ReplyMarks
 from ._message_stream import DefinedTool, MessageStream, StreamEvent, stream
 from ._observers import FeedEnd, Observer, OnFeed, RequestObserver, on_every_feed, on_feed
-from ._options import FeedOptions, InputOptions, RequestParameters, StreamOptions
+from ._options import FeedOptions, InputOptions, RequestParameters, SourceOptions, StreamOptions
+from ._source import events
 
 __all__ = [
     "Arrival",
@@ -28,9 +29,11 @@ __all__ = [
     "ReplyMarks",
     "RequestObserver",
     "RequestParameters",
+    "SourceOptions",
     "StreamEvent",
     "StreamOptions",
     "TextPlace",
+    "events",
     "on_every_feed",
     "on_feed",
     "stream",

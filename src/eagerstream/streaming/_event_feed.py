@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -16,7 +17,7 @@ import anyio.abc
 
 from .._support.cancellation import leave
 from ..errors import UsageError
-from ..wire import InputStart
+from ..wire import InputStart, TextDelta
 from ._event_buffer import EventBuffer
 from ._growing_input import GrowingInput
 from ._observers import FeedEnd, Observer, RequestObserver, beginnings
@@ -50,6 +51,7 @@ class EventFeed(ABC, Generic[E]):
         self._observers: tuple[Observer[E], ...] = ()
         self._chunk_observers: tuple[Observer[E], ...] = ()  # those that are shown empty chunks, too
         self._has_told_end = False
+        self._is_used = False  # somebody reads it, or has ended it on purpose
 
     @property
     def failure(self) -> BaseException | None:
@@ -174,6 +176,7 @@ class EventFeed(ABC, Generic[E]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
         assert self._tasks is not None
+        has_ended = self._ended.is_set()
         # First: tools that may finish can still report progress while `leave` waits for them, and nobody takes it.
         self._discard()
         try:
@@ -181,6 +184,9 @@ class EventFeed(ABC, Generic[E]):
         finally:
             self._close()
             self._tell_end()
+            if error is None and not self._is_used and not has_ended:
+                what = f"the {type(self).__name__} was left before its end, and nothing read it"
+                warnings.warn(f"{what}: iterate over it, or await its finish()", RuntimeWarning, stacklevel=2)
 
     async def _read_to_the_end(self) -> None:
         # The exception must not reach the task group, which would cancel the body and raise an `ExceptionGroup`. The
@@ -217,7 +223,22 @@ class EventFeed(ABC, Generic[E]):
         # Not `async def`: returning the buffer's own coroutine saves a frame around each event.
         if self._tasks is None:
             raise UsageError(f"enter the {type(self).__name__} first: async with ...")
+        self._is_used = True
         return self._buffer.get()
+
+    async def text(self) -> AsyncGenerator[str, None]:
+        """Yield the model's text alone, in pieces as they arrive. The other events are dropped.
+
+        Read the events instead if you must know about turns or restarts (`Restarted` voids the text of its turn).
+        Cancelling this loses no text.
+
+        Raises:
+            EagerStreamError: The error that the iteration would have raised.
+            UsageError: The block was not entered, or another task waits for the next event already.
+        """
+        async for event in self:
+            if isinstance(event, TextDelta):
+                yield event.text
 
     async def finish(self) -> None:
         """Read to the end without handing out events, if you want only the final result.
@@ -230,6 +251,7 @@ class EventFeed(ABC, Generic[E]):
         """
         if self._tasks is None:
             raise UsageError(f"enter the {type(self).__name__} first: async with ...")
+        self._is_used = True
         self._discard()
         await self._ended.wait()
         if self._failure is not None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Unpack
 
 from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS, Limits
-from ..transports import Reply, RequestBody, as_transport
+from ..transports import Client, Reply, RequestBody, as_transport
 from ..transports._base import betas_of, check_legacy_beta
 from ..transports._eager_fallback import EagerFallback, EagerForm
 from ..wire import MessageAssembler, MessageEvent, MessageState
 from ..wire._accumulator import check_invalid_key
-from ..wire._events import Message
+from ..wire._assistant_message import AssistantMessage, typed_message
 from ..wire._tool_kind import EAGER_FIELD, USER_DEFINED, tool_kind
 from ._event_buffer import EventBuffer
 from ._event_feed import EventFeed
@@ -22,6 +22,9 @@ from ._marks import Clock, ReplyMarks
 from ._observers import FeedEnd
 from ._options import FEED_DEFAULTS, INPUT_DEFAULTS, InputOptions, StreamOptions, buffer_for, check_names, taken
 from ._reading import Sink, read_reply
+
+if TYPE_CHECKING:
+    from anthropic.types import Message as AnthropicMessage
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +40,7 @@ class DefinedTool(Protocol):
 
 
 def stream(
-    client: Any,
+    client: Client,
     *,
     model: str,
     max_tokens: int,
@@ -225,12 +228,25 @@ class MessageStream(EventFeed[StreamEvent]):
         return self._transport.eager
 
     @property
-    def message(self) -> Message:
+    def message(self) -> AssistantMessage:
         """The assistant message so far, in the form for a history.
 
         It has each call under its `ToolInput.echo_id`, which its result must have, too.
         """
         return self._assembler.message
+
+    def typed_message(self) -> AnthropicMessage:
+        """Return `message` as an object of the anthropic package."""
+        return typed_message(self.message)
+
+    async def get_final_message(self) -> AssistantMessage:
+        """Read to the end, and return the assistant message. It is `finish` and `message` in one; see there.
+
+        Raises:
+            EagerStreamError: As for `finish`.
+        """
+        await self.finish()
+        return self.message
 
     @property
     def stop_reason(self) -> str | None:

@@ -126,6 +126,16 @@ class StreamOptions(RequestParameters, InputOptions, FeedOptions, total=False):
     limits: Limits
 
 
+class SourceOptions(InputOptions, FeedOptions, total=False):
+    """The options of `events`.
+
+    Attributes:
+        limits: Bounds on the response and its inputs.
+    """
+
+    limits: Limits
+
+
 INPUT_DEFAULTS: Final[InputOptions] = {"parser": PartialJSON, "invalid_key": INVALID_JSON}
 FEED_DEFAULTS: Final[FeedOptions] = {
     # Merged, because by default a slow consumer must slow nobody else: reading and tools continue, and no text is lost.

@@ -19,7 +19,7 @@ from pydantic_core import to_jsonable_python
 from ..limits import DEFAULT_LIMITS, Limits
 from ..streaming._growing_input import GrowingInput
 from ..wire import encodable
-from ..wire._events import Block
+from ..wire._assistant_message import Block
 from ._response import ToolErrorCode, ToolResponse, ToolStatus, error_response, response_of
 from ._results import NOT_RUN, begun_result, invalid_result, is_programmatic, rendered, result_for
 

@@ -12,7 +12,7 @@ from pydantic_core import to_jsonable_python
 
 from ..errors import UsageError
 from ..wire import encodable
-from ..wire._events import Block
+from ..wire._assistant_message import Block
 
 IMAGE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """Media types that the API accepts as an image."""

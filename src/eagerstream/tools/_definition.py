@@ -9,9 +9,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from copy import copy
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, Self, Unpack, cast, get_type_hints, overload
+from typing import Any, Concatenate, Final, Generic, Protocol, Self, Unpack, cast, get_type_hints, overload
 
 import docstring_parser
+from typing_extensions import ParamSpec, TypeVar  # with defaults, which the ones of Python have from 3.13 on
 
 from ..errors import InputInterrupted, UsageError
 from ..streaming._growing_input import GrowingInput
@@ -30,13 +31,20 @@ from ._streams import repeated_key
 
 _log = logging.getLogger(__name__)
 
+P = ParamSpec("P", default=...)
+R = TypeVar("R", default=Any)
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_Object = TypeVar("_Object")
+
 _TOOLSET: Final = re.compile(r"(\w+)_toolset_\d+")
 
 
-class Tool:
+class Tool(Generic[P, R]):
     """A user-defined tool: its definition, and the function that runs it.
 
-    It still works as the function: calling it calls the function, with the function's own arguments. As an attribute
+    It still works as the function: calling it calls the function, with the function's own arguments, and type checkers
+    know them (`Tool[[str], Coroutine[Any, Any, int]]`). A plain `Tool` is a tool of any function. As an attribute
     of a class it is a method: accessed through an object, it is the tool of that object.
 
     Args:
@@ -55,11 +63,11 @@ class Tool:
         options: The options with which it was made.
     """
 
-    def __init__(self, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> None:
+    def __init__(self, function: Callable[P, R], **options: Unpack[ToolOptions]) -> None:
         wrong = option_faults(options)
         options = cast("ToolOptions", {name: value for name, value in options.items() if name not in wrong})
         self.options: Mapping[str, Any] = MappingProxyType(dict(options))
-        self._function = function
+        self._function: Callable[..., Any] = function
         self._bound_to: object = None
         self.is_method: bool = _is_method(function)
         group = options.get("group")
@@ -86,7 +94,7 @@ class Tool:
             raise UsageError(f"{name} cannot be a tool: {'; '.join(faults)}")
         self.__doc__ = function.__doc__
         self.__name__: str = _name_of(function)
-        self.__wrapped__: Callable[..., Any] = function
+        self.__wrapped__: Callable[P, R] = function
 
     def _define(self, function: Callable[..., Any], options: ToolOptions) -> list[str]:
         """Make the definition from the function, and return its faults."""
@@ -182,7 +190,13 @@ class Tool:
                 faults.append(f"input_examples[{number}]: {str(error).removeprefix('Error: ')}")
         return faults
 
-    def __get__(self, instance: object, owner: type | None = None) -> Self:
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> Self: ...
+    @overload
+    def __get__(
+        self: Tool[Concatenate[_Object, _P], _R], instance: _Object, owner: type | None = None
+    ) -> Tool[_P, _R]: ...
+    def __get__(self, instance: object, owner: type | None = None) -> Tool[Any, Any]:
         """Return the tool of an object if this is a method of its class; the tool itself otherwise."""
         if instance is None or not self.is_method:
             return self
@@ -190,9 +204,10 @@ class Tool:
         bound.__dict__.update(_function=partial(self._function, instance), _bound_to=instance)
         return bound
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself: no checks, no conversion."""
-        return self._function(*args, **kwargs)
+        result: R = self._function(*args, **kwargs)
+        return result
 
     def __repr__(self) -> str:
         return f"<tool {self.name}>"
@@ -312,15 +327,23 @@ class Tool:
         return invoke(function, call, kind=self._kind)
 
 
+class ToolDecorator(Protocol):
+    """The result of `tool(...)` with options: it makes a tool from a function."""
+
+    def __call__(self, function: Callable[_P, _R], /) -> Tool[_P, _R]:
+        """Make the tool.
+
+        Raises:
+            UsageError: As for `tool`.
+        """
+        ...
+
+
 @overload
-def tool(function: Callable[..., Any], /) -> Tool: ...
+def tool(function: Callable[_P, _R], /, **options: Unpack[ToolOptions]) -> Tool[_P, _R]: ...
 @overload
-def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[..., Any]], Tool]: ...
-@overload
-def tool(function: Callable[..., Any], /, **options: Unpack[ToolOptions]) -> Tool: ...
-def tool(
-    function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]
-) -> Tool | Callable[[Callable[..., Any]], Tool]:
+def tool(**options: Unpack[ToolOptions]) -> ToolDecorator: ...
+def tool(function: Callable[_P, _R] | None = None, /, **options: Unpack[ToolOptions]) -> Tool[_P, _R] | ToolDecorator:
     """Make a tool from a typed function, with or without options.
 
         @tool
@@ -331,15 +354,17 @@ def tool(
                 city: City and country.
             \"\"\"
 
-    Its name, docstring and annotations provide name, description and schema. It may be an `async def`, a `def` (which
-    runs in a thread), a generator of either kind, a method, or a callable object. A generator yields progress, and its
-    last value is the result.
+    The tool can be called like the function, and type checkers check the arguments: `await get_weather("Oslo")`.
+
+    Its name, docstring and annotations provide name, description and schema. The function may be an `async def`, a
+    `def` (which runs in a thread), a generator of either kind, a method, or a callable object. A generator yields
+    progress, and its last value is the result.
 
     Raises:
         UsageError: The function or an option has faults. Raised at decoration, with all of them.
     """
 
-    def decorate(function: Callable[..., Any], /) -> Tool:
+    def decorate(function: Callable[P, R], /) -> Tool[P, R]:
         return Tool(function, **options)
 
     return decorate if function is None else decorate(function)

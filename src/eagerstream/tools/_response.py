@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 from .._support.redaction import without_middle
 from ..errors import ToolError
-from ..wire._events import Block
+from ..wire._assistant_message import Block
 from ._content import content_of, is_content_block
 from ._faults import InputError
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from .._support.redaction import without_middle
 from ..wire import JSON, Outcome, ToolInput, encodable
-from ..wire._events import Block
+from ..wire._assistant_message import Block
 from ..wire._values import mapping_in
 from ._content import dump_json, is_empty_text, may_be_in_result, text_block, to_json
 from ._response import ToolResponse, ToolStatus

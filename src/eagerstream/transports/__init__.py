@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..recordings._recording import Recording
 from ._base import Reply, RequestBody, StreamedReply, Transport, betas_in, close_quietly, unwind
 from ._body import BodyTransport, is_body
+from ._client import AsyncBody, AsyncClient, AsyncMessages, AsyncResponse, Client
 from ._eager_fallback import EagerForm
 from ._http import HTTPTransport
 
 __all__ = [
+    "AsyncBody",
+    "AsyncClient",
+    "AsyncMessages",
+    "AsyncResponse",
+    "Client",
     "EagerForm",
     "HTTPTransport",
     "Reply",
@@ -24,7 +28,7 @@ __all__ = [
 ]
 
 
-def as_transport(client: Any) -> Transport:
+def as_transport(client: Client) -> Transport:
     """Return `client` if it is a transport, otherwise a transport that wraps it.
 
     Args:

@@ -19,17 +19,22 @@ _ITEMS_IN_ONE_GO: Final = 32
 
 
 def is_body(source: object) -> TypeGuard[AsyncIterable[Any]]:
-    """Return True for the inputs of `BodyTransport`: an async iterable, or a response of httpx or httpx2."""
-    return isinstance(source, AsyncIterable) or hasattr(source, "aiter_bytes")
+    """Return True for the inputs of `BodyTransport`: an async iterable, or a response of httpx, httpx2 or aiohttp."""
+    return isinstance(source, AsyncIterable) or hasattr(source, "aiter_bytes") or _is_aiohttp(source)
+
+
+def _is_aiohttp(source: object) -> bool:
+    # In this order: `content` of a response of httpx raises an error while the response is still being received.
+    return not hasattr(source, "aiter_bytes") and hasattr(getattr(source, "content", None), "iter_any")
 
 
 class BodyTransport(Transport):
     """Answers one request with a body that was already received. Nothing is sent.
 
     Args:
-        source: An async iterable of `bytes` in any pieces, a streaming response of httpx or httpx2, or an async
-            iterable of events: mappings, or those of the anthropic package (`AsyncStream`). You close a response. An
-            iterator that was not read to its end is closed here.
+        source: An async iterable of `bytes` in any pieces, a streaming response of httpx, httpx2 or aiohttp, or
+            an async iterable of events: mappings, or those of the anthropic package (`AsyncStream`). You close a
+            response. An iterator that was not read to its end is closed here.
     """
 
     def __init__(self, source: AsyncIterable[Any]) -> None:
@@ -48,6 +53,10 @@ class BodyTransport(Transport):
             raise UsageError("the body of a response can be read only once: pass a client to send another request")
         self._is_taken = True
         source: Any = self._source
+        if (status := getattr(source, "status_code", getattr(source, "status", 200))) != 200:
+            raise UsageError(f"the response has the HTTP status {status}, and no stream of events")
+        if _is_aiohttp(source):
+            source = source.content.iter_any()
         if not hasattr(source, "aiter_bytes"):
             items = aiter(source)
             try:
@@ -55,8 +64,6 @@ class BodyTransport(Transport):
             finally:
                 await unwind(items)
             return
-        if (status := getattr(source, "status_code", 200)) != 200:
-            raise UsageError(f"the response has the HTTP status {status}, and no stream of events")
         async with streamed(source, limits) as reply:
             yield reply
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ._accumulator import TOOL_BLOCKS, InputAccumulator, Places, check_block_count, check_invalid_key
+from ._assistant_message import AssistantMessage, Block, StopReason, Usage, text_of, total_tokens, typed_message
 from ._aws_event_stream import AWSEventStreamDecoder
 from ._checks import check_choice, check_count, check_fraction, check_positive, check_seconds
 from ._decoder import Decoder
 from ._decoding import FragmentDecoder, WireDecoder, decode_event
 from ._events import (
     TEXT_FIELDS,
-    Block,
     BlockStart,
     BlockStop,
     CitationDelta,
@@ -78,6 +78,7 @@ __all__ = [
     "TOOL_BLOCKS",
     "USER_DEFINED",
     "AWSEventStreamDecoder",
+    "AssistantMessage",
     "Block",
     "BlockStart",
     "BlockStop",
@@ -119,12 +120,14 @@ __all__ = [
     "ServerToolErrorCode",
     "ServerToolResult",
     "ServerToolUse",
+    "StopReason",
     "TextDelta",
     "ThinkingDelta",
     "TolerantJSON",
     "ToolClass",
     "ToolInput",
     "UnknownEvent",
+    "Usage",
     "WireDecoder",
     "WireEvent",
     "accepted_betas",
@@ -151,6 +154,9 @@ __all__ = [
     "pointer",
     "server_calls",
     "steps_of",
+    "text_of",
     "tool_family",
     "tool_kind",
+    "total_tokens",
+    "typed_message",
 ]

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Any, Final, Generic
+from typing import Any, Final, Generic, cast
 
 from ..limits import DEFAULT_LIMITS, Limits
 from ._accumulator import TOOL_BLOCKS, InputAccumulator, check_block_count, content_of_start, named
+from ._assistant_message import AssistantMessage, Block
 from ._decoding import to_wire_event
 from ._echo import repaired
 from ._events import (
-    Block,
     BlockStart,
     BlockStop,
     CitationDelta,
@@ -155,7 +155,7 @@ class MessageAssembler(Generic[InputT]):
         self._fields: Message = {}
         self._usage: dict[str, Any] = {}
         self._blocks: list[_OpenBlock] = []
-        self._voided: Message | None = None
+        self._voided: AssistantMessage | None = None
         self._voided_blocks: list[_OpenBlock] = []
         self._open: dict[int, _OpenBlock] = {}
         self._server_calls: dict[str, _OpenBlock] = {}  # of the current message, by id
@@ -195,7 +195,7 @@ class MessageAssembler(Generic[InputT]):
         return reason if isinstance(reason, str) else None
 
     @property
-    def message(self) -> Message:
+    def message(self) -> AssistantMessage:
         """The assistant message so far, made anew at each read. An input that is not settled shows as it started.
 
         It never contains a partial input: a cut one would look like a complete one.
@@ -206,10 +206,10 @@ class MessageAssembler(Generic[InputT]):
         message: Message = {"type": "message", "role": "assistant", **self._fields, "content": content}
         if self._usage:
             message["usage"] = dict(self._usage)
-        return message
+        return cast("AssistantMessage", message)
 
     @property
-    def voided(self) -> Message | None:
+    def voided(self) -> AssistantMessage | None:
         """The message that the last `message_start` voided, with the current ids of its calls; None if none."""
         for block in self._voided_blocks:
             block.assembled()
@@ -276,7 +276,7 @@ class MessageAssembler(Generic[InputT]):
         voided = self.message if self.state is MessageState.OPEN else None
         self._fields = {name: value for name, value in message.items() if name not in ("usage", "content")}
         self._usage = dict(mapping_in(message, "usage"))
-        self._voided, self._voided_blocks = voided, self._blocks
+        self._voided, self._voided_blocks = voided, [] if voided is None else self._blocks
         self._blocks = []
         self._server_calls = {}
         events.append(MessageStart(self.message, voided))
@@ -297,7 +297,11 @@ class MessageAssembler(Generic[InputT]):
 
         Some peers send none. The model's content has arrived, and dropping it would help nobody.
         """
-        return [] if self.state is MessageState.OPEN else self._feed_message_start({"type": "message_start"})
+        if self.state is MessageState.OPEN:
+            return []
+        events = self._feed_message_start({"type": "message_start"})
+        self._accumulator.note("no message_start was fed before the content")
+        return events
 
     def _feed_block_start(self, data: Mapping[str, Any]) -> list[MessageEvent[InputT]]:
         index: Any = data.get("index")

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 from ..._support.redaction import without_middle
 from ...loop import Run, RunStatus, ToolStop, TurnStop, run
 from ...streaming import GrowingInput, stream
-from ...wire import InputStop, Message, MessageStart, MessageStop, ToolInput
+from ...wire import AssistantMessage, InputStop, MessageStart, MessageStop, ToolInput
 from .._clients import DEFAULT_MODEL, KeptClient, default_model
 from .._deprecation import deprecated
 from .._sync import SyncLoop, run_plain, run_sync
@@ -278,7 +278,7 @@ def _made_client(*, first_party: bool) -> Any:
     return anthropic.AsyncAnthropic() if first_party else anthropic.AsyncAnthropicBedrock()
 
 
-def message_of(reply: Message, place: int) -> dict[str, Any]:
+def message_of(reply: AssistantMessage, place: int) -> dict[str, Any]:
     """Return a response in the old format: `tool_inputs` if it has calls, otherwise `assistant`.
 
     Args:
@@ -295,7 +295,7 @@ def message_of(reply: Message, place: int) -> dict[str, Any]:
     return message
 
 
-def _without_calls(reply: Message) -> list[Any]:
+def _without_calls(reply: AssistantMessage) -> list[Any]:
     return [block for block in reply["content"] if block.get("type") != "tool_use"]
 
 

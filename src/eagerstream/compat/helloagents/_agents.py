@@ -20,7 +20,6 @@ from ._events import LifecycleHook, StreamEvent, StreamEventType, agent_events
 from ._registry import ToolRegistry
 from ._settings import Config, HelloAgentsLLM, Message
 from ._tool import Tool
-from ._tool_calls import text_of
 from ._trace import TraceLogger
 
 _log = logging.getLogger(__name__)
@@ -205,7 +204,7 @@ class Agent:
     def _end(self, input_text: str, result: RunResult) -> str:
         """Keep the question and its answer."""
         self.result = result
-        answer = text_of((result.message or {}).get("content", ""))
+        answer = result.text
         if result.status is RunStatus.LIMIT:
             answer = f"未能在 {self.max_turns} 步内得出最终答案。"
         if result.status not in (RunStatus.COMPLETED, RunStatus.STOP_SEQUENCE):

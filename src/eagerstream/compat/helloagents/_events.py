@@ -15,8 +15,8 @@ import anyio
 
 from ...loop import Restarted, Run, RunEvent, RunStatus, TurnStart, TurnStop
 from ...tools import ToolStatus
-from ...wire import MessageStart, TextDelta, ThinkingDelta
-from ._tool_calls import CallPairs, call_data, question_of, response_of_call, text_of, total_tokens
+from ...wire import MessageStart, TextDelta, ThinkingDelta, text_of, total_tokens
+from ._tool_calls import CallPairs, call_data, question_of, response_of_call
 from ._trace import TraceLogger
 from ._trace.payload import dump, plain
 
@@ -345,7 +345,7 @@ class _Teller:
         is_limited = result.status is RunStatus.LIMIT
         return self._event(
             StreamEventType.AGENT_FINISH,
-            result=text_of((result.message or {}).get("content", "")),
+            result=result.text,
             total_steps=self._step,
             total_tokens=total_tokens(result.usage),
             status=result.status.value,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from ...loop import RunEvent, ToolStart, ToolStop
 from ...streaming import GrowingInput
 from ...tools import ToolCall, ToolResponse
-from ...wire import InputStop
+from ...wire import InputStop, text_of
 
 Told: TypeAlias = tuple[Literal["call", "result"], ToolCall]
 
@@ -62,25 +62,7 @@ def response_of_call(call: ToolCall) -> ToolResponse:
     return ToolResponse.error("UNKNOWN", said) if call.is_error else ToolResponse.success(said)
 
 
-def text_of(content: Any) -> str:
-    """Return the text in the content of a message or a result, or an empty text."""
-    if isinstance(content, str):
-        return content
-    blocks = content if isinstance(content, list | tuple) else ()
-    texts = (block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text")
-    return "".join(text for text in texts if isinstance(text, str))
-
-
 def question_of(messages: Any) -> Any:
     """Return the content of the last message if it is the user's. Otherwise return an empty text."""
     last = messages[-1] if messages else {}
     return last.get("content", "") if last.get("role") == "user" else ""
-
-
-def total_tokens(usage: Any) -> int:
-    """Return the number of all tokens in an API's `usage`, including cached ones."""
-    counts = (usage.get(name) for name in _TOKENS) if isinstance(usage, dict) else ()
-    return sum(count for count in counts if type(count) is int)
-
-
-_TOKENS: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")

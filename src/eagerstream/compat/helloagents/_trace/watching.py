@@ -9,8 +9,17 @@ from typing import Any, Final
 
 from ....loop import Restarted, Run, RunEvent, TurnStart, TurnStop
 from ....streaming import FeedEnd, GrowingInput
-from ....wire import InputDelta, InputStart, InputStop, Message, MessageStart, MessageStop
-from .._tool_calls import CallPairs, call_data, question_of, response_of_call, text_of, total_tokens
+from ....wire import (
+    AssistantMessage,
+    InputDelta,
+    InputStart,
+    InputStop,
+    MessageStart,
+    MessageStop,
+    text_of,
+    total_tokens,
+)
+from .._tool_calls import CallPairs, call_data, question_of, response_of_call
 
 _FIRST_SAMPLE_CHARS: Final = 64
 
@@ -69,7 +78,7 @@ class RunWatcher:
             {
                 "duration": time.monotonic() - self._start_s,
                 "total_steps": self._step or 0,
-                "final_answer": text_of((result.message or {}).get("content", "")),
+                "final_answer": result.text,
                 "status": _STATUS.get(end.status, end.status),
                 **({"violations": end.violations} if end.violations else {}),
             },
@@ -115,17 +124,15 @@ class RunWatcher:
                 told: dict[str, Any] = {"tool_name": call.name, "tool_call_id": call.id, "is_error": call.is_error}
                 self._log("tool_result", {**told, **first, "result": response.text, **said}, call.turn)
 
-    def _reply(self, message: Message) -> None:
+    def _reply(self, message: AssistantMessage) -> None:
         self._has_reply = True
-        content = message.get("content")
-        blocks = content if isinstance(content, list) else []
-        usage = message.get("usage")
-        usage = dict(usage) if isinstance(usage, Mapping) else {}
+        content = message["content"]
+        usage: dict[str, Any] = dict(message.get("usage") or {})
         self._log(
             "model_output",
             {
                 "content": text_of(content),
-                "tool_calls": sum(block.get("type") == "tool_use" for block in blocks),
+                "tool_calls": sum(block.get("type") == "tool_use" for block in content),
                 "usage": {**usage, "total_tokens": total_tokens(usage), "cost": self._cost_of(usage)},
                 "stop_reason": message.get("stop_reason"),
             },

@@ -1,0 +1,59 @@
+"""`events`: the events of a response that somebody else has requested."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
+from typing import Any, Unpack
+
+from ..errors import UsageError
+from ..limits import DEFAULT_LIMITS, Limits
+from ..transports._body import BodyTransport, is_body
+from ..transports._client import AsyncBody, AsyncResponse
+from ..transports._eager_fallback import EagerFallback
+from ..wire import WireEvent
+from ..wire._accumulator import check_invalid_key
+from ._message_stream import MessageStream
+from ._options import FEED_DEFAULTS, INPUT_DEFAULTS, SourceOptions, buffer_for, taken
+
+
+def events(
+    source: AsyncIterable[Any] | AsyncBody | AsyncResponse | Iterable[WireEvent], **options: Unpack[SourceOptions]
+) -> MessageStream:
+    """Read a response that somebody else has requested, and get the same events as from `stream`.
+
+        async with eagerstream.events(await client.messages.create(..., stream=True)) as stream:
+            async for event in stream:
+                ...
+        message = stream.message
+
+    Args:
+        source: One of these: an async iterable of `bytes` in any pieces; a streaming response of httpx, httpx2 or
+            aiohttp, which you close; an `AsyncStream` of the anthropic package; an iterable or async iterable of the
+            API's events as mappings.
+        options: See `SourceOptions`.
+
+    Raises:
+        UsageError: The source is none of these, or an option is out of range. At once.
+    """
+    rest: dict[str, Any] = dict(options)
+    inputs, feed = taken(rest, INPUT_DEFAULTS), taken(rest, FEED_DEFAULTS)
+    check_invalid_key(inputs["invalid_key"])
+    limits: Limits = rest.pop("limits", DEFAULT_LIMITS)
+    if rest:
+        raise UsageError(f"events has no option {', '.join(sorted(rest))}: nothing is sent")
+    transport = EagerFallback(BodyTransport(_asynchronous(source)), source, None)
+    request = {"model": "", "messages": []}
+    return MessageStream(transport, request, inputs, buffer_for(feed, limits), limits=limits, clock=feed["clock"])
+
+
+def _asynchronous(source: object) -> Any:
+    if is_body(source):
+        return source
+    if isinstance(source, Iterable) and not isinstance(source, str | bytes | bytearray | Mapping):
+        return _items(source)
+    raise UsageError(f"{type(source).__name__} is no source of events: pass a response, bytes or events as they come")
+
+
+async def _items(source: Iterable[WireEvent]) -> AsyncIterator[WireEvent]:
+    for event in source:
+        yield event

@@ -1,0 +1,112 @@
+"""The types of an assistant message and its usage counts, as the API documents them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypeAlias, TypedDict, cast
+
+if TYPE_CHECKING:
+    from anthropic.types import Message as AnthropicMessage
+
+Block: TypeAlias = dict[str, Any]
+
+StopReason: TypeAlias = Literal[
+    "end_turn",
+    "max_tokens",
+    "stop_sequence",
+    "tool_use",
+    "pause_turn",
+    "compaction",
+    "refusal",
+    "model_context_window_exceeded",
+]
+"""The reasons that the API documents. Newer versions of it may send others."""
+
+
+class CacheCreation(TypedDict, total=False):
+    """Tokens that were written to the prompt cache, by how long they stay there."""
+
+    ephemeral_5m_input_tokens: int
+    ephemeral_1h_input_tokens: int
+
+
+class ServerToolCounts(TypedDict, total=False):
+    """Requests of the tools that the API runs."""
+
+    web_search_requests: int
+    web_fetch_requests: int
+
+
+class Usage(TypedDict):
+    """The counts of one response, or of all responses of a run. A count that never came is absent."""
+
+    input_tokens: int
+    output_tokens: int
+    cache_creation_input_tokens: NotRequired[int]
+    cache_read_input_tokens: NotRequired[int]
+    output_tokens_details: NotRequired[dict[str, Any]]
+    cache_creation: NotRequired[CacheCreation]
+    server_tool_use: NotRequired[ServerToolCounts]
+    service_tier: NotRequired[str]
+    inference_geo: NotRequired[str]
+    speed: NotRequired[str]
+    iterations: NotRequired[list[dict[str, Any]]]
+    fallback_credit: NotRequired[dict[str, Any]]
+
+
+class AssistantMessage(TypedDict):
+    """A message of the model, in the form for a history.
+
+    The fields that the API always sends are required. `type`, `role` and `content` are always there. If a gateway
+    leaves out one of the others, the message does not have it either.
+    """
+
+    # `content` has plain dicts: a union of every kind of block would make `block["text"]` an error for type checkers,
+    # and a kind that the API adds could not be expressed.
+
+    type: Literal["message"]
+    role: Literal["assistant"]
+    content: list[Block]
+    id: str
+    model: str
+    usage: Usage
+    stop_reason: NotRequired[StopReason | None]
+    stop_sequence: NotRequired[str | None]
+    stop_details: NotRequired[dict[str, Any] | None]
+    container: NotRequired[dict[str, Any] | None]
+    context_management: NotRequired[dict[str, Any] | None]
+    diagnostics: NotRequired[dict[str, Any] | None]
+    input_transformations: NotRequired[list[dict[str, Any]] | None]
+
+
+_COUNTED = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+
+
+def empty_message() -> AssistantMessage:
+    """Return the message of a response of which nothing came."""
+    return cast("AssistantMessage", {"role": "assistant", "content": []})
+
+
+def text_of(content: object) -> str:
+    """Return the text in the content of a message or a result: its text blocks joined, or an empty text."""
+    if isinstance(content, str):
+        return content
+    blocks = content if isinstance(content, list | tuple) else ()
+    texts = (block.get("text") for block in blocks if isinstance(block, Mapping) and block.get("type") == "text")
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def total_tokens(usage: object) -> int:
+    """Return the number of all tokens: input, input from or for the cache, and output."""
+    counts = (usage.get(name) for name in _COUNTED) if isinstance(usage, Mapping) else ()
+    return sum(count for count in counts if type(count) is int)
+
+
+def typed_message(message: Mapping[str, Any]) -> AnthropicMessage:
+    """Return a message as an object of the anthropic package.
+
+    Fields and blocks that the installed version does not know are kept, as in its own client.
+    """
+    from anthropic.types import Message  # takes 0.5 s to import
+
+    return Message.construct(**message)

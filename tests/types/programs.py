@@ -1,0 +1,133 @@
+"""Programs for type checkers: correct uses, and mistakes. They are checked, and never run."""
+
+from __future__ import annotations
+
+from typing import Final
+
+HEAD: Final = '''
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, assert_type
+
+import aiohttp
+import anthropic
+import httpx
+from anthropic.lib.bedrock import AsyncAnthropicBedrock
+from anthropic.lib.vertex import AsyncAnthropicVertex
+
+import eagerstream
+from eagerstream import GrowingInput, InputDelta, ItemStream, RunResult, TextDelta, Tool, ToolCall, ToolStop
+
+client = anthropic.AsyncAnthropic()
+messages = [{"role": "user", "content": "Hello"}]
+
+
+@eagerstream.tool
+async def get_weather(city: str, days: int = 1) -> str:
+    """Weather of a city."""
+    return f"{city}, {days}"
+
+
+@eagerstream.tool(timeout_s=5)
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@eagerstream.tool
+async def write_lines(path: str, lines: ItemStream[str], call: ToolCall) -> None:
+    """Write lines to a file."""
+
+
+class Box:
+    @eagerstream.tool
+    async def put(self, name: str) -> bool:
+        """Put a thing into the box."""
+        return True
+'''
+
+CORRECT: Final = {
+    "calls of tools": """
+        assert_type(await get_weather("Oslo"), str)
+        assert_type(add(1, b=2), int)
+        assert_type(await Box().put("pen"), bool)
+    """,
+    "tools of any function": """
+        tools: list[Tool] = [get_weather, add, Box().put]
+        print([tool.name for tool in tools])
+    """,
+    "a run with typed parameters": """
+        async with eagerstream.run(
+            client, model="m", max_tokens=100, messages=messages, tools=[get_weather], system="Be short.",
+            temperature=0.5, tool_choice={"type": "auto"}, max_turns=3, extra_body={"new_parameter": 1},
+        ) as run:
+            async for text in run.text():
+                assert_type(text, str)
+        assert_type(run.result, RunResult)
+        assert_type(run.result.text, str)
+    """,
+    "events of a run": """
+        async with eagerstream.run(client, model="m", max_tokens=100, messages=messages) as run:
+            async for event in run:
+                match event:
+                    case TextDelta(text=text):
+                        assert_type(text, str)
+                    case InputDelta(input=input):
+                        assert_type(input, GrowingInput)
+                    case ToolStop(call=call):
+                        assert_type(call, ToolCall)
+                    case _:
+                        pass
+    """,
+    "clients": """
+        bedrock = AsyncAnthropicBedrock()
+        eagerstream.stream(bedrock, model="m", max_tokens=1, messages=messages)
+        vertex = AsyncAnthropicVertex(region="r", project_id="p")
+        eagerstream.stream(vertex, model="m", max_tokens=1, messages=messages)
+        http = eagerstream.HTTPTransport(base_url="http://localhost:8000")
+        eagerstream.stream(http, model="m", max_tokens=1, messages=messages)
+        recording = eagerstream.Recording.load("a.jsonl")
+        eagerstream.stream(recording, model="m", max_tokens=1, messages=messages)
+    """,
+    "sources of events": """
+        async with httpx.AsyncClient() as http, http.stream("POST", "http://localhost") as response:
+            eagerstream.events(response)
+
+        async with aiohttp.ClientSession() as session, session.post("http://localhost") as answer:
+            eagerstream.events(answer)
+
+        async def pieces() -> AsyncIterator[bytes]:
+            yield b""
+
+        eagerstream.events(pieces())
+        eagerstream.events([{"type": "ping"}])
+        eagerstream.events(await client.messages.create(model="m", max_tokens=1, messages=[], stream=True))
+    """,
+}
+"""Bodies of async functions that a type checker must accept."""
+
+MISTAKES: Final = {
+    "an argument of a wrong type": "await get_weather(city=3)",
+    "an argument that is missing": "await get_weather()",
+    "an argument that does not exist": 'await get_weather("Oslo", country="Norway")',
+    "a result of a wrong type": 'count: int = await get_weather("Oslo")',
+    "a plain tool with a wrong argument": 'add(1, "2")',
+    "a plain tool that is awaited": "await add(1, 2)",
+    "a method with a wrong argument": "await Box().put(name=3)",
+    "an option of a tool that does not exist": "eagerstream.tool(timeout=5)(len)",
+    "an option of a tool of a wrong type": 'eagerstream.tool(timeout_s="5")(len)',
+    "a start that does not exist": 'eagerstream.tool(start="later")(len)',
+    "a misspelt parameter": 'eagerstream.run(client, model="m", max_tokens=1, messages=messages, sytem="Be short.")',
+    "a parameter of a wrong type": 'eagerstream.run(client, model="m", max_tokens=1, messages=messages, temperature="hot")',
+    "a tool choice as text": 'eagerstream.run(client, model="m", max_tokens=1, messages=messages, tool_choice="auto")',
+    "a parameter that is missing": 'eagerstream.run(client, model="m", messages=messages)',
+    "a synchronous client": 'eagerstream.run(anthropic.Anthropic(), model="m", max_tokens=1, messages=messages)',
+    "a key instead of a client": 'eagerstream.run("sk-ant-...", model="m", max_tokens=1, messages=messages)',
+    "messages as text": 'eagerstream.run(client, model="m", max_tokens=1, messages="Hello")',
+    "a function that is no tool": 'eagerstream.run(client, model="m", max_tokens=1, messages=messages, tools=[len])',
+    "a run that is not entered with async": 'with eagerstream.run(client, model="m", max_tokens=1, messages=messages): ...',
+    "a source that is no source": "eagerstream.events(3)",
+    "a status that does not exist": "print(eagerstream.RunStatus.DONE)",
+    "a field of an event that does not exist": "print(TextDelta(0, 'a').delta)",
+    "an option of limits of a wrong type": 'eagerstream.Limits(tool_timeout_s="5")',
+}
+"""Statements in which a type checker must find an error."""
