@@ -19,6 +19,8 @@ from eagerstream import printable
 
 import anthropic
 import anyio
+from anthropic.lib.bedrock import AsyncAnthropicBedrock, AsyncAnthropicBedrockMantle
+from anthropic.lib.vertex import AsyncAnthropicVertex
 
 QUESTION = {"role": "user", "content": "How is the weather in Oslo, Vienna and Lima?"}
 
@@ -27,13 +29,13 @@ def client_of(platform: str) -> Any:
     token = os.environ.get("GOOGLE_ACCESS_TOKEN")
     match platform:
         case "bedrock":
-            return anthropic.AsyncAnthropicBedrock()
+            return AsyncAnthropicBedrock()
         case "bedrock-mantle":
-            return anthropic.AsyncAnthropicBedrockMantle()
+            return AsyncAnthropicBedrockMantle()
         case "aws":
             return anthropic.AsyncAnthropicAWS()
         case "vertex":
-            return anthropic.AsyncAnthropicVertex(access_token=token)
+            return AsyncAnthropicVertex(access_token=token)
         case "foundry":
             return anthropic.AsyncAnthropicFoundry()
         case "google-cloud":
@@ -62,4 +64,5 @@ async def main(platform: str, model: str) -> None:
 
 
 if __name__ == "__main__":
-    anyio.run(main, *(sys.argv[1:] if len(sys.argv) == 3 else ("", "")))
+    platform, model = sys.argv[1:] if len(sys.argv) == 3 else ("", "")
+    anyio.run(main, platform, model)

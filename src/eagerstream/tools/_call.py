@@ -19,7 +19,7 @@ from pydantic_core import to_jsonable_python
 from ..limits import DEFAULT_LIMITS, Limits
 from ..streaming._growing_input import GrowingInput
 from ..wire import encodable
-from ..wire._assistant_message import Block
+from ..wire._assistant_message import Block, text_of
 from ._response import ToolErrorCode, ToolResponse, ToolStatus, error_response, response_of
 from ._results import NOT_RUN, begun_result, invalid_result, is_programmatic, rendered, result_for
 
@@ -157,6 +157,11 @@ class ToolCall:
     def name(self) -> str:
         """The tool's name, as the model wrote it."""
         return self.input.name
+
+    @property
+    def text(self) -> str:
+        """The text of the result, as the model gets it; empty until there is one."""
+        return text_of(self.result and self.result["content"])
 
     @property
     def block(self) -> Mapping[str, Any]:
