@@ -245,6 +245,11 @@ def fewer_events(done: Done) -> None:
     assert done.output.endswith("valid {'filename': 'poem.txt', 'lines_of_text': ['one line', 'and another']}\n")
 
 
+@program(reply(text("A place for ships.")))
+def events_of_a_response(done: Done) -> None:
+    assert done.output.startswith("A place for ships.\nend_turn ")
+
+
 @program(reply(_WEATHER))
 def accumulator(done: Done) -> None:
     assert "so far: {'city': 'Pa" in done.output

@@ -116,7 +116,7 @@ class Turn:
         can_be_cut: bool = True,
     ) -> None:
         self.number = number
-        self.message = empty_message()
+        self.message: AssistantMessage = empty_message()
         self.calls: list[ToolCall] = []
         self.held: list[ToolCall] = []
         self.ending: Ending | None = None
