@@ -65,6 +65,7 @@ check: $(VENV)/.all  ## lint, format, types and plain English
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	PATH="$(CURDIR)/$(BIN):$$PATH" basedpyright --verifytypes eagerstream --ignoreexternal
+	PATH="$(CURDIR)/$(BIN):$$PATH" pyright --verifytypes eagerstream --ignoreexternal
 	$(BIN)/python -m tests.plain_english
 
 format: $(VENV)/.all
