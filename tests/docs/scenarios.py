@@ -388,6 +388,13 @@ def watch(done: Done) -> None:
     assert load_records(done.folder / "weather.jsonl")[-1]["type"] == "run_stop"
 
 
+@program(reply(_POEM), reply(text("Done.")), timing=_TIMING)
+def summaries(done: Done) -> None:
+    assert "Creating poem.txt, 1 line\n" in done.output
+    assert done.output.endswith("Created poem.txt, 2 lines\n")
+    assert "and another" not in done.output
+
+
 @program(reply(_WEATHER), reply(_MILD), wrap=_as_cell)
 def notebook_lines(done: Done) -> None:
     assert "done: Paris: 15 degrees" in done.output

@@ -22,21 +22,28 @@ from ._log import Batch, RunLog, Watcher, WatcherDropped
 from ._record import Record, record_schema
 from ._recorder import RunRecorder
 from ._saved import load_records, record_run, replay, save_records
+from ._summary import CallFields, Formatter, Summaries, Summary, creates, edits
 from ._view import CallView, RunView
 
 __all__ = [
     "Batch",
+    "CallFields",
     "CallPhase",
     "CallView",
     "FeedEnd",
+    "Formatter",
     "Hub",
     "Observer",
     "Record",
     "RunLog",
     "RunRecorder",
     "RunView",
+    "Summaries",
+    "Summary",
     "Watcher",
     "WatcherDropped",
+    "creates",
+    "edits",
     "load_records",
     "record_run",
     "record_schema",

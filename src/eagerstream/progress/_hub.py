@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,12 +11,14 @@ from uuid import uuid4
 
 import anyio
 
+from ..errors import UsageError
 from ..streaming import EventFeed, on_feed
 from ..tools import ToolCall
 from ..wire import check_count
 from ._log import RunLog
 from ._notifier import Notifier
 from ._recorder import RunRecorder
+from ._summary import Formatter, Summaries
 
 MAX_REASON_CHARS: Final = 2_000
 """Maximum length of a reason that comes over a network. The model reads it."""
@@ -49,13 +51,21 @@ class Hub:
 
     Args:
         max_runs: Number of logs to keep. If there are more, the oldest logs of ended runs are dropped.
+        contents: False: the logs, and so every watcher, get nothing that the model or a tool wrote, only a line about
+            each call; see `Summaries`.
+        formatters: For these lines, see `Summaries`.
 
     Raises:
-        UsageError: `max_runs` is not a whole number, or is less than 1.
+        UsageError: `max_runs` is not a whole number, or is less than 1. Or there are formatters, and contents.
     """
 
-    def __init__(self, *, max_runs: int = 100) -> None:
+    def __init__(
+        self, *, max_runs: int = 100, contents: bool = True, formatters: Mapping[str, Formatter] | None = None
+    ) -> None:
         check_count("max_runs", max_runs)
+        if contents and formatters:
+            raise UsageError("formatters are for contents=False: with contents, everything is shown")
+        self._summaries = None if contents else Summaries(formatters)
         self._max_runs = max_runs
         self._lock = threading.Lock()
         self._logs: dict[str, RunLog] = {}
@@ -98,7 +108,15 @@ class Hub:
         """
         log = RunLog(uuid4().hex, name=name)
         model, turn = getattr(run, "model", None), getattr(run, "turn", None)
-        recorder = RunRecorder(log.append, id=log.id, name=name, model=model, turn=turn, close=lambda: self._end(log))
+        recorder = RunRecorder(
+            log.append,
+            id=log.id,
+            name=name,
+            model=model,
+            turn=turn,
+            close=lambda: self._end(log),
+            summaries=self._summaries,
+        )
         self._recorders[log.id] = recorder
         self.add(log)
         run.observe(recorder)

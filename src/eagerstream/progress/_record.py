@@ -10,8 +10,9 @@ with doubles would round are marked, see `_exact.py`. Version 1 had no marks.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, Any, Final, Literal, NotRequired, TypeAlias
+from typing import Annotated, Any, Final, Literal, NotRequired, TypeAlias, cast
 
 from pydantic import Field, TypeAdapter
 from typing_extensions import TypedDict
@@ -375,6 +376,25 @@ Record: TypeAlias = (
     | UnknownRecord
     | RunStopRecord
 )
+
+
+_CONTENTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "text_delta": {"text": ""},
+    "thinking_delta": {"thinking": ""},
+    "tool_progress": {"value": None},
+    "unknown": {"event": {}},
+}
+
+
+def without_contents(record: Record) -> Record:
+    """Return a record without what the model, a tool or an unknown event says. Summaries of calls are left in it."""
+    found: dict[str, Any] = {**record, **_CONTENTS.get(record["type"], {})}
+    if record["type"] == "block_stop":
+        kept = ("type", "tool_use_id", "is_error")
+        found["content"] = {name: record["content"][name] for name in kept if name in record["content"]}
+    elif record["type"] == "input_stop":
+        found["error"] = None
+    return cast("Record", found)
 
 
 @cache

@@ -29,7 +29,8 @@ from ..wire import (
     UnknownEvent,
     encodable,
 )
-from ._record import VERSION, Fault, Record
+from ._record import VERSION, Fault, Record, without_contents
+from ._summary import Summaries
 
 _STREAMED: Final = {"text": "text", "thinking": "thinking"}
 """Maps the type of a block to its field that comes in deltas."""
@@ -50,6 +51,8 @@ class RunRecorder:
             no turns, and each of its messages counts as one.
         clock: Returns monotonic seconds.
         close: Called when no more records come: at the end, or if recording fails.
+        summaries: If given, the records have no contents: nothing that the model or a tool wrote, except for the lines
+            that these summaries make of calls. The line of a call is in the only field of its input, `summary`.
     """
 
     wants_deltas = wants_changes = True
@@ -64,12 +67,15 @@ class RunRecorder:
         turn: int | None = None,
         clock: Callable[[], float] = time.monotonic,
         close: Callable[[], object] = lambda: None,
+        summaries: Summaries | None = None,
     ) -> None:
         self.id: str = id or uuid4().hex
         """The id of the run."""
         self._put = put
         self._clock = clock
         self._close = close
+        self._summaries = summaries
+        self._told: dict[GrowingInput, str] = {}  # the line of each call that is being written, if there are summaries
         self._start_s = clock()
         self._seq = 0
         self._new: list[Any] = []  # records that are not passed to `put` yet
@@ -104,6 +110,9 @@ class RunRecorder:
                 if not isinstance(event, InputDelta):
                     self._record(event)
                     continue
+                if self._summaries is not None:
+                    self._summarize(event.input)
+                    continue
                 input, patch = event.input, event.patch
                 is_followed = patch is not None and not self._adopted_chars and input in self._writing
                 if is_followed or self._continues(event):
@@ -120,9 +129,7 @@ class RunRecorder:
                         "finished": list(event.finished),
                     }
                     self._new.append(delta)
-            new, self._new = self._new, []
-            if new:
-                self._put(new)
+            self._put_new()
         except Exception:
             self._close()
             raise
@@ -156,7 +163,10 @@ class RunRecorder:
 
     def _put_new(self) -> None:
         new, self._new = self._new, []
-        self._put(new)
+        if self._summaries is not None:
+            new = [without_contents(record) for record in new]
+        if new:
+            self._put(new)
 
     def _record(self, event: RunEvent) -> None:
         match event:
@@ -201,6 +211,8 @@ class RunRecorder:
                 self._add_of_call(call, "tool_progress", value=_plain(value))
             case ToolStop(call=call):
                 told = _plain((call.result or {}).get("content", ""))
+                if self._summaries is not None:
+                    told = self._summaries.of_call(call)
                 self._add_of_call(call, "tool_stop", ran=call.ran, is_error=call.is_error, content=told)
             case Restarted(turn=turn, reason=reason, error=error, delay_s=delay_s):
                 self._void()
@@ -228,6 +240,7 @@ class RunRecorder:
         for input in self._turn_inputs:
             self._inputs[input] = 0
             self._writing.discard(input)
+            self._told.pop(input, None)
             self._adopted_chars.pop(input, None)
         self._turn_inputs.clear()
         self._open.clear()
@@ -246,12 +259,15 @@ class RunRecorder:
         self._writing.add(input)
         self._turn_inputs.append(input)
         head = {"index": input.index, "id": input.id, "name": input.name, "kind": input.kind}
-        whole = _object(input.block.get("input")) or None
+        whole = _object(input.block.get("input")) or None if self._summaries is None else None
         self._add("input_start", block=self._blocks, **head, input=whole)
 
     def _stop(self, input: GrowingInput) -> None:
         """Record the end of an input, unless the input is void or its end was recorded."""
         if input in self._writing and input.outcome is not None:
+            if self._summaries is not None:
+                self._summarize(input)
+            self._told.pop(input, None)
             self._writing.remove(input)
             self._adopted_chars.pop(input, None)
             error = str(input.error) if input.error is not None else None
@@ -281,8 +297,24 @@ class RunRecorder:
             self._start(input)
             self._add_so_far(input)
 
+    def _summarize(self, input: GrowingInput) -> None:
+        """Record the line of a call that is being written, if it has changed."""
+        assert self._summaries is not None
+        if input not in self._inputs:
+            self._start(input)
+        if input not in self._writing:
+            return
+        line = self._summaries.of(input)
+        if self._told.get(input) != line:
+            self._told[input] = line
+            patch = [{"op": "replace", "path": "", "value": {"summary": line}}]
+            self._add("input_delta", block=self._inputs[input], fragment="", patch=patch, finished=[])
+
     def _add_so_far(self, input: GrowingInput) -> None:
         """Record all of an input's text so far at once."""
+        if self._summaries is not None:
+            self._summarize(input)
+            return
         self._adopted_chars[input] = input.chars
         if input.chars and input.raw:
             finished = [name for name in input.partial if input.is_finished(name)]

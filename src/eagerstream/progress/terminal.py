@@ -54,7 +54,11 @@ _Teller: TypeAlias = Callable[[Record, RunView, CallView | None], object]
 
 
 def terminal_progress(
-    run: Watchable | None = None, *, console: Console | None = None, clock: Callable[[], float] = time.monotonic
+    run: Watchable | None = None,
+    *,
+    console: Console | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    contents: bool = True,
 ) -> TerminalProgress:
     """Show runs in the terminal: each call as a growing panel, its state, the progress of its tool, the usage.
 
@@ -76,12 +80,14 @@ def terminal_progress(
         console: The output. If None, `rich`'s default, the standard output. If it is not a terminal, a line is printed
             for each change.
         clock: Returns monotonic seconds.
+        contents: False: show a line about each call, and nothing that the model or a tool wrote; see `Summaries`.
 
     Raises:
         MissingExtraError: On import: `rich`, which comes with the extra `cli`, is not installed.
-        UsageError: On entering: it was entered before. As a decorator it may be called any number of times.
+        UsageError: `contents` is False for a hub or a log, which has its own setting. On entering: it was entered
+            before. As a decorator it may be called any number of times.
     """
-    return TerminalProgress(run, console or rich.get_console(), clock)
+    return TerminalProgress(run, console or rich.get_console(), clock, contents=contents)
 
 
 class TerminalProgress(AsyncContextDecorator):
@@ -91,7 +97,12 @@ class TerminalProgress(AsyncContextDecorator):
         UsageError: It is entered a second time. As a decorator it may be called any number of times.
     """
 
-    def __init__(self, run: Watchable | None, console: Console, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, run: Watchable | None, console: Console, clock: Callable[[], float], *, contents: bool = True
+    ) -> None:
+        if not contents and isinstance(run, Hub | RunLog):
+            raise UsageError("a hub decides for all its watchers: Hub(contents=False)")
+        self._contents = contents
         self._run = run
         self._console = console
         self._clock = clock
@@ -99,7 +110,7 @@ class TerminalProgress(AsyncContextDecorator):
         self._output = _Screen(console, self._states) if _is_screen(console) else _Pipe(console)
         self._works = True
         self._has_begun = False
-        self._hub = run if isinstance(run, Hub) else Hub()
+        self._hub = run if isinstance(run, Hub) else Hub(contents=contents)
         self._earlier = {log.id for log in self._hub.logs if log.is_closed}
         self._observing = self._hub.observing() if run is None else nullcontext()
         self._tasks: anyio.abc.TaskGroup | None = None
@@ -109,7 +120,7 @@ class TerminalProgress(AsyncContextDecorator):
 
     def _recreate_cm(self) -> Self:
         # `contextlib` calls it at each call of a decorated function: calls may overlap.
-        return type(self)(self._run, self._console, self._clock)
+        return type(self)(self._run, self._console, self._clock, contents=self._contents)
 
     async def __aenter__(self) -> Self:
         if self._tasks is not None:
