@@ -23,6 +23,7 @@ _OPTIONAL: Final = (
     "langchain_openai",
     "litellm",
     "matplotlib",
+    "msgspec",
     "myst_parser",
     "numpy",
     "pglast",

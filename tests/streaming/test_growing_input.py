@@ -6,18 +6,20 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Literal, cast
 
 import anyio
 import anyio.lowlevel
 import pytest
 from hypothesis import given, settings, strategies as st
 from partial_json_parser import Allow
+from pydantic import BaseModel
 
-from eagerstream.errors import InputInterrupted
+from eagerstream.errors import InputInterrupted, UsageError
 from eagerstream.limits import Limits
 from eagerstream.streaming import GrowingInput
-from eagerstream.wire import InputAccumulator, Outcome, TolerantJSON
+from eagerstream.tools import ItemStream, tool
+from eagerstream.wire import InputAccumulator, Outcome, PartialJSON, TolerantJSON
 from tests.support import all_tasks_blocked, block_stop, cut_at, input_delta, message_delta, tool_start
 
 SLOWLY_S = 10
@@ -484,3 +486,92 @@ async def test_a_field_that_is_written_twice_in_a_fragment() -> None:
         writer.write("{", '"a": 1, "a": 2, "b": [1], "b": "x', 'y"}')
         writer.stop()
     assert (once.outcome, again.outcome) == (("value", 2), ("value", "xy"))
+
+
+# --- typed values -----------------------------------------------------------------------------------------------------
+
+
+class _Line(BaseModel):
+    number: int
+    text: str = ""
+
+
+class _File(BaseModel):
+    path: str
+    lines: list[_Line]
+
+
+def test_the_input_as_a_model() -> None:
+    """It grows with the text, and the fault of an item is known before the input ends."""
+    writer = Writer()
+    assert writer.input.partial_as(_File).path is None
+    writer.write('{"path": "a.py", "lines": [{"number": 1, "te')
+    file = writer.input.partial_as(_File)
+    writer.write('xt": "on', 'e"}, {"number": "two"}, {"number"')
+    assert writer.input.partial_as(_File) is file
+    assert file.lines[0] == _Line(number=1, text="one")
+    fault = writer.input.fault_as(_File)
+    assert fault is not None
+    assert fault.place == "lines[1].number"
+    writer.cut()
+    assert writer.input.outcome is Outcome.INCOMPLETE
+    assert writer.input.partial_as(_File) is file
+
+
+def test_an_input_without_a_text_as_a_model() -> None:
+    """One that came complete, and the empty one of a tool without arguments."""
+    accumulator = InputAccumulator(input_type=GrowingInput)
+    given = {"path": "a", "lines": [{"number": 1}]}
+    start = tool_start(0)
+    accumulator.feed({**start, "content_block": {**start["content_block"], "input": given}})
+    assert accumulator.inputs[0].partial_as(_File) == _File.model_validate(given)
+    empty = Writer()
+    assert empty.input.partial_as(_Line).text is None
+    empty.stop()
+    fault = empty.input.fault_as(_Line)
+    assert fault is not None
+    assert fault.path == ("number",)
+
+
+def test_the_input_as_the_parameters_of_its_tool() -> None:
+    """Models and lists of them are typed; a parameter that has not arrived is absent."""
+
+    @tool
+    async def write(path: str, lines: ItemStream[_Line], mode: Literal["new", "add"]) -> None:
+        """Write a file."""
+
+    writer = Writer()
+    writer.write('{"path": "a.py", "lines": [{"number": 1}, {"number": 2, "text": "tw')
+    arguments = writer.input.partial_as(write)
+    assert arguments.keys() == {"path", "lines"}
+    assert arguments["lines"][0] == _Line(number=1)
+    assert arguments["lines"][1].text == "tw"
+    assert writer.input.fault_as(write) is None
+    plain = tool(lambda input: None, definition={"name": "f", "input_schema": {"type": "object"}})
+    with pytest.raises(UsageError, match="have no types"):
+        writer.input.partial_as(plain)
+
+
+def test_a_wrong_model_for_an_input() -> None:
+    """It is reported at once."""
+    writer = Writer()
+    for model in (int, {"a": 1}, "text"):
+        with pytest.raises(UsageError):
+            writer.input.partial_as(cast("Any", model))
+
+
+def test_a_parser_of_the_users_own() -> None:
+    """It has no open path that can be followed at each step."""
+
+    class Own:
+        """A parser that derives from nothing."""
+
+        def __init__(self, *, limits: Limits) -> None:
+            self._parser = PartialJSON(limits=limits)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._parser, name)
+
+    writer = Writer(parser=Own)
+    with pytest.raises(UsageError, match="PartialJSON"):
+        writer.input.partial_as(_File)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from ._event_buffer import BufferMode
 from ._event_feed import EventFeed
+from ._faults import InputError
 from ._growing_input import GrowingInput, TextPlace
 from ._marks import Arrival, BlockMarks, Clock, FinishedField, ReplyMarks
 from ._message_stream import DefinedTool, MessageStream, StreamEvent, stream
 from ._observers import FeedEnd, Observer, OnFeed, RequestObserver, on_every_feed, on_feed
 from ._options import FeedOptions, InputOptions, RequestParameters, SourceOptions, StreamOptions
 from ._source import events
+from ._typed_partial import Partial, TypedPartial, adapter_of
 
 __all__ = [
     "Arrival",
@@ -22,10 +24,12 @@ __all__ = [
     "FeedOptions",
     "FinishedField",
     "GrowingInput",
+    "InputError",
     "InputOptions",
     "MessageStream",
     "Observer",
     "OnFeed",
+    "Partial",
     "ReplyMarks",
     "RequestObserver",
     "RequestParameters",
@@ -33,6 +37,8 @@ __all__ = [
     "StreamEvent",
     "StreamOptions",
     "TextPlace",
+    "TypedPartial",
+    "adapter_of",
     "events",
     "on_every_feed",
     "on_feed",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..streaming._faults import InputError, InputFaults
 from ..wire._values import as_mapping
 from ._breaker import NOT_THE_TOOLS_FAULT, CircuitBreaker, CircuitStatus
 from ._call import CallListener, CallState, Invoked, ToolCall, saved_response
@@ -21,7 +22,6 @@ from ._content import (
 )
 from ._definition import Tool, tool
 from ._executor import Executor, InProcessExecutor
-from ._faults import InputError, InputFaults
 from ._foreign import ForeignTool, as_tool
 from ._history import HistoryFault, count_breakpoints, validate_history
 from ._invoke import Kind, invoke, invoked, kind_of, soon_of_loop

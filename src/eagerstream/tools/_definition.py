@@ -15,12 +15,12 @@ import docstring_parser
 from typing_extensions import ParamSpec, TypeVar  # with defaults, which the ones of Python have from 3.13 on
 
 from ..errors import InputInterrupted, UsageError
+from ..streaming._faults import InputError
 from ..streaming._growing_input import GrowingInput
 from ..wire import INVALID_JSON, JSONObject, copy_json, encodable
 from ..wire._echo import LEGAL_NAME
 from ..wire._tool_kind import EAGER_FIELD, USER_DEFINED, tool_kind
 from ._call import ToolCall
-from ._faults import InputError
 from ._history import API_NAME
 from ._invoke import Kind, invoke, kind_of
 from ._options import IN_DEFINITION, Group, Reject, ToolOptions, option_faults
@@ -226,6 +226,17 @@ class Tool(Generic[P, R]):
     def is_streaming(self) -> bool:
         """True if it has streaming parameters: a call starts while its input is being written."""
         return isinstance(self._parameters, Parameters) and self._parameters.is_streaming
+
+    @property
+    def input_type(self) -> Any:
+        """The TypedDict of its parameters, for `GrowingInput.partial_as`.
+
+        Raises:
+            UsageError: The tool has a definition of its own, with a JSON schema in place of types.
+        """
+        if not isinstance(self._parameters, Parameters):
+            raise UsageError(f"the parameters of the tool {self.name} have no types, only a schema")
+        return self._parameters.input_type
 
     async def begin(self, input: GrowingInput) -> JSONObject | None:
         """Wait for the parameters that a streaming tool needs to start, and return its arguments.

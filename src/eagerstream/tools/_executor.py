@@ -13,11 +13,11 @@ import anyio.to_thread
 
 from .._support.cancellation import raise_if_cancelled
 from ..limits import DEFAULT_LIMITS, Limits
+from ..streaming._faults import InputError
 from ..wire import INVALID_JSON, JSONObject, Outcome, check_count
 from ._breaker import CircuitBreaker
 from ._call import CallState, Invoked, ToolCall
 from ._definition import Tool
-from ._faults import InputError
 from ._invoke import invoke, invoked
 from ._options import Group
 from ._places import Place, Slots

@@ -9,9 +9,9 @@ from itertools import islice
 from typing import Any, Final
 
 from .._support.inspecting import MAX_SCHEMA_CHARS, MAX_SCHEMA_DEPTH, TooMuchError, check_size, head
+from ..streaming._faults import MAX_TOLD, InputError, InputFaults, joined
 from ..wire import JSONObject, copy_json, encodable
 from ._bounded_check import Steps, TooDeep, TooManySteps, additional_names, bounded_validator, counting
-from ._faults import MAX_TOLD, InputError, InputFaults, joined
 from ._schema_form import SchemaForm
 
 _MAX_SAID_CHARS: Final = 300

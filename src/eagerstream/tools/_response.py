@@ -15,9 +15,9 @@ from typing import Any, Final, Self
 
 from .._support.redaction import without_middle
 from ..errors import ToolError
+from ..streaming._faults import InputError
 from ..wire._assistant_message import Block
 from ._content import content_of, is_content_block
-from ._faults import InputError
 
 
 class ToolStatus(StrEnum):

@@ -10,15 +10,16 @@ from functools import partial
 from types import UnionType
 from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin, get_type_hints
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from pydantic import ConfigDict, Field, TypeAdapter, with_config
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticSerializationError, PydanticUndefined, to_json, to_jsonable_python
+from pydantic_core import PydanticUndefined, to_jsonable_python
 
+from ..streaming._faults import InputError
 from ..streaming._growing_input import GrowingInput
-from ..wire import JSON, JSONObject, copy_json, encodable
-from ._faults import MAX_TOLD, InputError, InputFaults, joined
+from ..streaming._typed_dicts import readable, typed_dict_of
+from ..streaming._validation import checked
+from ..wire import JSON, JSONObject
 from ._streams import ItemStream, Later, TextStream, hides_a_stream, stream_kind, value_type
-from ._typed_dicts import readable, typed_dict_of
 
 
 class Parameters:
@@ -34,6 +35,7 @@ class Parameters:
 
     Attributes:
         schema: The JSON schema of the input.
+        input_type: The TypedDict of the input.
         injected: Names of the parameters of the type `injected`.
         faults: The faults of the signature. If there are any, do not use the rest.
         first: Only for a tool that streams: the parameters that it needs to start.
@@ -77,10 +79,12 @@ class Parameters:
     def _build(self, fields: dict[str, Any]) -> None:
         self.first: list[str] = [name for name in fields if name not in self._streams]
         try:
-            self._adapter = _adapter(fields, extra="forbid")
+            self.input_type = _input_type(fields, extra="forbid")
+            self._adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(self.input_type)
             self.schema |= _without_titles(self._adapter.json_schema())
             if self._streams:
-                self._first_adapter = _adapter({name: fields[name] for name in self.first}, extra="ignore")
+                first = _input_type({name: fields[name] for name in self.first}, extra="ignore")
+                self._first_adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(first)
                 for stream in self._streams.values():
                     stream.build()
         except Exception as error:
@@ -92,7 +96,7 @@ class Parameters:
         Raises:
             InputError: The input does not fit. One message for the model lists every fault.
         """
-        arguments = _checked(self._adapter, input)
+        arguments = checked(self._adapter, input)
         return {
             name: self._streams[name].of(value) if name in self._streams else value for name, value in arguments.items()
         }
@@ -116,7 +120,7 @@ class Parameters:
         Raises:
             InputError: A value in `first` does not fit.
         """
-        arguments: dict[str, Any] = _checked(self._first_adapter, first)
+        arguments: dict[str, Any] = checked(self._first_adapter, first)
         return arguments | {name: stream.over(input) for name, stream in self._streams.items()}
 
 
@@ -148,7 +152,7 @@ class _Stream:
             ValueError: The value does not fit.
         """
         try:
-            return _checked(self._adapter, value)
+            return checked(self._adapter, value)
         except InputError as error:
             raise ValueError(str(error).removeprefix("Error: ")) from None
 
@@ -174,38 +178,11 @@ def _stream_faults(streams: Mapping[str, _Stream], fields: Mapping[str, Any]) ->
     return faults
 
 
-def _adapter(fields: dict[str, Any], *, extra: Literal["forbid", "ignore"]) -> TypeAdapter[dict[str, Any]]:
+def _input_type(fields: dict[str, Any], *, extra: Literal["forbid", "ignore"]) -> Any:
     # A TypedDict, not a model: any parameter name is allowed, and a missing optional one stays missing, so that the
     # function's own default applies.
     config = with_config(ConfigDict(extra=extra, allow_inf_nan=False))
-    return TypeAdapter(config(typed_dict_of("Input", fields)))
-
-
-def _checked(adapter: TypeAdapter[Any], value: Any) -> Any:
-    """Check a JSON value without coercing JSON types, and return a converted copy.
-
-    Raises:
-        InputError: The value does not fit. The message lists every fault.
-    """
-    try:
-        try:
-            return adapter.validate_json(_as_json(value), strict=True)
-        except ValidationError as error:
-            if error.errors(include_url=False)[0]["type"] != "json_invalid":
-                raise
-        # Deeper than pydantic's JSON parser supports. This way it accepts no strings for dates or enums.
-        return adapter.validate_python(copy_json(encodable(value)), strict=True)
-    except ValidationError as error:
-        raise InputError(_describe(error, value)) from None
-
-
-def _as_json(value: Any) -> bytes:
-    """Return a JSON value as UTF-8, with U+FFFD in place of each lone surrogate."""
-    try:
-        # As few instructions as possible: they come from cold caches, and the tool waits for this.
-        return to_json(value)
-    except PydanticSerializationError:  # for a lone surrogate, and for more levels than it supports
-        return json.dumps(encodable(value)).encode()
+    return config(typed_dict_of("Input", fields))
 
 
 def annotated(function: Any) -> Any:
@@ -309,32 +286,3 @@ def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
         elif key != "title":
             kept[key] = value
     return kept
-
-
-def _describe(error: ValidationError, input: JSONObject) -> str:
-    faults = InputFaults()
-    told = error.errors(include_url=False, include_context=False)
-    faults.not_looked_at = max(0, len(told) - 10 * MAX_TOLD)
-    for fault in told[: 10 * MAX_TOLD]:
-        place = _place(fault["loc"], input, absent=fault["type"] == "missing")
-        if fault["type"] == "missing":
-            faults.missing.append(place)
-        elif fault["type"] == "extra_forbidden":
-            faults.unknown.append(place)
-        else:
-            faults.add_wrong(place, fault["msg"], fault["input"])
-    return str(faults)
-
-
-def _place(location: tuple[int | str, ...], input: Any, *, absent: bool) -> str:
-    """Return the place of a fault in the input. pydantic also names the branches of a union, which are no places."""
-    path: list[int | str] = []
-    for number, step in enumerate(location):
-        is_there = isinstance(input, dict) and step in input
-        is_there = is_there or (isinstance(input, list) and isinstance(step, int) and step < len(input))
-        if is_there:
-            input = input[step]
-            path.append(step)
-        elif absent and number == len(location) - 1:
-            path.append(str(step))
-    return joined(path)

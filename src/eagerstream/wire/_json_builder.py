@@ -8,7 +8,7 @@ each of them one more attribute look-up.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from ..limits import Limits
@@ -64,6 +64,7 @@ class JSONBuilder:
         "_stack",
         "_state",
         "ended",
+        "mirrors",
         "started",
     )
 
@@ -85,10 +86,21 @@ class JSONBuilder:
         self._changes = Changes() if reports else None
         self.ended: list[tuple[int, Any, Any, JSON]] | None = [] if reports or tracks else None
         """Depth, node, key and value of each value that the last `feed` finished; `finished` has their paths."""
+        self.mirrors: list[tuple[Callable[[Any, Any], object], Any]] = []
+        """Other places that show the open string: a function that sets one, and its key. Cleared for each new string.
+
+        The parser keeps them up to date. A reference that it does not know would make each fragment copy the string.
+        """
 
     @property
     def value(self) -> JSON:
         """The best-effort value of the text so far; None while there is none (`started` distinguishes it from null)."""
+        value: JSON = self._root
+        return value
+
+    @property
+    def strict_value(self) -> JSON:
+        """The value by strict rules, also if a subclass shows another as `value`."""
         value: JSON = self._root
         return value
 
@@ -185,6 +197,8 @@ class JSONBuilder:
     def _put(self, value: Any) -> None:
         """Show `value` at the place of the current value."""
         container = self._container
+        if self.mirrors:
+            self.mirrors.clear()
         if self._changes is not None:
             self._changes.add(container, self._node, self._key, value)
         if type(container) is dict:
@@ -213,10 +227,14 @@ class JSONBuilder:
             self._root = string
         else:
             key = self._key
+            for put, place in self.mirrors:
+                put(place, None)
             string = container[key]
             container[key] = None
             string += run
             container[key] = string
+            for put, place in self.mirrors:
+                put(place, string)
 
     def _end_value(self) -> None:
         """Finish the current value."""

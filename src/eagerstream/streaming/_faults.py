@@ -14,7 +14,20 @@ MAX_TOLD: Final = 100
 
 
 class InputError(Exception):
-    """An input does not fit its schema. The text is for the model."""
+    """An input does not fit its schema. The text is for the model.
+
+    Attributes:
+        path: The place of the first fault, for example `("items", 3, "price")`; empty if it is unknown.
+    """
+
+    def __init__(self, message: str, *, path: Iterable[str | int] = ()) -> None:
+        super().__init__(message)
+        self.path: tuple[str | int, ...] = tuple(path)
+
+    @property
+    def place(self) -> str:
+        """The path in readable form: `items[3].price`."""
+        return joined(self.path)
 
 
 class InputFaults:

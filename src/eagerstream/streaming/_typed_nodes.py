@@ -1,0 +1,112 @@
+"""`Node`: one place of a model's type, as `TypedPartial` needs it. The subclasses know pydantic and msgspec."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import fields
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+from ..wire import JSON
+
+
+class View(NamedTuple):
+    """An empty value of a type that is filled while it is written.
+
+    Attributes:
+        value: An instance of the type itself, a dict or a list.
+        put: Sets a field, a key or an index of it, without any check.
+    """
+
+    value: Any
+    put: Callable[[Any, Any], object]
+
+
+class Node(ABC):
+    """A type inside a model: a record with fields, a list, a dict with values of one type, or anything else.
+
+    Attributes:
+        container: `dict` for a record or a dict, `list` for a list. None for a type that is not looked into.
+        is_record: True if it has fields.
+        splits: True if its parts may be validated one by one. False if code of the user sees them before that.
+        keeps_unknown: True if a record keeps keys that are no fields.
+    """
+
+    container: type[dict[str, Any] | list[Any]] | None = None
+    is_record = False
+    splits = False
+    keeps_unknown = False
+
+    @abstractmethod
+    def child(self, key: Any) -> tuple[Any, Node] | None:
+        """Return the field, key or index that holds the value of a JSON key, and its type; None for an unknown key."""
+
+    @abstractmethod
+    def validate(self, value: JSON) -> Any:
+        """Validate a complete value strictly. It raises any exception, because validators are code of the user."""
+
+    @abstractmethod
+    def assemble(self, parts: Any) -> Any:
+        """Make the complete value from validated parts: a dict by JSON key, or a list. It may raise any exception."""
+
+    @abstractmethod
+    def explain(self, error: Exception, value: Any, place: tuple[str | int, ...]) -> tuple[str, tuple[str | int, ...]]:
+        """Return the text and the place of an error of `validate` or `assemble`."""
+
+    def blank(self) -> View:
+        """Return an empty value: fields are None, and absent from a TypedDict."""
+        if self.container is list:
+            items: list[Any] = []
+            return View(items, partial(_put_item, items))
+        entries: dict[Any, Any] = {}
+        return View(entries, entries.__setitem__)
+
+    @property
+    @abstractmethod
+    def fields(self) -> list[Node]:
+        """The types of the fields of a record, or the one type inside a list or a dict."""
+
+    @cached_property
+    def has_records(self) -> bool:
+        """True if a view of it differs from the plain value, because there is a record in it."""
+        return self.is_record or _has_records(self)
+
+    @cached_property
+    def holds_items(self) -> bool:
+        """True if it holds a list or a dict of records, at any depth."""
+        return _holds_items(self, [])
+
+
+def _has_records(node: Node) -> bool:
+    for _ in range(32):  # lists in lists; a list may contain itself
+        if node.is_record:
+            return True
+        if node.container is None:
+            return False
+        node = node.fields[0]
+    return False
+
+
+def _holds_items(node: Node, above: list[Node]) -> bool:
+    if not node.is_record:
+        return node.container is not None and node.has_records
+    if node in above:
+        return False
+    return any(_holds_items(field, [*above, node]) for field in node.fields)
+
+
+def _put_item(items: list[Any], index: int, value: Any) -> None:
+    if index < len(items):
+        items[index] = value
+    else:
+        items.append(value)
+
+
+def view_of_dataclass(kind: type[Any]) -> View:
+    """Return an instance of a dataclass without calling it, with None in all fields."""
+    value = object.__new__(kind)
+    put = partial(object.__setattr__, value)  # also if it is frozen, or has slots
+    for field in fields(kind):
+        put(field.name, None)
+    return View(value, put)
