@@ -252,6 +252,24 @@ def partial_values(results: Mapping[str, Any]) -> str:
     return _numbers(("characters", "fragment", *sides), table, texts=0)
 
 
+def typed_partials(results: Mapping[str, Any]) -> str:
+    """Table of a typed value after every fragment, compared with other libraries."""
+    figures = results["benchmarks"]["typed_partials"]["cells"]
+    cells = {(cell["side"], cell["size"]): cell["us"] for cell in figures}
+    sides = {
+        "eagerstream": "eagerstream",
+        "eagerstream, one string": "one string",
+        "pydantic": "pydantic",
+        "instructor": "instructor",
+        "genkit": "genkit",
+    }
+    table = []
+    for size in sorted({cell["size"] for cell in figures}):
+        found = [cells.get((side, size)) for side in sides.values()]
+        table.append([f"{size:,}", *("-" if us is None else _rounded(us) for us in found)])
+    return _numbers(("characters", *sides), table, texts=0)
+
+
 def costs(results: Mapping[str, Any]) -> str:
     """Table of other costs, one per row."""
     return grid(("cost", "measured"), [*_streaming_costs(results["benchmarks"]), *_other_costs(results["benchmarks"])])
@@ -360,6 +378,7 @@ SECTIONS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
         faults,
         bytes_to_events,
         partial_values,
+        typed_partials,
         costs,
         misses,
     )

@@ -21,6 +21,7 @@ BENCHMARKS = (
     "bedrock_frames",
     "bytes_to_events",
     "partial_values",
+    "typed_partials",
     "unwatched",
     "loopback_run",
     "hand_off",
