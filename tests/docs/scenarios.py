@@ -192,6 +192,18 @@ program(name="old-weather")(_weather)
 program(reply(_WEATHER), reply(text("Mild.")), name="new-weather")(_weather)
 
 
+# --- guides/typed-values.md -------------------------------------------------------------------------------------------
+
+_TEAS = {"title": "Teas", "rows": [{"name": "Assam", "price": 4.5}, {"name": "Sencha", "price": -1}]}
+
+
+@program(reply(tool_use("show_table", _TEAS)))
+def typed_table(done: Done) -> None:
+    assert "\nAss" in done.output
+    assert "Assam 4.5\nSencha -1\ndoes not fit: rows[1].price\n" in done.output
+    assert done.output.endswith("Row(name='Sencha', price=-1)])\n")
+
+
 # --- guides/text.md ---------------------------------------------------------------------------------------------------
 
 
