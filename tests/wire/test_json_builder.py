@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from eagerstream.limits import Limits
-from eagerstream.wire import PartialJSON, copy_json
+from eagerstream.wire import PartialJSON, TolerantJSON, copy_json
 from tests.support import cut_at, strict_loads, written
 from tests.wire.json_texts import paths_in_order_of_ends, plain_documents
 from tests.wire.parsing import fed, taken
@@ -99,3 +99,26 @@ def test_tracking_takes_runs_of_values_whole(document: str, places: list[int]) -
         reporting.feed(fragment)
         assert written(tracking.value) == written(reporting.value)
         assert taken(tracking) == taken(reporting)
+
+
+def test_mirrors_show_the_open_string() -> None:
+    """Another place may show the string without a reference that the parser does not know: that would cost copies."""
+    parser = PartialJSON()
+    parser.feed('{"a": "on')
+    shown: dict[str, object] = {}
+    twice: dict[str, object] = {}
+    parser.mirrors += [(shown.__setitem__, "x"), (twice.__setitem__, "y")]
+    parser.feed("e")
+    parser.feed('\\n two"')
+    assert (shown, twice) == ({"x": "one\n two"}, {"y": "one\n two"})
+    parser.feed(', "b": "other')
+    assert parser.mirrors == []
+    assert shown == {"x": "one\n two"}
+
+
+def test_the_strict_value() -> None:
+    """A tolerant parser shows more, and whoever needs the strict value gets it, too."""
+    parser = TolerantJSON()
+    parser.feed('{"a": 1')
+    assert parser.value == {"a": 1}
+    assert parser.strict_value == {}

@@ -102,6 +102,7 @@ def _unusable(model: object, why: object) -> UsageError:
 def _made(model: Any) -> _Type:
     try:
         made = _struct(model) if _is_of_structs(model) else _pydantic(model)
+        made.root.blank()
     except Exception as error:  # of many classes: any code of the user's may run here
         raise _unusable(model, getattr(error, "message", error)) from error
     if made.root.container is None:

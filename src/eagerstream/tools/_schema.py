@@ -79,7 +79,7 @@ class Parameters:
     def _build(self, fields: dict[str, Any]) -> None:
         self.first: list[str] = [name for name in fields if name not in self._streams]
         try:
-            self.input_type = _input_type(fields, extra="forbid")
+            self.input_type: Any = _input_type(fields, extra="forbid")
             self._adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(self.input_type)
             self.schema |= _without_titles(self._adapter.json_schema())
             if self._streams:

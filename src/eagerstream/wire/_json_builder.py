@@ -227,14 +227,24 @@ class JSONBuilder:
             self._root = string
         else:
             key = self._key
-            for put, place in self.mirrors:
-                put(place, None)
-            string = container[key]
-            container[key] = None
-            string += run
-            container[key] = string
-            for put, place in self.mirrors:
-                put(place, string)
+            if not self.mirrors:
+                string = container[key]
+                container[key] = None
+                string += run
+                container[key] = string
+            else:
+                self._grow_mirrored(container, key, run)
+
+    def _grow_mirrored(self, container: Any, key: Any, run: str) -> None:
+        """Do the same for a string that shows in other places, too. They are emptied first, for the same reason."""
+        for put, place in self.mirrors:
+            put(place, None)
+        string: str = container[key]
+        container[key] = None
+        string += run
+        container[key] = string
+        for put, place in self.mirrors:
+            put(place, string)
 
     def _end_value(self) -> None:
         """Finish the current value."""
