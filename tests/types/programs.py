@@ -6,18 +6,22 @@ from typing import Final
 
 HEAD: Final = '''
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, assert_type
+from typing import Any, TypedDict, assert_type
 
 import aiohttp
 import anthropic
 import httpx
 from anthropic.lib.bedrock import AsyncAnthropicBedrock
 from anthropic.lib.vertex import AsyncAnthropicVertex
+from anthropic.types import Message
+from pydantic import BaseModel
 
 import eagerstream
 from eagerstream import GrowingInput, InputDelta, ItemStream, RunResult, TextDelta, Tool, ToolCall, ToolStop
 
 client = anthropic.AsyncAnthropic()
+some_input: GrowingInput
+some_result: RunResult
 messages = [{"role": "user", "content": "Hello"}]
 
 
@@ -36,6 +40,20 @@ def add(a: int, b: int) -> int:
 @eagerstream.tool
 async def write_lines(path: str, lines: ItemStream[str], call: ToolCall) -> None:
     """Write lines to a file."""
+
+
+class Item(BaseModel):
+    name: str
+    price: float
+
+
+class Order(BaseModel):
+    title: str
+    items: list[Item]
+
+
+class Plain(TypedDict):
+    name: str
 
 
 class Box:
@@ -77,6 +95,21 @@ CORRECT: Final = {
                         assert_type(call, ToolCall)
                     case _:
                         pass
+    """,
+    "typed partial values": """
+        async with eagerstream.stream(client, model="m", max_tokens=1, messages=messages) as stream:
+            async for event in stream:
+                if isinstance(event, InputDelta):
+                    order = event.input.partial_as(Order)
+                    assert_type(order.items, list[Item])
+                    assert_type(event.input.partial_as(Plain)["name"], str)
+                    event.input.partial_as(get_weather)["city"]
+    """,
+    "the class of the anthropic package": """
+        stream = eagerstream.stream(client, model="m", max_tokens=1, messages=messages)
+        assert_type(stream.typed_message(), Message)
+        assert_type(stream.message["usage"]["output_tokens"], int)
+        assert_type((await stream.get_final_message())["content"], list[dict[str, Any]])
     """,
     "clients": """
         bedrock = AsyncAnthropicBedrock()
@@ -125,6 +158,11 @@ MISTAKES: Final = {
     "messages as text": 'eagerstream.run(client, model="m", max_tokens=1, messages="Hello")',
     "a function that is no tool": 'eagerstream.run(client, model="m", max_tokens=1, messages=messages, tools=[len])',
     "a run that is not entered with async": 'with eagerstream.run(client, model="m", max_tokens=1, messages=messages): ...',
+    "a field of a typed value that does not exist": "print(some_input.partial_as(Order).titel)",
+    "a field of an item of a wrong type": "number: int = some_input.partial_as(Order).items[0].name",
+    "a field of the message that does not exist": "print(some_result.message['usages'] if some_result.message else 0)",
+    "a count of a wrong type": "tokens: str = some_result.usage['output_tokens']",
+    "a model that is no class": "some_input.partial_as(3)",
     "a source that is no source": "eagerstream.events(3)",
     "a status that does not exist": "print(eagerstream.RunStatus.DONE)",
     "a field of an event that does not exist": "print(TextDelta(0, 'a').delta)",
