@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
+from typing_extensions import TypeAliasType
 
 from eagerstream.streaming._typed_nodes import view_of_dataclass
 from eagerstream.streaming._typed_pydantic import PydanticType
@@ -21,11 +22,15 @@ class Loop(BaseModel):
     leaf: Leaf | None = None
 
 
+Nest = TypeAliasType("Nest", "list[Nest]")
+
+
 @pytest.mark.parametrize(
     ("model", "has_records", "holds_items"),
     [
         (list[int], False, False),
         (list[list[dict[str, int]]], False, False),
+        (Nest, False, False),
         (Leaf, True, False),
         (Loop, True, False),
         (list[Leaf], True, True),

@@ -323,6 +323,20 @@ def test_a_repeated_key_counts_at_last() -> None:
             assert typed.value == Order.model_validate(json.loads(text))
 
 
+def test_a_key_that_is_repeated_between_two_looks() -> None:
+    """The list that was open at the first look is not that of the second."""
+    parser = PartialJSON()
+    typed = TypedPartial(Order, parser)
+    parser.feed('{"items": [{"id": 1, "price": 1}, {"id')
+    assert len(typed.value.items) == 2
+    parser.feed('": 2, "price": 2}], "items": [{"id": 3, "price": 3}], "title": "')
+    assert typed.value.items == [Item(id=3, price=3)]
+    parser.feed('a", "items": [{"id": 4')
+    assert typed.value.items[0].price is None
+    parser.feed(', "price": 4}]}')
+    assert typed.value == Order(title="a", items=[Item(id=4, price=4)])
+
+
 # --- kinds of models --------------------------------------------------------------------------------------------------
 
 

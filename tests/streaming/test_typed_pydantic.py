@@ -18,6 +18,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic_core import core_schema
 from typing_extensions import TypedDict
 
 from eagerstream.streaming._typed_pydantic import PydanticType
@@ -74,6 +75,12 @@ class ByDefault(BaseModel):
     items: list[Item] = []
 
 
+class ByFunction(BaseModel):
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> core_schema.CoreSchema:
+        return core_schema.model_schema(cls, core_schema.any_schema())
+
+
 @pytest.mark.parametrize(
     ("model", "splits"),
     [
@@ -88,6 +95,7 @@ class ByDefault(BaseModel):
         (Own, False),
         (ByPath, False),
         (ByDefault, False),
+        (ByFunction, False),
         (RootModel[list[Item]], False),
         (Annotated[list[Item], BeforeValidator(list)], False),
         (dict[int, Item], False),

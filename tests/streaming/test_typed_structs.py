@@ -19,6 +19,8 @@ def _count(row: Any) -> None:
     _calls.append(row.id)
     if row.id < 0:
         raise ValueError("negative")
+    if row.id > 99:
+        raise KeyError(row.id)
 
 
 # Made by a call, because type checkers without msgspec know no class to derive from.
@@ -82,6 +84,7 @@ def test_it_ends_as_the_struct() -> None:
     [
         ('{"allRows": [{"id": 1}, {"id": "x"}, ', "allRows[1].id"),
         ('{"allRows": [{"id": -1}, ', "allRows[0]"),
+        ('{"allRows": [{"id": 100}, ', "allRows[0]"),
         ('{"title": "too long", ', "title"),
         ('{"allRows": [{"id": 1}, {"id": 1}, {"id": 1}, {"id": 1}], ', "allRows"),
         ('{"allRows": [], "unknown": 1}', ""),

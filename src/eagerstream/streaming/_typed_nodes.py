@@ -88,12 +88,13 @@ def _has_records(node: Node) -> bool:
     return False
 
 
-def _holds_items(node: Node, above: list[Node]) -> bool:
+def _holds_items(node: Node, seen: list[Node]) -> bool:
     if not node.is_record:
         return node.container is not None and node.has_records
-    if node in above:
+    if node in seen:
         return False
-    return any(_holds_items(field, [*above, node]) for field in node.fields)
+    seen.append(node)
+    return any(_holds_items(field, seen) for field in node.fields)
 
 
 def _put_item(items: list[Any], index: int, value: Any) -> None:

@@ -269,8 +269,6 @@ def _keys_of(field: Schema, name: str, config: Mapping[str, Any]) -> Iterator[st
     if alias is None or config.get("validate_by_name") or config.get("populate_by_name"):
         yield name
     if config.get("validate_by_alias") is False:
-        if alias is not None and not config.get("validate_by_name"):
-            yield name
         return
     if isinstance(alias, str):
         yield alias
