@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Annotated, Any
 
 import pytest
@@ -147,3 +148,20 @@ def test_the_keys_of_fields(model: Any, names: dict[str, str]) -> None:
 def test_the_shell_accepts_validated_parts(model: Any, parts: Any, value: Any) -> None:
     """It does what concerns the container, and leaves the parts alone."""
     assert PydanticType(model).root.assemble(parts) == value
+
+
+@pytest.mark.parametrize(
+    ("item", "values", "done"),
+    [
+        (int, [1, 2], [1, 2]),
+        (date, ["2030-01-02"], [date(2030, 1, 2)]),
+        (int, [1, "2"], None),
+        (Annotated[int, AfterValidator(abs)], [1, 2], None),
+        (Item, [{"the id": 1}], None),
+        (Item | int, [1, 2], None),
+    ],
+    ids=str,
+)
+def test_many_values_at_once(item: Any, values: list[Any], done: list[Any] | None) -> None:
+    """Only if no validator of the user might run a second time after one of them does not fit."""
+    assert PydanticType(item).root.validate_all(values) == done

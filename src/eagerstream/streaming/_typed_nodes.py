@@ -46,6 +46,11 @@ class Node(ABC):
     def validate(self, value: JSON) -> Any:
         """Validate a complete value strictly. It raises any exception, because validators are code of the user."""
 
+    def validate_all(self, values: list[JSON]) -> list[Any] | None:
+        """Validate many values at once. None if one does not fit, or if code of the user might run twice."""
+        del values
+        return None
+
     @abstractmethod
     def assemble(self, parts: Any) -> Any:
         """Make the complete value from validated parts: a dict by JSON key, or a list. It may raise any exception."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import islice
-from typing import Annotated, Any, Final, Generic, Protocol, TypeAlias
+from typing import Annotated, Any, Final, Generic, Protocol, TypeAlias, cast
 
 from typing_extensions import TypeVar
 
@@ -269,11 +269,13 @@ class TypedPartial(Generic[T]):
                 self._end(at, before)
             count = len(raw)
             if count > at.seen:
-                keys = range(at.seen, count) if type(raw) is list else _last_keys(raw, count - at.seen)
+                if type(raw) is list:
+                    self._end_items(at, count if key is _NO_KEY else cast("int", key))
+                else:
+                    for new in _last_keys(raw, count - at.seen):
+                        if new != key:
+                            self._end(at, new)
                 at.seen = count
-                for new in keys:
-                    if new != key:
-                        self._end(at, new)
             if key is _NO_KEY:
                 return
             source = raw[key]
@@ -282,6 +284,18 @@ class TypedPartial(Generic[T]):
             if child is None:
                 return
             at = child
+
+    def _end_items(self, at: _Open, stop: int) -> None:
+        """Read the new items of a list that are finished: those before `stop`."""
+        new = range(at.seen, stop)
+        if at.splits and len(new) > 1:
+            _, node = cast("tuple[int, Node]", at.node.child(at.seen))
+            # A long fragment has many numbers: one call for each would take four times as long.
+            if node.container is None and (values := node.validate_all(at.raw[at.seen : stop])) is not None:
+                at.value += values
+                return
+        for key in new:
+            self._end(at, key)
 
     def _open(self, at: _Open, key: Any, source: Any) -> _Open | None:
         """Show a part that is still open. Return it if it is looked into."""

@@ -18,7 +18,7 @@ from pydantic_core import SchemaValidator, core_schema
 from ..wire import JSON, copy_json, encodable
 from ._typed_dicts import readable
 from ._typed_nodes import Node, View, view_of_dataclass
-from ._validation import explained, validated
+from ._validation import as_json, explained, validated
 
 Schema = Mapping[str, Any]
 
@@ -199,6 +199,23 @@ class PydanticNode(Node):
         """Validate a complete value."""
         return validated(self._validator, value)
 
+    @cached_property
+    def _list_validator(self) -> SchemaValidator | None:
+        if _has_code(self._schema):
+            return None
+        items: Any = self._schema
+        return self._owner.validator(core_schema.list_schema(items), self._outer_config)
+
+    def validate_all(self, values: list[JSON]) -> list[Any] | None:
+        """Validate many values at once."""
+        if self._list_validator is None:
+            return None
+        try:
+            done: list[Any] = self._list_validator.validate_json(as_json(values), strict=True)
+        except ValidationError:
+            return None
+        return done
+
     def assemble(self, parts: Any) -> Any:
         """Make the complete value."""
         if self._shell is None:
@@ -258,6 +275,15 @@ def _reads_data(schema: Any) -> bool:
             return True
         return any(_reads_data(part) for key, part in schema.items() if key not in ("metadata", "serialization"))
     return isinstance(schema, list | tuple) and any(map(_reads_data, schema))
+
+
+def _has_code(schema: Any) -> bool:
+    """Return True if a schema has code of the user, or a record, which may have some."""
+    if isinstance(schema, Mapping):
+        if "function" in schema or schema.get("type") in (*_RECORDS, "definition-ref"):
+            return True
+        return any(_has_code(part) for key, part in schema.items() if key not in ("metadata", "serialization"))
+    return isinstance(schema, list | tuple) and any(map(_has_code, schema))
 
 
 def _keys_of(field: Schema, name: str, config: Mapping[str, Any]) -> Iterator[str]:
