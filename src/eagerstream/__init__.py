@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from .streaming import (
         GrowingInput as GrowingInput,
         MessageStream as MessageStream,
+        OutputDelta as OutputDelta,
         events as events,
         stream as stream,
     )
@@ -126,7 +127,7 @@ else:  # or type checkers would take any name for one that is there
                 "run",
             ),
             ".recordings": ("Recording",),
-            ".streaming": ("GrowingInput", "MessageStream", "events", "stream"),
+            ".streaming": ("GrowingInput", "MessageStream", "OutputDelta", "events", "stream"),
             ".tools": (
                 "CircuitBreaker",
                 "Executor",

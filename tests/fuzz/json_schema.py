@@ -6,8 +6,8 @@ import json
 from typing import Any, Final
 
 from eagerstream._support.plain_json import load_json
+from eagerstream.streaming._raw_schema import RawSchema
 from eagerstream.tools import InputError
-from eagerstream.tools._raw_schema import RawSchema
 
 from .choices import Choices
 from .cost import check_cost, is_sampled

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from eagerstream.streaming._raw_schema import RawSchema
 from eagerstream.tools import InputError, Tool, tool
-from eagerstream.tools._raw_schema import RawSchema
 
 
 def fault_of(schema: dict[str, Any], input: dict[str, Any]) -> str:

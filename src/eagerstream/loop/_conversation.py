@@ -37,6 +37,7 @@ from ..wire._server_tools import server_calls
 from ._cache_breakpoints import with_breakpoints
 from ._callable_tools import callable_tools, toolbox_of
 from ._options import CALL_DEFAULTS, LOOP_DEFAULTS, ConversationOptions, RunOptions, check_loop_options
+from ._output import RunOutput
 from ._policy import BROKEN_OFF, CANCELLED, INTERRUPTED, Ending, Then, ending_of
 from ._result import RunResult, RunStatus, add_usage
 from ._turn import Turn
@@ -58,6 +59,7 @@ class Conversation:
         messages: As in the API, or the result of an earlier run to continue from.
         tools: Functions decorated with `@tool`, tools of other libraries (anything with `to_dict()` and `call()`), and
             definitions of tools that the API itself runs.
+        output: As for `run`.
         options: See `ConversationOptions`, and there `LoopOptions`, `CallOptions`, `RequestParameters`. A `tool_choice`
             that forces a call holds for the first request.
 
@@ -79,6 +81,7 @@ class Conversation:
         max_tokens: int,
         messages: Sequence[Mapping[str, Any]] | RunResult,
         tools: Sequence[ForeignTool | Mapping[str, Any]] = (),
+        output: Any = None,
         **options: Unpack[ConversationOptions],
     ) -> None:
         given: dict[str, Any] = dict(options)
@@ -99,6 +102,7 @@ class Conversation:
         self.executor: Executor
         self.tools, self.executor = callable_tools(tools, limits=self.limits, **calls)
         self.result: RunResult = RunResult(RunStatus.RUNNING, None, [])
+        self.output: RunOutput = RunOutput(output, given, self.limits, self.result)
         if isinstance(messages, RunResult):
             self.result.container = messages.container
             messages = messages.messages
@@ -110,7 +114,7 @@ class Conversation:
         check_names(given, RunOptions)
         self._tools = tools
         self._parameters = request_parameters(model, max_tokens, tools, given, eager=self._eager)
-        self._request = self._parameters  # of the turn under way
+        self._request = self.output.request(self._parameters)  # of the turn under way
         self._prepared = 0  # the number of that turn
         self._turn: Turn | None = None
         self._turns = 0
@@ -188,7 +192,7 @@ class Conversation:
         if self._options["before_request"] is not None:
             asked = self._options["before_request"]({**request, "messages": list(self.result.messages)}, turn)
             request = self._changed(request, asked or {})
-        self._request = request
+        self._request = self.output.request(request)  # after the hook, which may change `output_config`
         self._prepared = turn
 
     def _changed(self, request: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -250,6 +254,7 @@ class Conversation:
         """Return the turn of a request that is about to be sent, or has been."""
         self.close_turn()
         self._awaits_reply = False
+        self.output.begin()
         if not self.retries:
             self._turns += 1
         self._turn = Turn(
@@ -306,6 +311,7 @@ class Conversation:
         result.message = message
         result.turns += ending is not CANCELLED
         self._take_account(message)
+        self.output.end(message)
         reason = message.get("stop_reason")
         turn.end(message, ending or self.ending_of(turn, reason))
         if turn.ending is not None and turn.ending.then is Then.TRUNCATED:
@@ -345,6 +351,7 @@ class Conversation:
         delay_s: float = min(self._options["restart_delay_s"] * 2 ** min(self._restarts, _MAX_DOUBLINGS), longest_s)
         self._restarts += 1
         self._take_account(message)
+        self.output.end(message, broken=True)
         # If a tool has started, the same request must not be sent again: the model would call the same tools again.
         if turn.forbids_retry:
             self.result.message = message
@@ -382,6 +389,7 @@ class Conversation:
         if message["content"]:
             self.result.message = message
         self.result.status = status
+        self.output.end(self.result.message or {}, broken=True)
 
     def _take_account(self, message: AssistantMessage) -> None:
         """Add the usage of a response, and note the container of its code, however the response ended."""

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, Protocol, TypedDict, get_args
 
 from ..errors import UsageError
 from ..limits import Limits
-from ..streaming import FeedOptions, InputOptions, RequestParameters
+from ..streaming import FeedOptions, InputOptions, OutputOptions, RequestParameters
 from ..tools._breaker import CircuitBreaker
 from ..tools._executor import Executor
 from ..wire import check_choice, check_count, check_seconds
@@ -91,7 +91,7 @@ class CallOptions(TypedDict, total=False):
     circuit_breaker: CircuitBreaker | None
 
 
-class ConversationOptions(RequestParameters, LoopOptions, CallOptions, total=False):
+class ConversationOptions(RequestParameters, OutputOptions, LoopOptions, CallOptions, total=False):
     """The options of `Conversation`.
 
     Attributes:

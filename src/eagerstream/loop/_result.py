@@ -7,18 +7,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast
 
 from pydantic import BaseModel
 
 from ..errors import UsageError
+from ..streaming._typed_partial import adapter_of
 from ..tools._call import ToolCall
 from ..tools._content import to_json
+from ..wire import Outcome, encodable
 from ..wire._assistant_message import AssistantMessage, Usage, text_of, total_tokens, typed_message
 from ..wire._events import Message
+from ..wire._type_variables import OutputT
 
 if TYPE_CHECKING:
     from anthropic.types import Message as AnthropicMessage
+
+T = TypeVar("T")
 
 # The key identifies the kind of file, and its value the version. Another version may mean something else by the same
 # names, so it is refused as a whole (test_a_saved_run_of_another_version).
@@ -46,7 +51,7 @@ class RunStatus(StrEnum):
 
 
 @dataclass(slots=True)
-class RunResult:
+class RunResult(Generic[OutputT]):
     """The result of a run, however it ended.
 
     Attributes:
@@ -61,6 +66,13 @@ class RunResult:
         container: The container in which code of the last response ran, for the next request.
         error: The error that ended the run, as plain data: `type`, `text`, and the fields of
             `EagerStreamError.to_dict`; None if nothing was raised.
+        output: The value of the last message's text, validated strictly, if the run has an `output`; None unless its
+            outcome is `VALID`. A saved result has plain JSON here; `output_as` makes the type of it.
+        output_outcome: The outcome; None if the run has no `output`, or no response came. `INVALID`: the text is not
+            JSON, or does not fit. `INCOMPLETE`: it was cut, or is not the answer, because the model refused, paused or
+            called a tool.
+        output_error: The reason why there is no value; None if there is one. It may quote the text.
+        output_text: The JSON text, without a fence around it.
     """
 
     # A failed run has a result, too: without it, the work of its tools would have to be done again. So everything that
@@ -74,6 +86,21 @@ class RunResult:
     calls: list[ToolCall] = field(default_factory=list)
     container: Any = None
     error: dict[str, Any] | None = None
+    output: OutputT | None = field(default=None, repr=False)
+    output_outcome: Outcome | None = None
+    output_error: str | None = field(default=None, repr=False)
+    output_text: str = field(default="", repr=False)
+
+    def output_as(self, model: type[T]) -> T:
+        """Return the output as a value of a type, also from a result that was saved.
+
+        Raises:
+            UsageError: There is no valid output, or the type is unknown.
+            InputError: The output does not fit the type. It is an exception of `eagerstream.tools`.
+        """
+        if self.output_outcome is not Outcome.VALID:
+            raise UsageError(f"there is no valid output: {self.output_error or 'none was asked for'}")
+        return adapter_of(model).validate(encodable(json.loads(self.output_text)))
 
     @property
     def stop_reason(self) -> str | None:
@@ -144,6 +171,9 @@ class RunResult:
             "calls": [call.to_dict() for call in self.calls],
             "container": container,
             "error": self.error,
+            "output_outcome": self.output_outcome and self.output_outcome.value,
+            "output_error": self.output_error,
+            "output_text": self.output_text,
         }
 
     def to_json(self) -> str:
@@ -166,6 +196,7 @@ class RunResult:
         """
         if not isinstance(plain, Mapping) or plain.get(_VERSION_KEY) != _VERSION:
             raise UsageError(f"not a saved run: expected an object with {_VERSION_KEY!r}: {_VERSION}")
+        # The three fields of the output are missing in results of runs without one, saved before there were any.
         # All of these exceptions mean that the file was changed, or cut (test_a_saved_run_that_was_changed).
         try:
             return cls(
@@ -177,6 +208,7 @@ class RunResult:
                 [ToolCall.from_dict(call) for call in plain["calls"]],
                 plain["container"],
                 plain["error"],
+                *_saved_output(plain),
             )
         except (KeyError, ValueError, TypeError, AttributeError) as error:
             raise UsageError(f"not a saved run: {type(error).__name__}: {error}") from error
@@ -202,6 +234,13 @@ def _as_plain(value: object) -> object:
     if isinstance(value, BaseModel):  # content of the anthropic package's messages
         return value.model_dump(mode="json", exclude_unset=True)
     raise TypeError(f"{type(value).__name__} is no JSON value")
+
+
+def _saved_output(plain: Mapping[str, Any]) -> tuple[Any, Outcome | None, str | None, str]:
+    text = plain.get("output_text", "")
+    outcome = plain.get("output_outcome")
+    value = json.loads(text) if outcome == Outcome.VALID else None
+    return encodable(value), outcome and Outcome(outcome), plain.get("output_error"), text
 
 
 def add_usage(total: Any, usage: Mapping[str, Any]) -> None:

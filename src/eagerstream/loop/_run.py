@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Unpack
+from typing import Any, Final, Generic, Unpack
 
 import anyio
 import anyio.lowlevel
@@ -20,6 +20,7 @@ from ..transports._eager_fallback import EagerFallback, EagerForm
 from ..wire import InputDelta, MessageAssembler, MessageState, Outcome
 from ..wire._accumulator import check_invalid_key
 from ..wire._assistant_message import AssistantMessage, empty_message
+from ..wire._type_variables import OutputT
 from ._conversation import LOST_START, Conversation
 from ._events import Restarted, RunEvent, TurnStart, TurnStop
 from ._latency import RunLatency
@@ -39,8 +40,9 @@ def run(
     max_tokens: int,
     messages: Sequence[Mapping[str, Any]] | RunResult,
     tools: Sequence[ForeignTool | Mapping[str, Any]] = (),
+    output: type[OutputT] | Mapping[str, Any] | None = None,
     **options: Unpack[RunOptions],
-) -> Run:
+) -> Run[OutputT]:
     """Run a conversation until the model stops asking for tools.
 
         async with eagerstream.run(client, tools=[get_weather], model=..., max_tokens=..., messages=[...]) as run:
@@ -59,6 +61,7 @@ def run(
         tools: Functions decorated with `@tool`, tools of other libraries (anything with `to_dict()` and `call()`: those
             of the anthropic package, its helpers for MCP servers), and definitions of tools that the API runs, see
             `eagerstream.builtin.server_tools`.
+        output: As for `stream`. The output is that of the last response; see `RunResult`.
         options: See `RunOptions`: those of the loop (`LoopOptions`), of its calls (`CallOptions`), of inputs and events
             (`InputOptions`, `FeedOptions`), and everything else that the API takes (`RequestParameters`). A
             `tool_choice` that forces a call (`any`, `tool`) holds for the first request; after that it is `auto`,
@@ -72,7 +75,9 @@ def run(
     rest: dict[str, Any] = dict(options)
     inputs, feed = taken(rest, INPUT_DEFAULTS), taken(rest, FEED_DEFAULTS)
     check_invalid_key(inputs["invalid_key"])
-    conversation = Conversation(model=model, max_tokens=max_tokens, messages=messages, tools=tools, **rest)
+    conversation = Conversation(
+        model=model, max_tokens=max_tokens, messages=messages, tools=tools, output=output, **rest
+    )
     transport = EagerFallback(as_transport(client), client, feed["eager_fallback"])
     marks = RunMarks(clock=feed["clock"], max_concurrency=rest.get("max_concurrency", CALL_DEFAULTS["max_concurrency"]))
     return Run(transport, conversation, inputs, buffer_for(feed, conversation.limits), marks)
@@ -96,7 +101,7 @@ _LAST_WORDS_S: Final = 5.0
 """Seconds for which an error waits for tools whose input broke off."""
 
 
-class Run(EventFeed[RunEvent]):
+class Run(EventFeed[RunEvent], Generic[OutputT]):
     """A run: an async context manager, and an async iterator over `RunEvent`s.
 
     The iteration (or `finish`) raises the errors of `MessageStream`, and whatever `before_request` raises. `result` is
@@ -137,7 +142,7 @@ class Run(EventFeed[RunEvent]):
         self._is_cancelled = False
 
     @property
-    def result(self) -> RunResult:
+    def result(self) -> RunResult[OutputT]:
         """The result as of now. It is final when the block was left; without an error, when the iteration has ended."""
         return self._conversation.result
 
@@ -442,12 +447,14 @@ class Run(EventFeed[RunEvent]):
         self._marks.opened()
         self._has_response, self._request_id = True, reply.request_id
 
-    def _take(self, events: list[StreamEvent]) -> bool:
+    def _take(self, events: Sequence[StreamEvent]) -> bool:
         """Take the events of a chunk. Calls start in here."""
         turn, runner, assembler = self._turn, self._runner, self._assembler
         assert turn is not None
         assert runner is not None
         assert assembler is not None
+        if (reader := self._conversation.output.reader) is not None:
+            events = reader.take(events)
         # Nearly all chunks contain only deltas, which decide nothing if no guard looks at them. One set operation in C
         # finds that out for the chunk; matching each event against patterns cost every one of them.
         if not turn.looks_at_deltas and _ONLY_DELTAS.issuperset(map(type, events)):

@@ -13,7 +13,7 @@ from pydantic_core import to_jsonable_python
 
 from ..errors import UsageError
 from ..loop import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart, TurnStop
-from ..streaming import FeedEnd, GrowingInput
+from ..streaming import FeedEnd, GrowingInput, OutputDelta
 from ..tools import ToolCall
 from ..wire import (
     BlockStart,
@@ -172,8 +172,9 @@ class RunRecorder:
         match event:
             case TextDelta(index=index, text=text):
                 self._add("text_delta", block=self._block(index, "text"), text=text)
-            case InputDelta() | ThinkingDelta(thinking="") | CitationDelta():
-                pass  # InputDelta: see `take`; "": a token count; a citation: in its complete block
+            case InputDelta() | OutputDelta() | ThinkingDelta(thinking="") | CitationDelta():
+                # InputDelta: see `take`; OutputDelta: its text has come; "": a token count; a citation: in its block
+                pass
             case ThinkingDelta(index=index, thinking=thinking):
                 self._add("thinking_delta", block=self._block(index, "thinking"), thinking=thinking)
             case BlockStart(index=index, block=opened):

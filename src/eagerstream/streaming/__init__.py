@@ -9,7 +9,9 @@ from ._growing_input import GrowingInput, TextPlace
 from ._marks import Arrival, BlockMarks, Clock, FinishedField, ReplyMarks
 from ._message_stream import DefinedTool, MessageStream, StreamEvent, stream
 from ._observers import FeedEnd, Observer, OnFeed, RequestObserver, on_every_feed, on_feed
-from ._options import FeedOptions, InputOptions, RequestParameters, SourceOptions, StreamOptions
+from ._options import FeedOptions, InputOptions, OutputOptions, RequestParameters, SourceOptions, StreamOptions
+from ._output import GrowingOutput, OutputDelta, OutputReader
+from ._output_format import OutputFormat, OutputMode
 from ._source import events
 from ._typed_partial import Partial, TypedPartial, adapter_of
 
@@ -24,11 +26,17 @@ __all__ = [
     "FeedOptions",
     "FinishedField",
     "GrowingInput",
+    "GrowingOutput",
     "InputError",
     "InputOptions",
     "MessageStream",
     "Observer",
     "OnFeed",
+    "OutputDelta",
+    "OutputFormat",
+    "OutputMode",
+    "OutputOptions",
+    "OutputReader",
     "Partial",
     "ReplyMarks",
     "RequestObserver",

@@ -21,6 +21,7 @@ from ..wire import (
     check_seconds,
     merge_patches,
 )
+from ._output import OutputDelta
 
 E = TypeVar("E")
 
@@ -48,7 +49,7 @@ class _Entry:
         self.chars = len(self.texts[0])
 
     def merge(self, event: Any) -> None:
-        if not isinstance(event, InputDelta | TextDelta | ThinkingDelta):
+        if not isinstance(event, InputDelta | TextDelta | ThinkingDelta | OutputDelta):
             self.event = event  # the newest counts
             return
         text = _text(event)
@@ -81,6 +82,8 @@ class _Entry:
                 return TextDelta(index, text)
             case ThinkingDelta(index=index):
                 return ThinkingDelta(index, text, self.tokens)
+            case OutputDelta(index=index, output=output):
+                return OutputDelta(index, output, text)
             case _:
                 raise AssertionError("only deltas are merged")
 
@@ -88,6 +91,8 @@ class _Entry:
 def _text(event: Any) -> str:
     match event:
         case InputDelta(fragment=text) | TextDelta(text=text) | ThinkingDelta(thinking=text):
+            return text
+        case OutputDelta(fragment=text):
             return text
         case _:
             return ""
@@ -108,6 +113,8 @@ def _delta_key(event: Any) -> Hashable:
             return ("text", index)
         case ThinkingDelta(index=index):
             return ("thinking", index)
+        case OutputDelta(output=output):
+            return id(output)
         case _:
             # Events of which only the newest counts say so themselves (the progress of a tool).
             newest_of: Hashable = getattr(event, "newest_of", None)
@@ -221,7 +228,7 @@ class EventBuffer(Generic[E]):
         # Thinning merges deltas even while the buffer has room (test_thinned_inputs_are_bounded_and_whole).
         if self._thins and isinstance(event, InputDelta):
             return True
-        keeps_apart = self._keeps_apart and isinstance(event, InputDelta | TextDelta | ThinkingDelta)
+        keeps_apart = self._keeps_apart and isinstance(event, InputDelta | TextDelta | ThinkingDelta | OutputDelta)
         return not keeps_apart and len(self._ready) + len(self._held) >= self._capacity
 
     @property

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, Unpack
 
 from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS, Limits
 from ..transports import Client, Reply, RequestBody, as_transport
 from ..transports._base import betas_of, check_legacy_beta
 from ..transports._eager_fallback import EagerFallback, EagerForm
-from ..wire import MessageAssembler, MessageEvent, MessageState
+from ..wire import MessageAssembler, MessageEvent, MessageState, Outcome
 from ..wire._accumulator import check_invalid_key
 from ..wire._assistant_message import AssistantMessage, typed_message
 from ..wire._tool_kind import EAGER_FIELD, USER_DEFINED, tool_kind
+from ..wire._type_variables import OutputT
 from ._event_buffer import EventBuffer
 from ._event_feed import EventFeed
 from ._growing_input import GrowingInput
 from ._marks import Clock, ReplyMarks
 from ._observers import FeedEnd
 from ._options import FEED_DEFAULTS, INPUT_DEFAULTS, InputOptions, StreamOptions, buffer_for, check_names, taken
+from ._output import GrowingOutput, OutputDelta, OutputReader, output_reader
 from ._reading import Sink, read_reply
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-StreamEvent: TypeAlias = MessageEvent[GrowingInput]
+StreamEvent: TypeAlias = MessageEvent[GrowingInput] | OutputDelta
 
 
 class DefinedTool(Protocol):
@@ -46,8 +48,9 @@ def stream(
     max_tokens: int,
     messages: Sequence[Mapping[str, Any]],
     tools: Sequence[DefinedTool | Mapping[str, Any]] = (),
+    output: type[OutputT] | Mapping[str, Any] | None = None,
     **options: Unpack[StreamOptions],
-) -> MessageStream:
+) -> MessageStream[OutputT]:
     """Send one streaming request to the Messages API, and get its events as they come and the message at the end.
 
         async with eagerstream.stream(client, model=..., max_tokens=..., tools=[...], messages=[...]) as stream:
@@ -64,25 +67,33 @@ def stream(
         model, max_tokens, messages: As in the API.
         tools: Functions decorated with `@tool`, tools of other libraries with `to_dict()`, or definitions as the API
             takes them. Betas that they need are added to the request.
+        output: The type, or the JSON schema, that the text of the response must fit: a pydantic model, a dataclass, a
+            TypedDict, a `msgspec.Struct`, a list of one, or a mapping. The text comes as `OutputDelta`s, too, and
+            `output` of the stream has its validated value. See `OutputOptions` for models without structured outputs.
         options: See `StreamOptions`: those of inputs and events (`InputOptions`, `FeedOptions`), and everything else
             that the API takes (`system`, `tool_choice`, `thinking`, `betas`, ...: `RequestParameters`).
 
     Raises:
         UsageError: The client is of the wrong kind, a setting is out of range, or the definition of a tool that is not
-            user-defined carries `eager_input_streaming`. At once, before anything is sent.
+            user-defined carries `eager_input_streaming`; `output` is no such type, or `output_config` has another
+            format. At once, before anything is sent.
     """
     rest: dict[str, Any] = dict(options)
     inputs, feed = taken(rest, INPUT_DEFAULTS), taken(rest, FEED_DEFAULTS)
     check_invalid_key(inputs["invalid_key"])
     limits: Limits = rest.pop("limits", DEFAULT_LIMITS)
     eager: bool = rest.pop("eager", True)
+    reader = output_reader(output, rest, limits)
     check_names(rest, StreamOptions)
     request = request_parameters(model, max_tokens, tools, rest, eager=eager)
+    if reader is not None:
+        request = reader.format.request(request)
     request = {"messages": checked_messages(messages), **request}
     # With the client that the user gave: it is the key under which refusals of the platform are remembered for the next
     # requests, and each stream has a transport of its own.
     transport = EagerFallback(as_transport(client), client, feed["eager_fallback"])
-    return MessageStream(transport, request, inputs, buffer_for(feed, limits), limits=limits, clock=feed["clock"])
+    events = buffer_for(feed, limits)
+    return MessageStream(transport, request, inputs, events, limits=limits, clock=feed["clock"], output=reader)
 
 
 def checked_messages(messages: object) -> list[Mapping[str, Any]]:
@@ -170,7 +181,7 @@ def _sent_definition(tool: DefinedTool | Mapping[str, Any], *, eager: bool) -> S
     return definition
 
 
-class MessageStream(EventFeed[StreamEvent]):
+class MessageStream(EventFeed[StreamEvent], Generic[OutputT]):
     """One response: an async context manager, and an async iterator over `StreamEvent`s.
 
     The iteration (or `finish`) raises, after the events before it:
@@ -193,8 +204,10 @@ class MessageStream(EventFeed[StreamEvent]):
         *,
         limits: Limits,
         clock: Clock,
+        output: OutputReader | None = None,
     ) -> None:
         super().__init__(events)
+        self._output = output
         self.request_id: str | None = None
         """The API's id of the request, once the response has started."""
         self._transport = transport
@@ -259,6 +272,21 @@ class MessageStream(EventFeed[StreamEvent]):
         return self._assembler.state is MessageState.STOPPED
 
     @property
+    def output(self) -> OutputT | None:
+        """The value of the text, validated strictly, if `output` asked for one; None unless it is `VALID`."""
+        return None if self._ended_output is None else self._ended_output.value
+
+    @property
+    def output_outcome(self) -> Outcome | None:
+        """The outcome of `output`; None until the response has ended, and if no output was asked for."""
+        return None if self._ended_output is None else self._ended_output.outcome
+
+    @property
+    def output_error(self) -> str | None:
+        """The reason why there is no `output`; None if there is one. It may quote the text."""
+        return None if self._ended_output is None else self._ended_output.error
+
+    @property
     def inputs(self) -> Mapping[int, GrowingInput]:
         """Block index to tool input. An index that the peer uses again counts as the next free one."""
         return self._assembler.inputs
@@ -274,8 +302,21 @@ class MessageStream(EventFeed[StreamEvent]):
         return self._assembler.violations
 
     async def _read(self) -> None:
-        sink = Sink(self, self._show_sending, self._opened, self._put_all, self._room, self.marks.ended)
-        await read_reply(self._transport, self._request, self._assembler, sink, limits=self._limits)
+        take = self._put_all if self._output is None else self._take
+        sink = Sink(self, self._show_sending, self._opened, take, self._room, self.marks.ended)
+        try:
+            await read_reply(self._transport, self._request, self._assembler, sink, limits=self._limits)
+        finally:
+            if self._output is not None:
+                self._output.end(self.message, broken=not self.is_whole)
+
+    @property
+    def _ended_output(self) -> GrowingOutput[OutputT] | None:
+        return None if self._output is None else self._output.ended
+
+    def _take(self, events: Sequence[StreamEvent]) -> bool:
+        assert self._output is not None
+        return self._put_all(self._output.take(events))
 
     def _how_it_ended(self) -> FeedEnd:
         # The status has the words of `RunStatus`, so that an observer need not know which kind of feed it sees. A

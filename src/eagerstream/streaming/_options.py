@@ -12,6 +12,7 @@ from ..limits import Limits
 from ..wire import INVALID_JSON, ParserFactory, PartialJSON
 from ._event_buffer import BufferMode, EventBuffer
 from ._marks import Clock
+from ._output_format import OutputMode
 
 if TYPE_CHECKING:  # importing anthropic takes seconds
     from anthropic.types.anthropic_beta_param import AnthropicBetaParam
@@ -75,6 +76,19 @@ class RequestParameters(TypedDict, total=False):
     timeout: object
 
 
+class OutputOptions(TypedDict, total=False):
+    """The options for JSON in the text of a response.
+
+    Attributes:
+        output_mode: The way in which the model is asked for the JSON of `output`. `"native"` (default): the request has
+            `output_config.format`, and the text must be the JSON alone. `"prompted"`: nothing is sent, because your
+            prompt asks for it, for servers and models without that feature. Then the JSON is the text itself, if that
+            starts with a bracket, or the contents of its one fenced block.
+    """
+
+    output_mode: OutputMode
+
+
 class InputOptions(TypedDict, total=False):
     """The options for parsing and echoing tool inputs.
 
@@ -113,7 +127,7 @@ class FeedOptions(TypedDict, total=False):
     eager_fallback: Literal["auto"] | None
 
 
-class StreamOptions(RequestParameters, InputOptions, FeedOptions, total=False):
+class StreamOptions(RequestParameters, OutputOptions, InputOptions, FeedOptions, total=False):
     """The options of `stream`.
 
     Attributes:
@@ -126,7 +140,7 @@ class StreamOptions(RequestParameters, InputOptions, FeedOptions, total=False):
     limits: Limits
 
 
-class SourceOptions(InputOptions, FeedOptions, total=False):
+class SourceOptions(OutputOptions, InputOptions, FeedOptions, total=False):
     """The options of `events`.
 
     Attributes:
@@ -166,7 +180,7 @@ def check_names(parameters: Iterable[str], options: type) -> None:
     Raises:
         UsageError: It says which name was probably meant.
     """
-    known = options.__annotations__.keys() | {"model", "max_tokens", "messages", "tools"}
+    known = options.__annotations__.keys() | {"model", "max_tokens", "messages", "tools", "output"}
     for name in parameters:
         if name not in known and (meant := get_close_matches(name, known, n=1, cutoff=0.75)):
             raise UsageError(f"{name} is unknown: did you mean {meant[0]}? If the API knows {name}, use extra_body")

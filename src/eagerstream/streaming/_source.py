@@ -12,13 +12,18 @@ from ..transports._client import AsyncBody, AsyncResponse
 from ..transports._eager_fallback import EagerFallback
 from ..wire import WireEvent
 from ..wire._accumulator import check_invalid_key
+from ..wire._type_variables import OutputT
 from ._message_stream import MessageStream
 from ._options import FEED_DEFAULTS, INPUT_DEFAULTS, SourceOptions, buffer_for, taken
+from ._output import output_reader
 
 
 def events(
-    source: AsyncIterable[Any] | AsyncBody | AsyncResponse | Iterable[WireEvent], **options: Unpack[SourceOptions]
-) -> MessageStream:
+    source: AsyncIterable[Any] | AsyncBody | AsyncResponse | Iterable[WireEvent],
+    *,
+    output: type[OutputT] | Mapping[str, Any] | None = None,
+    **options: Unpack[SourceOptions],
+) -> MessageStream[OutputT]:
     """Read a response that somebody else has requested, and get the same events as from `stream`.
 
         async with eagerstream.events(await client.messages.create(..., stream=True)) as stream:
@@ -30,6 +35,7 @@ def events(
         source: One of these: an async iterable of `bytes` in any pieces; a streaming response of httpx, httpx2 or
             aiohttp, which you close; an `AsyncStream` of the anthropic package; an iterable or async iterable of the
             API's events as mappings.
+        output: As for `stream`, if the request asked for JSON.
         options: See `SourceOptions`.
 
     Raises:
@@ -39,11 +45,13 @@ def events(
     inputs, feed = taken(rest, INPUT_DEFAULTS), taken(rest, FEED_DEFAULTS)
     check_invalid_key(inputs["invalid_key"])
     limits: Limits = rest.pop("limits", DEFAULT_LIMITS)
+    reader = output_reader(output, rest, limits)
     if rest:
         raise UsageError(f"events has no option {', '.join(sorted(rest))}: nothing is sent")
     transport = EagerFallback(BodyTransport(_asynchronous(source)), source, None)
     request = {"model": "", "messages": []}
-    return MessageStream(transport, request, inputs, buffer_for(feed, limits), limits=limits, clock=feed["clock"])
+    waiting = buffer_for(feed, limits)
+    return MessageStream(transport, request, inputs, waiting, limits=limits, clock=feed["clock"], output=reader)
 
 
 def _asynchronous(source: object) -> Any:

@@ -17,6 +17,7 @@ from typing_extensions import ParamSpec, TypeVar  # with defaults, which the one
 from ..errors import InputInterrupted, UsageError
 from ..streaming._faults import InputError
 from ..streaming._growing_input import GrowingInput
+from ..streaming._raw_schema import RawSchema
 from ..wire import INVALID_JSON, JSONObject, copy_json, encodable
 from ..wire._echo import LEGAL_NAME
 from ..wire._tool_kind import EAGER_FIELD, USER_DEFINED, tool_kind
@@ -24,7 +25,6 @@ from ._call import ToolCall
 from ._history import API_NAME
 from ._invoke import Kind, invoke, kind_of
 from ._options import IN_DEFINITION, Group, Reject, ToolOptions, option_faults
-from ._raw_schema import RawSchema
 from ._response import error_text
 from ._schema import Parameters, annotated, is_of
 from ._streams import repeated_key

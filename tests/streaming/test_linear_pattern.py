@@ -8,7 +8,7 @@ import time
 import pytest
 from hypothesis import given, strategies as st
 
-from eagerstream.tools._linear_pattern import linear
+from eagerstream.streaming._linear_pattern import linear
 
 
 @pytest.mark.parametrize(

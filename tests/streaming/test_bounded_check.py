@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from eagerstream.streaming._raw_schema import RawSchema
 from eagerstream.tools import InputError
-from eagerstream.tools._raw_schema import RawSchema
 from tests.tools.schemas import an_object, fault_of
 
 

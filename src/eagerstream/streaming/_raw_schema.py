@@ -9,9 +9,9 @@ from itertools import islice
 from typing import Any, Final
 
 from .._support.inspecting import MAX_SCHEMA_CHARS, MAX_SCHEMA_DEPTH, TooMuchError, check_size, head
-from ..streaming._faults import MAX_TOLD, InputError, InputFaults, joined
 from ..wire import JSONObject, copy_json, encodable
 from ._bounded_check import Steps, TooDeep, TooManySteps, additional_names, bounded_validator, counting
+from ._faults import MAX_TOLD, InputError, InputFaults, joined
 from ._schema_form import SchemaForm
 
 _MAX_SAID_CHARS: Final = 300
@@ -34,24 +34,27 @@ class RawSchema:
         schema: Draft 2020-12, unless its `$schema` names another. It has at most 100,000 characters, and 64 levels of
             nested containers.
 
+        name: The name of the schema, for its faults.
+        any_type: The value may be of any type; by default, it must be an object.
+
     Attributes:
         schema: A copy of the given schema.
         faults: The faults of the schema itself.
     """
 
-    def __init__(self, schema: Mapping[str, Any]) -> None:
+    def __init__(self, schema: Mapping[str, Any], *, name: str = "input_schema", any_type: bool = False) -> None:
         self.schema: JSONObject = dict(schema)
         self.faults: list[str] = []
         try:
             check_size(self.schema, max_chars=MAX_SCHEMA_CHARS, max_depth=MAX_SCHEMA_DEPTH)
             self._prepare()
         except TooMuchError as error:
-            self.faults.append(f"input_schema is too large: {error}")
+            self.faults.append(f"{name} is too large: {error}")
             return
         except Exception as error:
-            self.faults.append(f"input_schema is not a JSON schema: {head(str(error), _MAX_SAID_CHARS)}")
-        if not self.faults and self.schema.get("type") != "object":
-            self.faults.append('input_schema must be of the type "object"')
+            self.faults.append(f"{name} is not a JSON schema: {head(str(error), _MAX_SAID_CHARS)}")
+        if not (self.faults or any_type) and self.schema.get("type") != "object":
+            self.faults.append(f'{name} must be of the type "object"')
 
     def _prepare(self) -> None:
         # Imported here: a program without tools of this kind does not need it.
@@ -64,7 +67,7 @@ class RawSchema:
         self._validator = bounded_validator(kind, checked)
         self.faults += self._form.faults
 
-    def check(self, input: JSONObject) -> JSONObject:
+    def check(self, input: Any) -> Any:
         """Return a copy of the input, with U+FFFD for lone surrogates, if it fits the schema.
 
         Raises:
@@ -90,9 +93,7 @@ class RawSchema:
             raise InputError(f"Error: the input cannot be checked against the tool's schema: {said}") from error
         if faults:
             raise InputError(str(faults))
-        copied = copy_json(encodable(input))
-        assert isinstance(copied, dict)
-        return copied
+        return copy_json(encodable(input))
 
 
 def _collect(error: Any, faults: InputFaults) -> None:

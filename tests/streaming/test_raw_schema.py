@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from eagerstream.errors import UsageError
+from eagerstream.streaming._raw_schema import RawSchema
 from eagerstream.tools import InputError
-from eagerstream.tools._raw_schema import RawSchema
 from tests.tools.schemas import an_object, doubled, fault_of, with_schema
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from eagerstream.errors import UsageError
-from eagerstream.tools._raw_schema import RawSchema
+from eagerstream.streaming._raw_schema import RawSchema
 from tests.tools.schemas import an_object, fault_of, nested, with_schema
 
 
