@@ -103,6 +103,7 @@ OFFLINE = {
     "every_platform.py": "completed",
     "gateway.py": "watch at http",
     "get_weather.py": r"Tool input: \{'city': 'Oslo'\}",
+    "growing_table.py": r"valid, \d+ rows",
     "langgraph_agent.py": "show_poem(.|\n)*The harbour keeps",
     "make_file.py": "make_file: wrote 12 lines to poem.txt",
     "mcp_tools.py": "Vienna: 15 degrees",

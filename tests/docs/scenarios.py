@@ -243,6 +243,20 @@ def tool_choice(done: Done) -> None:
     assert [request.body.get("tool_choice") for request in done.requests] == [{"type": "any"}, {"type": "any"}, None]
 
 
+# --- guides/output.md -------------------------------------------------------------------------------------------------
+
+
+@program(reply(text('{"title": "Cities", "rows": [{"city": "Oslo", "people": 717710}]}')), timing=_TIMING)
+def output(done: Done) -> None:
+    assert "so far: title='Cities' rows=[Row(city='Os" in done.output
+    assert done.output.endswith("Cities has 1 rows\n")
+
+
+@program(reply(text('Here:\n```json\n{"name": "Ada", "age": 36}\n```')))
+def output_prompted(done: Done) -> None:
+    assert done.output == "name='Ada' age=36 valid None\n"
+
+
 # --- guides/events.md -------------------------------------------------------------------------------------------------
 
 

@@ -94,11 +94,12 @@ class FencedJSON:
             self._label = label
             return end
         if text[end : end + 1] == "\n" and is_short and (self._was_blank or label.strip().lower() == "json"):
-            self._fence = self._ticks
-            self._is_blank = True
             self._blocks += 1
             if self._blocks > 1:
                 self.fault = TWO_BLOCKS
+            else:
+                self._fence = self._ticks
+            self._is_blank = True
             end += 1
         else:
             self._is_blank = False

@@ -41,9 +41,9 @@ class OutputFormat:
         self.is_native: bool = mode == "native"
         self._model = None if isinstance(output, Mapping) else output
         if isinstance(output, Mapping):
-            raw = RawSchema(output, name="output", any_type=True)
+            raw = RawSchema(output, any_type=True)
             if raw.faults:
-                raise UsageError("; ".join(raw.faults))
+                raise UsageError("; ".join(raw.faults).replace("input_schema", "output"))
             self._check: Any = raw.check
             schema: Mapping[str, Any] = output
         else:
@@ -63,9 +63,11 @@ class OutputFormat:
         config = request.get("output_config") or {}
         if not isinstance(config, Mapping):
             raise UsageError(f"output_config must be a mapping, not {type(config).__name__}")
-        if config.get("format") is not None or request.get("output_format") is not None:
+        format = {"type": "json_schema", "schema": self._sent}
+        # The same one is no conflict: `stream(client, output=Model, **conversation.request())` brings it along.
+        if config.get("format") not in (None, format) or request.get("output_format") is not None:
             raise UsageError("output and output_config.format both give a format: leave one of them out")
-        return {**request, "output_config": {**config, "format": {"type": "json_schema", "schema": self._sent}}}
+        return {**request, "output_config": {**config, "format": format}}
 
     def check(self, value: JSON) -> Any:
         """Return the validated value of a complete text.

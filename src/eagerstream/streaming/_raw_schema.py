@@ -34,7 +34,6 @@ class RawSchema:
         schema: Draft 2020-12, unless its `$schema` names another. It has at most 100,000 characters, and 64 levels of
             nested containers.
 
-        name: The name of the schema, for its faults.
         any_type: The value may be of any type; by default, it must be an object.
 
     Attributes:
@@ -42,19 +41,19 @@ class RawSchema:
         faults: The faults of the schema itself.
     """
 
-    def __init__(self, schema: Mapping[str, Any], *, name: str = "input_schema", any_type: bool = False) -> None:
+    def __init__(self, schema: Mapping[str, Any], *, any_type: bool = False) -> None:
         self.schema: JSONObject = dict(schema)
         self.faults: list[str] = []
         try:
             check_size(self.schema, max_chars=MAX_SCHEMA_CHARS, max_depth=MAX_SCHEMA_DEPTH)
             self._prepare()
         except TooMuchError as error:
-            self.faults.append(f"{name} is too large: {error}")
+            self.faults.append(f"input_schema is too large: {error}")
             return
         except Exception as error:
-            self.faults.append(f"{name} is not a JSON schema: {head(str(error), _MAX_SAID_CHARS)}")
+            self.faults.append(f"input_schema is not a JSON schema: {head(str(error), _MAX_SAID_CHARS)}")
         if not (self.faults or any_type) and self.schema.get("type") != "object":
-            self.faults.append(f'{name} must be of the type "object"')
+            self.faults.append('input_schema must be of the type "object"')
 
     def _prepare(self) -> None:
         # Imported here: a program without tools of this kind does not need it.
