@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -30,6 +31,7 @@ from eagerstream.testing import (
     tool_use,
 )
 from eagerstream.wire import SSEDecoder
+from tests.browser import chromium
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 POEM = ["The harbour keeps its hours,", 'a bell says "so",', "the water knows the way."]
@@ -103,7 +105,7 @@ OFFLINE = {
     "every_platform.py": "completed",
     "gateway.py": "watch at http",
     "get_weather.py": r"Tool input: \{'city': 'Oslo'\}",
-    "growing_table.py": r"valid, \d+ rows",
+    "growing_table.py": "running on http",
     "langgraph_agent.py": "show_poem(.|\n)*The harbour keeps",
     "make_file.py": "make_file: wrote 12 lines to poem.txt",
     "mcp_tools.py": "Vienna: 15 degrees",
@@ -121,7 +123,7 @@ OFFLINE = {
 }
 """What each example prints offline. Servers run until they are told to end."""
 
-SERVERS = {"gateway.py", "serve_agui.py", "serve_vercel.py", "watch_in_browser.py"}
+SERVERS = {"gateway.py", "growing_table.py", "serve_agui.py", "serve_vercel.py", "watch_in_browser.py"}
 
 
 def test_every_example_is_tried() -> None:
@@ -466,6 +468,64 @@ def test_watch_in_browser(tmp_path: Path) -> None:
             _, errors = process.communicate(timeout=20)
         assert (process.returncode, errors) == (0, "")
     assert (tmp_path / "poem.txt").read_text().splitlines() == POEM
+
+
+CITIES = {
+    "title": "Cities",
+    "rows": [
+        {"name": "Oslo", "country": "Norway", "people": 700_000},
+        {"name": "<b>Lima</b>", "country": "Peru", "people": -1},
+        {"name": "Vienna", "country": "Austria", "people": 2_000_000},
+    ],
+}
+
+
+@pytest.mark.slow
+def test_growing_table(tmp_path: Path) -> None:
+    """In a browser: rows appear while they are written, complete ones are checked, and text is never markup."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    timing = Timing(tokens_per_second=20)
+    with (
+        ReplayServer(Scenario(reply(text(json.dumps(CITIES))), timing=timing)) as server,
+        subprocess.Popen(
+            [sys.executable, EXAMPLES / "growing_table.py", str(port)], env={**os.environ, **_environment(server)}
+        ) as process,
+        chromium(tmp_path) as browser,
+    ):
+        try:
+            _until_it_listens(port)
+            browser.get(f"http://127.0.0.1:{port}/")
+            seen: list[list[list[str]]] = []
+            while not seen or "invalid" not in browser.find_element("id", "state").text:
+                table = browser.execute_script(_TABLE)
+                if table not in seen:
+                    seen.append(table)
+                if ["open", "Vienna"] in [row[:2] for row in table] and not (tmp_path / "table.png").exists():
+                    browser.save_screenshot(str(tmp_path / "table.png"))
+            last = browser.execute_script(_TABLE)
+            assert [row[1] for row in last] == ["Oslo", "<b>Lima</b>", "Vienna"]
+            assert [row[0] for row in last] == ["done", "wrong", "done"]
+            assert "rows[1].people" in browser.find_element("id", "state").text
+            # The rows came one after the other, each at first open and without its number.
+            assert ["open", "Oslo", "", ""] in [row for table in seen for row in table]
+            assert [["done", "Oslo", "Norway", "700000"]] in [table[:-1] for table in seen]
+            assert ["wrong", "<b>Lima</b>", "Peru", "-1"] in [row for table in seen for row in table[:-1]]
+            assert not browser.find_elements("css selector", "td b")
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+_TABLE = "return [...document.querySelectorAll('#rows tr')].map((row) => [row.className, ...[...row.cells].map((cell) => cell.textContent)])"
+
+
+def _until_it_listens(port: int) -> None:
+    for _ in range(200):
+        with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
+            return
+        time.sleep(0.1)
+    raise AssertionError("nothing listens")
 
 
 def _until(client: httpx.Client, path: str, pattern: str) -> str:

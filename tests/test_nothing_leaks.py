@@ -103,7 +103,7 @@ def test_there_is_an_event_of_each_class() -> None:
     names = {type(event).__name__ for event in events()}
     public = {name for name in eagerstream.__all__ if is_dataclass(getattr(eagerstream, name))}
     of_runs = {"ToolStart", "ToolStop", "ToolProgress", "TurnStart", "TurnStop", "Restarted", "RunResult"}
-    others = {"Limits", "Recording", "ToolCall", "ToolResponse", "Group", "Reject", "HistoryFault"}
+    others = {"Limits", "Recording", "ToolCall", "ToolResponse", "Group", "Reject", "HistoryFault", "OutputDelta"}
     assert public - of_runs - others == names
 
 

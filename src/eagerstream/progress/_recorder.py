@@ -129,7 +129,11 @@ class RunRecorder:
                         "finished": list(event.finished),
                     }
                     self._new.append(delta)
-            self._put_new()
+            if self._summaries is not None:
+                self._put_new()
+            elif self._new:  # here, not in a method: every chunk comes here
+                new, self._new = self._new, []
+                self._put(new)
         except Exception:
             self._close()
             raise

@@ -71,12 +71,12 @@ class GrowingOutput(Generic[OutputT]):
         return "".join(self._pieces)
 
     @property
-    def partial(self) -> OutputT | None:
+    def partial(self) -> OutputT:
         """The best-effort value so far, typed if `output` is a type. It is live: it grows.
 
         Fields that have not come are missing, and strings are unfinished. A plain value is None before the first token.
         """
-        value: OutputT | None = self._partial.value
+        value: OutputT = self._partial.value
         return value
 
     @property
