@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from html import escape
 from typing import TypeAlias
 
@@ -42,6 +43,12 @@ def plain(text: str, chars: int | None = None) -> str:
     cut = chars is not None and len(text) > chars
     shown = printable(text[: chars - 1] if cut and chars else text).translate(_NO_CHARACTERS)
     return f"{shown}…" if cut else shown
+
+
+def figures(title: str, rows: Iterable[tuple[str, object]], *more: Child) -> Markup:
+    """Return a table with a title, for `_repr_html_`. Each text is cut after 80 characters."""
+    shown = [element("tr", element("th", name), element("td", plain(str(value), 80))) for name, value in rows]
+    return element("div", element("b", plain(title, 80)), element("table", *shown), *more)
 
 
 def ends(text: str, chars: int) -> str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import islice
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast
 
 from pydantic import BaseModel
 
+from .._support.markup import figures, plain
 from ..errors import UsageError
 from ..streaming._typed_partial import adapter_of
 from ..tools._call import ToolCall
@@ -144,6 +147,13 @@ class RunResult(Generic[OutputT]):
             return None
         asked = f"Your previous response was interrupted and ended with:\n\n{text}\n\nContinue from where you left off."
         return {"role": "user", "content": asked}
+
+    def _repr_html_(self) -> str:
+        # Without texts, inputs and results: notebooks are saved and shared with their outputs.
+        names = Counter(plain(call.name, 40) for call in self.calls)
+        calls = ", ".join(f"{name} ({count:,})" for name, count in islice(names.items(), 5))
+        rows = [("status", self.status.value), ("turns", f"{self.turns:,}"), ("tokens", f"{self.total_tokens:,}")]
+        return figures("RunResult", [*rows, ("calls", f"{len(self.calls):,}: {calls}" if calls else "0")])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain data for `from_dict`. It contains the conversation: protect it like that.

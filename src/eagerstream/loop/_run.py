@@ -9,6 +9,7 @@ from typing import Any, Final, Generic, Unpack
 import anyio
 import anyio.lowlevel
 
+from .._support.markup import Markup, figures
 from ..errors import APIError, EagerStreamError, ProtocolError, StreamInterrupted
 from ..streaming import EventFeed, FeedEnd, GrowingInput, InputOptions, StreamEvent
 from ..streaming._event_buffer import EventBuffer
@@ -145,6 +146,9 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
     def result(self) -> RunResult[OutputT]:
         """The result as of now. It is final when the block was left; without an error, when the iteration has ended."""
         return self._conversation.result
+
+    def _repr_html_(self) -> str:
+        return figures(f"Run of {self.model}, turn {self.turn}", (), Markup(self.result._repr_html_()))
 
     async def get_final_message(self) -> AssistantMessage | None:
         """Read to the end, and return the last assistant message; None if no response came. Cancel it as `finish`.

@@ -5,6 +5,7 @@ Observers read only records. They therefore show live runs, runs that they join 
 way. The ones that need an extra are in modules of their own:
 
 - `eagerstream.progress.terminal`: `terminal_progress`, for a terminal or a pipe (extra `cli`);
+- `eagerstream.progress.notebook`: `notebook_progress`, for a notebook (extra `cli`);
 - `eagerstream.progress.web`: `serve` and `web_app`, for a browser (extra `web`);
 - `eagerstream.progress.agui`: `agui_app`, for frontends that speak AG-UI (extra `agui`);
 - `eagerstream.progress.vercel`: `vercel_app`, for `useChat` of the Vercel AI SDK (extra `web`);

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import AsyncContextDecorator, aclosing, nullcontext
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, Protocol, Self, TypeAlias
 
 import anyio
 import anyio.abc
@@ -107,7 +107,7 @@ class TerminalProgress(AsyncContextDecorator):
         self._console = console
         self._clock = clock
         self._runs: dict[str, _WatchedRun] = {}
-        self._output = _Screen(console, self._states) if _is_screen(console) else _Pipe(console)
+        self._output: Output = _Screen(console, self._states) if _is_screen(console) else _Pipe(console)
         self._works = True
         self._has_begun = False
         self._hub = run if isinstance(run, Hub) else Hub(contents=contents)
@@ -253,10 +253,34 @@ class TerminalProgress(AsyncContextDecorator):
             return None
 
 
+class Output(Protocol):
+    """A place to show runs."""
+
+    def begin(self) -> None:
+        """Start to show."""
+        ...
+
+    def teller(self, log: RunLog, /) -> _Teller | None:
+        """Return the function that reports each record of a run, if they are reported one by one."""
+        ...
+
+    def draw(self, version: list[tuple[str, int]], /) -> bool:
+        """Show the current state. Return True if anything was drawn."""
+        ...
+
+    def end(self) -> None:
+        """Show the last state."""
+        ...
+
+    def give_up(self) -> None:
+        """End after a failure."""
+        ...
+
+
 class _WatchedRun:
     """The state of a watched run."""
 
-    def __init__(self, log: RunLog, output: _Pipe | _Screen, clock: Callable[[], float]) -> None:
+    def __init__(self, log: RunLog, output: Output, clock: Callable[[], float]) -> None:
         self.log = log
         self.view = RunView()
         self.seq = 0

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol, overload
 
 import anyio
 
+from .._support.markup import element
 from ..errors import InputInterrupted, UsageError
 from ..limits import Limits
 from ..wire import INVALID_JSON, Outcome, Parser, PartialJSON, ToolInput
@@ -73,6 +74,10 @@ class GrowingInput(ToolInput):
         Meanwhile the reader must continue. Does nothing once the input is settled: an input may be kept for long, and
         must not keep the reader.
         """
+
+    def _repr_html_(self) -> str:
+        # Without the input itself, like `repr`: notebooks are saved and shared with their outputs.
+        return element("code", repr(self))
 
     async def field(self, *path: str | int) -> Any:
         """Return the value at `path` as soon as it is finished, usually long before the input is.
