@@ -14,12 +14,10 @@ from itertools import chain, zip_longest
 from statistics import quantiles
 from typing import Any, Final, TypeVar, cast
 
-from .._support.markup import figures
 from ..streaming._marks import MAX_FIELDS, BlockMarks, FinishedField
 from ..wire import Outcome, ToolInput
 from ._latency_baseline import waiting_s
 from ._latency_data import BlockData, CallData, GapsData, LatencyData, RequestData
-from ._latency_picture import time_line
 from ._marks import CallMarks, RequestMarks, RunMarks
 
 # The version of the JSON, which may be compared with files of another day.
@@ -316,6 +314,9 @@ class RunLatency:
         return _data(LatencyData, self, eagerstream_latency=VERSION, requests=requests)
 
     def _repr_html_(self) -> str:
+        from .._support.markup import figures
+        from ._latency_picture import time_line
+
         names = ("time_to_first_fragment_s", "time_to_first_field_s", "time_to_tool_start_s", "duration_s", "won_s")
         values = ((name, getattr(self, name)) for name in names)
         rows = [(name, "-" if value is None else f"{value:.3f}") for name, value in values]

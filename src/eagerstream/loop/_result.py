@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast
 
 from pydantic import BaseModel
 
-from .._support.markup import figures, plain
 from ..errors import UsageError
 from ..streaming._typed_partial import adapter_of
 from ..tools._call import ToolCall
@@ -149,6 +148,8 @@ class RunResult(Generic[OutputT]):
         return {"role": "user", "content": asked}
 
     def _repr_html_(self) -> str:
+        from .._support.markup import figures, plain
+
         # Without texts, inputs and results: notebooks are saved and shared with their outputs.
         names = Counter(plain(call.name, 40) for call in self.calls)
         calls = ", ".join(f"{name} ({count:,})" for name, count in islice(names.items(), 5))

@@ -9,7 +9,6 @@ from typing import Any, Final, Generic, Unpack
 import anyio
 import anyio.lowlevel
 
-from .._support.markup import Markup, figures
 from ..errors import APIError, EagerStreamError, ProtocolError, StreamInterrupted
 from ..streaming import EventFeed, FeedEnd, GrowingInput, InputOptions, StreamEvent
 from ..streaming._event_buffer import EventBuffer
@@ -148,6 +147,8 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         return self._conversation.result
 
     def _repr_html_(self) -> str:
+        from .._support.markup import Markup, figures
+
         return figures(f"Run of {self.model}, turn {self.turn}", (), Markup(self.result._repr_html_()))
 
     async def get_final_message(self) -> AssistantMessage | None:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, Protocol, overload
 
 import anyio
 
-from .._support.markup import element
 from ..errors import InputInterrupted, UsageError
 from ..limits import Limits
 from ..wire import INVALID_JSON, Outcome, Parser, PartialJSON, ToolInput
@@ -76,6 +75,8 @@ class GrowingInput(ToolInput):
         """
 
     def _repr_html_(self) -> str:
+        from .._support.markup import element
+
         # Without the input itself, like `repr`: notebooks are saved and shared with their outputs.
         return element("code", repr(self))
 
