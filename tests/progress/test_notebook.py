@@ -35,6 +35,7 @@ def outputs(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
 
     module: Any = ModuleType("IPython.display")
     module.display = display
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as kernels do
     monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
     monkeypatch.setitem(sys.modules, "IPython.display", module)
     return kept
@@ -60,6 +61,7 @@ async def test_the_last_state_is_shown_and_escaped(outputs: list[dict[str, str]]
     assert "write" in outputs[-1]["text/plain"]
     assert "limit" in outputs[-1]["text/plain"]
     assert "&lt;script&gt;" in outputs[-1]["text/html"]
+    assert not any("\x1b" in output["text/html"] or "?7h" in output["text/html"] for output in outputs)
     assert not any("<script" in output["text/html"] for output in outputs)
 
 
