@@ -22,7 +22,9 @@ _ROWS: Final = 30
 _PAGE: Final = '<pre style="line-height: 1.3; overflow-x: auto">{code}</pre>'
 
 
-def notebook_progress(run: Watchable | None = None, *, clock: Callable[[], float] = time.monotonic) -> NotebookProgress:
+def notebook_progress(
+    run: Watchable | None = None, *, clock: Callable[[], float] = time.monotonic, contents: bool = True
+) -> NotebookProgress:
     """Show runs below the cell: each call as a growing panel, as `terminal_progress` shows it in a terminal.
 
         async with eagerstream.run(client, ...) as run, notebook_progress(run):
@@ -35,28 +37,36 @@ def notebook_progress(run: Watchable | None = None, *, clock: Callable[[], float
     Args:
         run: As for `terminal_progress`.
         clock: Returns monotonic seconds.
+        contents: As for `terminal_progress`.
 
     Raises:
         MissingExtraError: On import: `rich`, which comes with the extra `cli`, is not installed.
-        UsageError: IPython is not installed. On entering: it was entered before.
+        UsageError: IPython is not installed, or `contents` contradicts a hub. On entering: it was entered before.
     """
     try:
         display = import_module("IPython.display").display
     except ModuleNotFoundError as error:
         raise UsageError("notebook_progress needs a notebook: pip install ipykernel") from error
-    return NotebookProgress(run, display, clock)
+    return NotebookProgress(run, display, clock, contents=contents)
 
 
 class NotebookProgress(TerminalProgress):
     """The result of `notebook_progress`: an async context manager, and a decorator for async functions."""
 
-    def __init__(self, run: Watchable | None, display: Callable[..., Any], clock: Callable[[], float]) -> None:
-        super().__init__(run, Console(file=StringIO()), clock)
+    def __init__(
+        self,
+        run: Watchable | None,
+        display: Callable[..., Any],
+        clock: Callable[[], float],
+        *,
+        contents: bool = True,
+    ) -> None:
+        super().__init__(run, Console(file=StringIO()), clock, contents=contents)
         self._display = display
         self._output = _Cell(display, self._states)
 
     def _recreate_cm(self) -> NotebookProgress:
-        return NotebookProgress(self._run, self._display, self._clock)
+        return NotebookProgress(self._run, self._display, self._clock, contents=self._contents)
 
 
 class _Cell:

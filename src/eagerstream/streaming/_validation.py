@@ -31,8 +31,13 @@ def checked(adapter: Validator, value: Any) -> Any:
     Raises:
         InputError: The value does not fit. The message lists every fault.
     """
+    # Not by `validated`: each function on this path costs every item of a stream.
     try:
-        return validated(adapter, value)
+        return adapter.validate_json(as_json(value), strict=True)
+    except ValidationError as error:
+        first = error
+    try:
+        return _validated_deeply(adapter, value, first)
     except ValidationError as error:
         raise explained(error, value) from None
 
@@ -46,9 +51,14 @@ def validated(adapter: Validator, value: Any) -> Any:
     try:
         return adapter.validate_json(as_json(value), strict=True)
     except ValidationError as error:
-        if error.errors(include_url=False)[0]["type"] != "json_invalid":
-            raise
-    # Deeper than pydantic's JSON parser supports. This way it accepts no strings for dates or enums.
+        return _validated_deeply(adapter, value, error)
+
+
+def _validated_deeply(adapter: Validator, value: Any, error: ValidationError) -> Any:
+    """Validate a value that is too deep for pydantic's JSON parser. Raise `error` if it is not."""
+    if error.errors(include_url=False)[0]["type"] != "json_invalid":
+        raise error
+    # This way it accepts no strings for dates or enums.
     return adapter.validate_python(copy_json(encodable(value)), strict=True)
 
 
