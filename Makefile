@@ -103,8 +103,8 @@ schema: $(VENV)/.all  ## the JSON Schema of the records of runs, written anew
 secret-rules: $(VENV)/.all  ## the rules for secrets, written anew from SOURCE, a gitleaks.toml or a wheel that has it, of VERSION
 	$(BIN)/python -m tests.secret_rules $(SOURCE) $(VERSION)
 
-screenshots: $(VENV)/.all  ## the pictures of pages in the README, taken anew; needs Chromium and its driver
-	CI=1 EAGERSTREAM_SCREENSHOTS=examples $(BIN)/pytest -m 'slow or nightly' tests/progress/test_web_page.py tests/latency/test_report_page.py -k 'from_its_beginning or picture'
+screenshots: $(VENV)/.all  ## the pictures of the README and the docs, taken anew; needs Chromium and its driver
+	CI=1 EAGERSTREAM_SCREENSHOTS=examples $(BIN)/pytest -m 'slow or nightly' tests/progress/test_web_page.py tests/latency/test_report_page.py tests/progress/test_notebook_kernel.py -k 'from_its_beginning or picture or notebook'
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.*

@@ -25,6 +25,7 @@ _OPTIONAL: Final = (
     "matplotlib",
     "msgspec",
     "myst_parser",
+    "nbclient",
     "numpy",
     "pglast",
     "ray",

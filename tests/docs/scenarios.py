@@ -421,11 +421,6 @@ def summaries(done: Done) -> None:
     assert "and another" not in done.output
 
 
-@program(reply(_WEATHER), reply(_MILD), wrap=_as_cell)
-def notebook_lines(done: Done) -> None:
-    assert "done: Paris: 15 degrees" in done.output
-
-
 _DOCUMENT = {"title": "Harbours", "paragraphs": [f"Paragraph {number}." for number in range(400)]}
 
 

@@ -28,7 +28,6 @@ _WITHOUT_TYPES = {
     "anthropic-runner": "takes the text of whichever block comes first",
     "langgraph": "LangChain does not declare the short names of its parameters",
     "quickstart-notebook": "awaits outside of functions",
-    "notebook-lines": "awaits outside of functions",
 }
 """Programs of pages that are not correct for type checkers, and the reason."""
 

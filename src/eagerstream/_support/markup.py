@@ -48,7 +48,8 @@ def plain(text: str, chars: int | None = None) -> str:
 def figures(title: str, rows: Iterable[tuple[str, object]], *more: Child) -> Markup:
     """Return a table with a title, for `_repr_html_`. Each text is cut after 80 characters."""
     shown = [element("tr", element("th", name), element("td", plain(str(value), 80))) for name, value in rows]
-    return element("div", element("b", plain(title, 80)), element("table", *shown), *more)
+    table = [element("table", *shown)] if shown else []
+    return element("div", element("b", plain(title, 80)), *table, *more)
 
 
 def ends(text: str, chars: int) -> str:

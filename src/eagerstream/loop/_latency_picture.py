@@ -32,7 +32,8 @@ def time_line(calls: Sequence[CallLatency], end_s: float) -> Markup:
         parts.append(element("text", name, x=0, y=top + 13, font_size=12, fill="currentColor"))
         parts.append(_bar(call.start_s, call.stop_s, end_s, y=top + 3, colour="#6c9be8", what="input"))
         parts.append(_bar(call.tool_start_s, call.tool_end_s, end_s, y=top + 10, colour="#8a5bc7", what="tool"))
-    label = f"Time line of {len(calls):,} calls in {end_s:.2f} s: inputs blue, tools violet; the first {_MAX_ROWS}."
+    shown = f"the first {_MAX_ROWS} of {len(calls):,} calls" if len(calls) > _MAX_ROWS else "the calls"
+    label = f"Time line of {shown}, {end_s:.2f} s: inputs are blue, and tools violet."
     height = max(1, min(len(calls), _MAX_ROWS)) * _ROW
     picture = element(
         "svg",

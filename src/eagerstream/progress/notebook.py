@@ -101,8 +101,10 @@ class _Cell:
         pass
 
     def _bundle(self) -> dict[str, str]:
-        # Kernels set FORCE_COLOR, for which `rich` would assume a terminal and the frame would write its sequences.
-        console = Console(file=StringIO(), record=True, width=_COLUMNS, height=_ROWS, force_terminal=False)
+        # Otherwise `rich` would display each frame by itself in a kernel, or take FORCE_COLOR for a terminal.
+        console = Console(
+            file=StringIO(), record=True, width=_COLUMNS, height=_ROWS, force_jupyter=False, force_terminal=False
+        )
         console.print(self._frame)
         html = console.export_html(inline_styles=True, code_format=_PAGE, clear=False)
         return {"text/html": html, "text/plain": console.export_text().rstrip("\n")}
