@@ -5,7 +5,17 @@ from __future__ import annotations
 from ._callable_tools import callable_tools
 from ._conversation import Conversation
 from ._early_calls import EarlyCalls
-from ._events import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart, TurnStop
+from ._events import (
+    Restarted,
+    RunEvent,
+    SubRunStart,
+    SubRunStop,
+    ToolProgress,
+    ToolStart,
+    ToolStop,
+    TurnStart,
+    TurnStop,
+)
 from ._latency import CallLatency, Gaps, RequestLatency, RunLatency
 from ._latency_data import BlockData, CallData, FieldData, GapsData, LatencyData, RequestData
 from ._marks import CallMarks, RequestMarks, RunMarks
@@ -14,6 +24,7 @@ from ._policy import OnInterrupt, OnTruncated
 from ._result import RunResult, RunStatus
 from ._run import Run, run
 from ._settle import add_content, drop_last_thinking
+from ._sub_runs import ParentCall
 from ._turn import Turn
 
 __all__ = [
@@ -33,6 +44,7 @@ __all__ = [
     "LoopOptions",
     "OnInterrupt",
     "OnTruncated",
+    "ParentCall",
     "RequestData",
     "RequestLatency",
     "RequestMarks",
@@ -44,6 +56,8 @@ __all__ = [
     "RunOptions",
     "RunResult",
     "RunStatus",
+    "SubRunStart",
+    "SubRunStop",
     "ToolProgress",
     "ToolStart",
     "ToolStop",

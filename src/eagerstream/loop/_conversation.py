@@ -285,6 +285,7 @@ class Conversation:
             input.echo_name = input.name
         call = turn.add(input)
         call.idempotent = tool is not None and tool.idempotent
+        call.accounts = (self.result.usage, self.result.sub_usage)
         self.result.calls.append(call)
         return call
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -10,6 +10,7 @@ from ..errors import APIError, ProtocolError
 from ..streaming._message_stream import StreamEvent
 from ..tools._call import ToolCall
 from ..wire._assistant_message import AssistantMessage, Block
+from ._result import RunStatus
 
 
 @dataclass(slots=True)
@@ -89,6 +90,42 @@ class ToolStop:
 
 
 @dataclass(slots=True)
+class SubRunStart:
+    """The tool of a call starts a run of its own.
+
+    Attributes:
+        call: The call.
+        run: `Run.id` of the new run.
+        model: Its model.
+    """
+
+    call: ToolCall
+    run: str
+    model: str
+
+
+@dataclass(slots=True)
+class SubRunStop:
+    """A run that the tool of a call started has ended. It comes before the `ToolStop` of the call.
+
+    Attributes:
+        call: The call.
+        run: `Run.id` of the run that has ended.
+        model: Its model.
+        status: The way in which it ended. `RUNNING` if the call ended first, and left it open.
+        turns: Number of its complete responses.
+        usage: Its token counts, with those of its own sub-runs. `RunResult.usage` of this run has them now, too.
+    """
+
+    call: ToolCall
+    run: str
+    model: str
+    status: RunStatus
+    turns: int
+    usage: Mapping[str, Any]
+
+
+@dataclass(slots=True)
 class Restarted:
     """The events of this turn so far are void: the same request is sent once more.
 
@@ -107,4 +144,6 @@ class Restarted:
     delay_s: float = 0.0
 
 
-RunEvent: TypeAlias = StreamEvent | TurnStart | TurnStop | ToolStart | ToolProgress | ToolStop | Restarted
+RunEvent: TypeAlias = (
+    StreamEvent | TurnStart | TurnStop | ToolStart | ToolProgress | ToolStop | SubRunStart | SubRunStop | Restarted
+)

@@ -11,10 +11,22 @@ from ..streaming import Clock, FeedEnd, ReplyMarks
 from ..tools._call import CallListener, ToolCall
 from ..tools._definition import Tool
 from ..tools._toolbox import Toolbox
-from ._events import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart, TurnStop
+from ._events import (
+    Restarted,
+    RunEvent,
+    SubRunStart,
+    SubRunStop,
+    ToolProgress,
+    ToolStart,
+    ToolStop,
+    TurnStart,
+    TurnStop,
+)
 
 # Nearly all events are of other types, which one look into a set leaves out. A `match` would try each case for each.
-_OF_THE_RUN: Final = frozenset({TurnStart, TurnStop, Restarted, ToolStart, ToolProgress, ToolStop})
+_OF_THE_RUN: Final = frozenset(
+    {TurnStart, TurnStop, Restarted, ToolStart, ToolProgress, ToolStop, SubRunStart, SubRunStop}
+)
 
 
 @dataclass(slots=True)
@@ -160,7 +172,8 @@ class CallEvents(CallListener):
 
     # Not the run itself: its users would find these methods.
 
-    def __init__(self, marks: RunMarks, put: Callable[[RunEvent], object], tools: Toolbox) -> None:
+    def __init__(self, marks: RunMarks, put: Callable[[RunEvent], object], tools: Toolbox, run_id: str) -> None:
+        self.run_id = run_id
         self._marks = marks
         self._put = put
         self._tools = tools
@@ -183,3 +196,7 @@ class CallEvents(CallListener):
         """See `CallListener`."""
         self._marks.stop(call)
         self._put(ToolStop(call))
+
+    def call_told(self, event: RunEvent) -> None:
+        """See `CallListener`."""
+        self._put(event)

@@ -63,7 +63,9 @@ class RunResult(Generic[OutputT]):
             run a call of its own, as after a pause, send it as it is.
         turns: Number of complete responses.
         usage: The counts of all responses, summed, nested ones too: the tokens that the API bills. For a value that is
-            no count (the service tier, for example), the last one.
+            no count (the service tier, for example), the last one. It includes `sub_usage`.
+        sub_usage: The part of `usage` that is of the runs that tools started, however those ended; empty if there were
+            none. Of a run that its call left open, it has the responses that were complete when the call ended.
         calls: Every call of every turn, including turns that the history does not keep (see `call.in_history`).
         container: The container in which code of the last response ran, for the next request.
         error: The error that ended the run, as plain data: `type`, `text`, and the fields of
@@ -92,6 +94,7 @@ class RunResult(Generic[OutputT]):
     output_outcome: Outcome | None = None
     output_error: str | None = field(default=None, repr=False)
     output_text: str = field(default="", repr=False)
+    sub_usage: Usage = field(default_factory=lambda: cast("Usage", {}))
 
     def output_as(self, model: type[T]) -> T:
         """Return the output as a value of a type, also from a result that was saved.
@@ -179,6 +182,7 @@ class RunResult(Generic[OutputT]):
             "messages": json.loads(said),
             "turns": self.turns,
             "usage": self.usage,
+            "sub_usage": self.sub_usage,
             "calls": [call.to_dict() for call in self.calls],
             "container": container,
             "error": self.error,
@@ -220,6 +224,8 @@ class RunResult(Generic[OutputT]):
                 plain["container"],
                 plain["error"],
                 *_saved_output(plain),
+                # Missing in results that were saved before there were sub-runs.
+                cast("Usage", dict(plain.get("sub_usage") or {})),
             )
         except (KeyError, ValueError, TypeError, AttributeError) as error:
             raise UsageError(f"not a saved run: {type(error).__name__}: {error}") from error

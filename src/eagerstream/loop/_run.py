@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Generic, Unpack
+from typing import Any, Final, Generic, Self, Unpack
+from uuid import uuid4
 
 import anyio
 import anyio.lowlevel
@@ -30,6 +31,7 @@ from ._policy import BROKEN_OFF, CANCELLED, CUT_BY_GUARD, Begins
 from ._result import RunResult, RunStatus
 from ._runner import CallRunner
 from ._settle import answer
+from ._sub_runs import ParentCall, begin_sub_run
 from ._turn import Turn
 
 
@@ -121,6 +123,10 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         marks: RunMarks,
     ) -> None:
         super().__init__(events)
+        self.id: str = uuid4().hex
+        """The id of the run."""
+        self.parent: ParentCall | None = None
+        """The call of another run whose tool entered this run; None if there is none, and before the run is entered."""
         self._transport = transport
         self._conversation = conversation
         self._inputs = inputs
@@ -221,6 +227,12 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         if self._runner is not None:
             self._runner.stop()
 
+    async def __aenter__(self) -> Self:
+        # First: the observers that see the run begin may ask for its parent.
+        if self._tasks is None:
+            self.parent = begin_sub_run(self)
+        return await super().__aenter__()
+
     async def _read(self) -> None:
         assert self._tasks is not None  # entered: this runs in one of its tasks
         self._runner = CallRunner(self._conversation.executor, self._tasks)
@@ -265,7 +277,7 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         request = conversation.request()
         is_retry = conversation.retries
         turn = self._turn = conversation.begin()
-        turn.listener = CallEvents(self._marks, self._put, conversation.tools)
+        turn.listener = CallEvents(self._marks, self._put, conversation.tools, self.id)
         # A request that is sent again belongs to the same turn, and `Restarted` has announced it
         # (test_a_retry_is_told).
         if not is_retry:

@@ -13,6 +13,7 @@ from ..streaming import GrowingInput
 from ..tools._call import CallListener, ToolCall
 from ..tools._executor import Executor
 from ._settle import answer
+from ._sub_runs import CallRuns
 
 if TYPE_CHECKING:
     from ._turn import Step
@@ -134,10 +135,11 @@ class CallRunner:
         # A scope for each call: one call is cancelled without the others.
         with anyio.CancelScope() as self._scopes[call]:
             try:
-                if call.is_programmatic:
-                    await _execute_for_code(self._executor, call)
-                else:
-                    await self._executor.execute(call)
+                with CallRuns(call):
+                    if call.is_programmatic:
+                        await _execute_for_code(self._executor, call)
+                    else:
+                        await self._executor.execute(call)
             except Exception as error:
                 # The executor may be the user's. An exception in this task would cancel all other tools.
                 call.fail(error)

@@ -51,6 +51,25 @@ class Result(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
+class SubRunFold:
+    """A run that the tool of a call started.
+
+    Attributes:
+        id: The id of the run.
+        model: The model that it asks for.
+        status: As `RunStatus`; `running` while it runs, and if its call ended first.
+        turns: Number of its complete responses; 0 until it has ended.
+        usage: Its token counts; empty until it has ended.
+    """
+
+    id: str
+    model: str
+    status: str = "running"
+    turns: int = 0
+    usage: dict[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(slots=True, eq=False)
 class CallFold:
     """One call. Times are seconds since the start of the run; None if it has not happened.
 
@@ -68,6 +87,7 @@ class CallFold:
         outcome, error: The outcome of the input, and the reason if it is not valid.
         is_asked: True while a person is asked and has not decided.
         progress: The last progress that the tool reported.
+        sub_runs: The runs that the tool started, by id.
         result: The result. It may come before the input ends.
     """
 
@@ -84,6 +104,7 @@ class CallFold:
     error: str | None = field(default=None, repr=False)
     is_asked: bool = False
     progress: Any = field(default=None, repr=False)
+    sub_runs: dict[str, SubRunFold] = field(default_factory=dict, repr=False)
     result: Result | None = field(default=None, repr=False)
     input_stop_s: float | None = None
     tool_start_s: float | None = None
@@ -115,6 +136,10 @@ class CallFold:
                 self.phase = CallPhase.RUNNING
             case "tool_progress":
                 self.progress = record["value"]
+            case "sub_run_start":
+                self.sub_runs[record["run"]] = SubRunFold(record["run"], record["model"])
+            case "sub_run_stop" if (sub_run := self.sub_runs.get(record["run"])) is not None:
+                sub_run.status, sub_run.turns, sub_run.usage = record["status"], record["turns"], record["usage"]
             case "tool_stop":
                 self.answer(Result(self.block, record["content"], record["is_error"]), at_s)
             case _:

@@ -106,7 +106,9 @@ class Hub:
 
         Call it before you enter the run, or immediately after. Otherwise earlier events are missing.
         """
-        log = RunLog(uuid4().hex, name=name)
+        # The run's own id, by which the records of its parent name it; another one if it is observed a second time.
+        id = str(getattr(run, "id", ""))
+        log = RunLog(id if id and id not in self._logs else uuid4().hex, name=name)
         model, turn = getattr(run, "model", None), getattr(run, "turn", None)
         recorder = RunRecorder(
             log.append,

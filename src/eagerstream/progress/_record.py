@@ -252,6 +252,40 @@ class ToolProgressRecord(_Head):
     value: Any
 
 
+class SubRunStartRecord(_Head):
+    """The tool of a call starts a run of its own.
+
+    Attributes:
+        block: The number of the call's block in the run.
+        run: The id of the new run, which its own records have, too.
+        model: The model that the new run asks for.
+    """
+
+    type: Literal["sub_run_start"]
+    block: int
+    run: str
+    model: str
+
+
+class SubRunStopRecord(_Head):
+    """A run that a tool started has ended, or its call has ended before it.
+
+    Attributes:
+        block: The number of the call's block in the run.
+        run: The id of the run that the tool started.
+        status: A value of `eagerstream.RunStatus`; `running` if the call ended first.
+        turns: Number of its complete responses.
+        usage: Its token counts in the API's form. Those in the `run_stop` of this run include them.
+    """
+
+    type: Literal["sub_run_stop"]
+    block: int
+    run: str
+    status: str
+    turns: int
+    usage: dict[str, Any]
+
+
 class ApprovalStartRecord(_Head):
     """A person is asked whether a call may run.
 
@@ -368,6 +402,8 @@ Record: TypeAlias = (
     | MessageStopRecord
     | ToolStartRecord
     | ToolProgressRecord
+    | SubRunStartRecord
+    | SubRunStopRecord
     | ApprovalStartRecord
     | ApprovalStopRecord
     | ToolStopRecord

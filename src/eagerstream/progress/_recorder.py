@@ -12,7 +12,7 @@ from uuid import uuid4
 from pydantic_core import to_jsonable_python
 
 from ..errors import UsageError
-from ..loop import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart, TurnStop
+from ..loop import Restarted, RunEvent, SubRunStart, SubRunStop, ToolProgress, ToolStart, ToolStop, TurnStart, TurnStop
 from ..streaming import FeedEnd, GrowingInput, OutputDelta
 from ..tools import ToolCall
 from ..wire import (
@@ -219,6 +219,11 @@ class RunRecorder:
                 if self._summaries is not None:
                     told = self._summaries.of_call(call)
                 self._add_of_call(call, "tool_stop", ran=call.ran, is_error=call.is_error, content=told)
+            case SubRunStart(call=call, run=run, model=model):
+                self._add_of_call(call, "sub_run_start", run=run, model=model)
+            case SubRunStop(call=call, run=run, status=status, turns=turns, usage=usage):
+                ended = {"run": run, "status": status.value, "turns": turns, "usage": _object(usage)}
+                self._add_of_call(call, "sub_run_stop", **ended)
             case Restarted(turn=turn, reason=reason, error=error, delay_s=delay_s):
                 self._void()
                 self._add("restarted", turn=turn, reason=reason, delay_s=round(delay_s, 6), error=_fault(error))

@@ -43,7 +43,13 @@ _SAVED: Final = ("ran", "idempotent", "streams", "in_history", "rejected", "with
 
 
 class CallListener:
-    """A listener for the life of calls. The methods do nothing by default. An override must not block or raise."""
+    """A listener for the life of calls. The methods do nothing by default. An override must not block or raise.
+
+    Attributes:
+        run_id: Id of the run that the calls belong to; None if there is none.
+    """
+
+    run_id: str | None = None
 
     def call_admitted(self, call: ToolCall) -> None:
         """Handle a call that is about to get its place: from now on it waits for its turn, or for approval."""
@@ -56,6 +62,9 @@ class CallListener:
 
     def call_ended(self, call: ToolCall) -> None:
         """Handle its result."""
+
+    def call_told(self, event: Any) -> None:
+        """Handle an event about a run that its tool started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +128,7 @@ class ToolCall:
         blocked_s: The longest time, in seconds, for which the tool blocked the event loop.
         answered: Set when the call has its result.
         listener: Gets the events of the call's life.
+        accounts: Token counts to which those of the runs that the tool starts are added.
     """
 
     input: GrowingInput
@@ -145,6 +155,7 @@ class ToolCall:
     _started_s: float = field(default=0.0, repr=False)
     answered: anyio.Event = field(default_factory=anyio.Event, repr=False)
     listener: CallListener = field(default_factory=CallListener, repr=False)
+    accounts: tuple[Any, ...] = field(default=(), repr=False)
     is_reported: bool = field(default=False, repr=False)
     """True if the end was reported to the listener."""
 
