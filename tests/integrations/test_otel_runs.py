@@ -415,3 +415,39 @@ async def test_tasks_of_others_are_left_alone(collected: Collected) -> None:
             elsewhere.send.close()
     assert elsewhere.seen == [trace.INVALID_SPAN]
     assert parents(collected.span("execute_tool now"), collected.spans()) == [AGENT]
+
+
+@pytest.mark.anyio
+async def test_a_run_of_a_tool(collected: Collected) -> None:
+    """Its spans nest in the span of the call, also from a task of the tool and from a loop in a thread."""
+
+    async def ask() -> None:
+        async with eagerstream.run(LocalAPI(DONE).transport(), **REQUEST) as run:
+            await run.finish()
+
+    @tool
+    async def in_a_task() -> None:
+        """Ask in a task."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+
+    @tool
+    def in_a_thread() -> None:
+        """Ask in a thread."""
+        anyio.run(ask)
+
+    calls = reply(tool_use("in_a_task", {}), tool_use("in_a_thread", {}))
+    with collected.tracing():
+        run = await finished(LocalAPI(calls, DONE).transport(), in_a_task, in_a_thread)
+    spans = collected.spans()
+    assert len({trace_of(span) for span in spans}) == 1
+    (parent,) = [span for span in collected.spans(AGENT) if not parents(span, spans)]
+    children = [span for span in collected.spans(AGENT) if span is not parent]
+    assert sorted(parents(span, spans)[0] for span in children) == [
+        "execute_tool in_a_task",
+        "execute_tool in_a_thread",
+    ]
+    assert {tuple(parents(span, spans)[1:]) for span in children} == {(AGENT,)}
+    tokens = [attributes(span)["gen_ai.usage.output_tokens"] for span in (parent, *children)]
+    assert tokens[0] == run.result.usage["output_tokens"]
+    assert tokens[0] > tokens[1] + tokens[2]

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from eagerstream.loop import ToolProgress, ToolStart, ToolStop
 from eagerstream.progress import CallPhase, CallView, RunView
+from eagerstream.progress._fold import SubRunFold
 from eagerstream.progress._frame import Frame, RunState
 from eagerstream.progress._panels import shares
 from eagerstream.tools import ToolCall
@@ -99,6 +100,19 @@ def test_a_tool_that_runs_and_ends() -> None:
     for record in recorded([*events, ToolStart(call), ToolStop(call)], ends=False):
         view.feed(record)
     assert re.search(r"✓ tool  done  8 B  \d\.\d s  → did it all\n", drawn(view))
+
+
+def test_the_runs_of_a_tool() -> None:
+    """Below its input, the newest three; those that still run come before others."""
+    ended = {f"r{number}": SubRunFold(f"r{number}", f"model-{number}", "completed", 1) for number in range(4)}
+    output = drawn(
+        view_of(call_of(CallPhase.RUNNING, sub_runs={"r": SubRunFold("r", "claude\x1b[31m-made-2"), **ended}))
+    )
+    assert [line.strip("│ ") for line in output.splitlines() if "↳" in line] == [
+        "↳ model-2 · completed",
+        "↳ model-3 · completed",
+        "↳ claude-made-2 · running",
+    ]
 
 
 def test_a_tool_that_runs_while_its_input_is_written() -> None:

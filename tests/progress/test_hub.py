@@ -99,6 +99,31 @@ async def test_runs_that_begin_in_a_block_are_observed() -> None:
     assert {log.name for log in hub.logs} == {"batch"}
 
 
+async def test_a_run_of_a_tool_stands_below_its_call() -> None:
+    """With the id under which it is observed itself, and how it ended; the parent's tokens include its own."""
+    hub = Hub()
+
+    @tool
+    async def ask_another() -> str:
+        """Ask another agent."""
+        async with eagerstream.run(api(DONE), **REQUEST) as run:
+            await run.finish()
+        return "asked"
+
+    with hub.observing():
+        async with eagerstream.run(
+            api(reply(tool_use("ask_another", {})), DONE), tools=[ask_another], **REQUEST
+        ) as parent:
+            await parent.finish()
+    views = {log.id: view_of(log) for log in hub.logs}
+    (call,) = views.pop(parent.id).calls
+    ((child_id, child),) = views.items()
+    assert list(call.sub_runs) == [child_id]
+    shown = call.sub_runs[child_id]
+    assert (shown.model, shown.status, shown.turns) == (REQUEST["model"], child.status, 1)
+    assert shown.usage == child.usage == parent.result.sub_usage
+
+
 class Bad:
     """An observer that fails at some time."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from eagerstream.errors import StreamInterrupted
-from eagerstream.loop import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop
+from eagerstream.loop import Restarted, RunEvent, RunStatus, SubRunStart, SubRunStop, ToolProgress, ToolStart, ToolStop
 from eagerstream.progress import Record, RunRecorder, RunView
 from eagerstream.progress._plain_lines import PlainLines
 from eagerstream.streaming import FeedEnd, GrowingInput
@@ -107,3 +107,17 @@ def test_nothing_that_a_model_wrote_acts() -> None:
     assert any(line.endswith("✓ [link=http://evil]:smile:[/link] ") for line in lines)
     assert lines[-1].endswith("“text”")
     assert "".join(lines).isprintable()
+
+
+def test_a_run_of_a_tool() -> None:
+    """Its start, and how it ended, in the lines of its call."""
+    events = events_of("{}")
+    (call,) = (ToolCall(event.input, turn=1) for event in events if isinstance(event, InputStop))
+    usage = {"input_tokens": 10, "output_tokens": 2}
+    events += [ToolStart(call), SubRunStart(call, "r1", "claude\x1b[31m-made-2")]
+    events += [SubRunStop(call, "r1", "claude\x1b[31m-made-2", RunStatus.COMPLETED, 2, usage)]
+    lines = [line.partition("bytes  ")[2] for line in told(events)[-2:]]
+    assert lines == [
+        "↳ claude-made-2 · running",
+        "↳ claude-made-2 · completed · 2 turns · 10 tokens in · 2 out",
+    ]

@@ -13,7 +13,17 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from eagerstream.loop import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart
+from eagerstream.loop import (
+    Restarted,
+    RunEvent,
+    RunStatus,
+    SubRunStart,
+    SubRunStop,
+    ToolProgress,
+    ToolStart,
+    ToolStop,
+    TurnStart,
+)
 from eagerstream.progress import CallPhase, Record, RunRecorder, RunView, record_schema
 from eagerstream.progress._record import record_adapter
 from eagerstream.streaming import FeedEnd, GrowingInput
@@ -110,7 +120,10 @@ def test_records_of_each_type_are_as_the_schema_says() -> None:
     recorder.note(call, "approval_start")
     recorder.note(call, "approval_stop", approved=True, reason=None)
     call.answer("done")
-    recorder.take([ToolStart(call), ToolProgress(call, 0.5), ToolStop(call)])
+    recorder.take([ToolStart(call), ToolProgress(call, 0.5), SubRunStart(call, "r2", "claude-made-2")])
+    recorder.take(
+        [SubRunStop(call, "r2", "claude-made-2", RunStatus.COMPLETED, 1, {"input_tokens": 9}), ToolStop(call)]
+    )
     definitions = record_schema()["$defs"]
     types = {
         definition["properties"]["type"]["const"]

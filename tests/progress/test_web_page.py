@@ -301,6 +301,8 @@ def test_hostile_text_is_text(page: Page) -> None:
     call.add("approval_stop", approved=False, reason=HOSTILE)
     call.add("tool_start")
     call.add("tool_progress", value={"<i>": HOSTILE})
+    call.add("sub_run_start", run="run <b>", model=HOSTILE)
+    call.add("sub_run_stop", run="run <b>", status=HOSTILE, turns=1, usage={"input_tokens": HOSTILE})
     other = MadeCall(log, 5, "__proto__")
     other.write('{"a": 1}')
     other.stop()
@@ -518,6 +520,29 @@ def test_several_runs(page: Page) -> None:
         page.wait(lambda: page.text("h1") == "Run 3")
 
 
+def test_the_runs_of_a_tool(page: Page) -> None:
+    """They stand in the card of the call, with a link to each run that is in the list, as soon as it is there."""
+    log = made_log("parent", name="Parent", texts=0)
+    call = MadeCall(log, 1, "research")
+    call.write("{}")
+    call.stop()
+    call.add("tool_start")
+    call.add("sub_run_start", run="child", model="claude-made-2")
+    hub = hub_of(log)
+    with serve(hub) as server:
+        page.open(server.url + "#run=parent" if "#" not in server.url else server.url)
+        page.wait(lambda: page.text(".sub-runs li") == "claude-made-2  running")
+        assert page.all(".sub-runs a") == []
+        hub.add(made_log("child", name="Child"))
+        page.wait(lambda: page.all(".sub-runs a"))
+        page.picture("sub-runs.png")
+        usage = {"input_tokens": 1000, "output_tokens": 20, "service_tier": "standard"}
+        call.add("sub_run_stop", run="child", status="completed", turns=2, usage=usage)
+        page.wait(lambda: "completed · 2 turns · 1,020 tokens" in page.text(".sub-runs li"))
+        page.click(".sub-runs a")
+        page.wait(lambda: page.text("h1") == "Child")
+
+
 def test_a_reply_that_is_begun_anew(page: Page) -> None:
     """What is void is shown as such, what ended badly says why, and a call of the API's own has its result."""
     log = made_log(name="Odd ends", texts=1)
@@ -680,6 +705,8 @@ def add_every_state(log: RunLog) -> None:
     gated.add("approval_start")
     running.add("tool_start")
     running.add("tool_progress", value={"percent": 40})
+    running.add("sub_run_start", run=log.id, model="claude-made-1")
+    running.add("sub_run_start", run="elsewhere", model="claude-made-2")
     cut.write('{"text": "a')
     cut.stop("incomplete", "cut off")
     writing.write('{"text": "a')

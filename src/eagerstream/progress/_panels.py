@@ -6,7 +6,7 @@ Only the visible part of a value is read. The cost is the same for an input of a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -17,8 +17,8 @@ from rich.text import Text
 
 from .._support.wording import SHOWN_CHARS, clean, count_text, duration_text, end_of, size_text, value_text, visible
 from ..wire import JSON
-from ._fold import CallPhase
-from ._view import CallView, RunView
+from ._fold import CallPhase, SubRunFold
+from ._view import CallView, RunView, sub_run_text
 
 _STYLES: Final = {
     CallPhase.WRITING: "cyan",
@@ -34,6 +34,7 @@ _MARKS: Final = {CallPhase.APPROVAL: "?", CallPhase.RUNNING: "▸", CallPhase.WR
 
 _BODY_ROWS: Final = 12
 _ITEM_ROWS: Final = 6
+_SUB_RUN_ROWS: Final = 3
 _PANEL_ROWS: Final = 4
 """Minimum height of a panel that is worth its borders."""
 _MAX_PANELS: Final = 200
@@ -179,6 +180,7 @@ def _body(call: CallView, rows: int) -> list[RenderableType]:
         last.append(Text("? a person is asked whether it may run", _STYLES[CallPhase.APPROVAL]))
     if call.progress is not None:
         last.append(Text(f"▸ {value_text(call.progress)}", _STYLES[CallPhase.RUNNING]))
+    last += [Text(f"↳ {sub_run_text(each)}", "dim") for each in _newest(call.sub_runs)]
     last = last[-rows:]
     rows -= len(last)
     fields = call.partial
@@ -197,6 +199,12 @@ def _body(call: CallView, rows: int) -> list[RenderableType]:
         parts.append(_FieldLine(name, value, is_done=name in finished, growing=growing, has_details=bool(details)))
         parts += details
     return parts + last
+
+
+def _newest(sub_runs: Mapping[str, SubRunFold]) -> list[SubRunFold]:
+    """Return the last runs of a call, those that still run before others."""
+    shown = sorted(sub_runs.values(), key=lambda each: each.status == "running")
+    return shown[-_SUB_RUN_ROWS:]
 
 
 class _FieldLine:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final, cast
 
 from .._support.wording import clean, value_text, visible
 from ._fold import CallPhase
 from ._frame import status_line
 from ._record import Record
-from ._view import CallView, RunView
+from ._view import CallView, RunView, sub_run_text
 
 _PROGRESS_S: Final = 1.0
 """Minimum time between two lines about the progress of a tool."""
@@ -70,6 +70,9 @@ class PlainLines:
                     self._tell(call, at_s)
                     if record["type"] == "tool_progress":
                         self._tell_progress(call, at_s)
+                    elif record["type"] in ("sub_run_start", "sub_run_stop"):
+                        run = cast("dict[str, Any]", record)["run"]
+                        self._say_of(call, f"↳ {sub_run_text(call.sub_runs[run])}", at_s)
 
     def _tell(self, call: CallView, at_s: float) -> None:
         phase, fields = self._told.get(call.block, (None, 0))

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .._support.wording import clean, count_text, usage_texts
 from ..wire import apply_patch, error_code_of
-from ._fold import CallFold, CallPhase, Result, RunFold
+from ._fold import CallFold, CallPhase, Result, RunFold, SubRunFold
 from ._record import InputDeltaRecord, InputStartRecord, Record
 
 
@@ -173,3 +174,11 @@ def _text_of(content: object) -> str:
     blocks = [block for block in (content if isinstance(content, list) else [content]) if isinstance(block, Mapping)]
     texts = [str(block.get("text")) if block.get("type") == "text" else f"[{block.get('type')}]" for block in blocks]
     return "\n".join(texts)
+
+
+def sub_run_text(sub_run: SubRunFold) -> str:
+    """Return a sub-run in one line, without control characters."""
+    parts = [clean(sub_run.model, 60), clean(sub_run.status, 40)]
+    if sub_run.usage:
+        parts += [count_text(sub_run.turns, "turn"), *usage_texts(sub_run.usage)]
+    return " · ".join(parts)

@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 import { indented, isContainer, jsonText, literal, quoted } from "./exact.js";
 import { count, digits, icon, line, PHASES, pill, pretty, seconds, visible } from "./format.js";
-import { phaseOf } from "./run.js";
+import { phaseOf, tokensOf } from "./run.js";
 
 const SHORT_CHARS = 280; // maximum length of a text shown in its field's line
 const BLOCK_CHARS = 1600; // shown characters of a longer text
@@ -14,7 +14,7 @@ const ALL_ITEMS = 500;
 const MAX_FIELDS = 40;
 const MAX_CARDS = 400;
 
-// `ui`: the parts that the reader has opened. isOpen(key), toggle(key, block), tabStop(call),
+// `ui`: the parts that the reader has opened. isOpen(key), toggle(key, block), canShow(run id), tabStop(call),
 // decide(call, approved, reason).
 export function drawTurns(run, ui) {
   const firstShown = run.calls.at(-MAX_CARDS)?.block ?? 0;
@@ -74,7 +74,7 @@ function drawCall(call, run, ui) {
   const id = `call-${call.block}`;
   const phase = phaseOf(call, run);
   return h("article", {
-    key: id, id, version: `${run.epoch}.${call.version}`, class: "call", tabindex: ui.tabStop(call) ? "0" : "-1", "data-tone": PHASES[phase].tone,
+    key: id, id, version: `${run.epoch}.${call.version}.${call.subRuns.filter((subRun) => ui.canShow(subRun.id)).length}`, class: "call", tabindex: ui.tabStop(call) ? "0" : "-1", "data-tone": PHASES[phase].tone,
     "data-phase": phase, "data-void": call.isVoid, "aria-labelledby": `${id}-name ${id}-phase`,
   }, () => [
     h("header", null,
@@ -91,6 +91,7 @@ function drawCall(call, run, ui) {
     call.progressCount > 0 && call.toolStopS === null && h("div", { class: "outcome" },
       h("h4", null, icon("play"), "Progress", call.progressCount > 1 && h("span", { class: "faint" }, digits(call.progressCount))),
       drawValue(call.progress, { key: `${id}-progress`, block: call, ui, growing: call.toolStopS === null, depth: 2 })),
+    call.subRuns.length > 0 && drawSubRuns(call, ui),
     call.result !== undefined && drawResult(call, id, ui),
     ui.isOpen(`${id}-inspector`) && drawInspector(call, id, ui)]);
 }
@@ -193,6 +194,23 @@ function drawText(text, { key, block, ui, growing }) {
   return h("div", { class: "value" },
     h("pre", { tabindex: "0", pin: true, role: "group", "aria-label": "text" }, atFront && cut, atFront && cut && "\n", piece, growing && caret(), !atFront && cut),
     text.length > bound && h("span", { class: "below" }, h("span", { class: "faint" }, count(text.length, "character")), showAll(isOpen, ui, key, block)));
+}
+
+// The runs that the tool started; with a link to each that this page can show, too.
+function drawSubRuns(call, ui) {
+  const first = Math.max(0, call.subRuns.length - ALL_ITEMS);
+  return h("div", { class: "outcome sub-runs" },
+    h("h4", null, icon("play"), call.subRuns.length > 1 ? `Runs ${digits(call.subRuns.length)}` : "Run"),
+    h("ul", null, call.subRuns.slice(first).map((subRun) => {
+      const model = line(subRun.model, 80);
+      const facts = [subRun.stopS === null ? "running" : subRun.status === "running" ? "left open" : line(subRun.status, 40)];
+      if (subRun.stopS !== null) {
+        facts.push(count(subRun.turns, "turn"), count(tokensOf(subRun.usage), "token"), seconds(subRun.stopS - subRun.startS));
+      }
+      return h("li", { key: subRun.id },
+        ui.canShow(subRun.id) ? h("a", { href: `#run=${encodeURIComponent(subRun.id)}` }, model) : model,
+        h("span", { class: "faint" }, `  ${facts.join(" · ")}`));
+    })));
 }
 
 function drawResult(call, id, ui) {

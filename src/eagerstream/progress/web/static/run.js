@@ -170,7 +170,7 @@ const HANDLERS = {
       number: run.calls.length + 1, partial: input, isWhole: input !== null, raw: new GrowingText(), bytes: 0, fragments: 0,
       isOmitted: false, finished: new Set(Object.keys(input ?? {})), firstFragmentS: null, lastFragmentS: null, inputStopS: null,
       outcome: null, error: null, approval: null, toolStartS: null, toolStopS: null, ran: null, isError: false,
-      progress: undefined, progressCount: 0, result: undefined,
+      progress: undefined, progressCount: 0, result: undefined, subRuns: [],
     });
     run.calls.push(call);
     run.tell(`${name}: input is being written`);
@@ -218,6 +218,14 @@ const HANDLERS = {
     call.progress = record.value;
     call.progressCount++;
   },
+  sub_run_start(run, { block, run: id, model, at_s }) {
+    const call = callOf(run, { block });
+    call?.subRuns.push({ id, model, startS: at_s, stopS: null, status: null, turns: 0, usage: {} });
+  },
+  sub_run_stop(run, { block, run: id, status, turns, usage, at_s }) {
+    const subRun = callOf(run, { block })?.subRuns.find((other) => other.id === id);
+    if (subRun) Object.assign(subRun, { status, turns, usage, stopS: at_s });
+  },
   approval_start(run, record) {
     const call = callOf(run, record);
     if (!call) return;
@@ -263,6 +271,12 @@ function growText(run, number, text, omitted) {
   block.text.omit(omitted ?? 0);
   block.text.append(text);
   block.version++;
+}
+
+// All tokens of a run: input, input from or for the cache, and output.
+export function tokensOf(usage) {
+  const counts = ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens"];
+  return counts.reduce((sum, name) => sum + (Number.isSafeInteger(usage?.[name]) ? usage[name] : 0), 0);
 }
 
 function addUsage(sum, usage) {
