@@ -7,16 +7,17 @@ import csv
 import inspect
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 
 from eagerstream import RunResult
 from eagerstream.progress import load_records
 from eagerstream.recordings import Recording
-from eagerstream.testing import Scenario, Scripted, Timing, http_error, reply, text, thinking, tool_use
+from eagerstream.testing import Scenario, Scripted, Timing, Turn, http_error, reply, text, thinking, tool_use
 from tests.docs.line import line
 from tests.docs.programs import Done, run_program, serving
 
@@ -38,7 +39,7 @@ SCENARIOS: dict[str, Tried] = {}
 
 
 def program(
-    *turns: Recording,
+    *turns: Turn,
     name: str | None = None,
     timing: Timing | None = None,
     options: Sequence[str] = (),
@@ -48,7 +49,7 @@ def program(
     """Register the check of a program; it is named after the function.
 
     Args:
-        turns: What the API answers, turn by turn.
+        turns: What the API answers, turn by turn; a function takes the request.
         name: Instead of the function's name.
         timing: Of the responses.
         options: Of Python.
@@ -301,6 +302,19 @@ def tool(done: Done) -> None:
 @program(reply(tool_use("count_words", {"texts": ["a bell", "the sea is calm"]})), reply(text("Six.")))
 def progress_of_a_tool(done: Done) -> None:
     assert done.output == "count_words 1 of 2\ncount_words 2 of 2\ncount_words -> 6\n"
+
+
+def _asked(request: Mapping[str, Any]) -> Recording:
+    """Only the parent has tools."""
+    is_parent = "tools" in request
+    return reply(tool_use("research", {"question": "How deep?"}) if is_parent else text("11 km."))
+
+
+@program(_asked, reply(text("It is 11 km deep.")))
+def sub_runs(done: Done) -> None:
+    assert done.output == (
+        "research asks claude-haiku-4-5\nresearch is answered: completed 1\nIt is 11 km deep. True\n"
+    )
 
 
 @program(
