@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.abc import TaskStatus
 
 import eagerstream
 from eagerstream import RunResult, ToolStart, ToolStop, tool
@@ -18,6 +19,7 @@ from eagerstream.streaming import stream
 from eagerstream.testing import http_error, reply, text, tool_use
 from eagerstream.tools import Tool
 from tests.support import REQUEST, Gate, LocalAPI, all_tasks_blocked, message_start
+from tests.virtual_time import Playing, in_virtual_time, timed
 
 DONE = reply(text("Done."))
 
@@ -206,6 +208,40 @@ async def test_cancelling_the_parent_cancels_the_child(how: str, where: str, any
     if not tasks:
         assert run.result.sub_usage == children[0].result.usage
         assert run.result.sub_usage
+
+
+def test_the_time_limit_of_a_tool() -> None:
+    """It cancels the children of the call, also one in a task that outlives the tool."""
+    children: list[Run[Any]] = []
+
+    async def converse() -> RunResult[Any]:
+        started_s = anyio.current_time()
+
+        async def child(task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+            never = Playing(timed((3600.0, message_start())))
+            async with eagerstream.run(never, **REQUEST) as run:
+                children.append(run)
+                task_status.started()
+                await run.finish()
+
+        @tool(timeout_s=5)
+        async def research() -> None:
+            """Research."""
+            # The context of the call, as a task of the tool has it, in a task group that outlives it.
+            await outer.start(child)
+            await anyio.sleep_forever()
+
+        async with anyio.create_task_group() as outer:
+            turn = reply(tool_use("research", {}))
+            async with eagerstream.run(Playing(turn, DONE), tools=[research], **REQUEST) as run:
+                await run.finish()
+            assert anyio.current_time() - started_s < 3600
+        return run.result
+
+    result = in_virtual_time(converse)
+    assert result.status is RunStatus.COMPLETED
+    assert result.calls[0].text.startswith("TimeoutError")
+    assert [child.result.status for child in children] == [RunStatus.CANCELLED]
 
 
 @pytest.mark.anyio

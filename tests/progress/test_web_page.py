@@ -530,7 +530,7 @@ def test_the_runs_of_a_tool(page: Page) -> None:
     call.add("sub_run_start", run="child", model="claude-made-2")
     hub = hub_of(log)
     with serve(hub) as server:
-        page.open(server.url + "#run=parent" if "#" not in server.url else server.url)
+        page.open(server.url)
         page.wait(lambda: page.text(".sub-runs li") == "claude-made-2  running")
         assert page.all(".sub-runs a") == []
         hub.add(made_log("child", name="Child"))
