@@ -64,6 +64,7 @@ if TYPE_CHECKING:
         ToolErrorCode as ToolErrorCode,
         ToolResponse as ToolResponse,
         ToolStatus as ToolStatus,
+        repair_history as repair_history,
         tool as tool,
         validate_history as validate_history,
     )
@@ -142,6 +143,7 @@ else:  # or type checkers would take any name for one that is there
                 "ToolResponse",
                 "ToolStatus",
                 "tool",
+                "repair_history",
                 "validate_history",
             ),
             ".transports": ("HTTPTransport",),

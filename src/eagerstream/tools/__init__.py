@@ -27,6 +27,8 @@ from ._history import HistoryFault, count_breakpoints, validate_history
 from ._invoke import Kind, invoke, invoked, kind_of, soon_of_loop
 from ._options import IN_DEFINITION, Group, Reject, ToolOptions
 from ._places import Slots
+from ._repair import HistoryRepair, repair_history
+from ._repair_blocks import RepairKind
 from ._response import ToolErrorCode, ToolResponse, ToolStatus, error_code, error_response, error_text, response_of
 from ._results import CANCELLED_TEXT, NOT_RUN, invalid_result, rendered, tool_result
 from ._schema import Parameters, annotated
@@ -48,6 +50,7 @@ __all__ = [
     "ForeignTool",
     "Group",
     "HistoryFault",
+    "HistoryRepair",
     "InProcessExecutor",
     "InputError",
     "InputFaults",
@@ -57,6 +60,7 @@ __all__ = [
     "Later",
     "Parameters",
     "Reject",
+    "RepairKind",
     "Slots",
     "TextStream",
     "Tool",
@@ -86,6 +90,7 @@ __all__ = [
     "kind_of",
     "media_type_of",
     "rendered",
+    "repair_history",
     "response_of",
     "saved_response",
     "soon_of_loop",

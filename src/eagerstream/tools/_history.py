@@ -79,7 +79,7 @@ def validate_history(
         return [HistoryFault(None, "messages: Input should be a valid list")]
     if not messages:
         return [HistoryFault(None, "messages: at least one message is required")]
-    reader = _Reader(messages, first_party=first_party)
+    reader = HistoryReader(messages, first_party=first_party)
     faults = reader.read()
     if _role(messages[0]) == "assistant":
         faults.insert(0, HistoryFault(0, 'messages: first message must use the "user" role'))
@@ -106,7 +106,7 @@ def _required(holder: Mapping[str, Any], name: str, kind: str) -> str:
     return f"Input should be a valid {kind}" if name in holder else _REQUIRED
 
 
-def _is_directive(message: Mapping[str, Any]) -> bool:
+def is_directive(message: Mapping[str, Any]) -> bool:
     """Return True if a `system` message has no content and only changes the `output_config` of the next responses."""
     content = message.get("content")
     return not content and not isinstance(content, str) and bool(message.get("output_config"))
@@ -128,9 +128,9 @@ def _misplaced_systems(messages: Sequence[Mapping[str, Any]]) -> Iterator[Histor
             continue
         at, what = start, None
         if start == 0:
-            if not _is_directive(messages[0]):
+            if not is_directive(messages[0]):
                 what = "use the top-level 'system' parameter for the initial system prompt"
-        elif any(map(_is_directive, messages[start:end])):
+        elif any(map(is_directive, messages[start:end])):
             continue
         elif roles[start - 1] == "assistant" and not _ends_in_server_result(messages[start - 1]):
             what = "role 'system' must follow a 'user' message or an 'assistant' message ending in a server tool result"
@@ -146,7 +146,7 @@ def _ends_in_server_result(message: Mapping[str, Any]) -> bool:
     return isinstance(last, Mapping) and is_server_result(last.get("type"))
 
 
-class _Reader:
+class HistoryReader:
     """Reads the messages in order: each by itself, and its calls with their results.
 
     Each call must be answered once, right after it, before anything else.
@@ -207,7 +207,7 @@ class _Reader:
         """Check a message with a role by itself. Return its blocks."""
         role, content = message["role"], message.get("content")
         if role == "system":
-            if _is_directive(message):
+            if is_directive(message):
                 return []
             if content is not None and not content:
                 self._fault(index, "", "system content must contain at least one block")
@@ -333,13 +333,17 @@ class _Reader:
 
     def without_tool(self, tools: Sequence[object]) -> Iterator[HistoryFault]:
         """Yield the calls that the API has yet to run without a tool among `tools`."""
+        for id in self.ids_without_tool(tools):
+            at, name = self._server_calls[id]
+            what = f"`{name}` tool use with id `{id}` was found, but no `{name}` tool was provided"
+            yield HistoryFault(at, f"messages.{at}: {what}")
+
+    def ids_without_tool(self, tools: Sequence[object]) -> list[str]:
+        """Return the ids of these calls."""
         names = [tool.get("name") for tool in tools if isinstance(tool, Mapping)]
         if None in names:  # a toolset, which has many tools
-            return
-        for id, (at, name) in self._server_calls.items():
-            if name not in names and name not in _OF_OTHER_NAMES:
-                what = f"`{name}` tool use with id `{id}` was found, but no `{name}` tool was provided"
-                yield HistoryFault(at, f"messages.{at}: {what}")
+            return []
+        return [id for id, (_, name) in self._server_calls.items() if name not in (*names, *_OF_OTHER_NAMES)]
 
 
 # --- blocks -----------------------------------------------------------------------------------------------------------
