@@ -115,7 +115,6 @@ _BEHAVIOURS = {
     "loop/odd_peers": "peers that break the protocol",
     "loop/path_of_a_fragment": "the number of functions that a fragment passes",
     "loop/properties": "laws over any conversation",
-    "loop/requests": "the requests of a run",
     "loop/server_tools": "tools that the API runs",
     "transports/as_transport": "which objects are clients",
     "transports/extras": "optional packages that are missing",

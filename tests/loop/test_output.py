@@ -164,7 +164,7 @@ async def test_the_hook_before_a_request_keeps_the_format() -> None:
     def choose(request: Any, turn: int) -> dict[str, Any]:
         return {"output_config": {"effort": "low" if turn == 1 else "max"}}
 
-    _, _, bodies = await result_of(reply(CALL), reply(text(JSON)), before_request=choose)
+    _, _, bodies = await result_of(reply(CALL), reply(text(JSON)), next_request=choose)
     assert [body["output_config"]["effort"] for body in bodies] == ["low", "max"]
     assert all(body["output_config"]["format"]["type"] == "json_schema" for body in bodies)
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 import eagerstream
-from eagerstream import Conversation, HTTPTransport, UsageError, tool
+from eagerstream import Conversation, HistoryError, HTTPTransport, UsageError, tool
 from eagerstream.loop import RunStatus
 from eagerstream.testing import http_error, reply, server_tool_use, tool_use
 from tests.loop.serial import (
@@ -91,7 +91,7 @@ async def later() -> str:
     return "later"
 
 
-async def test_before_request_changes_one_request() -> None:
+async def test_next_request_changes_one_request() -> None:
     """The model, the tools and all else change for that turn; the next one starts from the run's own."""
     asked: list[tuple[int, int]] = []
 
@@ -108,7 +108,7 @@ async def test_before_request_changes_one_request() -> None:
         }
 
     api = LocalAPI([reply(tool_use("later", {}, id="a"))], [reply(tool_use("later", {}, id="b"))], [DONE])
-    run = await finished(api.transport(), tools=[now], before_request=change)
+    run = await finished(api.transport(), tools=[now], next_request=change)
     first, second, third = (exchange.body for exchange in api.exchanges)
     assert asked == [(1, 1), (2, 3), (3, 5)]
     assert (second["model"], second["max_tokens"], second["system"]) == ("other", 7, "Be brief.")
@@ -124,7 +124,7 @@ async def test_before_request_changes_one_request() -> None:
 
 
 @pytest.mark.parametrize("swapped", [False, True])
-async def test_before_request_gives_back_toolsets(*, swapped: bool) -> None:
+async def test_next_request_gives_back_toolsets(*, swapped: bool) -> None:
     """They have no name, and are told apart by their kinds."""
     mine = eagerstream.Tool(lambda _: "shown", definition={"type": "computer_toolset_20260801"})
     server = {"type": "mcp_toolset", "mcp_server_name": "repo"}
@@ -133,12 +133,12 @@ async def test_before_request_gives_back_toolsets(*, swapped: bool) -> None:
     run = await finished(
         api.transport(),
         tools=[server, mine] if swapped else [mine, server],
-        before_request=lambda request, turn: {"tools": request["tools"]},
+        next_request=lambda request, turn: {"tools": request["tools"]},
     )
     assert [each.ran for each in run.result.calls] == [True]
 
 
-async def test_before_request_is_asked_once_for_a_request_that_is_sent_again() -> None:
+async def test_next_request_is_asked_once_for_a_request_that_is_sent_again() -> None:
     """Its changes hold for the turn."""
     turns: list[int] = []
 
@@ -147,7 +147,7 @@ async def test_before_request_is_asked_once_for_a_request_that_is_sent_again() -
         return {"system": f"Turn {len(turns)}."}
 
     api = LocalAPI([message_start(), Broken()], [DONE])
-    await finished(api.transport(), tools=[now], before_request=change, restart_delay_s=0)
+    await finished(api.transport(), tools=[now], next_request=change, restart_delay_s=0)
     assert [exchange.body["system"] for exchange in api.exchanges] == ["Turn 1."] * 2
     assert turns == [1]
 
@@ -160,12 +160,52 @@ async def test_a_refusal_of_one_model_says_nothing_of_another() -> None:
     await finished(
         api.transport(),
         tools=[now],
-        before_request=lambda request, turn: {"model": "other"} if turn == 2 else None,
+        next_request=lambda request, turn: {"model": "other"} if turn == 2 else None,
     )
     assert [FIELD in exchange.body["tools"][0] for exchange in api.exchanges] == [True, False, True]
 
 
-async def test_before_request_takes_a_part_of_the_tools() -> None:
+async def test_next_request_replaces_the_history() -> None:
+    """From that request on. An id that the history does not have any more may come again."""
+    short = {"role": "user", "content": "Go on."}
+    api = LocalAPI([reply(tool_use("now", {}, id="a"))], [reply(tool_use("now", {}, id="a"))], [DONE])
+    async with eagerstream.run(
+        api.transport(),
+        **REQUEST,
+        tools=[now],
+        next_request=lambda request, turn: {"messages": [short]} if turn == 2 else None,
+    ) as run:
+        await run.finish()
+    assert [len(exchange.body["messages"]) for exchange in api.exchanges] == [1, 1, 3]
+    assert run.result.messages[0] == short
+    assert run.result.messages[1]["content"][0]["id"] == "a"
+
+
+async def test_a_history_that_no_hook_may_bring() -> None:
+    """What the API would refuse is refused before it is sent, with the reasons."""
+    dangling = [USER, {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "now", "input": {}}]}]
+    api = LocalAPI([DONE])
+    with pytest.raises(HistoryError, match="without `tool_result` blocks"):
+        await finished(api.transport(), tools=[now], next_request=lambda request, turn: {"messages": dangling})
+    assert api.exchanges == []
+
+
+async def test_messages_are_repaired_on_request() -> None:
+    """Otherwise the same messages are an error."""
+    dangling = [USER, {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "now", "input": {}}]}]
+    with pytest.raises(HistoryError):
+        Conversation(**{**REQUEST, "messages": dangling}, tools=[now])
+    options: Any = {"repair": 1}
+    with pytest.raises(UsageError, match="repair"):
+        Conversation(**REQUEST, **options)
+    api = LocalAPI([DONE])
+    async with eagerstream.run(api.transport(), **{**REQUEST, "messages": dangling}, tools=[now], repair=True) as run:
+        await run.finish()
+    assert [repair.kind.value for repair in run.result.repairs] == ["added_result"]
+    assert api.exchanges[0].body["messages"][2]["content"][0]["is_error"]
+
+
+async def test_next_request_takes_a_part_of_the_tools() -> None:
     """The definitions of the request are those of the run's tools, changed or not."""
 
     def change(request: Any, turn: int) -> dict[str, Any]:
@@ -175,7 +215,7 @@ async def test_before_request_takes_a_part_of_the_tools() -> None:
         return {"tools": [{**kept, "description": "Changed."}]}
 
     api = LocalAPI([reply(tool_use("now", {}, id="a"))], [DONE])
-    run = await finished(api.transport(), tools=[now, later], tool_choice={"type": "any"}, before_request=change)
+    run = await finished(api.transport(), tools=[now, later], tool_choice={"type": "any"}, next_request=change)
     assert run.result.messages[2] == results(result("a", "noon"))
     first, second = (exchange.body for exchange in api.exchanges)
     assert [each["description"] for each in first["tools"]] == ["Changed."]
@@ -185,7 +225,7 @@ async def test_before_request_takes_a_part_of_the_tools() -> None:
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ({"messages": [USER]}, "cannot change messages"),
+        ({"messages": "Hi"}, "messages must be"),
         ({"stream": False}, "cannot change stream"),
         ({"buffer": "wait"}, "cannot change buffer"),
         ({"eager": False}, "cannot change eager"),
@@ -199,7 +239,7 @@ async def test_a_hook_that_asks_for_what_cannot_be(asked: Any, told: str) -> Non
     """A clear error, and the run's history as it was."""
     with anyio.fail_after(SLOWLY_S):
         async with eagerstream.run(
-            LocalAPI([DONE]).transport(), **REQUEST, tools=[now], before_request=lambda request, turn: asked
+            LocalAPI([DONE]).transport(), **REQUEST, tools=[now], next_request=lambda request, turn: asked
         ) as run:
             with pytest.raises(UsageError, match=told):
                 await run.finish()

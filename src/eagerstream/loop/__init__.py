@@ -19,7 +19,7 @@ from ._events import (
 from ._latency import CallLatency, Gaps, RequestLatency, RunLatency
 from ._latency_data import BlockData, CallData, FieldData, GapsData, LatencyData, RequestData
 from ._marks import CallMarks, RequestMarks, RunMarks
-from ._options import BeforeRequest, CallOptions, ConversationOptions, LoopOptions, RunOptions
+from ._options import CallOptions, ConversationOptions, LoopOptions, NextRequest, RunOptions
 from ._policy import OnInterrupt, OnTruncated
 from ._result import RunResult, RunStatus
 from ._run import Run, run
@@ -28,7 +28,6 @@ from ._sub_runs import ParentCall
 from ._turn import Turn
 
 __all__ = [
-    "BeforeRequest",
     "BlockData",
     "CallData",
     "CallLatency",
@@ -42,6 +41,7 @@ __all__ = [
     "GapsData",
     "LatencyData",
     "LoopOptions",
+    "NextRequest",
     "OnInterrupt",
     "OnTruncated",
     "ParentCall",

@@ -20,25 +20,25 @@ from collections.abc import Mapping, Sequence
 from random import uniform
 from typing import Any, Final, Unpack
 
-from ..errors import APIError, HistoryError, LimitError, ProtocolError, UsageError
+from ..errors import APIError, LimitError, ProtocolError, UsageError
 from ..limits import DEFAULT_LIMITS, Limits
 from ..streaming._growing_input import GrowingInput
 from ..streaming._message_stream import MessageStream, checked_messages, request_parameters
-from ..streaming._options import FEED_DEFAULTS, INPUT_DEFAULTS, check_names, taken
+from ..streaming._options import check_names, taken
 from ..tools._call import ToolCall
 from ..tools._executor import Executor
 from ..tools._foreign import ForeignTool
-from ..tools._history import count_breakpoints, validate_history
+from ..tools._repair import repair_history
 from ..tools._toolbox import Toolbox
 from ..wire import check_count, encodable
 from ..wire._assistant_message import AssistantMessage
 from ..wire._echo import stand_in_id
 from ..wire._server_tools import server_calls
-from ._cache_breakpoints import with_breakpoints
-from ._callable_tools import callable_tools, toolbox_of
+from ._callable_tools import callable_tools
 from ._options import CALL_DEFAULTS, LOOP_DEFAULTS, ConversationOptions, RunOptions, check_loop_options
 from ._output import RunOutput
 from ._policy import BROKEN_OFF, CANCELLED, INTERRUPTED, Ending, Then, ending_of
+from ._requests import OPTIONS_OF_READING, GivenTools, Requests
 from ._result import RunResult, RunStatus, add_usage
 from ._turn import Turn
 
@@ -87,7 +87,7 @@ class Conversation:
         given: dict[str, Any] = dict(options)
         # Everything that is left over goes into the request. An option of `stream` would be sent to the API, and come
         # back as a 400 about an unknown parameter.
-        if misplaced := sorted(given.keys() & _OPTIONS_OF_READING):
+        if misplaced := sorted(given.keys() & OPTIONS_OF_READING):
             raise UsageError(f"{', '.join(misplaced)}: these are options of stream, not of a conversation")
         self.limits: Limits = given.pop("limits", DEFAULT_LIMITS)
         if not isinstance(self.limits, Limits):
@@ -96,8 +96,7 @@ class Conversation:
         self._options = taken(given, LOOP_DEFAULTS)
         check_loop_options(self._options)
         calls = taken(given, CALL_DEFAULTS)
-        self._given_executor = calls["executor"]
-        self._eager: bool = given.pop("eager", True)
+        eager: bool = given.pop("eager", True)
         self.tools: Toolbox
         self.executor: Executor
         self.tools, self.executor = callable_tools(tools, limits=self.limits, **calls)
@@ -112,10 +111,19 @@ class Conversation:
         self.failure: LimitError | None = None
         """The error to raise after the last turn is closed, so that its calls have their results first."""
         check_names(given, RunOptions)
-        self._tools = tools
-        self._parameters = request_parameters(model, max_tokens, tools, given, eager=self._eager)
-        self._request = self.output.request(self._parameters)  # of the turn under way
-        self._prepared = 0  # the number of that turn
+        parameters = request_parameters(model, max_tokens, tools, given, eager=eager)
+        if self._options["repair"]:
+            # Before the ids are read, which the repair may change.
+            repaired, self.result.repairs = repair_history(self.result.messages, parameters.get("tools", ()))
+            self.result.messages = [*repaired]
+        self._requests = Requests(
+            parameters,
+            self.result,
+            self.output,
+            GivenTools(tools, self.tools, calls["executor"]),
+            self._options,
+            eager=eager,
+        )
         self._turn: Turn | None = None
         self._turns = 0
         self._continuations = 0
@@ -124,12 +132,12 @@ class Conversation:
         self._retry_max_tokens: int | None = None  # of the turn under way, once it is sent again
         self._ids = _call_ids(self.result.messages)
         # Now, so that the error comes out of the caller's own line, before anything is sent or paid for.
-        self._check_history()
+        self._requests.check()
 
     @property
     def model(self) -> str:
-        """The model of the run; `before_request` may choose another one for a request."""
-        return str(self._parameters["model"])
+        """The model of the run; `next_request` may choose another one for a request."""
+        return self._requests.model
 
     @property
     def _has_ended(self) -> bool:
@@ -151,7 +159,7 @@ class Conversation:
 
         Raises:
             UsageError: There is nothing more to send, the response to the last request was not taken, or
-                `before_request` asks for changes that cannot be made.
+                `next_request` asks for changes that cannot be made.
             HistoryError: The API would refuse the request.
         """
         if self._turn is not None and self._turn.ending is None and not self._turn.is_discarded:
@@ -159,68 +167,12 @@ class Conversation:
         self.close_turn()
         if self._has_ended:
             raise UsageError(f"the conversation has ended: {self.result.status.value}")
-        self._prepare(self._turns + (not self.retries))
-        # Before each request, not only the first: the hook may have changed tools and system prompt. The error names
-        # every fault at once; the API's 400 would name one, after the upload.
-        self._check_history()
+        if self._requests.prepare(self._turns + (not self.retries)):
+            self._ids = _call_ids(self.result.messages)
         self._awaits_reply = True
         if self._turn is not None:
             self._turn.is_answered = True
-        # A copy of the list, because a user who drives the conversation by hand may change the request.
-        request = {**self._request, "messages": list(self.result.messages)}
-        if self._retry_max_tokens is not None:
-            request["max_tokens"] = self._retry_max_tokens
-        if self.result.container is not None:
-            request["container"] = _with_container(request.get("container"), self.result.container)
-        # Last, and in the copy only: marks in the history would add up with each turn, and the API accepts four.
-        return with_breakpoints(request) if self._options["cache"] == "auto" else request
-
-    def _prepare(self, turn: int) -> None:
-        """Find the parameters of the request of a turn; a request that is sent again keeps them."""
-        # The hook may count its calls, or choose at random, and a request that is sent again has to be the same one
-        # (test_before_request_is_asked_once_for_a_request_that_is_sent_again).
-        if turn == self._prepared:
-            return
-        request = dict(self._parameters)
-        choice = request.get("tool_choice")
-        if turn > 1 and isinstance(choice, Mapping) and choice.get("type") in ("any", "tool"):
-            # A model that must call a tool in each response can never end its turn. `auto`, not no `tool_choice`,
-            # because `disable_parallel_tool_use` stays. A hook that wants a forced call again says so for each request.
-            request["tool_choice"] = {name: value for name, value in choice.items() if name != "name"} | {
-                "type": "auto"
-            }
-        if self._options["before_request"] is not None:
-            asked = self._options["before_request"]({**request, "messages": list(self.result.messages)}, turn)
-            request = self._changed(request, asked or {})
-        self._request = self.output.request(request)  # after the hook, which may change `output_config`
-        self._prepared = turn
-
-    def _changed(self, request: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the parameters of a request with the changes of its hook, and make its tools callable."""
-        if not isinstance(changes, Mapping):
-            raise UsageError(f"before_request must return the parameters to change, not {type(changes).__name__}")
-        if wrong := sorted({"messages", "stream", "eager", *_OPTIONS_OF_READING} & set(changes)):
-            raise UsageError(f"before_request cannot change {', '.join(wrong)}")
-        # Each request starts from the run's own tools: without this, tools of one request would be there in the next.
-        # In place, because the executor and the turn have this toolbox.
-        tools = changes.get("tools", self._tools)
-        self.tools.replace(toolbox_of(self._runnable(tools), self._given_executor))
-        merged = {**request, **changes}
-        check_count("max_tokens", merged["max_tokens"], least=0)
-        # The API refuses a `tool_choice` without tools, and the hook may have taken the last one away.
-        left_out = {"model", "max_tokens", "tools"} | ({"tool_choice"} if not tools else set())
-        others = {name: value for name, value in merged.items() if name not in left_out}
-        return request_parameters(merged["model"], merged["max_tokens"], tools, others, eager=self._eager)
-
-    def _runnable(self, tools: Any) -> Any:
-        """Return the tools that a hook asks for; a tool of the run stands in for a definition of the same name."""
-        # The hook sees definitions in its request, and gives back some of them, maybe changed. A definition alone could
-        # not be run, and would be refused.
-        if not isinstance(tools, Sequence):
-            return tools  # refused by `toolbox_of`, with a reason
-        definitions = self._parameters.get("tools", ())
-        own = {_key(each): tool for each, tool in zip(definitions, self._tools, strict=True)}
-        return [own.get(_key(tool), tool) if isinstance(tool, Mapping) else tool for tool in tools]
+        return self._requests.body(self._retry_max_tokens)
 
     def take(self, stream: MessageStream) -> Turn:
         """Return the turn of a complete response, if you drive the conversation by hand.
@@ -413,7 +365,7 @@ class Conversation:
 
     def _end_truncated(self, turn: Turn) -> None:
         """React to a response that `max_tokens` cut and that is not reported: send it again, raise, or stop."""
-        asked = self._request["max_tokens"]
+        asked = self._requests.max_tokens
         if self._options["on_truncated"] == "raise":
             self.failure = LimitError("max_tokens", asked, "the response")
         elif self._options["on_truncated"] == "retry" and self._retry_max_tokens is None:
@@ -466,20 +418,6 @@ class Conversation:
             if self._failed_turns == self._options["max_consecutive_tool_errors"] and not self._has_ended:
                 self.result.status = RunStatus.LIMIT
 
-    def _check_history(self) -> None:
-        system = count_breakpoints(self._request.get("system"))
-        faults = validate_history(self.result.messages, self._request.get("tools"), system_breakpoints=system)
-        if faults:
-            raise HistoryError(faults)
-
-
-_OPTIONS_OF_READING: Final = frozenset(INPUT_DEFAULTS) | frozenset(FEED_DEFAULTS)
-
-
-def _key(definition: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the key of a tool: its name; a toolset has none, and is known by its kind and its server."""
-    return tuple(str(definition.get(field)) for field in ("name", "type", "mcp_server_name"))
-
 
 def _call_ids(messages: Sequence[Mapping[str, Any]]) -> set[str]:
     """Return the ids of the calls that the history already has."""
@@ -490,9 +428,3 @@ def _call_ids(messages: Sequence[Mapping[str, Any]]) -> set[str]:
             if isinstance(block, Mapping) and block.get("type") == "tool_use":
                 ids.add(str(block.get("id")))
     return ids
-
-
-def _with_container(given: Any, container: Any) -> Any:
-    """Return the container of the last response for the next request, with the skills that the user asked for."""
-    id = container.get("id") if isinstance(container, Mapping) else container
-    return {**given, "id": id} if isinstance(given, Mapping) else id

@@ -14,15 +14,16 @@ from ..wire import check_choice, check_count, check_seconds
 from ._policy import OnInterrupt, OnTruncated
 
 
-class BeforeRequest(Protocol):
+class NextRequest(Protocol):
     """Changes a request of a run before it is sent."""
 
     def __call__(self, request: Mapping[str, Any], turn: int) -> Mapping[str, Any] | None:
         """Return the parameters to change for this request, `{"tool_choice": {"type": "any"}}` for example, or None.
 
         Each request starts from the parameters of the run. `tools` may contain tools, or definitions from `request`. If
-        a definition has the name of a tool of the run, that tool runs its calls. `messages` and `stream` cannot be
-        changed. An exception ends the run with that exception.
+        a definition has the name of a tool of the run, that tool runs its calls. `messages` replaces the history of the
+        run, from this request on: a shorter one, for example. `stream` cannot be changed. An exception ends the run
+        with that exception.
 
         Args:
             request: The body that would be sent, `messages` included. Do not change it.
@@ -35,7 +36,7 @@ class LoopOptions(TypedDict, total=False):
     """The options that decide if and how a run continues.
 
     Attributes:
-        before_request: Called before each request, see `BeforeRequest`. It may change the model, the tools,
+        next_request: Called before each request, see `NextRequest`. It may change the model, the tools,
             `max_tokens`, `system`, `tool_choice` and other parameters of that request. A request that is sent again
             because the response broke off keeps the changes.
         max_turns: Responses at most. The calls of the last turn still run and are answered in the history; status
@@ -61,9 +62,11 @@ class LoopOptions(TypedDict, total=False):
             `Limits.max_retry_after_s`).
         cache: `"auto"` places cache breakpoints that move along with the history, within the API's limit of four. None
             (default): the cache breakpoints are yours.
+        repair: Repair the messages at the start, as `repair_history` does; `result.repairs` has the changes. With False
+            (default), messages that the API would refuse are a `HistoryError`.
     """
 
-    before_request: BeforeRequest | None
+    next_request: NextRequest | None
     max_turns: int | None
     max_continuations: int
     max_consecutive_tool_errors: int | None
@@ -73,6 +76,7 @@ class LoopOptions(TypedDict, total=False):
     max_restarts: int
     restart_delay_s: float
     cache: Literal["auto"] | None
+    repair: bool
 
 
 class CallOptions(TypedDict, total=False):
@@ -108,7 +112,7 @@ class RunOptions(ConversationOptions, InputOptions, FeedOptions, total=False):
 
 
 LOOP_DEFAULTS: Final[LoopOptions] = {
-    "before_request": None,
+    "next_request": None,
     # No bound on turns, nor on failed ones: an agent may need any number, and the API's guide lets a model try two or
     # three times before it gives up by itself. Continuations have one, as nothing else ends them: the guide's is 5,
     # too.
@@ -124,6 +128,8 @@ LOOP_DEFAULTS: Final[LoopOptions] = {
     "restart_delay_s": 0.5,
     # Marks change what is billed, and the user may have his own.
     "cache": None,
+    # A history that has to be repaired has lost something, and its owner should know.
+    "repair": False,
 }
 CALL_DEFAULTS: Final[CallOptions] = {"executor": None, "max_concurrency": 16, "circuit_breaker": None}
 
@@ -145,5 +151,7 @@ def check_loop_options(options: LoopOptions) -> None:
     check_choice("on_truncated", options["on_truncated"], get_args(OnTruncated))
     check_choice("on_interrupt", options["on_interrupt"], get_args(OnInterrupt))
     check_seconds("restart_delay_s", options["restart_delay_s"])
+    if not isinstance(options["repair"], bool):
+        raise UsageError(f"repair must be True or False, not {options['repair']!r}")
     if options["cache"] not in (None, "auto"):
         raise UsageError(f'cache must be "auto" or None, not {options["cache"]!r}')

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
@@ -17,6 +17,7 @@ from ..errors import UsageError
 from ..streaming._typed_partial import adapter_of
 from ..tools._call import ToolCall
 from ..tools._content import to_json
+from ..tools._repair import HistoryRepair
 from ..wire import Outcome, encodable
 from ..wire._assistant_message import AssistantMessage, Usage, text_of, total_tokens, typed_message
 from ..wire._events import Message
@@ -77,6 +78,7 @@ class RunResult(Generic[OutputT]):
             called a tool.
         output_error: The reason why there is no value; None if there is one. It may quote the text.
         output_text: The JSON text, without a fence around it.
+        repairs: The changes to the messages that the run began with, if it has `repair=True`. They are not saved.
     """
 
     # A failed run has a result, too: without it, the work of its tools would have to be done again. So everything that
@@ -95,6 +97,7 @@ class RunResult(Generic[OutputT]):
     output_error: str | None = field(default=None, repr=False)
     output_text: str = field(default="", repr=False)
     sub_usage: Usage = field(default_factory=lambda: cast("Usage", {}))
+    repairs: Sequence[HistoryRepair] = ()
 
     def output_as(self, model: type[T]) -> T:
         """Return the output as a value of a type, also from a result that was saved.

@@ -106,7 +106,7 @@ _LAST_WORDS_S: Final = 5.0
 class Run(EventFeed[RunEvent], Generic[OutputT]):
     """A run: an async context manager, and an async iterator over `RunEvent`s.
 
-    The iteration (or `finish`) raises the errors of `MessageStream`, and whatever `before_request` raises. `result` is
+    The iteration (or `finish`) raises the errors of `MessageStream`, and whatever `next_request` raises. `result` is
     complete even then, and is the `result` of the error, too.
 
     Cancellation: leaving the block early, after an error, or because its task is cancelled, closes the connection and
@@ -292,7 +292,7 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         # that an earlier one has made (test_pairs).
         self._assembler, self._is_reading, self._starts_tools = assembler, True, False
         self._has_response, self._request_id = False, None
-        # `before_request` may have brought tools with guards, so the question is asked for each turn.
+        # `next_request` may have brought tools with guards, so the question is asked for each turn.
         self._needs_deltas = turn.wants_deltas
         self._set_observers(self._observers)
         scope = self._scope = anyio.CancelScope()
