@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
-from rich.cells import cell_len, get_character_cell_size
-
 from .redaction import printable
 
 SHOWN_CHARS: Final = 240
@@ -61,20 +59,6 @@ def usage_texts(usage: Mapping[str, Any]) -> Iterator[str]:
 
 
 # --- parts of texts and values ----------------------------------------------------------------------------------------
-
-
-def end_of(text: str, cells: int) -> str:
-    """Return the end of a text in at most `cells` cells, with an ellipsis if a part is left out."""
-    tail = visible(text[-4 * cells :])
-    if len(text) <= 4 * cells and cell_len(tail) <= cells:
-        return tail
-    start, room = len(tail), cells - 1
-    while start and (size := get_character_cell_size(tail[start - 1])) <= room:
-        start -= 1
-        room -= size
-    while start < len(tail) and not get_character_cell_size(tail[start]):
-        start += 1  # a mark that combines with a character that is left out
-    return f"…{tail[start:]}"
 
 
 def value_text(value: Any, *, at_end: bool = False, depth: int = 0) -> str:

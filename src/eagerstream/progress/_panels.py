@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
-from rich.cells import cell_len
+from rich.cells import cell_len, get_character_cell_size
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.panel import Panel
 from rich.text import Text
 
-from .._support.wording import SHOWN_CHARS, clean, count_text, duration_text, end_of, size_text, value_text, visible
+from .._support.wording import SHOWN_CHARS, clean, count_text, duration_text, size_text, value_text, visible
 from ..wire import JSON
 from ._fold import CallPhase, SubRunFold
 from ._view import CallView, RunView, sub_run_text
@@ -272,3 +272,17 @@ class _Ending:
         line.overflow = "ellipsis"
         line.append(end_of(self._text, max(1, options.max_width - line.cell_len)))
         yield line
+
+
+def end_of(text: str, cells: int) -> str:
+    """Return the end of a text in at most `cells` cells, with an ellipsis if a part is left out."""
+    tail = visible(text[-4 * cells :])
+    if len(text) <= 4 * cells and cell_len(tail) <= cells:
+        return tail
+    start, room = len(tail), cells - 1
+    while start and (size := get_character_cell_size(tail[start - 1])) <= room:
+        start -= 1
+        room -= size
+    while start < len(tail) and not get_character_cell_size(tail[start]):
+        start += 1  # a mark that combines with a character that is left out
+    return f"…{tail[start:]}"
