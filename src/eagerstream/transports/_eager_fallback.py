@@ -26,7 +26,6 @@ from collections.abc import AsyncIterator, Callable, MutableMapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from enum import Enum
 from typing import Final, Literal, TypeAlias, assert_never
-from weakref import WeakKeyDictionary
 
 import anyio
 
@@ -34,6 +33,7 @@ from ..errors import APIError, StreamInterrupted, UsageError
 from ..limits import Limits
 from ..wire._tool_kind import EAGER_FIELD, LEGACY_BETA, accepted_betas, betas_for, forbids_legacy_beta
 from ._base import Reply, RequestBody, Transport, betas_of, check_legacy_beta, with_betas
+from ._memory import ClientMemory
 
 _log = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class _Learned:
 _Memory: TypeAlias = MutableMapping[tuple[str, str], _Learned]
 """Knowledge by address and model."""
 
-_memories: WeakKeyDictionary[object, _Memory] = WeakKeyDictionary()
+_memories: ClientMemory[_Memory] = ClientMemory(dict)
 
 
 class EagerFallback(Transport):
@@ -111,7 +111,7 @@ class EagerFallback(Transport):
         self.client = client
         self._transport = transport
         self._falls_back = option is not None
-        self._memory = _memory_of(client)
+        self._memory = _memories.of(client)
         self._address = str(getattr(client, "base_url", ""))
         # Kept even before any form is accepted: no form is tried twice. Per model, because a run may change its model.
         self._refused_by: defaultdict[str, set[_Form]] = defaultdict(set)
@@ -229,15 +229,6 @@ class EagerFallback(Transport):
                 return _without_field(request)
             case _:
                 assert_never(form)
-
-
-def _memory_of(client: object) -> _Memory:
-    # Copies of an anthropic client share only its HTTP client.
-    shared = None if isinstance(client, Transport) else getattr(client, "_client", None)
-    try:
-        return _memories.setdefault(client if shared is None else shared, {})
-    except TypeError:  # it has no hash, or no weak references
-        return {}
 
 
 def _said(request: RequestBody) -> list[object]:
