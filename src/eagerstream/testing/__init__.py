@@ -25,6 +25,7 @@ from ._scripted import (
     tool_use,
 )
 from ._server import ReplayServer
+from ._threads import MessageThreads
 from ._timing import Timing, at_speed, retime
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Fault",
     "FaultKind",
     "Faults",
+    "MessageThreads",
     "Platform",
     "ReceivedRequest",
     "ReplayServer",

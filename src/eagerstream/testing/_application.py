@@ -22,6 +22,7 @@ from ._received import ReceivedRequest, RequestLog
 from ._scenario import Scenario
 from ._schedule import Faults
 from ._scripted import http_error
+from ._threads import MessageThreads
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -45,6 +46,7 @@ class Behaviour:
         faults: The schedule of faults; `None` for no faults.
         eager: The accepted ways to ask for eager input streaming, by model. A model that is not listed accepts any.
         on_answer: Called with each request when its response starts.
+        threads: Keeps the conversations of message threads; None ignores the field.
     """
 
     scenario: Scenario
@@ -52,6 +54,7 @@ class Behaviour:
     faults: Faults | None = None
     eager: Mapping[str, EagerSupport] | EagerSupport = "any"
     on_answer: Callable[[ReceivedRequest], object] | None = None
+    threads: MessageThreads | None = None
 
     def eager_support(self, model: object) -> EagerSupport:
         """Return the ways that this model accepts."""
@@ -79,13 +82,22 @@ def make_application(behaviour: Behaviour, log: RequestLog) -> ASGIApplication:
             try:
                 try:
                     dialect.check_credentials(request.headers)
-                    received.body = _parse_body(await _read_body(request))
+                    raw = await _read_body(request)
+                    received.body_bytes = len(raw)
+                    received.body = received.complete = _parse_body(raw)
                     body = dialect.request(_checked(received.body), request.path_params)
-                    recording = _answer(behaviour, body, dialect.betas(request.headers, received.body), dialect)
+                    betas = dialect.betas(request.headers, received.body)
+                    thread = body.get("thread")
+                    if behaviour.threads is not None:
+                        body = behaviour.threads.complete(body, betas, received)
+                    received.complete = body
+                    recording = _answer(behaviour, body, betas, dialect)
                 except Refused as refused:
                     answer = Answer(dialect.spoken(_answer_to(refused, received)))
                 else:
                     answer = _with_fault(dialect, recording, received, behaviour.faults)
+                    if behaviour.threads is not None:
+                        behaviour.threads.keep(thread, body, recording, breaks_off=received.fault is not None)
             except ClientDisconnect:
                 received.disconnected = True
                 received.end()
@@ -176,13 +188,15 @@ def _answer(behaviour: Behaviour, body: dict[str, Any], betas: Sequence[str], di
 
 def _answer_to(refused: Refused, received: ReceivedRequest | None = None) -> Recording:
     request_id = received.request_id if received is not None else None
-    return http_error(refused.status, refused.error_type, refused.message, request_id=request_id)
+    return http_error(
+        refused.status, refused.error_type, refused.message, request_id=request_id, details=refused.details
+    )
 
 
 def _with_fault(dialect: Dialect, recording: Recording, received: ReceivedRequest, faults: Faults | None) -> Answer:
     """Return the response, with the fault that the schedule has for it. An error gets no fault, and uses none up."""
     recording = dialect.spoken(recording)
-    fault = faults.draw(received.body, recording) if faults is not None and recording.status == 200 else None
+    fault = faults.draw(received.complete, recording) if faults is not None and recording.status == 200 else None
     received.fault = fault
     answer = Answer(recording) if fault is None else break_reply(recording, fault, received.request_id)
     return dialect.answered(answer, received.body)

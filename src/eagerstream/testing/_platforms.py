@@ -44,8 +44,9 @@ class Platform(StrEnum):
 class Refused(Exception):
     """Raised for a request that a platform would refuse. It becomes the response, and is no error of this library."""
 
-    def __init__(self, status: int, error_type: str, message: str) -> None:
+    def __init__(self, status: int, error_type: str, message: str, details: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
+        self.details = details
         self.status = status
         self.error_type = error_type
         self.message = message

@@ -28,6 +28,8 @@ class ReceivedRequest:
         headers: Names in lower case. Values with credentials or ids of organizations are `"[redacted]"`.
         query: The text after the `?`, for example `"beta=true"`, with its secrets redacted.
         body: The parsed JSON, as it was sent; `None` if it was invalid or too large.
+        complete: The body with the complete conversation; as `body`, unless it continues a thread.
+        body_bytes: Size of the body as it was sent.
         status: HTTP status of the response; `None` until it is decided, and if a fault comes before it.
         fault: The fault of the response; `None` without one.
         disconnected: The connection was gone before the complete response was written.
@@ -39,6 +41,8 @@ class ReceivedRequest:
     path: str = ""
     query: str = ""
     body: Any = field(default=None, repr=False)  # may contain text that does not belong in a log
+    complete: Any = field(default=None, repr=False)
+    body_bytes: int = 0
     status: int | None = None
     disconnected: bool = False
     fault: Fault | None = None

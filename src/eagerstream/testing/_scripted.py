@@ -170,14 +170,24 @@ def reply(
     return Recording.from_body(b"".join(encode_event(event) for event in events))
 
 
-def http_error(status: int, error_type: str, message: str, *, request_id: str | None = None) -> Recording:
+def http_error(
+    status: int,
+    error_type: str,
+    message: str,
+    *,
+    request_id: str | None = None,
+    details: Mapping[str, Any] | None = None,
+) -> Recording:
     """Return an HTTP error in the API's form: `http_error(529, "overloaded_error", "Overloaded")`.
 
     Raises:
         UsageError: `status` is not an HTTP status from 200 to 599, or `request_id` is not one line of Latin-1 text.
     """
     request_id = request_id or f"req_{digest([status, error_type, message])}"
-    error = {"type": "error", "error": {"type": error_type, "message": message}, "request_id": request_id}
+    told: dict[str, Any] = {"type": error_type, "message": message}
+    if details is not None:
+        told["details"] = details
+    error = {"type": "error", "error": told, "request_id": request_id}
     headers = {"content-type": "application/json", "request-id": request_id}
     return Recording((Chunk(0.0, _dump(error).encode()),), status=status, headers=headers)
 

@@ -15,6 +15,7 @@ from ._platforms import DIALECTS, Platform
 from ._received import ReceivedRequest, RequestLog
 from ._scenario import Scenario
 from ._schedule import Faults
+from ._threads import MessageThreads
 
 _KEYS: Final = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY")
 _PLATFORM_NAMES: Final = {
@@ -66,6 +67,7 @@ class ReplayServer(ThreadedServer):
         eager: The accepted ways to ask for eager input streaming: `"any"`, the `"field"` on a tool, the `"header"` with
             the legacy beta, or `"none"`. Give one for all models, or a mapping by model. Other ways get HTTP 400.
         on_answer: Called with each request when its response starts, in the server's thread. It should return quickly.
+        threads: Keeps the conversations of message threads. None (default): the field `thread` is ignored.
 
     Raises:
         UsageError: `host` is empty, `port` does not exist, `speed` is not a positive number, or `eager` is unknown.
@@ -81,13 +83,14 @@ class ReplayServer(ThreadedServer):
         faults: Faults | None = None,
         eager: EagerSupport | Mapping[str, EagerSupport] = "any",
         on_answer: Callable[[ReceivedRequest], object] | None = None,
+        threads: MessageThreads | None = None,
     ) -> None:
         check_positive("speed", speed)
         for support in eager.values() if isinstance(eager, Mapping) else (eager,):
             check_choice("eager", support, get_args(EagerSupport))
         scenario = Scenario.of(replies) if isinstance(replies, Recording) else replies
         self._log = RequestLog()
-        behaviour = Behaviour(scenario, speed, faults, eager, on_answer)
+        behaviour = Behaviour(scenario, speed, faults, eager, on_answer, threads)
         super().__init__(lambda: make_application(behaviour, self._log), name="replay server", host=host, port=port)
 
     def url_of(self, platform: Platform) -> str:
