@@ -196,6 +196,9 @@ def request_of(*blocks: BlockData, **times: Any) -> RequestData:
     empty: RequestData = {
         "turn": 1,
         "discarded": False,
+        "thread": None,
+        "thread_refused": None,
+        "sent_bytes": None,
         "sent_s": None,
         "headers_s": None,
         "first_byte_s": None,

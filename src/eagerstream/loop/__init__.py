@@ -22,8 +22,9 @@ from ._marks import CallMarks, RequestMarks, RunMarks
 from ._options import CallOptions, ConversationOptions, LoopOptions, NextRequest, RunOptions
 from ._policy import OnInterrupt, OnTruncated
 from ._result import RunResult, RunStatus
-from ._run import Run, run
+from ._run import Run
 from ._settle import add_content, drop_last_thinking
+from ._start_run import run
 from ._sub_runs import ParentCall
 from ._turn import Turn
 

@@ -16,17 +16,17 @@ from ..wire._values import as_mapping
 _EPHEMERAL: Final = {"type": "ephemeral"}
 
 
-def with_breakpoints(request: Mapping[str, Any]) -> dict[str, Any]:
+def with_breakpoints(request: Mapping[str, Any], *, most: int = MAX_BREAKPOINTS) -> dict[str, Any]:
     """Return the request with breakpoints behind the parts that later requests repeat. The user's own stay and count.
 
-    They are placed in this order, up to the limit of four: on the last user message, which the next request repeats; on
+    They are placed in this order, up to `most`: on the last user message, which the next request repeats; on
     the one before, whose cache this request reads, however many blocks have come since; on the system prompt, or on the
     tools if there is none. `request` is not changed.
     """
     # The user's own come first: the API refuses a fifth, and he knows his prompts. They are counted as the history's
     # check counts them, typed blocks of the anthropic package included (test_those_of_typed_blocks_count).
     marked = dict(request)
-    free = MAX_BREAKPOINTS - sum(count_breakpoints(request.get(part)) for part in ("tools", "system", "messages"))
+    free = most - sum(count_breakpoints(request.get(part)) for part in ("tools", "system", "messages"))
     if request.get("cache_control") is not None:
         free -= 1  # the API places one itself
     messages = list(request["messages"])

@@ -28,6 +28,7 @@ from ..streaming._options import check_names, taken
 from ..tools._call import ToolCall
 from ..tools._executor import Executor
 from ..tools._foreign import ForeignTool
+from ..tools._history import MAX_BREAKPOINTS
 from ..tools._repair import repair_history
 from ..tools._toolbox import Toolbox
 from ..wire import check_count, encodable
@@ -35,6 +36,7 @@ from ..wire._assistant_message import AssistantMessage
 from ..wire._echo import stand_in_id
 from ..wire._server_tools import server_calls
 from ._callable_tools import callable_tools
+from ._message_thread import MAX_BREAKPOINTS_OF_THREADS, MessageThread
 from ._options import CALL_DEFAULTS, LOOP_DEFAULTS, ConversationOptions, RunOptions, check_loop_options
 from ._output import RunOutput
 from ._policy import BROKEN_OFF, CANCELLED, INTERRUPTED, Ending, Then, ending_of
@@ -93,6 +95,8 @@ class Conversation:
         if not isinstance(self.limits, Limits):
             raise UsageError(f"limits must be a Limits, not {type(self.limits).__name__}")
         check_count("max_tokens", max_tokens, least=0)
+        if "thread" in given:
+            raise UsageError("thread: use the option threads= instead, which keeps the complete conversation here")
         self._options = taken(given, LOOP_DEFAULTS)
         check_loop_options(self._options)
         calls = taken(given, CALL_DEFAULTS)
@@ -124,6 +128,9 @@ class Conversation:
             self._options,
             eager=eager,
         )
+        self._thread = MessageThread() if self._options["threads"] is not None else None
+        self.max_breakpoints = MAX_BREAKPOINTS if self._thread is None else MAX_BREAKPOINTS_OF_THREADS
+        """Maximum number of cache breakpoints in a request."""
         self._turn: Turn | None = None
         self._turns = 0
         self._continuations = 0
@@ -172,7 +179,22 @@ class Conversation:
         self._awaits_reply = True
         if self._turn is not None:
             self._turn.is_answered = True
-        return self._requests.body(self._retry_max_tokens)
+        if self._thread is None:
+            return self.complete_request()
+        return dict(self._thread.sent_form(self.complete_request()))
+
+    def complete_request(self) -> dict[str, Any]:
+        """Return the body of the request under way with the complete conversation, and without a thread."""
+        return self._requests.body(self._retry_max_tokens, most_breakpoints=self.max_breakpoints)
+
+    def refused(self, error: APIError) -> dict[str, Any] | None:
+        """Return the body to send instead of a request that was refused because of its thread; None for other reasons.
+
+        Only with the option `threads`: the API forgets a thread after five minutes, and may refuse it earlier.
+        """
+        if self._thread is None or not self._thread.takes(error):
+            return None
+        return dict(self._thread.sent_form(self.complete_request()))
 
     def take(self, stream: MessageStream) -> Turn:
         """Return the turn of a complete response, if you drive the conversation by hand.
@@ -189,6 +211,8 @@ class Conversation:
             raise UsageError("the stream has not been read to its end: iterate over it, or await stream.finish()")
         if stream.lost_fragments:
             raise ProtocolError(LOST_START)
+        if self._thread is not None:
+            self._thread.answered(stream.message if stream.is_intact else None)
         turn = self.begin()
         # In the order of the blocks; the inputs are in the order of their starts.
         for index in sorted(stream.inputs):

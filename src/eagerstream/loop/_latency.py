@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, zip_longest
 from statistics import quantiles
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, Literal, TypeVar, cast
 
 from ..streaming._marks import MAX_FIELDS, BlockMarks, FinishedField
 from ..wire import Outcome, ToolInput
@@ -136,6 +136,9 @@ class RequestLatency:
             time than here. For a tool that started before its input was complete, only its time after that counts. The
             time for approval does not count if calls may have waited for a slot in it. `None` while calls run, and if
             the response ended in a way in which that run would have run none of them: cut, refused, given up.
+        thread: `"create"` or `"continue"`, if the request was a part of a message thread; else None.
+        thread_refused: The API's reason why it had to be sent again in full; None if it had not.
+        sent_bytes: Size of the body of the accepted request; None if the client does not say.
         calls: The inputs of the response, in their order.
     """
 
@@ -148,6 +151,9 @@ class RequestLatency:
         self._origin_s = origin_s
         self.turn: int = marks.turn
         self.discarded: bool = marks.discarded
+        self.thread: Literal["create", "continue"] | None = marks.thread
+        self.thread_refused: str | None = marks.thread_refused
+        self.sent_bytes: int | None = marks.sent_bytes
         self.sent_s: float | None = since(reply.sent_s)
         self.headers_s: float | None = since(reply.headers_s)
         self.first_byte_s: float | None = since(reply.first_byte_s)
@@ -227,6 +233,12 @@ class RunLatency:
         # With the discarded ones, inputs and tools would count as often as they were attempted.
         self._kept = [request for request in self.requests if not request.discarded]
         self.calls: list[CallLatency] = [call for request in self._kept for call in request.calls]
+
+    @property
+    def sent_bytes(self) -> int | None:
+        """Size of the bodies of all accepted requests; None if the client does not say."""
+        sizes = [request.sent_bytes for request in self.requests if request.sent_bytes is not None]
+        return sum(sizes) if sizes else None
 
     @property
     def duration_s(self) -> float | None:

@@ -65,6 +65,9 @@ class RequestData(TypedDict):
 
     turn: int
     discarded: bool
+    thread: Literal["create", "continue"] | None
+    thread_refused: str | None
+    sent_bytes: int | None
     sent_s: float | None
     headers_s: float | None
     first_byte_s: float | None

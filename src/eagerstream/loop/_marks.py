@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ..streaming import Clock, FeedEnd, ReplyMarks
 from ..tools._call import CallListener, ToolCall
@@ -22,6 +22,9 @@ from ._events import (
     TurnStart,
     TurnStop,
 )
+
+if TYPE_CHECKING:
+    from ._message_thread import MessageThread
 
 # Nearly all events are of other types, which one look into a set leaves out. A `match` would try each case for each.
 _OF_THE_RUN: Final = frozenset(
@@ -63,6 +66,8 @@ class RequestMarks:
         discarded: Nothing of it stays: it was sent again.
         settled_s: Time at which every call had its result: the next request could be sent.
         runs_held: The response ended in such a way that calls that waited for its end have run.
+        thread, thread_refused: The `form` and the `refused` of the message thread when the request was accepted.
+        sent_bytes: Size of the body of the accepted request; None if the client does not say.
     """
 
     turn: int
@@ -71,6 +76,9 @@ class RequestMarks:
     discarded: bool = False
     settled_s: float | None = None
     runs_held: bool = False
+    thread: Literal["create", "continue"] | None = None
+    thread_refused: str | None = None
+    sent_bytes: int | None = None
 
 
 class RunMarks:
@@ -125,6 +133,11 @@ class RunMarks:
     def opened(self) -> None:
         """Note that the response to the last request has started."""
         self.requests[-1].reply.opened()
+
+    def accepted(self, thread: MessageThread, sent_bytes: int | None) -> None:
+        """Note the form in which the last request was accepted."""
+        marks = self.requests[-1]
+        marks.thread, marks.thread_refused, marks.sent_bytes = thread.form, thread.refused, sent_bytes
 
     def ended(self) -> None:
         """Note that nothing more of the response is read."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, Protocol, TypedDict, get_args
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypedDict, get_args
 
 from ..errors import UsageError
 from ..limits import Limits
@@ -12,6 +12,9 @@ from ..tools._breaker import CircuitBreaker
 from ..tools._executor import Executor
 from ..wire import check_choice, check_count, check_seconds
 from ._policy import OnInterrupt, OnTruncated
+
+Threads: TypeAlias = Literal["auto", "always"] | None
+"""See `LoopOptions`."""
 
 
 class NextRequest(Protocol):
@@ -62,6 +65,11 @@ class LoopOptions(TypedDict, total=False):
             `Limits.max_retry_after_s`).
         cache: `"auto"` places cache breakpoints that move along with the history, within the API's limit of four. None
             (default): the cache breakpoints are yours.
+        threads: `"auto"` (default of `run`) lets the API keep the conversation (message threads, a beta), so that each
+            request carries only what is new in it. It is used with the API's own address only: a gateway may ignore the
+            field, and would answer a request without its conversation. `"always"` uses it at any address. None (default
+            of `Conversation`) sends the complete conversation each time. If the API refuses threads, or has lost one,
+            the complete conversation is sent, and nothing is lost.
         repair: Repair the messages at the start, as `repair_history` does; `result.repairs` has the changes. With False
             (default), messages that the API would refuse are a `HistoryError`.
     """
@@ -77,6 +85,7 @@ class LoopOptions(TypedDict, total=False):
     restart_delay_s: float
     cache: Literal["auto"] | None
     repair: bool
+    threads: Threads
 
 
 class CallOptions(TypedDict, total=False):
@@ -130,8 +139,20 @@ LOOP_DEFAULTS: Final[LoopOptions] = {
     "cache": None,
     # A history that has to be repaired has lost something, and its owner should know.
     "repair": False,
+    # By hand, the request is the user's, and a part of it only if that was asked for.
+    "threads": None,
 }
 CALL_DEFAULTS: Final[CallOptions] = {"executor": None, "max_concurrency": 16, "circuit_breaker": None}
+
+
+def check_threads(value: object) -> None:
+    """Raise an error if the option `threads` has no such value.
+
+    Raises:
+        UsageError: It names the values.
+    """
+    if value not in (None, "auto", "always"):
+        raise UsageError(f'threads must be "auto", "always" or None, not {value!r}')
 
 
 def check_loop_options(options: LoopOptions) -> None:
@@ -153,5 +174,6 @@ def check_loop_options(options: LoopOptions) -> None:
     check_seconds("restart_delay_s", options["restart_delay_s"])
     if not isinstance(options["repair"], bool):
         raise UsageError(f"repair must be True or False, not {options['repair']!r}")
+    check_threads(options["threads"])
     if options["cache"] not in (None, "auto"):
         raise UsageError(f'cache must be "auto" or None, not {options["cache"]!r}')

@@ -11,7 +11,7 @@ from ..streaming._message_stream import checked_messages, request_parameters
 from ..streaming._options import FEED_DEFAULTS, INPUT_DEFAULTS
 from ..tools._executor import Executor
 from ..tools._foreign import ForeignTool
-from ..tools._history import count_breakpoints, validate_history
+from ..tools._history import MAX_BREAKPOINTS, count_breakpoints, validate_history
 from ..tools._toolbox import Toolbox
 from ..wire import check_count
 from ._cache_breakpoints import with_breakpoints
@@ -158,11 +158,12 @@ class Requests:
         own = {_key(each): tool for each, tool in zip(definitions, self._tools.given, strict=True)}
         return [own.get(_key(tool), tool) if isinstance(tool, Mapping) else tool for tool in tools]
 
-    def body(self, max_tokens: int | None = None) -> dict[str, Any]:
+    def body(self, max_tokens: int | None = None, *, most_breakpoints: int = MAX_BREAKPOINTS) -> dict[str, Any]:
         """Return the body of the request of the turn under way.
 
         Args:
             max_tokens: Replaces that of the turn, if its response was cut.
+            most_breakpoints: Maximum number of cache breakpoints.
         """
         # A copy of the list, because a user who drives the conversation by hand may change the request.
         request = {**self._request, "messages": list(self._result.messages)}
@@ -171,7 +172,7 @@ class Requests:
         if self._result.container is not None:
             request["container"] = _with_container(request.get("container"), self._result.container)
         # Last, and in the copy only: marks in the history would add up with each turn, and the API accepts four.
-        return with_breakpoints(request) if self._options["cache"] == "auto" else request
+        return with_breakpoints(request, most=most_breakpoints) if self._options["cache"] == "auto" else request
 
 
 def _key(definition: Mapping[str, Any]) -> tuple[str, ...]:

@@ -1,10 +1,10 @@
-"""`run`: the loop. Send a request, run tools while the response comes, send their results, until the model stops."""
+"""`Run`: the loop. Send a request, run tools while the response comes, send their results, until the model stops."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Generic, Self, Unpack
+from collections.abc import Sequence
+from typing import Final, Generic, Self
 from uuid import uuid4
 
 import anyio
@@ -13,77 +13,23 @@ import anyio.lowlevel
 from ..errors import APIError, EagerStreamError, ProtocolError, StreamInterrupted
 from ..streaming import EventFeed, FeedEnd, GrowingInput, InputOptions, StreamEvent
 from ..streaming._event_buffer import EventBuffer
-from ..streaming._options import FEED_DEFAULTS, INPUT_DEFAULTS, buffer_for, taken
 from ..streaming._reading import Sink, read_reply
-from ..tools._foreign import ForeignTool
-from ..transports import Client, Reply, as_transport
+from ..transports import Reply
 from ..transports._eager_fallback import EagerFallback, EagerForm
 from ..wire import InputDelta, MessageAssembler, MessageState, Outcome
-from ..wire._accumulator import check_invalid_key
 from ..wire._assistant_message import AssistantMessage, empty_message
 from ..wire._type_variables import OutputT
 from ._conversation import LOST_START, Conversation
 from ._events import Restarted, RunEvent, TurnStart, TurnStop
 from ._latency import RunLatency
 from ._marks import CallEvents, RunMarks
-from ._options import CALL_DEFAULTS, RunOptions
+from ._message_thread import MessageThread
 from ._policy import BROKEN_OFF, CANCELLED, CUT_BY_GUARD, Begins
 from ._result import RunResult, RunStatus
 from ._runner import CallRunner
 from ._settle import answer
 from ._sub_runs import ParentCall, begin_sub_run
 from ._turn import Turn
-
-
-def run(
-    client: Client,
-    *,
-    model: str,
-    max_tokens: int,
-    messages: Sequence[Mapping[str, Any]] | RunResult,
-    tools: Sequence[ForeignTool | Mapping[str, Any]] = (),
-    output: type[OutputT] | Mapping[str, Any] | None = None,
-    **options: Unpack[RunOptions],
-) -> Run[OutputT]:
-    """Run a conversation until the model stops asking for tools.
-
-        async with eagerstream.run(client, tools=[get_weather], model=..., max_tokens=..., messages=[...]) as run:
-            async for event in run:
-                ...
-        print(run.result.status, run.result.messages)
-
-    A call starts at the end of its own content block, concurrently with the others, while the response continues. It
-    starts earlier if its tool has streaming parameters, and later if its tool says `start="message"` or wants approval.
-    Each call gets exactly one result. A call whose input is not JSON is not run: its result is an `INVALID_JSON` error.
-
-    Args:
-        client: As for `stream`.
-        model, max_tokens: As in the API.
-        messages: As in the API, or the result of an earlier run to continue from: its history and its container.
-        tools: Functions decorated with `@tool`, tools of other libraries (anything with `to_dict()` and `call()`: those
-            of the anthropic package, its helpers for MCP servers), and definitions of tools that the API runs, see
-            `eagerstream.builtin.server_tools`.
-        output: As for `stream`. The output is that of the last response; see `RunResult`.
-        options: See `RunOptions`: those of the loop (`LoopOptions`), of its calls (`CallOptions`), of inputs and events
-            (`InputOptions`, `FeedOptions`), and everything else that the API takes (`RequestParameters`). A
-            `tool_choice` that forces a call (`any`, `tool`) holds for the first request; after that it is `auto`,
-            because a model that must call a tool could never end its turn.
-
-    Raises:
-        UsageError: The client is of the wrong kind, a tool cannot be run, two share a name, or a setting is out of
-            range.
-        HistoryError: The API would refuse the messages or the tools; see `validate_history`.
-    """
-    rest: dict[str, Any] = dict(options)
-    inputs, feed = taken(rest, INPUT_DEFAULTS), taken(rest, FEED_DEFAULTS)
-    check_invalid_key(inputs["invalid_key"])
-    conversation = Conversation(
-        model=model, max_tokens=max_tokens, messages=messages, tools=tools, output=output, **rest
-    )
-    transport = EagerFallback(as_transport(client), client, feed["eager_fallback"])
-    marks = RunMarks(clock=feed["clock"], max_concurrency=rest.get("max_concurrency", CALL_DEFAULTS["max_concurrency"]))
-    return Run(transport, conversation, inputs, buffer_for(feed, conversation.limits), marks)
-
 
 # A response keeps 100 at most, but a run may have many responses, and a hostile peer must not fill the memory.
 _MAX_VIOLATIONS: Final = 1_000
@@ -121,6 +67,8 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         inputs: InputOptions,
         events: EventBuffer[RunEvent],
         marks: RunMarks,
+        *,
+        thread: MessageThread,
     ) -> None:
         super().__init__(events)
         self.id: str = uuid4().hex
@@ -131,6 +79,7 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         self._conversation = conversation
         self._inputs = inputs
         self._marks = marks
+        self._thread = thread
         # The first observer: others ask the marks for the times of the same events. Every run has marks, since they add
         # no CPU that can be measured (0.962 times that of a run without them).
         self.observe(marks)
@@ -363,6 +312,10 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         """
         conversation = self._conversation
         message = _message_of(turn, assembler)
+        if self._has_response:
+            # After a response that came otherwise than the API sent it, the next request starts another thread.
+            is_whole = error is None and not turn.is_cut and assembler.is_intact
+            self._thread.answered(message if is_whole else None)
         delay_s = 0.0
         # Cancellation before the error, which it may have caused. A message that was complete by then keeps its own
         # ending. If `interrupt` raises, the turn has no ending yet: `_read` gives it that of a broken response.
@@ -463,6 +416,7 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
     def _opened(self, reply: Reply) -> None:
         self._marks.opened()
         self._has_response, self._request_id = True, reply.request_id
+        self._marks.accepted(self._thread, getattr(reply, "sent_bytes", None))
 
     def _take(self, events: Sequence[StreamEvent]) -> bool:
         """Take the events of a chunk. Calls start in here."""

@@ -272,6 +272,11 @@ class MessageStream(EventFeed[StreamEvent], Generic[OutputT]):
         return self._assembler.state is MessageState.STOPPED
 
     @property
+    def is_intact(self) -> bool:
+        """True if the message is complete and as the API sent it: each input is valid, and nothing was mended."""
+        return self._assembler.is_intact
+
+    @property
     def output(self) -> OutputT | None:
         """The value of the text, validated strictly, if `output` asked for one; None unless it is `VALID`."""
         return None if self._ended_output is None else self._ended_output.value

@@ -82,6 +82,7 @@ class StreamedReply:
         request_id: Id to quote to support. None if the peer gave none.
         headers: Headers of the response.
         tap: Called with each unpacked chunk before it is decoded. None if nobody listens.
+        sent_bytes: Size of the body of the request; None if the client does not say.
         ended: True after the end of the body. False after a lost connection or damaged compression. None before.
 
     Raises:
@@ -101,6 +102,7 @@ class StreamedReply:
         self.request_id = request_id
         self.headers: Mapping[str, str] = headers if headers is not None else {}
         self.tap: Callable[[bytes], object] | None = None
+        self.sent_bytes: int | None = None
         self.ended: bool | None = None
         self._next_chunk = chunks.__anext__  # `anext` with a default wraps each of its awaitables
         self._decoder = decoder(max_event_bytes=limits.max_event_bytes)
@@ -279,7 +281,7 @@ async def streamed(response: Any, limits: Limits) -> AsyncIterator[StreamedReply
     is_raw = not getattr(response, "is_stream_consumed", True)
     chunks: AsyncIterator[bytes] = response.aiter_raw() if is_raw else response.aiter_bytes()
     try:
-        yield StreamedReply(
+        reply = StreamedReply(
             chunks,
             request_id=request_id_of(response.headers),
             limits=limits,
@@ -287,5 +289,8 @@ async def streamed(response: Any, limits: Limits) -> AsyncIterator[StreamedReply
             headers=response.headers,
             content_encoding=response.headers.get("content-encoding", "") if is_raw else "",
         )
+        with suppress(AttributeError, RuntimeError):  # a response of somebody else, whose request is not at hand
+            reply.sent_bytes = len(response.request.content)
+        yield reply
     finally:
         await unwind(chunks)

@@ -90,6 +90,11 @@ class HTTPTransport(Transport):
             self._client = None
 
     @property
+    def base_url(self) -> str:
+        """The URL of the requests, without a password."""
+        return self._url
+
+    @property
     def default_betas(self) -> Sequence[str]:
         """See `Transport.default_betas`."""
         return betas_in(self._headers)

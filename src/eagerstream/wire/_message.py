@@ -37,7 +37,7 @@ from ._mypyc import mypyc_attr
 from ._parser import ParserFactory
 from ._partial_json import PartialJSON
 from ._server_tools import SERVER_CALLS, is_server_result, server_calls
-from ._tool_input import INVALID_JSON, ToolInput
+from ._tool_input import INVALID_JSON, Outcome, ToolInput
 from ._type_variables import InputT
 from ._values import mapping_in
 
@@ -172,6 +172,22 @@ class MessageAssembler(Generic[InputT]):
     @reports.setter
     def reports(self, reports: bool) -> None:
         self._accumulator.reports = reports
+
+    @property
+    def is_intact(self) -> bool:
+        """True if the message is complete and as the API sent it: each input is valid, and nothing was mended.
+
+        A refused message, or one that another model has continued, does not count as intact.
+        """
+        message = self.message
+        if self.state is not MessageState.STOPPED or message.get("stop_reason") in (None, "refusal"):
+            return False
+        if self.violation_count or any(block.get("type") == "fallback" for block in message["content"]):
+            return False
+        return all(
+            input.outcome is Outcome.VALID and input.echo_id == input.id and input.echo_name == input.name
+            for input in self.inputs.values()
+        )
 
     @property
     def violations(self) -> list[str]:

@@ -1,0 +1,79 @@
+"""`run`: start a run with a client and its options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack
+
+from ..streaming._options import FEED_DEFAULTS, INPUT_DEFAULTS, buffer_for, taken
+from ..tools._foreign import ForeignTool
+from ..transports import Client, as_transport
+from ..transports._eager_fallback import EagerFallback
+from ..wire._accumulator import check_invalid_key
+from ..wire._type_variables import OutputT
+from ._conversation import Conversation
+from ._marks import RunMarks
+from ._message_thread import MAX_BREAKPOINTS_OF_THREADS, MessageThread, ThreadTransport, keeps_threads
+from ._options import CALL_DEFAULTS, RunOptions, check_threads
+from ._result import RunResult
+from ._run import Run
+
+
+def run(
+    client: Client,
+    *,
+    model: str,
+    max_tokens: int,
+    messages: Sequence[Mapping[str, Any]] | RunResult,
+    tools: Sequence[ForeignTool | Mapping[str, Any]] = (),
+    output: type[OutputT] | Mapping[str, Any] | None = None,
+    **options: Unpack[RunOptions],
+) -> Run[OutputT]:
+    """Run a conversation until the model stops asking for tools.
+
+        async with eagerstream.run(client, tools=[get_weather], model=..., max_tokens=..., messages=[...]) as run:
+            async for event in run:
+                ...
+        print(run.result.status, run.result.messages)
+
+    A call starts at the end of its own content block, concurrently with the others, while the response continues. It
+    starts earlier if its tool has streaming parameters, and later if its tool says `start="message"` or wants approval.
+    Each call gets exactly one result. A call whose input is not JSON is not run: its result is an `INVALID_JSON` error.
+
+    Args:
+        client: As for `stream`.
+        model, max_tokens: As in the API.
+        messages: As in the API, or the result of an earlier run to continue from: its history and its container.
+        tools: Functions decorated with `@tool`, tools of other libraries (anything with `to_dict()` and `call()`: those
+            of the anthropic package, its helpers for MCP servers), and definitions of tools that the API runs, see
+            `eagerstream.builtin.server_tools`.
+        output: As for `stream`. The output is that of the last response; see `RunResult`.
+        options: See `RunOptions`: those of the loop (`LoopOptions`), of its calls (`CallOptions`), of inputs and events
+            (`InputOptions`, `FeedOptions`), and everything else that the API takes (`RequestParameters`). A
+            `tool_choice` that forces a call (`any`, `tool`) holds for the first request; after that it is `auto`,
+            because a model that must call a tool could never end its turn.
+
+    Raises:
+        UsageError: The client is of the wrong kind, a tool cannot be run, two share a name, or a setting is out of
+            range.
+        HistoryError: The API would refuse the messages or the tools; see `validate_history`.
+    """
+    rest: dict[str, Any] = dict(options)
+    inputs, feed = taken(rest, INPUT_DEFAULTS), taken(rest, FEED_DEFAULTS)
+    check_invalid_key(inputs["invalid_key"])
+    # The requests of a run are complete, and its transport sends the rest of a thread: see `ThreadTransport`.
+    threads = rest.pop("threads", "auto")
+    check_threads(threads)
+    conversation = Conversation(
+        model=model, max_tokens=max_tokens, messages=messages, tools=tools, output=output, **rest
+    )
+    thread = MessageThread()
+    transport = as_transport(client)
+    if threads == "always" or (threads == "auto" and keeps_threads(client)):
+        conversation.max_breakpoints = MAX_BREAKPOINTS_OF_THREADS
+        transport = ThreadTransport(transport, thread, client)
+    else:
+        thread.is_off = True
+    marks = RunMarks(clock=feed["clock"], max_concurrency=rest.get("max_concurrency", CALL_DEFAULTS["max_concurrency"]))
+    fallback = EagerFallback(transport, client, feed["eager_fallback"])
+    return Run(fallback, conversation, inputs, buffer_for(feed, conversation.limits), marks, thread=thread)
