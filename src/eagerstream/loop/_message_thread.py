@@ -64,7 +64,7 @@ class MessageThread:
     """
 
     def __init__(self) -> None:
-        self.is_off = False
+        self.is_off: bool = False
         self.form: Literal["create", "continue"] | None = None
         self.refused: str | None = None
         self._asked: tuple[Sequence[Any], Mapping[str, Any]] | None = None  # by the last request

@@ -63,11 +63,11 @@ class MessageThreads:
     ) -> None:
         check_choice("support", support, get_args(ThreadSupport))
         check_seconds("kept_s", kept_s)
-        self.support = support
-        self.unsupported = [*unsupported]
-        self.kept_s = kept_s
-        self.keeps_lost = keeps_lost
-        self.clock = clock
+        self.support: ThreadSupport = support
+        self.unsupported: list[str] = [*unsupported]
+        self.kept_s: float = kept_s
+        self.keeps_lost: bool = keeps_lost
+        self.clock: Callable[[], float] = clock
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._lock = threading.Lock()
 
