@@ -228,6 +228,7 @@ def checked(result: RunResult, given: Sequence[Mapping[str, Any]] = (USER,)) -> 
         block["id"]
         for message in result.messages[len(given) :]
         for block in message["content"]
+        if isinstance(block, dict)
         if block["type"] == "tool_use"
     ]
     assert sorted(made.input.echo_id for made in result.calls if made.in_history) == sorted(kept)

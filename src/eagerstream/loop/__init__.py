@@ -6,6 +6,7 @@ from ._callable_tools import callable_tools
 from ._conversation import Conversation
 from ._early_calls import EarlyCalls
 from ._events import (
+    MessageDelivered,
     Restarted,
     RunEvent,
     SubRunStart,
@@ -25,6 +26,7 @@ from ._result import RunResult, RunStatus
 from ._run import Run
 from ._settle import add_content, drop_last_thinking
 from ._start_run import run
+from ._steering import When
 from ._sub_runs import ParentCall
 from ._turn import Turn
 
@@ -42,6 +44,7 @@ __all__ = [
     "GapsData",
     "LatencyData",
     "LoopOptions",
+    "MessageDelivered",
     "NextRequest",
     "OnInterrupt",
     "OnTruncated",
@@ -65,6 +68,7 @@ __all__ = [
     "Turn",
     "TurnStart",
     "TurnStop",
+    "When",
     "add_content",
     "callable_tools",
     "drop_last_thinking",

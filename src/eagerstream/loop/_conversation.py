@@ -42,6 +42,7 @@ from ._output import RunOutput
 from ._policy import BROKEN_OFF, CANCELLED, INTERRUPTED, Ending, Then, ending_of
 from ._requests import OPTIONS_OF_READING, GivenTools, Requests
 from ._result import RunResult, RunStatus, add_usage
+from ._steering import Steering, When
 from ._turn import Turn
 
 _log = logging.getLogger(__name__)
@@ -112,6 +113,10 @@ class Conversation:
         # A list of our own: the caller's must not grow with the run (test_the_caller_s_messages_are_not_touched).
         self.result.messages = checked_messages(messages)
         self._awaits_reply = False
+        self.steering: Steering = Steering(self.result)
+        self.delivered: list[Mapping[str, Any]] = []
+        """The messages that the last request has for the first time."""
+        self._is_prolonged = False  # it would have ended without a message that waits
         self.failure: LimitError | None = None
         """The error to raise after the last turn is closed, so that its calls have their results first."""
         check_names(given, RunOptions)
@@ -157,7 +162,13 @@ class Conversation:
         # not ended: request()` must see it here instead of an error from `request` (test_the_end_without_results).
         if self._turn is not None and self._turn.ending and all(call.result for call in self._turn.calls):
             self._turn.close()
+        self._prolong()
         return self._has_ended
+
+    def _prolong(self) -> None:
+        """Continue a conversation that would have ended, if a message waits for that."""
+        if self.steering.prolongs and self._turns != self._options["max_turns"]:
+            self.result.status, self._is_prolonged = RunStatus.RUNNING, True
 
     def request(self) -> dict[str, Any]:
         """Close the turn before, if any, and return the body of the next request.
@@ -172,8 +183,9 @@ class Conversation:
         if self._turn is not None and self._turn.ending is None and not self._turn.is_discarded:
             raise UsageError("the response to the last request has not been taken")
         self.close_turn()
-        if self._has_ended:
+        if self.ended:
             raise UsageError(f"the conversation has ended: {self.result.status.value}")
+        self._deliver()
         if self._requests.prepare(self._turns + (not self.retries)):
             self._ids = _call_ids(self.result.messages)
         self._awaits_reply = True
@@ -182,6 +194,21 @@ class Conversation:
         if self._thread is None:
             return self.complete_request()
         return dict(self._thread.sent_form(self.complete_request()))
+
+    def say(self, message: str | Mapping[str, Any], when: When = "next_turn") -> None:
+        """Add a message of the user to a conversation under way. See `Run.say`; `"now"` means the next request.
+
+        Raises:
+            UsageError: The message is not one of the user, or the API would refuse it.
+        """
+        self.steering.add(message, when)
+
+    def _deliver(self) -> None:
+        """Add the messages that are due to the history."""
+        self.delivered = self.steering.take(is_idle=self._is_prolonged)
+        self._is_prolonged = False
+        if self.delivered:
+            self.result.messages = [*self.result.messages, *self.delivered]
 
     def complete_request(self) -> dict[str, Any]:
         """Return the body of the request under way with the complete conversation, and without a thread."""
@@ -407,6 +434,10 @@ class Conversation:
         assert ending is not None
         self._retry_max_tokens = None
         self._restarts = 0
+        if ending.then is Then.ASK:
+            if turn.number == self._options["max_turns"]:
+                self.result.status = RunStatus.LIMIT
+            return
         # By the blocks that are kept, not by the calls: those before a `fallback` block are left out, and a turn
         # without one call has no results to send (test_only_calls_before_a_fallback).
         kept = turn.kept
@@ -428,6 +459,8 @@ class Conversation:
 
     def settled(self, turn: Turn) -> None:
         """Add a settled turn to the history."""
+        # Before the turn is told: at its `TurnStop` the result says whether the run continues.
+        self._prolong()
         # A new list, so that a kept `result.messages` stays the history of its moment.
         self.result.messages = [*self.result.messages, *turn.history]
         results = [call for call in turn.calls if call.in_history]

@@ -144,6 +144,28 @@ class Restarted:
     delay_s: float = 0.0
 
 
+@dataclass(slots=True)
+class MessageDelivered:
+    """Messages of `Run.say` are in the history, and in the request that is about to be sent.
+
+    Attributes:
+        turn: The number of the turn of that request.
+        messages: The messages, in the order in which they were said.
+    """
+
+    turn: int
+    messages: Sequence[Mapping[str, Any]] = field(repr=False)
+
+
 RunEvent: TypeAlias = (
-    StreamEvent | TurnStart | TurnStop | ToolStart | ToolProgress | ToolStop | SubRunStart | SubRunStop | Restarted
+    StreamEvent
+    | TurnStart
+    | MessageDelivered
+    | TurnStop
+    | ToolStart
+    | ToolProgress
+    | ToolStop
+    | SubRunStart
+    | SubRunStop
+    | Restarted
 )

@@ -12,6 +12,7 @@ from ..tools._call import CallListener, ToolCall
 from ..tools._definition import Tool
 from ..tools._toolbox import Toolbox
 from ._events import (
+    MessageDelivered,
     Restarted,
     RunEvent,
     SubRunStart,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 # Nearly all events are of other types, which one look into a set leaves out. A `match` would try each case for each.
 _OF_THE_RUN: Final = frozenset(
-    {TurnStart, TurnStop, Restarted, ToolStart, ToolProgress, ToolStop, SubRunStart, SubRunStop}
+    {TurnStart, MessageDelivered, TurnStop, Restarted, ToolStart, ToolProgress, ToolStop, SubRunStart, SubRunStop}
 )
 
 

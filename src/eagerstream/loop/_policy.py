@@ -12,6 +12,7 @@
 | `refusal` | not run | left out | refused |
 | none, or unknown | not run | left out; complete if something ran | unknown |
 | (cut by a guard) | run, except held ones | up to the last call, the rejected one included | continue |
+| (cut by a message) | run, except held ones | as it came, without calls that were cut | continue |
 | (interrupted) | run, except held ones | left out; up to its last complete call if something ran | continue |
 | (broken off) | run if admitted | left out; up to its last complete call if something ran | error, cancelled |
 | (cancelled) | not run | up to its last call, one that was cut included | cancelled |
@@ -80,6 +81,8 @@ class Keeps(Enum):
     """Nothing. If something ran: up to the last call whose input is finished."""
     CUT = "cut"
     """Up to the last call whose input is finished, or was rejected."""
+    AS_IT_CAME = "as_it_came"
+    """All but calls whose inputs were cut off before their tools had begun."""
     UP_TO_CUT_CALL = "up_to_cut_call"
     """Up to the last call, including one whose input was cut."""
     NOTHING = "nothing"
@@ -93,6 +96,8 @@ class Then(Enum):
     """Continue with the results; stop if there are none."""
     RESUME = "resume"
     """Continue with the response as it is."""
+    ASK = "ask"
+    """Continue, with or without results: a message of the user follows."""
     TRUNCATED = "truncated"
     """Follow `on_truncated`."""
 
@@ -160,6 +165,12 @@ CANCELLED: Final = Ending(RunStatus.CANCELLED, Then.STOP, Begins.NONE, Keeps.UP_
 # Held calls do not run, as the response never ended (test_a_held_call_of_a_reply_that_a_guard_cut).
 CUT_BY_GUARD: Final = Ending(RunStatus.COMPLETED, Then.RESULTS, Begins.UNHELD, Keeps.CUT)
 """A guard had the response cut: the run continues with the results of the calls before the cut."""
+
+
+# The user has read the text so far and answers it, so it stays, also the half of a sentence. Thinking that was cut off
+# has no signature and is dropped as the last block. Held calls do not run, as the response never ended.
+CUT_BY_MESSAGE: Final = Ending(RunStatus.COMPLETED, Then.ASK, Begins.UNHELD, Keeps.AS_IT_CAME)
+"""The user said something that cannot wait: the run continues with that."""
 
 
 def ending_of(stop_reason: str | None, *, on_truncated: OnTruncated, forbids_retry: bool) -> Ending:

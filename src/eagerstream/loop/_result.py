@@ -78,6 +78,7 @@ class RunResult(Generic[OutputT]):
             called a tool.
         output_error: The reason why there is no value; None if there is one. It may quote the text.
         output_text: The JSON text, without a fence around it.
+        undelivered: The messages of `Run.say` that are in no request, in the order in which they were said.
         repairs: The changes to the messages that the run began with, if it has `repair=True`. They are not saved.
     """
 
@@ -97,6 +98,7 @@ class RunResult(Generic[OutputT]):
     output_error: str | None = field(default=None, repr=False)
     output_text: str = field(default="", repr=False)
     sub_usage: Usage = field(default_factory=lambda: cast("Usage", {}))
+    undelivered: list[Mapping[str, Any]] = field(default_factory=list, repr=False)
     repairs: Sequence[HistoryRepair] = ()
 
     def output_as(self, model: type[T]) -> T:
@@ -174,15 +176,17 @@ class RunResult(Generic[OutputT]):
         # error, because half a history is worse than none. The data of tools never raises: a run can be saved whatever
         # its tools returned (test_data_that_has_no_json_form).
         try:
-            said = json.dumps(self.messages, allow_nan=False, default=_as_plain)
+            said = json.dumps([self.messages, self.undelivered], allow_nan=False, default=_as_plain)
             message, container = to_json([self.message, self.container])
         except (TypeError, ValueError, RecursionError) as error:
             raise UsageError(f"the messages have no JSON form: {error}") from error
+        messages, undelivered = json.loads(said)
         return {
             _VERSION_KEY: _VERSION,
             "status": self.status.value,
             "message": message,
-            "messages": json.loads(said),
+            "messages": messages,
+            "undelivered": undelivered,
             "turns": self.turns,
             "usage": self.usage,
             "sub_usage": self.sub_usage,
@@ -227,8 +231,9 @@ class RunResult(Generic[OutputT]):
                 plain["container"],
                 plain["error"],
                 *_saved_output(plain),
-                # Missing in results that were saved before there were sub-runs.
+                # Missing in results that were saved before there were sub-runs and messages to runs.
                 cast("Usage", dict(plain.get("sub_usage") or {})),
+                [dict(message) for message in plain.get("undelivered") or ()],
             )
         except (KeyError, ValueError, TypeError, AttributeError) as error:
             raise UsageError(f"not a saved run: {type(error).__name__}: {error}") from error

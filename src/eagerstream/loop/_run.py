@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Final, Generic, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Generic, Self
 from uuid import uuid4
 
 import anyio
 import anyio.lowlevel
 
-from ..errors import APIError, EagerStreamError, ProtocolError, StreamInterrupted
+from ..errors import APIError, EagerStreamError, ProtocolError, StreamInterrupted, UsageError
 from ..streaming import EventFeed, FeedEnd, GrowingInput, InputOptions, StreamEvent
 from ..streaming._event_buffer import EventBuffer
 from ..streaming._reading import Sink, read_reply
@@ -20,14 +20,15 @@ from ..wire import InputDelta, MessageAssembler, MessageState, Outcome
 from ..wire._assistant_message import AssistantMessage, empty_message
 from ..wire._type_variables import OutputT
 from ._conversation import LOST_START, Conversation
-from ._events import Restarted, RunEvent, TurnStart, TurnStop
+from ._events import MessageDelivered, Restarted, RunEvent, TurnStart, TurnStop
 from ._latency import RunLatency
 from ._marks import CallEvents, RunMarks
 from ._message_thread import MessageThread
-from ._policy import BROKEN_OFF, CANCELLED, CUT_BY_GUARD, Begins
+from ._policy import BROKEN_OFF, CANCELLED, CUT_BY_GUARD, CUT_BY_MESSAGE, Begins
 from ._result import RunResult, RunStatus
 from ._runner import CallRunner
 from ._settle import answer
+from ._steering import When
 from ._sub_runs import ParentCall, begin_sub_run
 from ._turn import Turn
 
@@ -95,6 +96,8 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         self._starts_tools = False  # the reader gives way to tools that are about to start
         self._next_request_at = -math.inf
         self._is_cancelled = False
+        self._is_pausing = False  # before a request
+        self._is_cut_by_message = False  # the last response
 
     @property
     def result(self) -> RunResult[OutputT]:
@@ -150,6 +153,38 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
     def latency(self) -> RunLatency:
         """Figures and JSON as of now: times to the first fragment, field and tool, gaps, time won."""
         return RunLatency(self._marks, model=self.model, eager=self.eager, status=self.result.status.value)
+
+    def say(self, message: str | Mapping[str, Any], when: When = "next_turn") -> None:
+        """Say something to the model while it runs.
+
+        Any number of messages may be said, from any task of the event loop; they keep their order. `MessageDelivered`
+        tells when a message is sent, and `result.undelivered` has those that never were.
+
+        Args:
+            message: A text, or a message with the role `user`.
+            when: `"next_turn"` (default): with the next request, behind the results of the tools. If the run ends
+                before that, the message stays undelivered. `"when_idle"`: when the run would have ended by itself,
+                which then continues. `"now"`: the response that is being written is cut. What came of it stays in the
+                history, running tools finish, and the model is asked again. Between responses, the message is in the
+                next request, even if there would have been none, and a pause before a request ends. A message waits for
+                another turn if only results may follow: code of the API waits for a call, or a response was paused.
+
+        Raises:
+            UsageError: The message is not one of the user, the API would refuse it, or the run has ended.
+        """
+        if self._ended.is_set():
+            raise UsageError("the run has ended: start another one with its result and this message")
+        self._conversation.say(message, when)
+        if when != "now" or self._is_cancelled or self._scope is None:
+            return
+        # A response that is complete is not cut: its own end comes first. Otherwise the scope is that of the reading,
+        # or of the pause before a request.
+        is_complete = self._assembler is not None and self._assembler.state is MessageState.STOPPED
+        if self._is_reading and not is_complete:
+            self._is_cut_by_message = True
+            self._scope.cancel()
+        elif self._is_pausing:
+            self._scope.cancel()
 
     def cancel(self) -> None:
         """End the run with status `CANCELLED`. Nothing is raised, and the rest of its events still come.
@@ -218,7 +253,9 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         # A scope of its own: `cancel` must end the pause at once, and not this task
         # (test_cancel_while_it_waits_to_ask_again).
         with anyio.CancelScope() as self._scope:
+            self._is_pausing = True
             await anyio.sleep_until(self._next_request_at)
+        self._is_pausing = False
         if self._is_cancelled:
             return
         # Before anything is shown of the turn: it may raise, and no `TurnStart` may be without its end. `retries` is
@@ -231,6 +268,8 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         # (test_a_retry_is_told).
         if not is_retry:
             self._put(TurnStart(turn.number))
+        if conversation.delivered:
+            self._put(MessageDelivered(turn.number, conversation.delivered))
         assembler = MessageAssembler(
             limits=conversation.limits,
             input_type=GrowingInput,
@@ -241,6 +280,7 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         # that an earlier one has made (test_pairs).
         self._assembler, self._is_reading, self._starts_tools = assembler, True, False
         self._has_response, self._request_id = False, None
+        self._is_cut_by_message = False
         # `next_request` may have brought tools with guards, so the question is asked for each turn.
         self._needs_deltas = turn.wants_deltas
         self._set_observers(self._observers)
@@ -321,6 +361,9 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         # ending. If `interrupt` raises, the turn has no ending yet: `_read` gives it that of a broken response.
         if self._is_cancelled and assembler.state is not MessageState.STOPPED:
             conversation.end(turn, message, CANCELLED)
+        elif self._is_cut_by_message and assembler.state is not MessageState.STOPPED:
+            error = None  # that of the reading which was given up
+            conversation.end(turn, message, CUT_BY_MESSAGE)
         elif error is not None:
             delay_s = conversation.interrupt(turn, message, error)
             # From now, not from the end of the tools: their time is a part of the pause.

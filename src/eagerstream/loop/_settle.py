@@ -78,10 +78,14 @@ def kept_blocks(
         content = [block for block in content if block.get("type") == "text"]
     elif keeps is Keeps.UP_TO_CUT_CALL:
         content = _up_to_last_call(content, {call.input.echo_id for call in calls})
-    elif keeps in (Keeps.UP_TO_LAST_CALL, Keeps.CUT):
+    elif keeps in (Keeps.UP_TO_LAST_CALL, Keeps.CUT, Keeps.AS_IT_CAME):
         # A call that had begun on its streaming parameters stays although it was cut, and so does one that a guard cut.
         whole = (call for call in calls if call.ran or call.rejected or call.input.outcome is not Outcome.INCOMPLETE)
-        content = _up_to_last_call(content, {call.input.echo_id for call in whole})
+        ids = {call.input.echo_id for call in whole}
+        if keeps is Keeps.AS_IT_CAME:
+            content = [block for block in content if block.get("type") != "tool_use" or block["id"] in ids]
+        else:
+            content = _up_to_last_call(content, ids)
     # After the cut, not before: the call of a server result may have been cut off. `encodable` comes last, as the
     # repairs look at the blocks as received. It replaces lone surrogates, which UTF-8 cannot carry, in all that is
     # left.

@@ -12,7 +12,18 @@ from uuid import uuid4
 from pydantic_core import to_jsonable_python
 
 from ..errors import UsageError
-from ..loop import Restarted, RunEvent, SubRunStart, SubRunStop, ToolProgress, ToolStart, ToolStop, TurnStart, TurnStop
+from ..loop import (
+    MessageDelivered,
+    Restarted,
+    RunEvent,
+    SubRunStart,
+    SubRunStop,
+    ToolProgress,
+    ToolStart,
+    ToolStop,
+    TurnStart,
+    TurnStop,
+)
 from ..streaming import FeedEnd, GrowingInput, OutputDelta
 from ..tools import ToolCall
 from ..wire import (
@@ -208,6 +219,8 @@ class RunRecorder:
                     self._add("turn_stop", turn=self._turn, error=None)
             case TurnStart(turn=turn):
                 self._begin_turn(turn)
+            case MessageDelivered():
+                pass  # the record of the request has its messages
             case TurnStop(turn=turn, error=error):
                 self._add("turn_stop", turn=turn, error=_fault(error))
             case ToolStart(call=call):

@@ -1,0 +1,370 @@
+"""Messages that are said to a run under way: when they are sent, what stays, and that nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+import eagerstream
+from eagerstream import Conversation, RunResult, UsageError, tool
+from eagerstream.loop import MessageDelivered, Restarted, RunStatus, ToolStart, TurnStart, TurnStop
+from eagerstream.testing import http_error, reply, text, tool_use
+from eagerstream.tools import ToolCall
+from eagerstream.wire import InputDelta, MessageStop, TextDelta
+from tests.loop.serial import CALLER, DONE, SLOWLY_S, checked, now, result
+from tests.support import (
+    REQUEST,
+    USER,
+    Broken,
+    Gate,
+    LocalAPI,
+    block_start,
+    block_stop,
+    input_delta,
+    message_start,
+    text_delta,
+    tool_start,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+CALL: dict[str, Any] = {"type": "tool_use", "id": "t", "name": "now", "input": {}, "caller": CALLER}
+
+
+def said(words: str) -> dict[str, Any]:
+    return {"role": "user", "content": words}
+
+
+async def steered(api: LocalAPI, steer: Callable[[Any, Any], object], **options: Any) -> tuple[Any, list[Any]]:
+    """A run that went to its end, and its events; `steer` gets the run and each event."""
+    events: list[Any] = []
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(
+            api.transport(), **{"tools": [now], "restart_delay_s": 0, **REQUEST, **options}
+        ) as run:
+            async for event in run:
+                events.append(event)
+                steer(run, event)
+    checked(run.result)
+    return run, events
+
+
+async def observed(api: LocalAPI, steer: Callable[[Any, Any], object], **options: Any) -> Any:
+    """A run that went to its end; `steer` gets the run and each event at once, before the run does anything else."""
+
+    class Observer:
+        wants_deltas = True
+
+        def take(self, events: Any) -> None:
+            for event in events:
+                steer(run, event)
+
+        def end(self, end: object) -> None:
+            """Nothing is left to do."""
+
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(
+            api.transport(), **{"tools": [now], "restart_delay_s": 0, **REQUEST, **options}
+        ) as run:
+            run.observe(Observer())
+            await run.finish()
+    checked(run.result)
+    return run
+
+
+def once(kind: Any, say: Callable[[Any], object]) -> Callable[[Any, Any], None]:
+    """A consumer that says something at the first event of a kind."""
+    left = [say]
+
+    def steer(run: Any, event: Any) -> None:
+        if isinstance(event, kind) and left:
+            left.pop()(run)
+
+    return steer
+
+
+def bodies(api: LocalAPI) -> list[Any]:
+    return [exchange.body["messages"] for exchange in api.exchanges]
+
+
+async def test_a_message_behind_the_results() -> None:
+    api = LocalAPI([reply(tool_use("now", {}, id="a"))], [DONE])
+    run, events = await steered(api, once(ToolStart, lambda run: run.say("In French, please.")))
+    assert bodies(api)[1][2:] == [{"role": "user", "content": [result("a", "noon")]}, said("In French, please.")]
+    (delivered,) = [event for event in events if isinstance(event, MessageDelivered)]
+    assert (delivered.turn, delivered.messages) == (2, [said("In French, please.")])
+    assert run.result.undelivered == []
+    assert run.result.status is RunStatus.COMPLETED
+
+
+async def test_many_messages_keep_their_order() -> None:
+    """From several tasks, of different times, in all their forms."""
+    api = LocalAPI([reply(tool_use("now", {}, id="a"))], [DONE], [DONE])
+
+    def say(run: Any) -> None:
+        run.say("1")
+        run.say("2", when="when_idle")
+        run.say({"role": "user", "content": [{"type": "text", "text": "3"}]})
+        run.say("4", when="when_idle")
+        assert len(run.result.undelivered) == 4
+
+    run, _ = await steered(api, once(ToolStart, say))
+    assert [m["content"] for m in bodies(api)[1][3:]] == ["1", [{"type": "text", "text": "3"}]]
+    assert [m["content"] for m in bodies(api)[2][6:]] == ["2", "4"]
+    assert run.result.turns == 3
+
+
+async def test_said_by_tools_and_other_tasks() -> None:
+    @tool(name="now")
+    async def talks() -> str:
+        """Say something."""
+        async with anyio.create_task_group() as tasks:
+            for number in range(3):
+                tasks.start_soon(say, number)
+        return "noon"
+
+    async def say(number: int) -> None:
+        runs[0].say(str(number))
+
+    runs: list[Any] = []
+    api = LocalAPI([reply(tool_use("now", {}, id="a"))], [DONE])
+    await steered(api, lambda run, event: runs.append(run), tools=[talks])
+    assert sorted(m["content"] for m in bodies(api)[1][3:]) == ["0", "1", "2"]
+
+
+async def test_what_is_said_before_the_start() -> None:
+    api = LocalAPI([DONE])
+    run = eagerstream.run(api.transport(), **REQUEST)
+    run.say("Be brief.")
+    async with run:
+        await run.finish()
+    assert bodies(api) == [[USER, said("Be brief.")]]
+
+
+async def test_a_message_prolongs_a_run_only_if_it_should() -> None:
+    api = LocalAPI([DONE])
+    run = await observed(api, once(TextDelta, lambda run: run.say("And then?")))
+    assert run.result.undelivered == [said("And then?")]
+    saved = RunResult.from_json(run.result.to_json())
+    assert saved.undelivered == [said("And then?")]
+    api = LocalAPI([DONE], [DONE])
+    run = await observed(api, once(TextDelta, lambda run: run.say("And then?", when="when_idle")))
+    assert bodies(api)[1][-1] == said("And then?")
+    assert run.result.status is RunStatus.COMPLETED
+    assert run.result.turns == 2
+
+
+async def test_said_at_the_last_event_of_a_turn() -> None:
+    """An observer is told before the run looks if it has ended."""
+    api = LocalAPI([DONE], [DONE])
+    await observed(api, once(TurnStop, lambda run: run.say("One more thing.", when="when_idle")))
+    assert bodies(api)[1][-1] == said("One more thing.")
+
+
+async def test_the_bound_on_turns_holds() -> None:
+    api = LocalAPI([DONE])
+    run = await observed(api, once(TextDelta, lambda run: run.say("More!", when="when_idle")), max_turns=1)
+    assert run.result.undelivered == [said("More!")]
+
+
+# --- at once ----------------------------------------------------------------------------------------------------------
+
+
+async def test_now_in_the_middle_of_a_text() -> None:
+    """The text so far stays, and the model gets the message."""
+    hanging: list[Any] = [message_start(), block_start(0, "text", text=""), text_delta(0, "It is"), Gate()]
+    api = LocalAPI(hanging, [DONE])
+    run, events = await steered(api, once(TextDelta, lambda run: run.say("Stop!", when="now")))
+    assert bodies(api)[1][1:] == [{"role": "assistant", "content": [{"type": "text", "text": "It is"}]}, said("Stop!")]
+    assert [event.turn for event in events if isinstance(event, TurnStart)] == [1, 2]
+    assert not any(isinstance(event, Restarted) for event in events)
+    assert run.result.status is RunStatus.COMPLETED
+
+
+async def test_now_in_the_middle_of_an_input() -> None:
+    """The cut call does not run and does not stay; the finished one before it does."""
+    hanging: list[Any] = [
+        message_start(),
+        tool_start(0, "now", id="a"),
+        input_delta(0, "{}"),
+        block_stop(0),
+        tool_start(1, "now", id="b"),
+        input_delta(1, '{"x'),
+        Gate(),
+    ]
+    api = LocalAPI(hanging, [DONE])
+
+    def at_the_second(run: Any, event: Any) -> None:
+        if isinstance(event, InputDelta) and event.input.id == "b":
+            run.say("Stop!", when="now")
+
+    run, _ = await steered(api, at_the_second)
+    history = bodies(api)[1]
+    assert [block["id"] for block in history[1]["content"]] == ["a"]
+    assert history[2:] == [{"role": "user", "content": [result("a", "noon")]}, said("Stop!")]
+    assert [(call.id, call.ran) for call in run.result.calls] == [("a", True), ("b", False)]
+
+
+async def test_now_before_the_response() -> None:
+    """Nothing of it stays, and nothing has run."""
+    api = LocalAPI([Gate()], [DONE])
+    await steered(api, once(TurnStart, lambda run: run.say("Wait.", when="now")))
+    assert bodies(api)[-1] == [USER, said("Wait.")]
+
+
+async def test_now_while_tools_run() -> None:
+    """They finish: the message is in the next request."""
+    release = anyio.Event()
+
+    @tool(name="now")
+    async def slow() -> str:
+        """Wait."""
+        await release.wait()
+        return "noon"
+
+    def steer(run: Any, event: Any) -> None:
+        if isinstance(event, ToolStart):
+            run.say("Hurry.", when="now")
+            release.set()
+
+    api = LocalAPI([reply(tool_use("now", {}, id="a"))], [DONE])
+    run, _ = await steered(api, steer, tools=[slow])
+    assert bodies(api)[1][-1] == said("Hurry.")
+    assert [call.ran for call in run.result.calls] == [True]
+
+
+async def test_now_in_the_pause_before_a_restart() -> None:
+    """The pause ends, and the message is in the request that is sent again."""
+    api = LocalAPI([message_start(), Broken()], [DONE])
+    steer = once(Restarted, lambda run: run.say("Still there?", when="now"))
+    await steered(api, steer, restart_delay_s=3_600)
+    assert bodies(api) == [[USER], [USER, said("Still there?")]]
+
+
+async def test_now_when_the_message_is_complete() -> None:
+    """It is not cut, and the run goes on although it would have ended."""
+    api = LocalAPI([DONE], [DONE])
+    run = await observed(api, once(MessageStop, lambda run: run.say("Wait!", when="now")))
+    assert bodies(api)[1][1]["role"] == "assistant"
+    assert bodies(api)[1][2:] == [said("Wait!")]
+    assert run.result.turns == 2
+
+
+async def test_cancelling_and_failing_lose_nothing() -> None:
+    def both(run: Any) -> None:
+        run.say("1")
+        run.cancel()
+        run.say("2", when="now")
+
+    run = await observed(LocalAPI([DONE]), once(TextDelta, both))
+    assert run.result.status is RunStatus.CANCELLED
+    assert run.result.undelivered == [said("1"), said("2")]
+    api = LocalAPI([reply(tool_use("now", {}, id="a"))], http_error(400, "invalid_request_error", "No."))
+    with pytest.raises(eagerstream.APIError, match=r"No\.") as caught:
+        await observed(api, once(ToolStart, lambda run: run.say("3", when="when_idle")))
+    failed: Any = caught.value.result
+    assert failed.undelivered == [said("3")]
+
+
+async def test_messages_wait_for_code_that_waits_for_results() -> None:
+    """Only results may follow a call that code made."""
+    code = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "code_execution", "input": {}}
+    asked = [USER, {"role": "assistant", "content": [code, CALL]}, {"role": "user", "content": [result("t", "1")]}]
+    conversation = Conversation(**{**REQUEST, "messages": asked})
+    conversation.say("Hello?")
+    assert conversation.request()["messages"] == asked
+    assert conversation.result.undelivered == [said("Hello?")]
+
+
+@pytest.mark.parametrize(
+    ("message", "when"),
+    [
+        ("", "next_turn"),
+        ("Hi", "later"),
+        ({"role": "assistant", "content": "Hi"}, "now"),
+        ({"role": "user", "content": []}, "now"),
+        ({"role": "user", "content": [result("a", "noon")]}, "now"),
+        (5, "now"),
+    ],
+)
+async def test_what_cannot_be_said(message: Any, when: Any) -> None:
+    conversation = Conversation(**REQUEST)
+    with pytest.raises(UsageError):
+        conversation.say(message, when)
+    assert conversation.result.undelivered == []
+
+
+async def test_after_the_end() -> None:
+    run, _ = await steered(LocalAPI([DONE]), lambda run, event: None)
+    with pytest.raises(UsageError, match="has ended"):
+        run.say("Hello?")
+
+
+async def test_step_by_step() -> None:
+    """The same, with requests that the user sends."""
+    conversation = Conversation(**REQUEST, tools=[now])
+    api = LocalAPI([DONE], [DONE])
+    conversation.say("Be brief.")
+    conversation.say("And then?", when="when_idle")
+    seen: list[Mapping[str, Any]] = []
+    while not conversation.ended:
+        request = conversation.request()
+        seen.append(request)
+        async with eagerstream.stream(api.transport(), **request) as response:
+            await response.finish()
+        conversation.take(response)
+    assert [request["messages"][-1] for request in seen] == [said("Be brief."), said("And then?")]
+    assert conversation.result.status is RunStatus.COMPLETED
+
+
+class Interrupted(LocalAPI):
+    """The first response breaks off, the second one calls two tools, and the third one ends; or it answers what was said."""
+
+    def body_for(self, exchange: Any) -> Any:
+        """See `LocalAPI.body_for`."""
+        messages = exchange.body["messages"]
+        if said("Stop!") in messages or len(messages) > 1:
+            return [DONE]
+        if len(self.exchanges) == 1:
+            return [message_start(), block_start(0, "text", text=""), text_delta(0, "I"), Broken()]
+        return [reply(text("I look."), tool_use("now", {}, id="a"), tool_use("now", {}, id="b"))]
+
+
+async def at_the_event(number: int) -> tuple[Any, int, list[str]]:
+    """A run to which something is said at one of its events, how many there were, and the calls that ran."""
+    ran: list[str] = []
+
+    @tool(name="now")
+    async def noted(call: ToolCall) -> str:
+        """Note that it runs."""
+        ran.append(call.id)
+        await anyio.lowlevel.checkpoint()
+        return "noon"
+
+    seen = 0
+
+    def steer(run: Any, event: Any) -> None:
+        nonlocal seen
+        seen += 1
+        if seen == number:
+            run.say("Stop!", when="now")
+
+    return await observed(Interrupted(), steer, tools=[noted]), seen, ran
+
+
+async def test_now_at_every_event() -> None:
+    """Wherever it is said: the history is legal, no call runs twice, and the message is in it exactly once."""
+    _, events, ran = await at_the_event(0)
+    assert sorted(ran) == ["a", "b"]
+    for number in range(1, events):
+        run, _, ran = await at_the_event(number)
+        assert len(ran) == len(set(ran)), f"said at event {number}"
+        assert [call.id for call in run.result.calls if call.ran and call.in_history] == sorted(ran)
+        assert run.result.messages.count(said("Stop!")) + run.result.undelivered.count(said("Stop!")) == 1
+        assert run.result.messages.count(said("Stop!")) == 1, f"said at event {number} of {events}"
+        assert run.result.status is RunStatus.COMPLETED
