@@ -312,6 +312,25 @@ def test_system_messages() -> None:
     assert repaired([ASK, directive, user(text(" "))])[0] == [ASK, directive]
 
 
+def test_results_in_system_messages_are_not_lost() -> None:
+    """A real result wins against the role of its message."""
+    messages = [ASK, assistant(call()), {"role": "system", "content": [answer(), text()]}, DONE]
+    assert repaired(messages)[0] == [ASK, assistant(call()), user(answer(), text()), DONE]
+    alone = [ASK, DONE, {"role": "system", "content": [answer()]}, DONE]
+    assert repaired(alone)[0] == [ASK, DONE, user(*orphan()), DONE]
+
+
+def test_code_whose_result_is_moved_waits_for_no_call() -> None:
+    """The result stands before the calls of that code then, and the user may write beside their results."""
+    made_by_code = call(caller={"type": "code_execution_20260521", "tool_id": "srvtoolu_1"})
+    code = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "code_execution", "input": {}}
+    ended = {"type": "code_execution_tool_result", "tool_use_id": "srvtoolu_1", "content": {"stdout": "4"}}
+    kept, kinds = repaired([ASK, assistant(code, made_by_code), user(answer(), text("And?")), assistant(ended, text())])
+    assert kept == [ASK, assistant(code, ended, call()), user(answer(), text("And?")), assistant(text())]
+    assert api_rules.check(merged(kept)) == []
+    assert kinds == ["moved_result"]
+
+
 def test_breakpoints() -> None:
     mark = {"cache_control": {"type": "ephemeral"}}
     messages = [user({**text(str(n)), **mark}) for n in range(5)]

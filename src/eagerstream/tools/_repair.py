@@ -360,7 +360,8 @@ class _Repairer:
             else:
                 _remove(draft, call)
                 self._report(draft.index, RepairKind.OMITTED_CALL, "the API has run no such call, and will not")
-                self._drop_caller(call["id"])
+            # Its code waits for no result any more: left out, or at an end before the calls that it made.
+            self._drop_caller(call["id"])
         for draft, result in orphans:
             if result.get("content") in contents.get(result["tool_use_id"], ()):
                 _remove(draft, result)
@@ -405,7 +406,7 @@ class _Repairer:
         return [draft.message() for draft in self.drafts]
 
     def _drop_caller(self, id: str) -> None:
-        """Let no call say that it was made by code whose own call is gone."""
+        """Let no call say that it was made by code that does not wait for it."""
         for draft in self.drafts:
             for block in draft.blocks:
                 caller = block.get("caller")

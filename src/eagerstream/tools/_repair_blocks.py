@@ -287,7 +287,7 @@ def as_text(result: Mapping[str, Any]) -> list[Block]:
 
 def for_user(blocks: Sequence[Block]) -> list[Block]:
     """Return the blocks of a `system` message that a message of the user may contain."""
-    return [block for block in blocks if block["type"] in _IN_USER_MESSAGES]
+    return [block for block in blocks if block["type"] in (*_IN_USER_MESSAGES, "tool_result")]
 
 
 def server_result_as_text(result: Mapping[str, Any]) -> Block:
