@@ -19,6 +19,7 @@ from eagerstream.testing import (
     ReceivedRequest,
     ReplayServer,
     Scenario,
+    http_error,
     reply,
     text,
     tool_use,
@@ -121,6 +122,18 @@ async def test_a_response_is_continued_once() -> None:
         with pytest.raises(anthropic.BadRequestError) as caught:
             await ask(client, continued("msg_0"))
     assert code_of(caught.value) == {"error_code": "thread_already_continued"}
+
+
+async def test_an_error_continues_nothing() -> None:
+    answers = [http_error(529, "overloaded_error", "Overloaded"), reply(text("Done."), message_id="msg_1")]
+    scenario = Scenario(
+        reply(tool_use("fetch", {"n": 0}, id="toolu_0"), message_id="msg_0"), lambda request: answers.pop(0)
+    )
+    async with ReplayServer(scenario, threads=MessageThreads()) as server, client_of(server) as client:
+        await finished(client, {"type": "create"})
+        with pytest.raises(anthropic.APIStatusError, match="Overloaded"):
+            await ask(client, continued("msg_0"))
+        await finished(client, continued("msg_0"))
 
 
 async def test_a_continued_response_in_flight() -> None:

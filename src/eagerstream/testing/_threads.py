@@ -120,7 +120,8 @@ class MessageThreads:
                 raise Refused(400, "invalid_request_error", f"{name}: cannot be set when a thread is continued")
         if body.get("model") != kept.fields["model"]:
             raise _refused("thread_fingerprint_mismatch")
-        if kept.continued_by is not None:
+        # A request that was answered with an error has continued nothing.
+        if kept.continued_by is not None and kept.continued_by.status in (None, 200):
             is_over = kept.continued_by.ended
             raise _refused("thread_already_continued" if is_over else "thread_continue_in_flight")
         kept.continued_by = received
