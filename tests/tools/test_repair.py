@@ -13,17 +13,7 @@ from anthropic.types import TextBlock, ToolUseBlock
 from eagerstream import repair_history, validate_history
 from eagerstream.tools import RepairKind
 from tests import api_rules
-
-Block = dict[str, Any]
-Messages = list[dict[str, Any]]
-
-
-def assistant(*content: Any) -> dict[str, Any]:
-    return {"role": "assistant", "content": list(content)}
-
-
-def user(*content: Any) -> dict[str, Any]:
-    return {"role": "user", "content": list(content)}
+from tests.tools.test_history import Block, Messages, assistant, user
 
 
 def text(words: str = "Hi") -> Block:

@@ -12,7 +12,8 @@ from hypothesis import given, strategies as st
 
 from eagerstream import repair_history, validate_history
 from tests import api_rules
-from tests.tools.test_repair import ASK, answer, assistant, call, found, merged, searched, text, thinking, user
+from tests.tools.test_history import assistant, user
+from tests.tools.test_repair import ASK, answer, call, found, merged, searched, text, thinking
 
 Messages = list[Any]
 _ODD_ROLES = ("user", "assistant", "system", "tool", None, 5)

@@ -459,7 +459,7 @@ class Conversation:
 
     def settled(self, turn: Turn) -> None:
         """Add a settled turn to the history."""
-        # Before the turn is told: at its `TurnStop` the result says whether the run continues.
+        # Before the `TurnStop`, at which the result says if the run continues.
         self._prolong()
         # A new list, so that a kept `result.messages` stays the history of its moment.
         self.result.messages = [*self.result.messages, *turn.history]

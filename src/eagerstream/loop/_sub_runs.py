@@ -131,7 +131,7 @@ class _SubRun:
         self._home.do(self.run.cancel)
 
     def take(self, events: Sequence[object]) -> None:
-        """See `Observer`: the parent is told only the end."""
+        """See `Observer`: only the end concerns the parent."""
 
     def end(self, end: FeedEnd) -> None:
         """See `Observer`."""
