@@ -44,7 +44,9 @@ def check(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, An
     if not messages:
         return ["messages: at least one message is required"]
     names = None if tools is None else {str(tool.get("name")) for tool in tools}
-    faults = [*_text_faults(messages), *_message_faults(messages, names)]
+    faults = [*_text_faults(messages), *_system_faults(messages)]
+    messages = [message for message in messages if message.get("role") != "system"]
+    faults += _message_faults(messages, names)
     if faults:
         return faults  # blocks may lack the fields that the other rules read
     turns = _turns(messages)
@@ -117,8 +119,33 @@ def _text_faults(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 # --- one message ------------------------------------------------------------------------------------------------------
 
 
+def _system_faults(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    # The page on mid-conversation system messages: behind a user turn, before an assistant turn or at the end. An
+    # assistant turn before them has to end in the result of a server tool, which no test here makes.
+    for number, message in enumerate(messages):
+        if message.get("role") != "system":
+            continue
+        roles = [each.get("role") for each in messages]
+        before = [role for role in roles[:number] if role != "system"]
+        after = [role for role in roles[number:] if role != "system"]
+        if before[-1:] != ["user"] or after[:1] == ["user"]:
+            yield f"messages.{number}: role 'system' must follow a 'user' message, and precede an 'assistant' message"
+        for block in _blocks(message["content"]):
+            tool = block.get("tool") or {}
+            kinds = {"tool_addition": ("tool_reference", "tool_definition"), "tool_removal": ("tool_reference",)}
+            if block["type"] != "text" and tool.get("type") not in kinds.get(block["type"], ()):
+                yield f"messages.{number}: Input tag does not match any of the expected tags of a system message"
+        if not message["content"]:
+            yield f"messages.{number}: system content must contain at least one block"
+
+
 def _message_faults(messages: Sequence[Mapping[str, Any]], names: set[str] | None) -> Iterator[str]:
-    if messages[0].get("role") != "user":
+    # The page on compaction: a signed summary comes first, in a message of either role, and there is one.
+    kinds = [[block.get("type") for block in _blocks(message.get("content") or [])] for message in messages]
+    begins_with_summary = bool(messages) and kinds[0][:1] == ["compaction"]
+    if begins_with_summary and sum(kind.count("compaction") for kind in kinds) > 1:
+        yield "messages: the request carries more than one compaction block"
+    if not messages or (messages[0].get("role") != "user" and not begins_with_summary):
         yield "messages: first message must use the user role"
     for number, message in enumerate(messages):
         at = f"messages.{number}"

@@ -459,6 +459,8 @@ def check_history(messages: Sequence[Mapping[str, Any]]) -> None:
     assert not faults, faults
     calls: list[str] = []  # of the message before
     for message in messages:
+        if message["role"] == "system":
+            continue
         assert message["content"], "only the last message may have no content"
         blocks = [] if isinstance(message["content"], str) else message["content"]
         results = [block for block in blocks if block["type"] == "tool_result"]

@@ -94,6 +94,7 @@ def test_rooms_import_downwards() -> None:
 _TESTS = Path(__file__).parent
 
 _WITHOUT_TESTS = {
+    "loop/_call_ids": "test_conversation.py and test_run.py have ids that come twice",
     "loop/_start_run": "each test of a run starts one",
     "transports/_client": "protocols without code; tests/types checks what they accept",
     "wire/_parser": "a protocol without code",
@@ -111,7 +112,6 @@ _BEHAVIOURS = {
     "loop/every_order": "the life of two calls in every order",
     "loop/guards": "guards, from the first fragment to the history",
     "loop/guessed_inputs": "inputs that other libraries guess",
-    "loop/interruption": "responses that break off",
     "loop/large": "much of everything",
     "loop/odd_peers": "peers that break the protocol",
     "loop/path_of_a_fragment": "the number of functions that a fragment passes",

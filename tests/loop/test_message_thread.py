@@ -14,7 +14,7 @@ import eagerstream
 from eagerstream import Conversation, HTTPTransport, RunResult, UsageError, stream, tool
 from eagerstream.errors import APIError
 from eagerstream.loop import RunStatus
-from eagerstream.loop._message_thread import MessageThread, keeps_threads
+from eagerstream.loop._message_thread import MessageThread, is_official
 from eagerstream.testing import (
     Fault,
     FaultKind,
@@ -126,7 +126,7 @@ async def test_whose_addresses(address: str, *, keeps: bool) -> None:
     class Client:
         base_url = address
 
-    assert keeps_threads(Client()) is keeps
+    assert is_official(Client()) is keeps
 
 
 async def test_a_forgotten_thread() -> None:

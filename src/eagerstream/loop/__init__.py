@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ._callable_tools import callable_tools
+from ._compaction import Summarize
 from ._conversation import Conversation
 from ._early_calls import EarlyCalls
 from ._events import (
@@ -62,6 +63,7 @@ __all__ = [
     "RunStatus",
     "SubRunStart",
     "SubRunStop",
+    "Summarize",
     "ToolProgress",
     "ToolStart",
     "ToolStop",

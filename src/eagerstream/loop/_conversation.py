@@ -17,41 +17,37 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from random import uniform
-from typing import Any, Final, Unpack
+from typing import Any, Unpack
 
-from ..errors import APIError, LimitError, ProtocolError, UsageError
+from ..errors import APIError, HistoryError, LimitError, ProtocolError, UsageError
 from ..limits import DEFAULT_LIMITS, Limits
 from ..streaming._growing_input import GrowingInput
 from ..streaming._message_stream import MessageStream, checked_messages, request_parameters
 from ..streaming._options import check_names, taken
 from ..tools._call import ToolCall
 from ..tools._executor import Executor
-from ..tools._foreign import ForeignTool
-from ..tools._history import MAX_BREAKPOINTS
+from ..tools._history import MAX_BREAKPOINTS, validate_history
 from ..tools._repair import repair_history
 from ..tools._toolbox import Toolbox
-from ..wire import check_count, encodable
+from ..transports._base import with_betas
+from ..wire import check_count
 from ..wire._assistant_message import AssistantMessage
-from ..wire._echo import stand_in_id
 from ..wire._server_tools import server_calls
+from ._call_ids import CallIds
 from ._callable_tools import callable_tools
+from ._compaction import Compaction
+from ._interruption import LOST_START, Restarts
 from ._message_thread import MAX_BREAKPOINTS_OF_THREADS, MessageThread
 from ._options import CALL_DEFAULTS, LOOP_DEFAULTS, ConversationOptions, RunOptions, check_loop_options
 from ._output import RunOutput
-from ._policy import BROKEN_OFF, CANCELLED, INTERRUPTED, Ending, Then, ending_of
-from ._requests import OPTIONS_OF_READING, GivenTools, Requests
-from ._result import RunResult, RunStatus, add_usage
+from ._policy import BROKEN_OFF, CANCELLED, INTERRUPTED, SUMMARY, Ending, Then, ending_of
+from ._requests import OPTIONS_OF_READING, GivenTool, GivenTools, Requests
+from ._result import RunResult, RunStatus, take_account
 from ._steering import Steering, When
+from ._tool_changes import betas_of, has_tool_changes, refuses_inline_tools
 from ._turn import Turn
 
 _log = logging.getLogger(__name__)
-
-LOST_START: Final = "a call of the response came without its start"
-_MAX_RESTART_DELAY_S: Final = 30.0
-# Beyond 2 ** 1023 a float overflows: a night without a network would end in an OverflowError
-# (test_a_thousand_restarts).
-_MAX_DOUBLINGS: Final = 64
 
 
 class Conversation:
@@ -74,6 +70,7 @@ class Conversation:
         result: The result as of now.
         tools: The tools by name.
         executor: Runs the calls.
+        compaction: The summary that is asked for.
         limits: The bounds on responses, inputs and results.
     """
 
@@ -83,15 +80,14 @@ class Conversation:
         model: str,
         max_tokens: int,
         messages: Sequence[Mapping[str, Any]] | RunResult,
-        tools: Sequence[ForeignTool | Mapping[str, Any]] = (),
+        tools: Sequence[GivenTool] = (),
         output: Any = None,
         **options: Unpack[ConversationOptions],
     ) -> None:
         given: dict[str, Any] = dict(options)
-        # Everything that is left over goes into the request. An option of `stream` would be sent to the API, and come
-        # back as a 400 about an unknown parameter.
-        if misplaced := sorted(given.keys() & OPTIONS_OF_READING):
-            raise UsageError(f"{', '.join(misplaced)}: these are options of stream, not of a conversation")
+        # All that is left over goes into the request. The API would answer an option of `stream` with a 400.
+        if misplaced := ", ".join(sorted(given.keys() & OPTIONS_OF_READING)):
+            raise UsageError(f"{misplaced}: these are options of stream, not of a conversation")
         self.limits: Limits = given.pop("limits", DEFAULT_LIMITS)
         if not isinstance(self.limits, Limits):
             raise UsageError(f"limits must be a Limits, not {type(self.limits).__name__}")
@@ -110,8 +106,7 @@ class Conversation:
         if isinstance(messages, RunResult):
             self.result.container = messages.container
             messages = messages.messages
-        # A list of our own: the caller's must not grow with the run (test_the_caller_s_messages_are_not_touched).
-        self.result.messages = checked_messages(messages)
+        self.result.messages = checked_messages(messages)  # a list of our own: the caller's must not grow
         self._awaits_reply = False
         self.steering: Steering = Steering(self.result)
         self.delivered: list[Mapping[str, Any]] = []
@@ -125,24 +120,17 @@ class Conversation:
             # Before the ids are read, which the repair may change.
             repaired, self.result.repairs = repair_history(self.result.messages, parameters.get("tools", ()))
             self.result.messages = [*repaired]
-        self._requests = Requests(
-            parameters,
-            self.result,
-            self.output,
-            GivenTools(tools, self.tools, calls["executor"]),
-            self._options,
-            eager=eager,
-        )
+        runnable = GivenTools(tools, self.tools, calls["executor"])
+        self._requests = Requests(parameters, self.result, self.output, runnable, self._options, eager=eager)
         self._thread = MessageThread() if self._options["threads"] is not None else None
         self.max_breakpoints = MAX_BREAKPOINTS if self._thread is None else MAX_BREAKPOINTS_OF_THREADS
         """Maximum number of cache breakpoints in a request."""
         self._turn: Turn | None = None
-        self._turns = 0
-        self._continuations = 0
-        self._failed_turns = 0
-        self._restarts = 0
+        self._turns = self._continuations = self._failed_turns = 0
+        self._restarts = Restarts(self._options, self.limits)
+        self.compaction: Compaction = Compaction()
         self._retry_max_tokens: int | None = None  # of the turn under way, once it is sent again
-        self._ids = _call_ids(self.result.messages)
+        self._ids = CallIds(self.result.messages)
         # Now, so that the error comes out of the caller's own line, before anything is sent or paid for.
         self._requests.check()
 
@@ -158,8 +146,8 @@ class Conversation:
     @property
     def ended(self) -> bool:
         """True if there is nothing more to send. This closes a turn whose calls all have their answers."""
-        # A user who has answered every call by hand need not ask for results. Closing may decide the end, and `while
-        # not ended: request()` must see it here instead of an error from `request` (test_the_end_without_results).
+        # Closing may decide the end, and `while not ended: request()` must see it here instead of an error from
+        # `request`, if every call was answered by hand (test_the_end_without_results).
         if self._turn is not None and self._turn.ending and all(call.result for call in self._turn.calls):
             self._turn.close()
         self._prolong()
@@ -180,20 +168,31 @@ class Conversation:
                 `next_request` asks for changes that cannot be made.
             HistoryError: The API would refuse the request.
         """
+        self.prepare()
+        return self._sent_form()
+
+    def prepare(self) -> None:
+        """Prepare the next request.
+
+        Raises:
+            UsageError, HistoryError: As for `request`.
+        """
         if self._turn is not None and self._turn.ending is None and not self._turn.is_discarded:
             raise UsageError("the response to the last request has not been taken")
         self.close_turn()
         if self.ended:
             raise UsageError(f"the conversation has ended: {self.result.status.value}")
-        self._deliver()
-        if self._requests.prepare(self._turns + (not self.retries)):
-            self._ids = _call_ids(self.result.messages)
+        if not self.retries:
+            self.compaction.begin(is_paused=self.steering.is_paused)
+        self.delivered = []
+        if not self.compaction.is_under_way:  # a summary is asked of the history as it is
+            self.delivered = self.steering.deliver(is_idle=self._is_prolonged)
+            self._is_prolonged = False
+            if self._requests.prepare(self._turns + (not self.retries)):
+                self._ids = CallIds(self.result.messages)
         self._awaits_reply = True
         if self._turn is not None:
             self._turn.is_answered = True
-        if self._thread is None:
-            return self.complete_request()
-        return dict(self._thread.sent_form(self.complete_request()))
 
     def say(self, message: str | Mapping[str, Any], when: When = "next_turn") -> None:
         """Add a message of the user to a conversation under way. See `Run.say`; `"now"` means the next request.
@@ -203,25 +202,65 @@ class Conversation:
         """
         self.steering.add(message, when)
 
-    def _deliver(self) -> None:
-        """Add the messages that are due to the history."""
-        self.delivered = self.steering.take(is_idle=self._is_prolonged)
-        self._is_prolonged = False
-        if self.delivered:
-            self.result.messages = [*self.result.messages, *self.delivered]
+    def add_tools(self, *tools: GivenTool) -> None:
+        """Give the model more tools; see `Run.add_tools`.
+
+        Raises:
+            UsageError: A tool cannot be run, or two share a name. Nothing has changed.
+        """
+        self.steering.change_tools(self._requests.add_tools(tools))
+
+    def remove_tools(self, *tools: GivenTool | str) -> None:
+        """Take tools from the model; see `Run.remove_tools`.
+
+        Raises:
+            UsageError: There is no such tool. Nothing has changed.
+        """
+        self.steering.change_tools(self._requests.remove_tools(tools))
+
+    def leave_inline_tools(self) -> None:
+        """Change `tools` in requests from now on: the API has refused blocks of the history that do that."""
+        self._requests.leave_inline_tools()
+        self.steering.forget_tool_changes()
+
+    def compact(self, instructions: str | None = None) -> None:
+        """Let the next request ask for a summary of the history, which replaces it; see `Run.compact`."""
+        self._requests.check_compaction(instructions)
+        self.compaction.ask(instructions)
+
+    def replace_history(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        """Replace the history, between a response and the next request.
+
+        Raises:
+            UsageError: They are no list of messages.
+            HistoryError: The API would refuse them. The history stays.
+        """
+        if faults := validate_history(checked := checked_messages(messages)):
+            raise HistoryError(faults)
+        self._requests.replace_history(checked)
+        self._ids = CallIds(self.result.messages)
 
     def complete_request(self) -> dict[str, Any]:
         """Return the body of the request under way with the complete conversation, and without a thread."""
-        return self._requests.body(self._retry_max_tokens, most_breakpoints=self.max_breakpoints)
+        body = self._requests.body(self._retry_max_tokens, most_breakpoints=self.max_breakpoints)
+        return self.compaction.request(body) if self.compaction.is_under_way else body
 
     def refused(self, error: APIError) -> dict[str, Any] | None:
-        """Return the body to send instead of a request that was refused because of its thread; None for other reasons.
+        """Return the body to send instead of a request that was refused for its thread or its inline tools, else None.
 
-        Only with the option `threads`: the API forgets a thread after five minutes, and may refuse it earlier.
+        Only with the options `threads` and `inline_tools`. The API forgets a thread after five minutes, for example.
         """
+        if self._requests.has_inline_tools and refuses_inline_tools(error):
+            self.leave_inline_tools()
+            return self._sent_form()
         if self._thread is None or not self._thread.takes(error):
             return None
-        return dict(self._thread.sent_form(self.complete_request()))
+        return self._sent_form()
+
+    def _sent_form(self) -> dict[str, Any]:
+        complete = self.complete_request()
+        body = with_betas(complete, betas_of(complete), ())
+        return dict(body if self._thread is None else self._thread.sent_form(body))
 
     def take(self, stream: MessageStream) -> Turn:
         """Return the turn of a complete response, if you drive the conversation by hand.
@@ -242,12 +281,11 @@ class Conversation:
             self._thread.answered(stream.message if stream.is_intact else None)
         turn = self.begin()
         # In the order of the blocks; the inputs are in the order of their starts.
-        for index in sorted(stream.inputs):
-            if stream.inputs[index].kind == "tool_use":
-                self._ask_guard(self.make_call(turn, stream.inputs[index]))
+        for _, input in sorted(stream.inputs.items()):
+            if input.kind == "tool_use":
+                self._ask_guard(self.make_call(turn, input))
         self.end(turn, stream.message)
-        # A turn without calls is not executed, so nothing else would close it.
-        if self.failure is not None or not turn.calls:
+        if self.failure is not None or not turn.calls:  # a turn without calls is not executed: nothing else closes it
             turn.close()
         if self.failure is not None:
             raise self.failure
@@ -267,20 +305,13 @@ class Conversation:
             limits=self.limits,
             server_calls=server_calls(self.result.messages).keys(),
         )
+        # A summary calls nothing, and a call of a hostile peer must not run.
+        self._turn.is_stopped = self.compaction.is_under_way
         return self._turn
 
     def make_call(self, turn: Turn, input: GrowingInput) -> ToolCall:
-        """Add a call to the turn, for an input that has started or ended.
-
-        If an earlier turn has a call with the same id (some gateways count from 0 in each response), the history gets
-        another id for it: the API refuses an id that comes twice.
-        """
-        # Only the echo changes: `call.id` stays the peer's, for logs and tools. The seed contains the turn and the
-        # index, because several turns may need a stand-in for the same id. A loop, because a stand-in may itself be
-        # taken.
-        while input.echo_id in self._ids:
-            input.echo_id = stand_in_id(f"{input.echo_id} {turn.number} {input.index}", input.kind)
-        self._ids.add(input.echo_id)
+        """Add a call to the turn, for an input that has started or ended."""
+        self._ids.take(input, turn.number)
         tool = self.tools.find(input.block)
         # The name was shortened to 64 characters, the strictest rule. A name that the API has just taken in a
         # definition it takes in a call, too (test_a_long_name_of_a_tool_stays).
@@ -312,10 +343,13 @@ class Conversation:
             ending: The row of the table; None to find it by the stop reason.
         """
         result = self.result
-        result.message = message
         result.turns += ending is not CANCELLED
-        self._take_account(message)
-        self.output.end(message)
+        take_account(self.result, message)
+        if self.compaction.is_under_way:
+            ending = ending or SUMMARY
+        else:
+            result.message = message
+            self.output.end(message)
         reason = message.get("stop_reason")
         turn.end(message, ending or self.ending_of(turn, reason))
         if turn.ending is not None and turn.ending.then is Then.TRUNCATED:
@@ -340,21 +374,11 @@ class Conversation:
         Raises:
             APIError, ProtocolError: `error` itself, if the conversation does not continue.
         """
-        retry_after_s = 0.0
-        if isinstance(error, APIError):
-            retry_after_s = max(error.retry_after_s or 0.0, 0.0)
-            # A client that retries has already done so. If both retried, the numbers of their attempts would multiply
-            # (test_a_client_that_retries_itself). `not <=`, because NaN seconds are over the limit, too.
-            if not error.retryable or error.retried or not retry_after_s <= self.limits.max_retry_after_s:
-                raise error
-        # The count is of interruptions in a row: `_decide` resets it after a complete response. A long run may be
-        # interrupted now and then, but a peer that never gets through must not be asked for ever.
-        if self._options["on_interrupt"] == "raise" or self._restarts == self._options["max_restarts"]:
-            raise error
-        longest_s = max(self._options["restart_delay_s"], _MAX_RESTART_DELAY_S)
-        delay_s: float = min(self._options["restart_delay_s"] * 2 ** min(self._restarts, _MAX_DOUBLINGS), longest_s)
-        self._restarts += 1
-        self._take_account(message)
+        if self.compaction.is_under_way and isinstance(error, APIError) and error.status_code == 400:
+            self.end(turn, message)  # the conversation continues without a summary
+            return 0.0
+        delay_s = self._restarts.delay_s(error)
+        take_account(self.result, message)
         self.output.end(message, broken=True)
         # If a tool has started, the same request must not be sent again: the model would call the same tools again.
         if turn.forbids_retry:
@@ -367,15 +391,11 @@ class Conversation:
         else:
             self.void(turn)
             turn.discard()
-        # Spread out, because clients that were interrupted at the same time must not come back at the same time. Only
-        # our own delay is spread: a peer must not be asked sooner than it said (test_the_peer_says_how_long).
-        return retry_after_s + delay_s * uniform(0.5, 1)
+        return delay_s
 
     def void(self, turn: Turn) -> None:
-        """Forget the ids of the turn's calls: others may have them."""
-        # None of them is in the history, so the next attempt may use the same ids without stand-ins ("retry, the same
-        # id again").
-        self._ids -= {call.input.echo_id for call in turn.calls}
+        """Forget the ids of the turn's calls, none of which is in the history: others may have them."""
+        self._ids.free(turn.calls)
 
     def ending_of(self, turn: Turn, stop_reason: str | None) -> Ending:
         """Return the row of the transition table for a response with this stop reason."""
@@ -388,24 +408,15 @@ class Conversation:
         """
         if self._turn is not None and self._turn.ending is None and not self._turn.is_discarded:
             self._turn.end(message, BROKEN_OFF)
-            self._take_account(message)
+            take_account(self.result, message)
         # An attempt that brought no content must not hide the last message that had some.
-        if message["content"]:
+        if message["content"] and not self.compaction.is_under_way:
             self.result.message = message
         self.result.status = status
         self.output.end(self.result.message or {}, broken=True)
 
-    def _take_account(self, message: AssistantMessage) -> None:
-        """Add the usage of a response, and note the container of its code, however the response ended."""
-        # A response that is discarded was paid for, too, and its container has the files of the code that ran
-        # (test_what_failed_was_paid_for_too).
-        add_usage(self.result.usage, message.get("usage") or {})
-        container = message.get("container")
-        if isinstance(container, str | Mapping) and container:
-            self.result.container = encodable(container)
-
     def close_turn(self) -> None:
-        """Settle the current turn, if any, and add the part of it that stays to the history."""
+        """Settle the current turn, if any: the history gets what stays of it."""
         if self._turn is not None:
             self._turn.close()
 
@@ -433,7 +444,7 @@ class Conversation:
         ending = turn.ending
         assert ending is not None
         self._retry_max_tokens = None
-        self._restarts = 0
+        self._restarts.reset()
         if ending.then is Then.ASK:
             if turn.number == self._options["max_turns"]:
                 self.result.status = RunStatus.LIMIT
@@ -461,6 +472,9 @@ class Conversation:
         """Add a settled turn to the history."""
         # Before the `TurnStop`, at which the result says if the run continues.
         self._prolong()
+        if self.compaction.is_under_way:
+            self._summarized(turn)
+            return
         # A new list, so that a kept `result.messages` stays the history of its moment.
         self.result.messages = [*self.result.messages, *turn.history]
         results = [call for call in turn.calls if call.in_history]
@@ -475,13 +489,12 @@ class Conversation:
             if self._failed_turns == self._options["max_consecutive_tool_errors"] and not self._has_ended:
                 self.result.status = RunStatus.LIMIT
 
-
-def _call_ids(messages: Sequence[Mapping[str, Any]]) -> set[str]:
-    """Return the ids of the calls that the history already has."""
-    ids: set[str] = set()
-    for message in messages:
-        content = message.get("content")
-        for block in content if isinstance(content, list | tuple) else ():
-            if isinstance(block, Mapping) and block.get("type") == "tool_use":
-                ids.add(str(block.get("id")))
-    return ids
+    def _summarized(self, turn: Turn) -> None:
+        """Let the summary replace the history, if the API has written one."""
+        self.void(turn)
+        history = self.result.messages
+        if summary := self.compaction.end(turn.message, is_complete=turn.ending is SUMMARY):
+            self.result.messages, self._ids = [summary], CallIds([summary])
+            # The API says in the block which changes of the tools stay in force.
+            if has_tool_changes(history) and summary["content"][0].get("tool_changes") is None:
+                self.replace_history([summary])

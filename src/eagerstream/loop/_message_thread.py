@@ -79,7 +79,10 @@ class MessageThread:
             default_betas: Those that the client sends with every request.
         """
         self.form, self._asked = None, None
-        if self.is_off or count_breakpoints([request.get("system"), request.get("tools")]) > MAX_BREAKPOINTS_OF_THREADS:
+        # The request for a summary is not continued: its response replaces the conversation.
+        is_summary = "compaction" in request
+        breakpoints = count_breakpoints([request.get("system"), request.get("tools")])
+        if self.is_off or is_summary or breakpoints > MAX_BREAKPOINTS_OF_THREADS:
             return request
         # Copies, because the user may change a message in place. They share the texts, so they cost little.
         messages = [_copied_message(message) for message in request["messages"]]
@@ -170,10 +173,10 @@ class ThreadTransport(Transport):
         return await self._enter(request, limits, stack)
 
 
-def keeps_threads(client: object) -> bool:
+def is_official(client: object) -> bool:
     """Return True if the client talks to the API itself.
 
-    A gateway may ignore the field `thread`, and would answer a request that lacks the conversation.
+    A gateway may ignore fields of betas: `thread`, for example, and would answer a request without its conversation.
     """
     try:
         host = urlsplit(str(getattr(client, "base_url", ""))).hostname or ""

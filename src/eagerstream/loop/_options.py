@@ -13,8 +13,8 @@ from ..tools._executor import Executor
 from ..wire import check_choice, check_count, check_seconds
 from ._policy import OnInterrupt, OnTruncated
 
-Threads: TypeAlias = Literal["auto", "always"] | None
-"""See `LoopOptions`."""
+BetaUse: TypeAlias = Literal["auto", "always"] | None
+"""The use of a beta: at the API's own address only (`"auto"`), at any address (`"always"`), or nowhere (None)."""
 
 
 class NextRequest(Protocol):
@@ -70,6 +70,10 @@ class LoopOptions(TypedDict, total=False):
             field, and would answer a request without its conversation. `"always"` uses it at any address. None (default
             of `Conversation`) sends the complete conversation each time. If the API refuses threads, or has lost one,
             the complete conversation is sent, and nothing is lost.
+        inline_tools: How `add_tools` and `remove_tools` reach the model. `"auto"` (default of `run`): at the API's own
+            address by blocks of the history (a beta), which keeps the prompt cache; elsewhere by `tools` of the next
+            request. `"always"`: by blocks at any address. None (default of `Conversation`): by `tools`. If the API
+            refuses the blocks, `tools` is changed, and the blocks are removed from the history.
         repair: Repair the messages at the start, as `repair_history` does; `result.repairs` has the changes. With False
             (default), messages that the API would refuse are a `HistoryError`.
     """
@@ -84,8 +88,9 @@ class LoopOptions(TypedDict, total=False):
     max_restarts: int
     restart_delay_s: float
     cache: Literal["auto"] | None
+    inline_tools: BetaUse
     repair: bool
-    threads: Threads
+    threads: BetaUse
 
 
 class CallOptions(TypedDict, total=False):
@@ -140,19 +145,20 @@ LOOP_DEFAULTS: Final[LoopOptions] = {
     # A history that has to be repaired has lost something, and its owner should know.
     "repair": False,
     # By hand, the request is the user's, and a part of it only if that was asked for.
+    "inline_tools": None,
     "threads": None,
 }
 CALL_DEFAULTS: Final[CallOptions] = {"executor": None, "max_concurrency": 16, "circuit_breaker": None}
 
 
-def check_threads(value: object) -> None:
-    """Raise an error if the option `threads` has no such value.
+def check_beta_use(name: str, value: object) -> None:
+    """Raise an error if an option is no `BetaUse`.
 
     Raises:
         UsageError: It names the values.
     """
     if value not in (None, "auto", "always"):
-        raise UsageError(f'threads must be "auto", "always" or None, not {value!r}')
+        raise UsageError(f'{name} must be "auto", "always" or None, not {value!r}')
 
 
 def check_loop_options(options: LoopOptions) -> None:
@@ -174,6 +180,7 @@ def check_loop_options(options: LoopOptions) -> None:
     check_seconds("restart_delay_s", options["restart_delay_s"])
     if not isinstance(options["repair"], bool):
         raise UsageError(f"repair must be True or False, not {options['repair']!r}")
-    check_threads(options["threads"])
+    check_beta_use("inline_tools", options["inline_tools"])
+    check_beta_use("threads", options["threads"])
     if options["cache"] not in (None, "auto"):
         raise UsageError(f'cache must be "auto" or None, not {options["cache"]!r}')

@@ -12,6 +12,7 @@
 | `refusal` | not run | left out | refused |
 | none, or unknown | not run | left out; complete if something ran | unknown |
 | (cut by a guard) | run, except held ones | up to the last call, the rejected one included | continue |
+| (summary) | not run | none: the summary replaces the history | continue |
 | (cut by a message) | run, except held ones | as it came, without calls that were cut | continue |
 | (interrupted) | run, except held ones | left out; up to its last complete call if something ran | continue |
 | (broken off) | run if admitted | left out; up to its last complete call if something ran | error, cancelled |
@@ -97,7 +98,7 @@ class Then(Enum):
     RESUME = "resume"
     """Continue with the response as it is."""
     ASK = "ask"
-    """Continue, with or without results: a message of the user follows."""
+    """Continue, with or without results."""
     TRUNCATED = "truncated"
     """Follow `on_truncated`."""
 
@@ -171,6 +172,9 @@ CUT_BY_GUARD: Final = Ending(RunStatus.COMPLETED, Then.RESULTS, Begins.UNHELD, K
 # has no signature and is dropped as the last block. Held calls do not run, as the response never ended.
 CUT_BY_MESSAGE: Final = Ending(RunStatus.COMPLETED, Then.ASK, Begins.UNHELD, Keeps.AS_IT_CAME)
 """The user said something that cannot wait: the run continues with that."""
+
+SUMMARY: Final = Ending(RunStatus.COMPLETED, Then.ASK, Begins.NONE, Keeps.NOTHING)
+"""The response to a request for a summary: the run continues, with or without one."""
 
 
 def ending_of(stop_reason: str | None, *, on_truncated: OnTruncated, forbids_retry: bool) -> Ending:

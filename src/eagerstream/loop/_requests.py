@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from ..errors import HistoryError, UsageError
 from ..streaming._message_stream import checked_messages, request_parameters
@@ -16,25 +16,29 @@ from ..tools._toolbox import Toolbox
 from ..wire import check_count
 from ._cache_breakpoints import with_breakpoints
 from ._callable_tools import toolbox_of
+from ._compaction import check_compaction
 from ._options import LoopOptions
 from ._output import RunOutput
 from ._result import RunResult
+from ._tool_changes import addition, removal, tool_key, without_inline_tools, without_tool_changes
+
+GivenTool: TypeAlias = ForeignTool | Mapping[str, Any]
 
 OPTIONS_OF_READING: Final = frozenset(INPUT_DEFAULTS) | frozenset(FEED_DEFAULTS)
 """The options of `run` and `stream` that are about reading a response, and not about the request."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class GivenTools:
     """The tools of a run as they were given, and what runs them.
 
     Attributes:
-        given: Tools and definitions.
+        given: Tools and definitions. It changes with `Requests.add_tools` and `remove_tools`.
         toolbox: The tools that run the calls of the current request.
         executor: The user's executor; None if the tools run in this process.
     """
 
-    given: Sequence[ForeignTool | Mapping[str, Any]]
+    given: Sequence[GivenTool]
     toolbox: Toolbox
     executor: Executor | None
 
@@ -49,6 +53,9 @@ class Requests:
         tools: The tools of the run.
         options: The hook, and if cache breakpoints are placed.
         eager: Definitions of tools ask for eager input streaming.
+
+    Attributes:
+        has_inline_tools: Changes of the tools become blocks of the history, and `tools` stays. False: `tools` changes.
     """
 
     def __init__(
@@ -67,8 +74,12 @@ class Requests:
         self._tools = tools
         self._options = options
         self._eager = eager
+        self._tool_choice = parameters.get("tool_choice")
+        self._definitions: Sequence[Mapping[str, Any]] = parameters.get("tools", ())  # of the tools as they are now
         self._request = output.request(parameters)  # of the turn under way
+        self._lists_all_tools = False  # that request, in `tools`: its messages must not change them
         self._prepared = 0  # the number of that turn
+        self.has_inline_tools: bool = options["inline_tools"] is not None
 
     @property
     def model(self) -> str:
@@ -87,7 +98,9 @@ class Requests:
             HistoryError: The API would refuse the request.
         """
         system = count_breakpoints(self._request.get("system"))
-        faults = validate_history(self._result.messages, self._request.get("tools"), system_breakpoints=system)
+        history = self._result.messages
+        tools = without_inline_tools({**self._request, "messages": history}).get("tools")
+        faults = validate_history(history, tools, system_breakpoints=system)
         if faults:
             raise HistoryError(faults)
 
@@ -115,12 +128,13 @@ class Requests:
     def _prepare(self, turn: int) -> None:
         request = dict(self._parameters)
         choice = request.get("tool_choice")
-        if turn > 1 and isinstance(choice, Mapping) and choice.get("type") in ("any", "tool"):
+        if self._prepared and isinstance(choice, Mapping) and choice.get("type") in ("any", "tool"):
             # A model that must call a tool in each response can never end its turn. `auto`, not no `tool_choice`,
             # because `disable_parallel_tool_use` stays. A hook that wants a forced call again says so for each request.
             request["tool_choice"] = {name: value for name, value in choice.items() if name != "name"} | {
                 "type": "auto"
             }
+        self._lists_all_tools = False
         hook = self._options["next_request"]
         if hook is not None:
             asked = hook({**request, "messages": list(self._result.messages)}, turn)
@@ -137,15 +151,19 @@ class Requests:
         # In place, because the executor and the turn have this toolbox.
         tools = changes.get("tools", self._tools.given)
         self._tools.toolbox.replace(toolbox_of(self._runnable(tools), self._tools.executor))
+        self._lists_all_tools = "tools" in changes
+        if "tools" not in changes:
+            # Those of the request, which may be fewer: messages bring the others, unless they are replaced as well.
+            tools = self._definitions if "messages" in changes else request.get("tools", ())
         merged = {**request, **changes}
         check_count("max_tokens", merged["max_tokens"], least=0)
         # The API refuses a `tool_choice` without tools, and the hook may have taken the last one away.
-        left_out = {"model", "max_tokens", "tools", "messages"} | ({"tool_choice"} if not tools else set())
+        left_out = _OWN | ({"tool_choice"} if not tools else set())
         others = {name: value for name, value in merged.items() if name not in left_out}
         parameters = request_parameters(merged["model"], merged["max_tokens"], tools, others, eager=self._eager)
         # Last: a hook that is refused has changed nothing of the history.
         if "messages" in changes:
-            self._result.messages = checked_messages(changes["messages"])
+            self.replace_history(checked_messages(changes["messages"]))
         return parameters
 
     def _runnable(self, tools: Any) -> Any:
@@ -154,9 +172,79 @@ class Requests:
         # not be run, and would be refused.
         if not isinstance(tools, Sequence):
             return tools  # refused by `toolbox_of`, with a reason
-        definitions = self._parameters.get("tools", ())
-        own = {_key(each): tool for each, tool in zip(definitions, self._tools.given, strict=True)}
+        own = {_key(each): tool for each, tool in zip(self._definitions, self._tools.given, strict=True)}
         return [own.get(_key(tool), tool) if isinstance(tool, Mapping) else tool for tool in tools]
+
+    def add_tools(self, tools: Sequence[GivenTool]) -> list[dict[str, Any]]:
+        """Add tools, each in place of a tool with its name.
+
+        Returns:
+            The blocks for the history that say so to the model; none if `tools` of the next request does.
+
+        Raises:
+            UsageError: A tool cannot be run, or two share a name. Nothing has changed.
+        """
+        definitions = self._defined(tools)
+        added = {tool_key(definition) for definition in definitions}
+        self._use([*self._without(added), *tools])
+        return [addition(definition) for definition in definitions] if self.has_inline_tools else []
+
+    def remove_tools(self, tools: Sequence[GivenTool | str]) -> list[dict[str, Any]]:
+        """Remove tools, or those with these names. Returns the same as `add_tools`.
+
+        Raises:
+            UsageError: There is no such tool. Nothing has changed.
+        """
+        names = {tool if isinstance(tool, str) else tool_key(self._defined([tool])[0]): None for tool in tools}
+        own = {tool_key(definition): definition for definition in self._definitions}
+        if unknown := [name for name in names if name not in own]:
+            raise UsageError(f"there is no tool named {', '.join(map(repr, unknown))}: there are {sorted(own)}")
+        blocks = [removal(own[name]) for name in names]
+        self._use(self._without(set(names)))
+        return blocks if self.has_inline_tools else []
+
+    def _without(self, names: Collection[str]) -> list[GivenTool]:
+        tools = zip(self._definitions, self._tools.given, strict=True)
+        return [tool for definition, tool in tools if tool_key(definition) not in names]
+
+    def _defined(self, tools: Sequence[GivenTool]) -> list[Mapping[str, Any]]:
+        others = {name: value for name, value in self._parameters.items() if name not in _OWN}
+        request = request_parameters(self.model, self._parameters["max_tokens"], tools, others, eager=self._eager)
+        return list(request.get("tools", ()))
+
+    def _use(self, tools: Sequence[GivenTool]) -> None:
+        """Use these tools from now on: for calls at once, and in the next request."""
+        definitions, toolbox = self._defined(tools), toolbox_of(tools, self._tools.executor)
+        # A list of the user's must not change with ours. The executor and the turn have this toolbox.
+        self._tools.given, self._definitions = list(tools), definitions
+        self._tools.toolbox.replace(toolbox)
+        if not self.has_inline_tools:
+            self._parameters = self._with_all_tools(self._parameters)
+
+    def _with_all_tools(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parameters with the tools as they are now, whatever the history says of them."""
+        others = {name: value for name, value in parameters.items() if name not in ("tools", "tool_choice")}
+        if not self._definitions:
+            return others  # the API refuses a `tool_choice` without tools
+        choice = {} if self._tool_choice is None else {"tool_choice": self._tool_choice}
+        return {**others, **choice, "tools": list(self._definitions)}
+
+    def replace_history(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        """Replace the history. Changes of tools had places in it that may be gone, so `tools` has them from now on."""
+        self._result.messages = without_tool_changes(messages)
+        self._parameters = self._with_all_tools(self._parameters)
+
+    def leave_inline_tools(self) -> None:
+        """Change `tools` from now on: the API has refused changes in messages."""
+        self.has_inline_tools, earlier = False, self._result.messages
+        self.replace_history(earlier)
+        if not self._lists_all_tools:  # the request under way may have to be sent again
+            self._request = without_inline_tools({**self._request, "messages": earlier})
+            del self._request["messages"]
+
+    def check_compaction(self, instructions: str | None) -> None:
+        """Raise an error if the history cannot be compacted; see `check_compaction`."""
+        check_compaction(self._parameters, instructions)
 
     def body(self, max_tokens: int | None = None, *, most_breakpoints: int = MAX_BREAKPOINTS) -> dict[str, Any]:
         """Return the body of the request of the turn under way.
@@ -166,13 +254,19 @@ class Requests:
             most_breakpoints: Maximum number of cache breakpoints.
         """
         # A copy of the list, because a user who drives the conversation by hand may change the request.
-        request = {**self._request, "messages": list(self._result.messages)}
+        history = self._result.messages
+        messages = without_tool_changes(history) if self._lists_all_tools else list(history)
+        request = {**self._request, "messages": messages}
         if max_tokens is not None:
             request["max_tokens"] = max_tokens
         if self._result.container is not None:
             request["container"] = _with_container(request.get("container"), self._result.container)
         # Last, and in the copy only: marks in the history would add up with each turn, and the API accepts four.
         return with_breakpoints(request, most=most_breakpoints) if self._options["cache"] == "auto" else request
+
+
+_OWN: Final = frozenset({"model", "max_tokens", "tools", "messages"})
+"""The parameters that have arguments of their own."""
 
 
 def _key(definition: Mapping[str, Any]) -> tuple[str, ...]:

@@ -268,6 +268,16 @@ def _saved_output(plain: Mapping[str, Any]) -> tuple[Any, Outcome | None, str | 
     return encodable(value), outcome and Outcome(outcome), plain.get("output_error"), text
 
 
+def take_account(result: RunResult[Any], message: AssistantMessage) -> None:
+    """Add the usage of a response to a result, and note the container of its code, however the response ended."""
+    # A response that is discarded was paid for, too, and its container has the files of the code that ran
+    # (test_what_failed_was_paid_for_too).
+    add_usage(result.usage, message.get("usage") or {})
+    container = message.get("container")
+    if isinstance(container, str | Mapping) and container:
+        result.container = encodable(container)
+
+
 def add_usage(total: Any, usage: Mapping[str, Any]) -> None:
     """Add the counts of one response to those of a run. Within a response they are cumulative: the last ones count."""
     # By type, not by name: the API adds counts from time to time, nested ones too. `type(...) is int`, because a bool

@@ -10,7 +10,7 @@ from uuid import uuid4
 import anyio
 import anyio.lowlevel
 
-from ..errors import APIError, EagerStreamError, ProtocolError, StreamInterrupted, UsageError
+from ..errors import APIError, EagerStreamError, ProtocolError, UsageError
 from ..streaming import EventFeed, FeedEnd, GrowingInput, InputOptions, StreamEvent
 from ..streaming._event_buffer import EventBuffer
 from ..streaming._reading import Sink, read_reply
@@ -19,12 +19,15 @@ from ..transports._eager_fallback import EagerFallback, EagerForm
 from ..wire import InputDelta, MessageAssembler, MessageState, Outcome
 from ..wire._assistant_message import AssistantMessage, empty_message
 from ..wire._type_variables import OutputT
-from ._conversation import LOST_START, Conversation
+from ._compaction import Summarize, as_history
+from ._conversation import Conversation
 from ._events import MessageDelivered, Restarted, RunEvent, TurnStart, TurnStop
+from ._interruption import Unwanted, interruption, message_of
 from ._latency import RunLatency
 from ._marks import CallEvents, RunMarks
 from ._message_thread import MessageThread
 from ._policy import BROKEN_OFF, CANCELLED, CUT_BY_GUARD, CUT_BY_MESSAGE, Begins
+from ._requests import GivenTool
 from ._result import RunResult, RunStatus
 from ._runner import CallRunner
 from ._settle import answer
@@ -34,18 +37,7 @@ from ._turn import Turn
 
 # A response keeps 100 at most, but a run may have many responses, and a hostile peer must not fill the memory.
 _MAX_VIOLATIONS: Final = 1_000
-
-
 _ONLY_DELTAS: Final = frozenset({InputDelta})
-
-
-class _Unwanted(Exception):
-    """Not an error: the rest of the response is not wanted."""
-
-    # Raised by `_take`, deep inside the reading, so that the connection is closed and every input is settled in the
-    # same way as after a failure. To cancel the scope instead would look like a lost connection.
-
-
 _LAST_WORDS_S: Final = 5.0
 """Seconds for which an error waits for tools whose input broke off."""
 
@@ -97,6 +89,7 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         self._next_request_at = -math.inf
         self._is_cancelled = False
         self._is_pausing = False  # before a request
+        self._summarize: Summarize | None = None  # before the next request
         self._is_cut_by_message = False  # the last response
 
     @property
@@ -158,16 +151,14 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         """Say something to the model while it runs.
 
         Any number of messages may be said, from any task of the event loop; they keep their order. `MessageDelivered`
-        tells when a message is sent, and `result.undelivered` has those that never were.
+        comes when a message is sent, and `result.undelivered` has those that never were. A message waits for another
+        turn if only results may follow: code of the API waits for a call, or a response was paused.
 
         Args:
             message: A text, or a message with the role `user`.
-            when: `"next_turn"` (default): with the next request, behind the results of the tools. If the run ends
-                before that, the message stays undelivered. `"when_idle"`: when the run would have ended by itself,
-                which then continues. `"now"`: the response that is being written is cut. What came of it stays in the
-                history, running tools finish, and the model is asked again. Between responses, the message is in the
-                next request, even if there would have been none, and a pause before a request ends. A message waits for
-                another turn if only results may follow: code of the API waits for a call, or a response was paused.
+            when: See `When`. `"now"` keeps what came of the response that it cuts, and running tools finish. Between
+                responses, the message is in the next request, even if there would have been none, and a pause before a
+                request ends.
 
         Raises:
             UsageError: The message is not one of the user, the API would refuse it, or the run has ended.
@@ -177,14 +168,56 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         self._conversation.say(message, when)
         if when != "now" or self._is_cancelled or self._scope is None:
             return
-        # A response that is complete is not cut: its own end comes first. Otherwise the scope is that of the reading,
-        # or of the pause before a request.
+        # A complete response is not cut: its own end comes first. The scope is that of the reading, or of the pause.
         is_complete = self._assembler is not None and self._assembler.state is MessageState.STOPPED
-        if self._is_reading and not is_complete:
+        if self._is_reading and not is_complete and not self._conversation.compaction.is_under_way:
             self._is_cut_by_message = True
             self._scope.cancel()
         elif self._is_pausing:
             self._scope.cancel()
+
+    def add_tools(self, *tools: GivenTool) -> None:
+        """Give the model more tools, from the next request on. They replace tools of the same names.
+
+        Calls are run by the new tools at once. See the option `inline_tools` for how the model learns of them.
+
+        Args:
+            tools: As for `run`.
+
+        Raises:
+            UsageError: A tool cannot be run, or two share a name. Nothing has changed.
+        """
+        self._conversation.add_tools(*tools)
+
+    def remove_tools(self, *tools: GivenTool | str) -> None:
+        """Take tools, or tools with these names, from the model. Calls that have started finish.
+
+        The model may still call such a tool in the response under way, and gets an error for that.
+
+        Raises:
+            UsageError: There is no such tool. Nothing has changed.
+        """
+        self._conversation.remove_tools(*tools)
+
+    def compact(self, instructions: str | None = None, *, summarize: Summarize | None = None) -> None:
+        """Replace the history by a summary before the next request. If the run ends before, nothing happens.
+
+        The API writes the summary (a beta) in a turn of its own, with the results of the current turn in it. If it
+        writes none, or refuses, the history stays, and the run continues.
+
+        Args:
+            instructions: The prompt of the summary, up to 16,384 characters; None for that of the API.
+            summarize: Writes the summary in place of the API. An error that it raises ends the run, and a cancelled run
+                cancels it.
+
+        Raises:
+            UsageError: Both are given, the instructions are no text, or the API compacts the conversation already.
+        """
+        if summarize is None:
+            self._conversation.compact(instructions)
+        elif instructions is not None:
+            raise UsageError("instructions are for the API: leave them out if you summarize yourself")
+        self._summarize = summarize
 
     def cancel(self) -> None:
         """End the run with status `CANCELLED`. Nothing is raised, and the rest of its events still come.
@@ -256,16 +289,20 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
             self._is_pausing = True
             await anyio.sleep_until(self._next_request_at)
         self._is_pausing = False
+        if self._summarize is not None and not (self._is_cancelled or conversation.steering.is_paused):
+            summarize, self._summarize = self._summarize, None
+            with anyio.CancelScope() as self._scope:
+                conversation.replace_history(as_history(await summarize(conversation.result.messages)))
         if self._is_cancelled:
             return
-        # Before anything is shown of the turn: it may raise, and no `TurnStart` may be without its end. `retries` is
-        # read in between, as `begin` replaces the turn that it is about.
-        request = conversation.request()
+        # Before anything is shown of the turn: it may raise, and no `TurnStart` may be without its end. `begin`
+        # replaces the turn that `retries` is about.
+        conversation.prepare()
+        request = conversation.complete_request()
         is_retry = conversation.retries
         turn = self._turn = conversation.begin()
         turn.listener = CallEvents(self._marks, self._put, conversation.tools, self.id)
-        # A request that is sent again belongs to the same turn, and `Restarted` has announced it
-        # (test_a_retry_is_told).
+        # A request that is sent again belongs to the same turn, after its `Restarted` (test_a_retry_is_told).
         if not is_retry:
             self._put(TurnStart(turn.number))
         if conversation.delivered:
@@ -276,8 +313,7 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
             messages=conversation.result.messages,
             **self._inputs,
         )
-        # A new one for each response, with the history as it is now: a response may bring the result of a server call
-        # that an earlier one has made (test_pairs).
+        # With the history: a response may bring the result of a server call that an earlier one has made (test_pairs).
         self._assembler, self._is_reading, self._starts_tools = assembler, True, False
         self._has_response, self._request_id = False, None
         self._is_cut_by_message = False
@@ -290,6 +326,7 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
             # request would be paid for (test_cancelled_by_an_observer_of_the_start_of_a_turn).
             scope.cancel()
         error: Exception | None = None
+        broken: APIError | ProtocolError | None = None
         try:
             # Not in a function of its own: each frame around the reading costs every fragment.
             await read_reply(
@@ -301,7 +338,7 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
                 one_message=True,
                 scope=scope,
             )
-        except (_Unwanted, APIError, ProtocolError) as caught:
+        except (Unwanted, APIError, ProtocolError) as caught:
             # Faults of the peer and of the network, which asking again may mend. A `LimitError` or a `UsageError` would
             # come again, so it ends the run.
             error = caught
@@ -311,36 +348,12 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
             self._violations += assembler.violations[: _MAX_VIOLATIONS - len(self._violations)]
             self._violation_count += assembler.violation_count
         try:
-            await self._end_turn(turn, assembler, self._interruption(turn, assembler, error))
+            broken = interruption(turn, assembler, error, self._request_id, has_response=self._has_response)
+            await self._end_turn(turn, assembler, broken)
         finally:
             # The traceback of the error keeps this frame, and the frame the error: the cycle would keep the run until
             # the garbage collector comes (test_a_result_keeps_no_run).
-            error = None
-
-    def _interruption(
-        self, turn: Turn, assembler: MessageAssembler[GrowingInput], error: Exception | None
-    ) -> APIError | ProtocolError | None:
-        """Return the error with which the response broke off; None if it did not.
-
-        Raises:
-            ProtocolError: The body was no stream of events: asking again is of no use.
-        """
-        # `_Unwanted` has two causes. A guard's cut is a regular end. A restart by the peer is treated like a lost
-        # connection, because the rest of the first message will not come.
-        match error:
-            case _Unwanted() if turn.voided is not None:
-                what = "the peer started its response again"
-                return StreamInterrupted(what, request_id=self._request_id, message=turn.voided)
-            # A login page or another service answers the next request in the same way. Nonsense in the middle of a
-            # response is an accident, and is resumed from.
-            case ProtocolError() if not self._has_response:
-                raise error
-            case APIError() | ProtocolError():
-                return error
-            # Fragments without the start of their block: the message ended well, but one of the model's calls is
-            # missing, and would be ignored. After `cancel` nothing continues, so it does not matter.
-            case _:
-                return ProtocolError(LOST_START) if assembler.lost_fragments and not turn.is_stopped else None
+            error = broken = None
 
     async def _end_turn(
         self, turn: Turn, assembler: MessageAssembler[GrowingInput], error: APIError | ProtocolError | None
@@ -351,7 +364,7 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
             APIError, ProtocolError: The response broke off, and the run does not continue.
         """
         conversation = self._conversation
-        message = _message_of(turn, assembler)
+        message = message_of(turn, assembler)
         if self._has_response:
             # After a response that came otherwise than the API sent it, the next request starts another thread.
             is_whole = error is None and not turn.is_cut and assembler.is_intact
@@ -416,7 +429,7 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
     def _message(self) -> AssistantMessage:
         if self._turn is None or self._assembler is None:
             return empty_message()
-        return _message_of(self._turn, self._assembler)
+        return message_of(self._turn, self._assembler)
 
     def _how_it_ended(self) -> FeedEnd:
         result = self.result
@@ -483,12 +496,5 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         # If a guard cuts a message that has come completely, no tokens are left to save, and reading to the end of the
         # body lets the connection be used again. A restart is cut in any case: its message is not wanted.
         if turn.voided is not None or (turn.is_cut and assembler.state is not MessageState.STOPPED):
-            raise _Unwanted
+            raise Unwanted
         return must_wait or self._starts_tools
-
-
-def _message_of(turn: Turn, assembler: MessageAssembler[GrowingInput]) -> AssistantMessage:
-    """Return the assistant message as far as it has come and counts."""
-    # After a restart that is not followed, the message before it counts, since its calls have run. The assembler's form
-    # of it has the ids that the calls got after the event.
-    return assembler.message if turn.voided is None else assembler.voided or turn.voided

@@ -13,10 +13,11 @@ from ..wire._accumulator import check_invalid_key
 from ..wire._type_variables import OutputT
 from ._conversation import Conversation
 from ._marks import RunMarks
-from ._message_thread import MAX_BREAKPOINTS_OF_THREADS, MessageThread, ThreadTransport, keeps_threads
-from ._options import CALL_DEFAULTS, RunOptions, check_threads
+from ._message_thread import MAX_BREAKPOINTS_OF_THREADS, MessageThread, ThreadTransport, is_official
+from ._options import CALL_DEFAULTS, BetaUse, RunOptions, check_beta_use
 from ._result import RunResult
 from ._run import Run
+from ._tool_changes import InlineToolsTransport
 
 
 def run(
@@ -62,18 +63,29 @@ def run(
     inputs, feed = taken(rest, INPUT_DEFAULTS), taken(rest, FEED_DEFAULTS)
     check_invalid_key(inputs["invalid_key"])
     # The requests of a run are complete, and its transport sends the rest of a thread: see `ThreadTransport`.
-    threads = rest.pop("threads", "auto")
-    check_threads(threads)
+    has_threads = _is_used("threads", rest.pop("threads", "auto"), client)
+    rest["inline_tools"] = "always" if _is_used("inline_tools", rest.pop("inline_tools", "auto"), client) else None
     conversation = Conversation(
         model=model, max_tokens=max_tokens, messages=messages, tools=tools, output=output, **rest
     )
     thread = MessageThread()
     transport = as_transport(client)
-    if threads == "always" or (threads == "auto" and keeps_threads(client)):
+    if has_threads:
         conversation.max_breakpoints = MAX_BREAKPOINTS_OF_THREADS
         transport = ThreadTransport(transport, thread, client)
     else:
         thread.is_off = True
+    transport = InlineToolsTransport(transport, client, conversation.leave_inline_tools)
     marks = RunMarks(clock=feed["clock"], max_concurrency=rest.get("max_concurrency", CALL_DEFAULTS["max_concurrency"]))
     fallback = EagerFallback(transport, client, feed["eager_fallback"])
     return Run(fallback, conversation, inputs, buffer_for(feed, conversation.limits), marks, thread=thread)
+
+
+def _is_used(name: str, value: BetaUse, client: Client) -> bool:
+    """Return True if a run with this client uses a beta.
+
+    Raises:
+        UsageError: The option `name` has no such value.
+    """
+    check_beta_use(name, value)
+    return value == "always" or (value == "auto" and is_official(client))

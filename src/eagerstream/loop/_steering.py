@@ -1,4 +1,4 @@
-"""`Steering`: messages that are said to a conversation while it runs, until they can be sent."""
+"""`Steering`: messages and changes of tools that are meant for a conversation under way, until they can be sent."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ _IDLE: Final = (RunStatus.COMPLETED, RunStatus.STOP_SEQUENCE)
 
 
 class Steering:
-    """The messages that wait, in the order in which they were said.
+    """Messages and changes of tools that wait to be put into the history, in their order.
 
     Args:
-        result: Its `undelivered` has the messages that wait, so that it is right however the run ends.
+        result: Has the history. Its `undelivered` has the messages that wait, so that it is right however the run ends.
     """
 
     def __init__(self, result: RunResult) -> None:
         self._result = result
         self._waiting: list[tuple[Mapping[str, Any], When]] = []
+        self._tool_changes: list[Mapping[str, Any]] = []
+        self._last_change: Mapping[str, Any] | None = None  # the message with the last changes in the history
 
     def add(self, message: str | Mapping[str, Any], when: When) -> None:
         """Add a message.
@@ -45,6 +47,14 @@ class Steering:
             raise UsageError(f"the API would refuse this message: {faults[0]}")
         self._change([*self._waiting, (said, when)])
 
+    def change_tools(self, blocks: Sequence[Mapping[str, Any]]) -> None:
+        """Add blocks that change the tools."""
+        self._tool_changes += blocks
+
+    def forget_tool_changes(self) -> None:
+        """Drop the blocks that wait: the tools are changed in another way."""
+        self._tool_changes = []
+
     def _change(self, waiting: list[tuple[Mapping[str, Any], When]]) -> None:
         self._waiting = waiting
         self._result.undelivered = [message for message, _ in waiting]
@@ -54,28 +64,47 @@ class Steering:
         """True if the run would have ended by itself, and a message waits that keeps it going."""
         return self._result.status in _IDLE and any(when != "next_turn" for _, when in self._waiting)
 
-    def take(self, *, is_idle: bool) -> list[Mapping[str, Any]]:
-        """Return the messages for the next request, which come behind the history as it is now.
+    def deliver(self, *, is_idle: bool) -> list[Mapping[str, Any]]:
+        """Put what is due behind the history, and return the messages of the user among it.
 
         Args:
             is_idle: The run would have ended: messages for that time are due, too.
         """
+        if self.is_paused:
+            return []
+        history, changes = self._result.messages, self._tool_changes
+        # A request that is sent again has the last changes at its end. Nothing of the user may follow them, so they are
+        # put behind the messages that have come since (test_said_between_two_attempts).
+        if history and history[-1] is self._last_change:
+            changes = [*history[-1]["content"], *changes]
+            history = history[:-1]
         due = [entry for entry in self._waiting if is_idle or entry[1] != "when_idle"]
         messages = [message for message, _ in due]
-        if not messages or not self._accepts(messages):
-            return []
-        self._change([entry for entry in self._waiting if entry not in due])
+        if messages and self._accepts(history, messages):
+            self._change([entry for entry in self._waiting if entry not in due])
+            history = [*history, *messages]
+        else:
+            messages = []
+        if changes and self._accepts(history, [change := {"role": "system", "content": changes}]):
+            self._tool_changes, self._last_change = [], change
+            history = [*history, change]
+        if history != self._result.messages:
+            self._result.messages = history
         return messages
 
-    def _accepts(self, messages: Sequence[Mapping[str, Any]]) -> bool:
-        """Return True if messages of the user may follow the history."""
-        # Only results may follow calls that code made, and nothing may follow a response in which the API has yet to
-        # run a call. Such messages wait for the next turn (test_messages_wait_for_code_that_waits_for_results).
+    @property
+    def is_paused(self) -> bool:
+        """True if nothing may follow the history, because the API continues the last response."""
         history = self._result.messages
-        if (
-            history
+        return (
+            bool(history)
             and history[-1].get("role") == "assistant"
             and self._result.stop_reason in ("pause_turn", "compaction")
-        ):
-            return False
+        )
+
+    @staticmethod
+    def _accepts(history: Sequence[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]]) -> bool:
+        """Return True if the messages may follow the history."""
+        # Only results may follow calls that code made. Such messages wait for the next turn
+        # (test_messages_wait_for_code_that_waits_for_results).
         return not validate_history([*history, *messages]) or bool(validate_history(history))

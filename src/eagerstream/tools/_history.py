@@ -81,7 +81,7 @@ def validate_history(
         return [HistoryFault(None, "messages: at least one message is required")]
     reader = HistoryReader(messages, first_party=first_party)
     faults = reader.read()
-    if _role(messages[0]) == "assistant":
+    if _role(messages[0]) == "assistant" and _kind_at(messages[0], 0) != "compaction":
         faults.insert(0, HistoryFault(0, 'messages: first message must use the "user" role'))
     faults += _misplaced_systems(messages)
     if tools is not None:
@@ -132,7 +132,7 @@ def _misplaced_systems(messages: Sequence[Mapping[str, Any]]) -> Iterator[Histor
                 what = "use the top-level 'system' parameter for the initial system prompt"
         elif any(map(is_directive, messages[start:end])):
             continue
-        elif roles[start - 1] == "assistant" and not _ends_in_server_result(messages[start - 1]):
+        elif roles[start - 1] == "assistant" and not is_server_result(_kind_at(messages[start - 1], -1)):
             what = "role 'system' must follow a 'user' message or an 'assistant' message ending in a server tool result"
         elif end < len(roles) and roles[end] == "user":
             at, what = end - 1, "role 'system' must precede an 'assistant' message or end the array"
@@ -140,10 +140,10 @@ def _misplaced_systems(messages: Sequence[Mapping[str, Any]]) -> Iterator[Histor
             yield HistoryFault(at, f"messages.{at}: {what}{_DIRECTIVES_ARE_FREE}")
 
 
-def _ends_in_server_result(message: Mapping[str, Any]) -> bool:
+def _kind_at(message: Mapping[str, Any], index: int) -> Any:
     content = message.get("content")
-    last = as_mapping(content[-1]) if isinstance(content, list | tuple) and content else None
-    return isinstance(last, Mapping) and is_server_result(last.get("type"))
+    block = as_mapping(content[index]) if isinstance(content, list | tuple) and content else None
+    return block.get("type") if isinstance(block, Mapping) else None
 
 
 class HistoryReader:
