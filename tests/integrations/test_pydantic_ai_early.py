@@ -538,3 +538,34 @@ async def test_runs_beside_one_another() -> None:
         for _ in range(5):
             tasks.start_soon(agent.run, "Go.")
     assert look.seen == ["sea"] * 5
+
+
+async def test_a_message_of_the_user_while_tools_run() -> None:
+    """pydantic-ai's own `enqueue` works as it does without an early start: nothing runs twice, and nothing is lost."""
+    ran: list[str] = []
+
+    @eagerstream.tool
+    async def note(line: str) -> str:
+        """Note a line."""
+        ran.append(line)
+        started.set()
+        return f"noted {line}"
+
+    started = anyio.Event()
+    seen: list[Any] = []
+
+    def speak() -> None:
+        run.enqueue("In German, please.")
+
+    model = model_of([call(0, "note", '{"line": "a"}'), "", started, speak], ["Fertig."])
+    agent = Agent(model, capabilities=[EarlyStart([note])])
+    async with agent.iter("Note it.") as run:
+        async for node in run:
+            if Agent.is_model_request_node(node):
+                async with node.stream(run.ctx) as stream:
+                    seen += [event async for event in stream]
+    assert run.result is not None
+    assert (run.result.output, ran) == ("Fertig.", ["a"])
+    assert answers(run.result.all_messages()) == {"call_0": "noted a"}
+    said = [part for message in run.result.all_messages() for part in message.parts if part.part_kind == "user-prompt"]
+    assert [part.content for part in said] == ["Note it.", "In German, please."]

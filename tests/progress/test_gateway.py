@@ -318,6 +318,63 @@ async def test_an_error_of_the_api_is_told() -> None:
     assert last["error"]["type"] == "APIError"
 
 
+async def say(app: Any, run: str, asked: Any) -> tuple[int, Any]:
+    """Status and body of the answer to a message to a run."""
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+        answer = await client.post(f"/runs/{run}/messages", json=asked)
+        return answer.status_code, answer.json()
+
+
+@pytest.mark.anyio
+async def test_a_client_speaks_to_its_run() -> None:
+    """By the id in `run_start`. What cannot be said is refused in words, and a run that has ended is not found."""
+    gate = Gate()
+    api = LocalAPI(
+        [message_start(), block_start(0, "text", text=""), text_delta(0, "It is "), gate], [reply(text("Mild."))]
+    )
+    hub = Hub()
+    app = gateway_app(starting(api.transport()), slots=RunSlots(1), hub=hub)
+    answers: list[httpx.Response] = []
+
+    async def first() -> None:
+        answers.append(await ask(app))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(first)
+        await gate.reached.wait()
+        (log,) = hub.logs
+        assert await say(app, "another", {"message": "Hello?"}) == (404, {"error": "there is no such run"})
+        assert await say(app, log.id, {"message": 5}) == (400, {"error": "message: a text is required"})
+        status, refused = await say(app, log.id, {"message": "In German.", "when": "soon"})
+        assert (status, "soon" in refused["error"]) == (400, True)
+        for _ in range(99):
+            assert await say(app, log.id, {"message": "And?", "when": "when_idle"}) == (202, {})
+        assert await say(app, log.id, {"message": "In German.", "when": "now"}) == (202, {})
+    records = records_of(answers[0].content)
+    assert "".join(record["text"] for record in records if record["type"] == "text_delta").startswith("It is Mild.")
+    assert api.exchanges[1].body["messages"][1:] == [
+        {"role": "assistant", "content": [{"type": "text", "text": "It is "}]},
+        {"role": "user", "content": "In German."},
+    ]
+    assert len(api.exchanges) == 3  # the other messages kept the run going
+    assert (await say(app, log.id, {"message": "Thanks."}))[0] == 404
+
+
+@pytest.mark.anyio
+async def test_no_more_than_100_messages_wait() -> None:
+    gate = Gate()
+    app = gateway_app(
+        starting(LocalAPI([gate, reply(text("Done."))]).transport()), slots=RunSlots(1), hub=(hub := Hub())
+    )
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(ask, app)
+        await gate.reached.wait()
+        (log,) = hub.logs
+        statuses = [(await say(app, log.id, {"message": "And?"}))[0] for _ in range(101)]
+        gate.opened.set()
+    assert statuses == [202] * 100 + [429]
+
+
 # --- over sockets -----------------------------------------------------------------------------------------------------
 
 

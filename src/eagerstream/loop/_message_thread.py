@@ -84,16 +84,18 @@ class MessageThread:
         breakpoints = count_breakpoints([request.get("system"), request.get("tools")])
         if self.is_off or is_summary or breakpoints > MAX_BREAKPOINTS_OF_THREADS:
             return request
-        # Copies, because the user may change a message in place. They share the texts, so they cost little.
-        messages = [_copied_message(message) for message in request["messages"]]
         fields = {name: _copied(request.get(name)) for name in ("model", *_CREATE_ONLY)}
-        self._asked = messages, fields
         body = with_betas(request, [THREADS_BETA], default_betas)
-        held = self._held
-        if held is not None and fields == held.fields and messages[: len(held.messages)] == held.messages:
+        held, messages = self._held, request["messages"]
+        if held is not None and not (fields == held.fields and _begins_with(messages, held.messages)):
+            held = None
+        known = [] if held is None else held.messages
+        tail = list(messages[len(known) :])
+        # Copies, because the user may change a message in place. They share the texts, so they cost little.
+        self._asked = [*known, *map(_copied_message, tail)], fields
+        if held is not None:
             self.form = "continue"
             kept = {name: value for name, value in body.items() if name not in _CREATE_ONLY}
-            tail = list(request["messages"][len(held.messages) :])
             return {**kept, "messages": tail, "thread": {"type": "continue", "previous_message_id": held.message_id}}
         self.form = "create"
         return {**body, "thread": {"type": "create"}}
@@ -183,6 +185,14 @@ def is_official(client: object) -> bool:
     except ValueError:
         return False
     return f".{host}".endswith(_OFFICIAL)
+
+
+def _begins_with(messages: Sequence[Any], copies: Sequence[Any]) -> bool:
+    """Return True if the messages begin with those of which these are copies."""
+    # Most are equal as they are, which C finds out by identity for nearly all of their parts.
+    return len(messages) >= len(copies) and all(
+        message == copy or _copied_message(message) == copy for message, copy in zip(messages, copies, strict=False)
+    )
 
 
 def _copied_message(message: Any) -> Any:

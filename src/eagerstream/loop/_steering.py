@@ -72,24 +72,23 @@ class Steering:
         """
         if self.is_paused:
             return []
-        history, changes = self._result.messages, self._tool_changes
+        history = self._result.messages
         # A request that is sent again has the last changes at its end. Nothing of the user may follow them, so they are
         # put behind the messages that have come since (test_said_between_two_attempts).
         if history and history[-1] is self._last_change:
-            changes = [*history[-1]["content"], *changes]
+            self._tool_changes = [*history[-1]["content"], *self._tool_changes]
             history = history[:-1]
-        due = [entry for entry in self._waiting if is_idle or entry[1] != "when_idle"]
-        messages = [message for message, _ in due]
+        messages = [message for message, when in self._waiting if is_idle or when != "when_idle"]
         if messages and self._accepts(history, messages):
-            self._change([entry for entry in self._waiting if entry not in due])
+            self._change([] if is_idle else [entry for entry in self._waiting if entry[1] == "when_idle"])
             history = [*history, *messages]
         else:
             messages = []
-        if changes and self._accepts(history, [change := {"role": "system", "content": changes}]):
+        change = {"role": "system", "content": self._tool_changes}
+        if self._tool_changes and self._accepts(history, [change]):
             self._tool_changes, self._last_change = [], change
             history = [*history, change]
-        if history != self._result.messages:
-            self._result.messages = history
+        self._result.messages = history
         return messages
 
     @property

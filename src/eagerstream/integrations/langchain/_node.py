@@ -24,6 +24,7 @@ from .._calls import CallOptions, ExecutorOptions, Listeners
 from ._chunks import ChunkReader, stop_reason
 from ._conversion import EagerTool, as_langchain_tool, converted
 from ._messages import cut, handed_over, identified, messages_of, response_of_message, sendable, tool_message
+from ._repair import repaired
 from ._telling import Telling, traced
 
 _OUTPUT: Final = "langgraph_output"
@@ -64,6 +65,9 @@ class EarlyToolsNode:
         later: LangChain tools whose calls are left to the graph's `ToolNode`. The model sees them, and
             `early_tools_condition` routes to that node.
         messages_key: Key of the messages in the state.
+        repair: Before each request, repair messages that a provider would refuse: a graph that was cancelled or resumed
+            may have calls without results, or results in the wrong place. A call without a result is answered as not
+            executed. The state stays as it is. With False (default), the messages are sent as they are.
         on_interrupt: With `"raise"`, a response that breaks off always raises.
         options: `executor`, `max_concurrency`, `circuit_breaker` and `limits`, as for `EarlyCalls`. `executor` runs the
             calls of eagerstream's tools. LangChain's tools always run in this process.
@@ -79,6 +83,7 @@ class EarlyToolsNode:
         *,
         later: Sequence[BaseTool] = (),
         messages_key: str = "messages",
+        repair: bool = False,
         on_interrupt: OnInterrupt = "resume",
         **options: Unpack[ExecutorOptions],
     ) -> None:
@@ -93,6 +98,7 @@ class EarlyToolsNode:
         self._left = frozenset(tool.name for tool in leaving)
         self._options = options
         self._messages_key = messages_key
+        self._repairs = repair
         self._resumes = on_interrupt == "resume"
         self._early_calls()  # report wrong options now
         bound = [as_langchain_tool(tool) for tool in self._tools]
@@ -119,6 +125,8 @@ class EarlyToolsNode:
         reader_error: Exception | None = None
         chunks: list[Any] = []
         messages = messages_of(state, self._messages_key)
+        if self._repairs:
+            messages = repaired(messages)
         async with self._early_calls(on_start=told.start, on_progress=told.progress, on_stop=told.stop) as calls:
             reader = ChunkReader(calls.feed)
             try:

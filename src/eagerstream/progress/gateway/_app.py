@@ -32,6 +32,7 @@ Start: TypeAlias = "Callable[[Mapping[str, Any]], Run | Awaitable[Run]]"
 """Makes the run that a client asks for: an `eagerstream.run(...)` that is not entered yet."""
 
 _MAX_REASON_CHARS: Final = 2_000
+_MAX_WAITING_MESSAGES: Final = 100
 
 
 def gateway_app(
@@ -45,11 +46,13 @@ def gateway_app(
 ) -> Starlette:
     """Return an ASGI application that holds runs for clients.
 
-    ==============  ====================================================================================================
-    `POST /runs`    starts a run and streams its records, one per server-sent event, from `run_start` to `run_stop`;
-                    503 with `retry-after` if the gateway is full
-    `GET /runs`     `{"held": ..., "max_runs": ..., "waiting": ..., "max_waiting": ...}`
-    ==============  ====================================================================================================
+    ===============================  ===================================================================================
+    `POST /runs`                     starts a run and streams its records, one per server-sent event, from `run_start`
+                                     to `run_stop`; 503 with `retry-after` if the gateway is full
+    `GET /runs`                      `{"held": ..., "max_runs": ..., "waiting": ..., "max_waiting": ...}`
+    `POST /runs/{run}/messages`      `{"message": ..., "when": ...}` speaks to a run, by the `run` of its `run_start`;
+                                     see `Run.say`. 202, 404 if it is not held, 429 if 100 messages wait
+    ===============================  ===================================================================================
 
     The run lives in its request. If the client leaves, the run is cancelled: its connection is closed, and its tools
     are cancelled, on other machines too. Events go directly from the run to the client. With `buffer="wait"`, a run is
@@ -74,6 +77,7 @@ def gateway_app(
     """
     watched = hub or Hub(max_runs=1)  # ended runs are not needed here
     bodies = RequestBodies(max_body_bytes)
+    held: dict[str, Run] = {}
 
     async def post(request: Request) -> ASGIApp:
         async def converse(scope: Scope, receive: Receive, send: Send) -> None:
@@ -84,7 +88,7 @@ def gateway_app(
                         run = await begin(start, asked)
                     except UsageError as error:
                         raise BadBody(400, redact_excerpt(str(error), _MAX_REASON_CHARS)) from error
-                    await EventStream(_Telling(run, watched).produce, stall_s=stall_s)(scope, receive, send)
+                    await EventStream(_Telling(run, watched, held).produce, stall_s=stall_s)(scope, receive, send)
             except BadBody as bad:
                 await json_response({"error": bad.text}, bad.status)(scope, receive, send)
             except RunsFull as full:
@@ -93,20 +97,40 @@ def gateway_app(
 
         return converse
 
+    async def say(request: Request) -> Response:
+        try:
+            asked = await bodies.read_json(request, json_object)
+            # After the body, which may have taken its time: the run may have ended.
+            if (run := held.get(request.path_params["run"])) is None:
+                raise BadBody(404, "there is no such run")
+            if len(run.result.undelivered) >= _MAX_WAITING_MESSAGES:
+                raise BadBody(429, "too many messages wait for this run")
+            # Only texts: other blocks may name files and addresses, and the client is not to be trusted.
+            if not isinstance(message := asked.get("message"), str):
+                raise BadBody(400, "message: a text is required")
+            try:
+                run.say(message, asked.get("when", "next_turn"))
+            except UsageError as error:
+                raise BadBody(400, redact_excerpt(str(error), _MAX_REASON_CHARS)) from error
+        except BadBody as bad:
+            return json_response({"error": bad.text}, bad.status)
+        return json_response({}, 202)
+
     async def tell(_: Request) -> Response:
         names = ("held", "max_runs", "waiting", "max_waiting")
         return json_response({name: getattr(slots, name) for name in names})
 
-    return application([("POST", path, post), ("GET", path, tell)])
+    return application([("POST", path, post), ("GET", path, tell), ("POST", f"{path}/{{run}}/messages", say)])
 
 
 class _Telling:
-    """Runs one run, and writes its records as the iteration takes its events."""
+    """Runs one run, and writes its records as the iteration takes its events. Meanwhile `held` has it."""
 
     wants_deltas = False  # as an observer: it needs only the end
 
-    def __init__(self, run: Run, hub: Hub) -> None:
+    def __init__(self, run: Run, hub: Hub, held: dict[str, Run]) -> None:
         self._run = run
+        self._held = held
         self._log = hub.observe(run)
         self._records: list[Record] = []
         self._recorder = RunRecorder(self._records.extend, id=self._log.id, model=run.model)
@@ -124,6 +148,7 @@ class _Telling:
         """Write until the run has ended. If this is cancelled, it leaves the run, which closes all of its parts."""
         try:
             async with self._run as run:
+                self._held[self._log.id] = run
                 async for event in run:
                     self._recorder.take((event,))
                     await self._write(write)
@@ -133,6 +158,7 @@ class _Telling:
             # An error of a run may quote a model.
             _log.error("a run of the gateway failed: %s", type(error).__name__)
         finally:
+            self._held.pop(self._log.id, None)
             self._log.close()  # if the run never started, too, so that its watchers end
         self._recorder.end(self._end)
         await self._write(write)
