@@ -168,6 +168,37 @@ def test_speed() -> None:
         assert httpx.post(f"{server.base_url}/v1/messages", json=_BODY, timeout=20).content == recording.body
 
 
+@pytest.mark.parametrize(
+    ("options", "expected_s"),
+    [
+        ({}, [3.0, 5.0]),
+        ({"read_bytes_per_s": 1_000}, [13.0, 15.0]),
+        ({"read_bytes_per_s": 1_000, "speed": 2}, [6.5, 7.5]),
+        ({"read_bytes_per_s": 1_000, "speed": float("inf")}, [0.0, 0.0]),
+    ],
+)
+def test_the_time_to_read_a_request(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], expected_s: list[float]
+) -> None:
+    """Each byte of the request delays the complete response, also if the request is refused. The clock stands still."""
+    due_s: list[float] = []
+
+    async def note(at_s: float, _: object) -> bool:
+        due_s.append(at_s)
+        return True
+
+    monkeypatch.setattr(application_module, "monotonic", lambda: 100.0)
+    monkeypatch.setattr(application_module, "_wait_until", note)
+    recording = Recording((Chunk(3, b"data: x\n\n"), Chunk(5, b"data: y\n\n")))
+    padded = json.dumps(_BODY).encode().ljust(10_000)
+    with ReplayServer(recording, **options) as server:
+        url = f"{server.base_url}/v1/messages"
+        assert httpx.post(url, content=padded, timeout=20).content == recording.body
+        assert httpx.post(url, content=b"x" * 10_000, timeout=20).status_code == 400
+    read_s = expected_s[0] - 3 / options.get("speed", 1)
+    assert due_s == [100 + at_s for at_s in [*expected_s, read_s]]
+
+
 def test_recorded_headers() -> None:
     """Recorded headers are played again, except those that were about the recorded connection."""
     headers = {"Request-Id": "req_mine", "Content-Encoding": "gzip", "Content-Length": "1", "x-a": " é "}

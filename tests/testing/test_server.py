@@ -216,7 +216,7 @@ def test_ipv6() -> None:
         assert httpx.get(server.base_url, timeout=20).status_code == 200
 
 
-@pytest.mark.parametrize("options", [{"port": -1}, {"port": 65_536}, {"speed": 0}])
+@pytest.mark.parametrize("options", [{"port": -1}, {"port": 65_536}, {"speed": 0}, {"read_bytes_per_s": 0}])
 def test_bad_options(options: dict[str, Any]) -> None:
     """Values that cannot be are refused before anything starts."""
     with pytest.raises(UsageError):

@@ -9,6 +9,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
@@ -47,6 +48,7 @@ class Behaviour:
         eager: The accepted ways to ask for eager input streaming, by model. A model that is not listed accepts any.
         on_answer: Called with each request when its response starts.
         threads: Keeps the conversations of message threads; None ignores the field.
+        read_bytes_per_s: Rate at which the bodies of requests are read. The response starts that much later.
     """
 
     scenario: Scenario
@@ -55,6 +57,7 @@ class Behaviour:
     eager: Mapping[str, EagerSupport] | EagerSupport = "any"
     on_answer: Callable[[ReceivedRequest], object] | None = None
     threads: MessageThreads | None = None
+    read_bytes_per_s: float = inf
 
     def eager_support(self, model: object) -> EagerSupport:
         """Return the ways that this model accepts."""
@@ -105,8 +108,14 @@ def make_application(behaviour: Behaviour, log: RequestLog) -> ASGIApplication:
             received.status = answer.recording.status if answer.headers else None
             if behaviour.on_answer is not None:
                 behaviour.on_answer(received)
+            # Added to the arrival and not slept here: the time that the body took over loopback is a part of it.
+            read_s = received.body_bytes / behaviour.read_bytes_per_s / behaviour.speed
             return _Playback(
-                answer, received, arrived_s=arrived_s, speed=behaviour.speed, id_header=dialect.request_id_header
+                answer,
+                received,
+                arrived_s=arrived_s + read_s,
+                speed=behaviour.speed,
+                id_header=dialect.request_id_header,
             )
 
         return answer_request

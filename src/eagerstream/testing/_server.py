@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Final, get_args
 
 from .._serving.asgi_server import ThreadedServer
@@ -68,9 +69,13 @@ class ReplayServer(ThreadedServer):
             the legacy beta, or `"none"`. Give one for all models, or a mapping by model. Other ways get HTTP 400.
         on_answer: Called with each request when its response starts, in the server's thread. It should return quickly.
         threads: Keeps the conversations of message threads. None (default): the field `thread` is ignored.
+        read_bytes_per_s: Bytes of a request's body that are read per second, to model an upload, or the time that the
+            API needs for the text. The response starts `body_bytes / read_bytes_per_s` seconds later; `speed` applies
+            to that, too. `inf` (default) adds no time.
 
     Raises:
-        UsageError: `host` is empty, `port` does not exist, `speed` is not a positive number, or `eager` is unknown.
+        UsageError: `host` is empty, `port` does not exist, `speed` or `read_bytes_per_s` is not a positive number, or
+            `eager` is unknown.
     """
 
     def __init__(
@@ -84,13 +89,15 @@ class ReplayServer(ThreadedServer):
         eager: EagerSupport | Mapping[str, EagerSupport] = "any",
         on_answer: Callable[[ReceivedRequest], object] | None = None,
         threads: MessageThreads | None = None,
+        read_bytes_per_s: float = inf,
     ) -> None:
         check_positive("speed", speed)
+        check_positive("read_bytes_per_s", read_bytes_per_s)
         for support in eager.values() if isinstance(eager, Mapping) else (eager,):
             check_choice("eager", support, get_args(EagerSupport))
         scenario = Scenario.of(replies) if isinstance(replies, Recording) else replies
         self._log = RequestLog()
-        behaviour = Behaviour(scenario, speed, faults, eager, on_answer, threads)
+        behaviour = Behaviour(scenario, speed, faults, eager, on_answer, threads, read_bytes_per_s)
         super().__init__(lambda: make_application(behaviour, self._log), name="replay server", host=host, port=port)
 
     def url_of(self, platform: Platform) -> str:
