@@ -169,6 +169,24 @@ def thousand_runs(results: Mapping[str, Any]) -> str:
     return _numbers((size, "CPU", "KB per run", "slowest / median", "restarts"), table)
 
 
+def threads(results: Mapping[str, Any]) -> str:
+    """Table of conversations with and without message threads."""
+    lengths: dict[int, list[Mapping[str, Any]]] = {}
+    for side in results["benchmarks"]["threads"]["sides"]:
+        lengths.setdefault(side["turns"], []).append(side)
+    table = [
+        [
+            str(turns),
+            *(f"{side['sent_bytes'] / 1e3:,.0f}" for side in sides),
+            *(" / ".join(f"{ms:.0f}" for ms in side["last_ms"].values()) for side in sides),
+        ]
+        for turns, sides in lengths.items()
+    ]
+    names = ("with threads", "without", "`tool_runner`")
+    heads = ("turns", *(f"KB, {name}" for name in names), *(f"ms, {name}" for name in names))
+    return _numbers(heads, table, texts=0)
+
+
 def growth(results: Mapping[str, Any]) -> str:
     """Needs of 1,000 runs on a cluster, simulated."""
     clusters = results["benchmarks"]["growth"]["clusters"]
@@ -370,6 +388,7 @@ SECTIONS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     for section in (
         price,
         early_start,
+        threads,
         watchers,
         frameworks,
         thousand_runs,

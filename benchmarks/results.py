@@ -24,6 +24,7 @@ BENCHMARKS = (
     "typed_partials",
     "unwatched",
     "loopback_run",
+    "threads",
     "hand_off",
     "executors",
     "many_inputs",
