@@ -9,7 +9,7 @@ waits.
 The time to the first token starts when the tool returns, or when the run starts. It ends when the program gets the
 first text or input delta of the next response. It has three parts:
 
-- The client's own work, which is measured. eagerstream copies and checks the complete history before each request, so
+- The client's own work, which is measured. eagerstream checks the complete history before each request, so
   its work grows with the conversation.
 - The double's work, about the same for all sides, which is measured. It checks the complete conversation each time.
 - The network and the API, which are a model: a delay in proportion to the size of the request (`read_bytes_per_s`). It
