@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import anyio
@@ -10,14 +10,16 @@ import pytest
 from anthropic import AsyncAnthropic, beta_async_tool
 
 import eagerstream
-from eagerstream import Conversation, HTTPTransport, UsageError, tool
+from eagerstream import Conversation, HTTPTransport, InputStart, UsageError, tool
 from eagerstream.loop import RunStatus, TurnStart, TurnStop
 from eagerstream.loop._tool_changes import without_inline_tools
+from eagerstream.streaming import FeedEnd
 from eagerstream.testing import (
     MessageThreads,
     ReceivedRequest,
     ReplayServer,
     Scenario,
+    Timing,
     http_error,
     reply,
     text,
@@ -205,6 +207,36 @@ async def test_a_tool_replaces_one_of_its_name() -> None:
         run = await ran(server, replacing)
     assert [call.text for call in run.result.calls] == ["noon", "newer"]
     assert changes(server.requests[1].body) == [("tool_addition", "now")]
+
+
+async def test_a_guard_that_comes_while_the_input_is_written() -> None:
+    """The tool that runs the call is asked, not the one that was there at the start of the input."""
+
+    @tool(name="search", guard=lambda input: eagerstream.Reject("not that"))
+    async def guarded(query: str) -> str:
+        """Search some of the web."""
+        return query
+
+    class Replacing:
+        """Replaces the tool at the start of an input."""
+
+        wants_deltas = False
+
+        def take(self, events: Sequence[object]) -> None:
+            if any(isinstance(event, InputStart) for event in events):
+                run.add_tools(guarded)
+
+        def end(self, end: FeedEnd) -> None:
+            pass
+
+    async with ReplayServer(Scenario(CALL_SEARCH, DONE, timing=Timing())) as server:
+        async with HTTPTransport(base_url=server.base_url) as transport:
+            run = eagerstream.run(transport, tools=[search], **REQUEST)
+            run.observe(Replacing())
+            with anyio.fail_after(SLOWLY_S):
+                async with run:
+                    await run.finish()
+    assert [(call.text, call.ran) for call in run.result.calls] == [("not that", False)]
 
 
 async def test_the_last_tool_is_removed() -> None:

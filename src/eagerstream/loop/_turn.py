@@ -199,7 +199,11 @@ class Turn:
                 self._take_start(input, step)
             case InputStop(input=input) if input.kind == "tool_use":
                 # The guard first: an input that came complete with its start has had no delta, and the call may start
-                # in the next line.
+                # in the next line. That of the tool as it is now, which may have replaced another one meanwhile
+                # (test_a_guard_that_comes_while_the_input_is_written).
+                tool, call = self._tools.find(input.block), self._by_input.get(input)
+                if tool is not None and tool.guard is not None and (call is None or call.rejected is None):
+                    self._guarded[input] = tool
                 self._ask_guard(input)
                 self._take_stop(input, step)
             case MessageStart(restarted=True):
