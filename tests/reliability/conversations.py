@@ -15,15 +15,17 @@ import anyio
 
 import eagerstream
 from eagerstream import EagerStreamError, InputInterrupted, ItemStream, Limits, Restarted, RunStatus, TurnStop
-from eagerstream.testing import ReplayServer
+from eagerstream.testing import MessageThreads, ReplayServer
 from eagerstream.tools import tool
 from tests.loop.serial import checked
-from tests.reliability.schedules import SCENARIO, BySchedule, Schedule, first_message
+from tests.reliability.schedules import SCENARIO, BySchedule, Schedule, Threaded, first_message
 from tests.support import anthropic_client
 
 AT_ONCE: Final = 24
 _PATIENCE_S: Final = 30  # for a conversation that takes a second; over it, it hangs
 _LIMITS: Final = Limits(idle_timeout_s=0.8, progress_timeout_s=2, tool_timeout_s=5, max_reply_bytes=200_000)
+_EVENTS: Final = 67
+"""More than a conversation with threads has as long as nothing goes wrong."""
 _FILES: Final = Path("/proc/self/fd")
 
 
@@ -57,7 +59,12 @@ class Travel:
         self.open = 0
 
     def tools(self) -> list[Any]:
-        """`book` takes a moment, `pay` does not, `write` begins inside its input."""
+        """`book` takes a moment, `pay` and `look` do not, `write` begins inside its input."""
+
+        @tool(description="Look at the weather.")
+        async def look(city: str) -> str:
+            self.done[f"look at {city}"] += 1
+            return "rain"
 
         @tool(description="Book a flight.")
         async def book(flight: str) -> str:
@@ -81,11 +88,24 @@ class Travel:
             finally:
                 self.open -= 1
 
-        return [book, pay, write]
+        return [look, book, pay, write]
 
 
-async def converse(client: Any, number: int, schedule: Schedule) -> Report:
-    """One conversation. What it must be, however it ends, is asserted here."""
+SAID: Final = {"role": "user", "content": "Wait: I have a dog."}
+
+
+async def converse(
+    client: Any, number: int, schedule: Schedule, *, say_at: int | None = None, **options: Any
+) -> Report:
+    """One conversation. What it must be, however it ends, is asserted here.
+
+    Args:
+        client: Sends the requests.
+        number: That of the conversation.
+        schedule: What goes wrong.
+        say_at: The number of the event at which the user says something at once.
+        options: Further ones of the run.
+    """
     travel = Travel()
     message = first_message(number)
     run = eagerstream.run(
@@ -96,13 +116,20 @@ async def converse(client: Any, number: int, schedule: Schedule) -> Report:
         tools=travel.tools(),
         limits=_LIMITS,
         restart_delay_s=0.001,
+        **options,
     )
+    is_said = False
     events: list[Any] = []
     failure: EagerStreamError | None = None
     with anyio.fail_after(_PATIENCE_S):
         try:
             async with run:
-                events += [event async for event in run]
+                async for event in run:
+                    events.append(event)
+                    # A run that has ended takes no message, and its last events may still come.
+                    if len(events) - 1 == say_at and run.result.status is RunStatus.RUNNING:
+                        run.say(SAID, "now")
+                        is_said = True
         except EagerStreamError as error:
             failure = error
     try:
@@ -112,6 +139,8 @@ async def converse(client: Any, number: int, schedule: Schedule) -> Report:
         assert all(call.result is not None for call in result.calls)
         # What ran is in the history, with what it answered: nothing is lost.
         assert all(call.in_history for call in result.calls if call.ran)
+        # What the user said is there once, or handed back.
+        assert [*result.messages, *result.undelivered].count(SAID) == is_said
         saved = eagerstream.RunResult.from_json(result.to_json())
         assert saved.messages == result.messages
         if failure is None:
@@ -140,7 +169,11 @@ def _first_party(server: ReplayServer) -> Any:
 
 
 def converse_all(
-    schedules: Iterable[Schedule], backend: str, connect: Callable[[ReplayServer], Any] = _first_party
+    schedules: Iterable[Schedule],
+    backend: str,
+    connect: Callable[[ReplayServer], Any] = _first_party,
+    *,
+    threads: MessageThreads | None = None,
 ) -> list[Report]:
     """A conversation for each schedule, many at once; nothing of them may be left when they are over.
 
@@ -148,25 +181,36 @@ def converse_all(
         schedules: What goes wrong.
         backend: `"asyncio"` or `"trio"`.
         connect: Makes the client, for a server.
+        threads: The server keeps conversations. Three of four use that, the faults meet their second request, and in
+            every second one the user says something at once, each at another event.
     """
     numbered = dict(enumerate(schedules))
     gc.collect()  # what a test before this one left does not count
     files = _open_files()
-    reports = anyio.run(_converse_all, numbered, connect, backend=backend)
+    reports = anyio.run(_converse_all, numbered, connect, threads, backend=backend)
     gc.collect()
     assert _open_files() <= files, "a socket or a file is left"
     return reports
 
 
-async def _converse_all(numbered: dict[int, Schedule], connect: Callable[[ReplayServer], Any]) -> list[Report]:
+async def _converse_all(
+    numbered: dict[int, Schedule], connect: Callable[[ReplayServer], Any], threads: MessageThreads | None
+) -> list[Report]:
     reports: dict[int, Report] = {}
     waiting = iter(numbered.items())
 
     async def work(client: Any) -> None:
         for number, schedule in waiting:
-            reports[number] = await converse(client, number, schedule)
+            options: dict[str, Any] = {}
+            if threads is not None:
+                options = {"threads": "always" if number % 4 else None}
+                if number % 2:
+                    options["say_at"] = number // 2 % _EVENTS
+            reports[number] = await converse(client, number, schedule, **options)
 
-    async with ReplayServer(SCENARIO, speed=float("inf"), faults=BySchedule(numbered)) as server:
+    scenario = SCENARIO if threads is None else Threaded(threads).scenario
+    faults = BySchedule(numbered, turn=0 if threads is None else 1)
+    async with ReplayServer(scenario, speed=float("inf"), faults=faults, threads=threads) as server:
         before = _tasks()
         async with connect(server) as client:
             async with anyio.create_task_group() as tasks:

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from eagerstream.recordings import Recording
-from eagerstream.testing import Fault, FaultKind, Faults, Scenario, Timing, reply, retime, text, tool_use
+from eagerstream.testing import (
+    Fault,
+    FaultKind,
+    Faults,
+    MessageThreads,
+    Scenario,
+    Timing,
+    reply,
+    retime,
+    text,
+    tool_use,
+)
 from eagerstream.testing._body import body_events
 from eagerstream.testing._faults import ERROR_STATUS, UNANSWERED
 
@@ -123,17 +136,60 @@ def first_message(number: int) -> dict[str, Any]:
 
 
 class BySchedule(Faults):
-    """The faults of many conversations at once: each is told by the number in its first message."""
+    """The faults of many conversations at once: each is told by the number in its first message.
 
-    def __init__(self, schedules: Mapping[int, Schedule]) -> None:
+    Args:
+        schedules: What the conversations meet.
+        turn: The turn that meets it, from 0.
+    """
+
+    def __init__(self, schedules: Mapping[int, Schedule], *, turn: int = 0) -> None:
         super().__init__()
-        self._schedules = {number: Faults({0: schedule.faults}) for number, schedule in schedules.items()}
+        self._schedules = {number: Faults({turn: schedule.faults}) for number, schedule in schedules.items()}
 
     def draw(self, request: Mapping[str, Any], recording: Recording) -> Fault | None:
         """See `Faults.draw`."""
-        said = request["messages"][0]["content"]
-        words = said if isinstance(said, str) else said[0]["text"]
-        return self._schedules[int(words.partition(":")[0])].draw(request, recording)
+        return self._schedules[_number_of(request)].draw(request, recording)
+
+
+def _number_of(request: Mapping[str, Any]) -> int:
+    said = request["messages"][0]["content"]
+    words = said if isinstance(said, str) else said[0]["text"]
+    return int(words.partition(":")[0])
 
 
 SCENARIO: Final = Scenario(FIRST, LAST)
+
+
+class Threaded:
+    """The same conversation behind a turn that asks for the weather, so that the faults meet a continued request.
+
+    Each response has an id of its own, since the server keeps conversations by these.
+
+    Args:
+        threads: Forgets all conversations now and then.
+    """
+
+    def __init__(self, threads: MessageThreads) -> None:
+        self._threads = threads
+        self._count = 0
+        self.scenario = Scenario(*map(self._turn, (_OPENING, FIRST, *[LAST] * 6)))
+
+    def _turn(self, recording: Recording) -> Callable[[Mapping[str, Any]], Recording]:
+        id = next(
+            event["message"]["id"] for event in map(json.loads, _DATA.findall(recording.body)) if "message" in event
+        )
+
+        def answer(request: Mapping[str, Any]) -> Recording:
+            self._count += 1
+            if self._count % 101 == 0:
+                self._threads.forget()
+            mine = f"{self._count:0{len(id)}}"  # as long as the other: the places of faults are offsets
+            chunks = [each._replace(data=each.data.replace(id.encode(), mine.encode())) for each in recording.chunks]
+            return replace(recording, chunks=tuple(chunks))
+
+        return answer
+
+
+_OPENING: Final = reply(tool_use("look", {"city": "Oslo"}), message_id="msg_opening")
+_DATA: Final = re.compile(rb"^data: (.+)$", re.MULTILINE)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from eagerstream.testing import MessageThreads
 from tests.reliability.conversations import ERRORS, Ended, converse_all
 from tests.reliability.schedules import at_bytes, at_events
 
@@ -27,6 +28,19 @@ def test_some_places(backend: str) -> None:
     reports = converse_all(chain(at_events(step=4), at_bytes(step=113)), backend)
     assert {report.ended for report in reports} == set(Ended)
     assert {report.error for report in reports} == {*ERRORS, None}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keeps_lost", [True, False])
+@pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.slow)])
+def test_with_threads_and_a_user_who_speaks(backend: str, keeps_lost: bool) -> None:
+    """The same laws, for requests that continue a conversation at a server that forgets it now and then.
+
+    What the user says at any event is in the history once, or is handed back.
+    """
+    threads = MessageThreads(keeps_lost=keeps_lost)
+    reports = converse_all(chain(at_events(step=4), at_bytes(step=113)), backend, threads=threads)
+    assert {report.ended for report in reports} == set(Ended)
 
 
 @pytest.mark.nightly
