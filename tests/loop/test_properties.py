@@ -20,7 +20,7 @@ import eagerstream
 from eagerstream import Conversation, EarlyCalls, Tool
 from eagerstream.errors import APIError, EagerStreamError, InputInterrupted, LimitError, ProtocolError
 from eagerstream.limits import Limits
-from eagerstream.loop import Run, RunResult, RunStatus
+from eagerstream.loop import Run, RunResult, RunStatus, When
 from eagerstream.recordings import Recording
 from eagerstream.streaming import GrowingInput
 from eagerstream.tools import Group, ItemStream, Later, Reject, ToolCall, tool
@@ -69,6 +69,8 @@ class Ledger:
     """Each call that started on streaming parameters."""
     items: Counter[ToolCall] = field(default_factory=Counter)
     """Number of items that each of these read."""
+    said: list[str] = field(default_factory=list)
+    """Messages of the user while it ran."""
 
     def calls(self) -> list[ToolCall]:
         """Return the calls that started, each as often as it did."""
@@ -569,6 +571,8 @@ class Script:
     form: str = "run"
     consumer: str = "all"
     after: int = 0
+    said: list[tuple[int, When]] = field(default_factory=list)
+    """What the user says to a run: behind how many events, and when it is to be sent."""
 
     def must_keep(self, number: int) -> set[str]:
         """Return the tags of the calls of a response that must be run or answered."""
@@ -607,6 +611,10 @@ SCRIPTS = st.builds(
     form=st.sampled_from(["run", "run", "run", "steps", "early"]),
     consumer=st.sampled_from(["all", "all", "all", "finish", "leave", "raise", "scope", "cancel", "cancel"]),
     after=st.integers(0, 30),
+    said=st.one_of(
+        st.just([]),
+        st.lists(st.tuples(st.integers(1, 60), st.sampled_from(["next_turn", "when_idle", "now"])), max_size=3),
+    ),
 )
 
 
@@ -653,13 +661,17 @@ class _Enough(Exception):
     """The consumer's own."""
 
 
-async def _consume(run: Run, script: Script, scope: anyio.CancelScope) -> None:
+async def _consume(run: Run, script: Script, ledger: Ledger, scope: anyio.CancelScope) -> None:
     if script.consumer == "finish":
         await run.finish()
         return
     seen = 0
     async for _ in run:
         seen += 1
+        for number, (at, when) in enumerate(script.said):
+            if at == seen and run.result.status is RunStatus.RUNNING:
+                ledger.said.append(f"said {number}")
+                run.say(ledger.said[-1], when)
         if script.consumer == "all" or seen <= script.after:
             continue
         if script.consumer == "raise":
@@ -738,6 +750,8 @@ def _check_requests(script: Script, peer: Peer, ledger: Ledger, result: RunResul
                 assert tag in json.dumps(messages), f"{tag} ran, and the model is not told"
     for exchange, messages in zip(peer.exchanges, sent, strict=True):
         choice = exchange.body.get("tool_choice")
+        if messages[-1]["content"] in ledger.said:
+            continue  # the first request may be sent again with what the user has said meanwhile
         expected = choice == script.tool_choice if messages == [USER] else choice not in _FORCED
         assert expected, f"tool_choice {choice} with {len(messages)} messages"
 
@@ -759,12 +773,18 @@ async def _converse_in_a_run(script: Script, ledger: Ledger) -> None:
     with anyio.CancelScope() as scope:
         try:
             async with run:
-                await _consume(run, script, scope)
+                await _consume(run, script, ledger, scope)
         except (APIError, LimitError, ProtocolError, _Enough) as error:
             failure = error
     result = run.result
     _check_requests(script, peer, ledger, result)
-    if script.consumer in ("all", "finish"):
+    # Each message is there once: in the history or handed back, and each in the order in which they were said.
+    words = [[message["content"] for message in kept] for kept in (result.messages, result.undelivered)]
+    assert sorted(each for kept in words for each in kept if each in ledger.said) == sorted(ledger.said)
+    whens = [when for _, when in script.said]
+    if len(set(whens)) == 1:
+        assert [each for kept in words for each in kept if each in ledger.said] == ledger.said
+    if script.consumer in ("all", "finish") and not (ledger.said and "now" in whens):
         for number in range(min(len(peer.exchanges) - (failure is not None), len(script.responses))):
             assert script.must_keep(number) <= _kept(result), "a call is lost"
             assert script.must_run(number) <= set(ledger.tags()), "a call did not run"
