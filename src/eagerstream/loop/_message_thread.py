@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
@@ -26,6 +26,7 @@ from ..transports._base import with_betas
 from ..transports._memory import ClientMemory
 from ..wire._assistant_message import AssistantMessage
 from ..wire._values import as_mapping
+from ._resending import ResendingTransport
 
 _log = logging.getLogger(__name__)
 
@@ -129,8 +130,8 @@ class MessageThread:
         self._replaces_lost = False
 
 
-class ThreadTransport(Transport):
-    """Sends each request of a conversation over another transport, as a part of its thread.
+class ThreadTransport(ResendingTransport):
+    """Sends each request of a conversation as a part of its thread, and in full if it is refused because of that.
 
     Args:
         transport: Sends the requests.
@@ -139,29 +140,21 @@ class ThreadTransport(Transport):
     """
 
     def __init__(self, transport: Transport, thread: MessageThread, client: object) -> None:
-        self._transport = transport
+        super().__init__(transport)
         self._thread = thread
         self._without = _addresses_without.of(client)
         self._address = str(getattr(client, "base_url", ""))
         thread.is_off = self._address in self._without
 
     def opening_timeout_s(self, limits: Limits) -> float:
-        """See `Transport.opening_timeout_s`. Doubled: a request may have to be sent again in full."""
-        return 2 * self._transport.opening_timeout_s(limits)
-
-    @property
-    def default_betas(self) -> Sequence[str]:
-        """See `Transport.default_betas`."""
-        return self._transport.default_betas
-
-    @asynccontextmanager
-    async def open(self, request: RequestBody, limits: Limits) -> AsyncIterator[Reply]:
-        """See `Transport.open`. A request that is refused because of its thread is sent again in full."""
-        self._thread.refused = None
-        async with AsyncExitStack() as stack:
-            yield await self._enter(request, limits, stack)
+        """See `Transport.opening_timeout_s`. Doubled: the complete conversation takes longer than the rest of it."""
+        return 2 * super().opening_timeout_s(limits)
 
     async def _enter(self, request: RequestBody, limits: Limits, stack: AsyncExitStack) -> Reply:
+        self._thread.refused = None
+        return await self._send(request, limits, stack)
+
+    async def _send(self, request: RequestBody, limits: Limits, stack: AsyncExitStack) -> Reply:
         sent = self._thread.sent_form(request, self.default_betas)
         try:
             return await stack.enter_async_context(self._transport.open(sent, limits))
@@ -172,7 +165,7 @@ class ThreadTransport(Transport):
                 self._without.add(self._address)
                 _log.info("the API keeps no thread of this conversation: %s", self._thread.refused)
         # Each refusal leaves less to be refused: a continued thread, a new one, none.
-        return await self._enter(request, limits, stack)
+        return await self._send(request, limits, stack)
 
 
 def is_official(client: object) -> bool:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from typing import Any, Final
 
 from ..errors import APIError, UsageError
@@ -21,6 +21,7 @@ from ..transports import Reply, RequestBody, Transport
 from ..transports._base import with_betas
 from ..transports._memory import ClientMemory
 from ._compaction import COMPACTION_BETA, has_summary
+from ._resending import ResendingTransport
 
 _log = logging.getLogger(__name__)
 
@@ -121,7 +122,7 @@ def refuses_inline_tools(error: APIError) -> bool:
     return error.status_code == 400 and (error.error_code in codes or bool(_REFUSES_BLOCKS.search(error.reason)))
 
 
-class InlineToolsTransport(Transport):
+class InlineToolsTransport(ResendingTransport):
     """Sends the requests of a run with the betas of their messages, and without inline tools where these are refused.
 
     Args:
@@ -131,25 +132,10 @@ class InlineToolsTransport(Transport):
     """
 
     def __init__(self, transport: Transport, client: object, refused: Callable[[], None]) -> None:
-        self._transport = transport
+        super().__init__(transport)
         self._without = _models_without.of(client)
         self._address = str(getattr(client, "base_url", ""))
         self._refused = refused
-
-    def opening_timeout_s(self, limits: Limits) -> float:
-        """See `Transport.opening_timeout_s`. Doubled: a request may have to be sent again."""
-        return 2 * self._transport.opening_timeout_s(limits)
-
-    @property
-    def default_betas(self) -> Sequence[str]:
-        """See `Transport.default_betas`."""
-        return self._transport.default_betas
-
-    @asynccontextmanager
-    async def open(self, request: RequestBody, limits: Limits) -> AsyncIterator[Reply]:
-        """See `Transport.open`. A request that is refused because of its inline tools is sent without them."""
-        async with AsyncExitStack() as stack:
-            yield await self._enter(request, limits, stack)
 
     async def _enter(self, request: RequestBody, limits: Limits, stack: AsyncExitStack) -> Reply:
         has_changes = has_tool_changes(request["messages"])
