@@ -23,10 +23,11 @@ class NextRequest(Protocol):
     def __call__(self, request: Mapping[str, Any], turn: int) -> Mapping[str, Any] | None:
         """Return the parameters to change for this request, `{"tool_choice": {"type": "any"}}` for example, or None.
 
-        Each request starts from the parameters of the run. `tools` may contain tools, or definitions from `request`. If
-        a definition has the name of a tool of the run, that tool runs its calls. `messages` replaces the history of the
-        run, from this request on: a shorter one, for example. `stream` cannot be changed. An exception ends the run
-        with that exception.
+        Each request starts from the parameters of the run. `tools` may contain tools, or definitions from `request`,
+        and replaces all tools of that request. If a definition has the name of a tool of the run, that tool runs its
+        calls. `messages` replaces the history of the run, from this request on: a shorter one, for example. `stream`
+        cannot be changed. An exception ends the run with that exception. It is not called for a summary
+        (`Run.compact`).
 
         Args:
             request: The body that would be sent, `messages` included. Do not change it.

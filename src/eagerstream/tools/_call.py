@@ -121,7 +121,8 @@ class ToolCall:
         result: The `tool_result` block; None until there is one.
         response: The tool's response, or the one that replaces it. None before that, and for a call that was cut off
             with its turn.
-        in_history: True if the history contains the call with its result. False if its turn was discarded.
+        in_history: True if the history contains the call with its result, or did before it was replaced. False if its
+            turn was discarded.
         error: The exception of the tool. The model gets only its class and message.
         rejected: The answer of a guard that rejected the call during its writing; None otherwise.
         withdrawn: True if the call was answered without running because of the way the response ended.
