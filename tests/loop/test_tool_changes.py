@@ -281,6 +281,26 @@ async def test_by_hand() -> None:
     assert conversation.refused(error) is None
 
 
+@pytest.mark.parametrize("by_hook", [True, False])
+async def test_changes_that_wait_while_the_history_is_replaced(by_hook: bool) -> None:
+    """`tools` has them already: to remove a tool that is not there would be refused."""
+
+    def hook(request: Mapping[str, Any], turn: int) -> Mapping[str, Any] | None:
+        return {"messages": [USER]} if by_hook and turn == 2 else None
+
+    conversation = Conversation(tools=[now], inline_tools="always", next_request=hook, **REQUEST)
+    conversation.add_tools(search)
+    async with ReplayServer(Scenario.of(CALL_NOW)) as server, HTTPTransport(base_url=server.base_url) as transport:
+        async with eagerstream.stream(transport, **conversation.request()) as stream:
+            await stream.finish()
+        await conversation.take(stream).execute()
+    conversation.remove_tools(search)
+    if not by_hook:
+        conversation.replace_history([USER])
+    request = conversation.request()
+    assert (names(request), changes(request)) == (["now"], [])
+
+
 def hooked(request: Mapping[str, Any], turn: int) -> Mapping[str, Any] | None:
     if turn == 2:
         return {"tools": [request["tools"][0]]}

@@ -189,7 +189,7 @@ class Conversation:
             self.delivered = self.steering.deliver(is_idle=self._is_prolonged)
             self._is_prolonged = False
             if self._requests.prepare(self._turns + (not self.retries)):
-                self._ids = CallIds(self.result.messages)
+                self._history_replaced()
         self._awaits_reply = True
         if self._turn is not None:
             self._turn.is_answered = True
@@ -203,11 +203,7 @@ class Conversation:
         self.steering.add(message, when)
 
     def add_tools(self, *tools: GivenTool) -> None:
-        """Give the model more tools; see `Run.add_tools`.
-
-        Raises:
-            UsageError: A tool cannot be run, or two share a name. Nothing has changed.
-        """
+        """Give the model more tools; see `Run.add_tools`."""
         self.steering.change_tools(self._requests.add_tools(tools))
 
     def remove_tools(self, *tools: GivenTool | str) -> None:
@@ -238,7 +234,11 @@ class Conversation:
         if faults := validate_history(checked := checked_messages(messages)):
             raise HistoryError(faults)
         self._requests.replace_history(checked)
+        self._history_replaced()
+
+    def _history_replaced(self) -> None:
         self._ids = CallIds(self.result.messages)
+        self.steering.forget_tool_changes()
 
     def complete_request(self) -> dict[str, Any]:
         """Return the body of the request under way with the complete conversation, and without a thread."""
@@ -380,8 +380,7 @@ class Conversation:
         delay_s = self._restarts.delay_s(error)
         take_account(self.result, message)
         self.output.end(message, broken=True)
-        # If a tool has started, the same request must not be sent again: the model would call the same tools again.
-        if turn.forbids_retry:
+        if turn.forbids_retry:  # the model would call the same tools again
             self.result.message = message
             self._retry_max_tokens = None
             turn.end(message, INTERRUPTED)
