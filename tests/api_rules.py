@@ -120,23 +120,29 @@ def _text_faults(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _system_faults(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    # The page on mid-conversation system messages: behind a user turn, before an assistant turn or at the end. An
-    # assistant turn before them has to end in the result of a server tool, which no test here makes.
+    # The page on mid-conversation system messages: behind a user turn, or an assistant turn that ends in the result of
+    # a server tool; before an assistant turn, or at the end. One that only has `output_config` may stand anywhere.
     for number, message in enumerate(messages):
-        if message.get("role") != "system":
+        content = message.get("content")
+        if message.get("role") != "system" or (not content and message.get("output_config")):
             continue
-        roles = [each.get("role") for each in messages]
-        before = [role for role in roles[:number] if role != "system"]
-        after = [role for role in roles[number:] if role != "system"]
-        if before[-1:] != ["user"] or after[:1] == ["user"]:
+        before = [each for each in messages[:number] if each.get("role") != "system"]
+        after = [each.get("role") for each in messages[number:] if each.get("role") != "system"]
+        is_behind_result = bool(before) and _last_kind(before[-1]).endswith("_tool_result")
+        if not before or (before[-1]["role"] != "user" and not is_behind_result) or after[:1] == ["user"]:
             yield f"messages.{number}: role 'system' must follow a 'user' message, and precede an 'assistant' message"
-        for block in _blocks(message["content"]):
+        if not content:
+            yield f"messages.{number}: system content must contain at least one block"
+        for block in _blocks(content or []):
             tool = block.get("tool") or {}
             kinds = {"tool_addition": ("tool_reference", "tool_definition"), "tool_removal": ("tool_reference",)}
-            if block["type"] != "text" and tool.get("type") not in kinds.get(block["type"], ()):
+            if block["type"] in kinds and tool.get("type") not in kinds[block["type"]]:
                 yield f"messages.{number}: Input tag does not match any of the expected tags of a system message"
-        if not message["content"]:
-            yield f"messages.{number}: system content must contain at least one block"
+
+
+def _last_kind(message: Mapping[str, Any]) -> str:
+    blocks = _blocks(message.get("content") or [])
+    return str(blocks[-1].get("type")) if message["role"] == "assistant" and blocks else ""
 
 
 def _message_faults(messages: Sequence[Mapping[str, Any]], names: set[str] | None) -> Iterator[str]:

@@ -94,7 +94,6 @@ def check(seed: int) -> None:
         return
     assert validate_history(kept, first_party=True) == []
     # The API combines messages of one role, so empty ones beside others are legal, and the last one may be empty.
-    # The rules know no `system` messages: `validate_history` has judged their places above.
     whole = merged([message for message in kept if message["content"]])
     whole = [{**message, "content": _with_signatures(message["content"])} for message in whole]
     if repairs:  # nothing is changed for the sake of rules that `validate_history` does not know
