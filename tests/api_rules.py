@@ -136,7 +136,7 @@ def _system_faults(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         for block in _blocks(content or []):
             tool = block.get("tool") or {}
             kinds = {"tool_addition": ("tool_reference", "tool_definition"), "tool_removal": ("tool_reference",)}
-            if block["type"] in kinds and tool.get("type") not in kinds[block["type"]]:
+            if block["type"] in _THINKING or (block["type"] in kinds and tool.get("type") not in kinds[block["type"]]):
                 yield f"messages.{number}: Input tag does not match any of the expected tags of a system message"
 
 

@@ -1000,6 +1000,12 @@ def test_the_words_of_the_api(messages: Messages, tools: list[Any] | None, messa
             id="an error with an image",
         ),
         pytest.param(
+            [user(words()), {"role": "system", "content": [thinking(), words()]}],
+            None,
+            "messages.1.content: thinking blocks may only be in `assistant` messages",
+            id="thinking in a system message",
+        ),
+        pytest.param(
             [user(thinking(), words())],
             None,
             "messages.0.content: thinking blocks may only be in `assistant` messages",

@@ -310,6 +310,13 @@ def test_results_in_system_messages_are_not_lost() -> None:
     assert repaired(alone)[0] == [ASK, DONE, user(*orphan()), DONE]
 
 
+def test_thinking_in_system_messages() -> None:
+    """It is omitted, and the rest of the message stays the system's."""
+    messages = [ASK, {"role": "system", "content": [thinking(), text()]}, DONE]
+    assert repaired(messages)[0] == [ASK, {"role": "system", "content": [text()]}, DONE]
+    assert repaired([ASK, {"role": "system", "content": [thinking()]}, DONE])[0] == [ASK, DONE]
+
+
 def test_code_whose_result_is_moved_waits_for_no_call() -> None:
     """The result stands before the calls of that code then, and the user may write beside their results."""
     made_by_code = call(caller={"type": "code_execution_20260521", "tool_id": "srvtoolu_1"})

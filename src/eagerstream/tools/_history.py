@@ -98,7 +98,7 @@ def validate_history(
 
 
 def _role(message: object) -> object:
-    return message.get("role") if isinstance(message, Mapping) else None
+    return message.get("role") if type(message) is dict or isinstance(message, Mapping) else None
 
 
 def _required(holder: Mapping[str, Any], name: str, kind: str) -> str:
@@ -192,15 +192,15 @@ class HistoryReader:
     def _check_role(self, index: int, message: object) -> str | None:
         """Return the role of a message; None if it has no valid one, so it is not checked further."""
         role = _role(message)
+        if isinstance(role, str) and role not in _ROLES_OF_OTHERS:
+            return role
         if not isinstance(message, Mapping):
             self._fault(index, "", "Input should be a valid dictionary")
         elif role is None:
             self._fault(index, ".role", _REQUIRED)
-        elif not isinstance(role, str) or role in _ROLES_OF_OTHERS:
+        else:
             what = f'messages: Unexpected role "{role}". Allowed roles are "user" or "assistant".'
             self._faults.append(HistoryFault(index, what))
-        else:
-            return role
         return None
 
     def _check(self, index: int, message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -239,7 +239,7 @@ class HistoryReader:
             self._fault(index, "", "`tool_use` blocks can only be in `assistant` messages")
         if "tool_result" in kinds and role == "assistant":
             self._fault(index, "", "`tool_result` blocks can only be in `user` messages")
-        if kinds & set(THINKING) and role == "user":
+        if role != "assistant" and not kinds.isdisjoint(THINKING):
             self._fault(index, ".content", "thinking blocks may only be in `assistant` messages")
         if role == "assistant" and role != after and blocks and blocks[-1]["type"] in THINKING:
             self._fault(index, "", f"The final block in an assistant message cannot be `{blocks[-1]['type']}`.")
@@ -489,10 +489,10 @@ def count_breakpoints(holders: object) -> int:
     count = 0
     pending = [holders]
     while pending:
-        found = pending.pop()
+        found = as_mapping(pending.pop())
         if isinstance(found, list | tuple):
             pending += found
-        elif isinstance(found := as_mapping(found), Mapping):
+        elif type(found) is dict or isinstance(found, Mapping):
             count += found.get("cache_control") is not None
             pending.append(found.get("content"))
     return count

@@ -139,9 +139,9 @@ class _Repairer:
         """Put calls, and results of the API's own tools, into messages of the assistant."""
         drafts: list[Draft] = []
         for draft in self.drafts:
-            if draft.role == "user" and any(block["type"] in THINKING for block in draft.blocks):
+            if draft.role != "assistant" and any(block["type"] in THINKING for block in draft.blocks):
                 draft.blocks = [block for block in draft.blocks if block["type"] not in THINKING]
-                self._report(draft.index, RepairKind.OMITTED_BLOCK, "thinking in a message of the user")
+                self._report(draft.index, RepairKind.OMITTED_BLOCK, "thinking in a message that is not the assistant's")
             if draft.role == "assistant" or not any(belongs_to_assistant(block["type"]) for block in draft.blocks):
                 drafts.append(draft)
                 continue

@@ -51,6 +51,8 @@ def as_mapping(item: object, *, mode: Literal["json", "python"] = "json") -> obj
         item: Anything.
         mode: pydantic's mode. `"json"` turns dates back into text, but infinities into null; `"python"` keeps both.
     """
+    if type(item) is dict:  # nearly always, and a check of the abstract class costs several times as much
+        return item
     dump = getattr(item, "model_dump", None)
     if isinstance(item, Mapping) or dump is None:
         return item
