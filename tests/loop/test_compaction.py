@@ -86,7 +86,7 @@ async def test_the_summary_replaces_the_history(threads: Any) -> None:
     assert continued["messages"] == [SUMMARY]
     assert last["messages"][0] == run.result.messages[0] == SUMMARY
     assert [BETA in request.headers.get("anthropic-beta", "") for request in server.requests] == [False, *[True] * 3]
-    assert [call.call.echo_id if hasattr(call, "call") else call.id for call in run.result.calls] == ["toolu_1"] * 2
+    assert [call.input.echo_id for call in run.result.calls] == ["toolu_1"] * 2
     assert (run.result.status, run.result.turns, run.result.text) == (RunStatus.COMPLETED, 4, "Done.")
     assert [event.turn for event in events if isinstance(event, TurnStop)] == [1, 2, 3, 4]
     if threads:
@@ -287,6 +287,11 @@ def test_wrong_wishes() -> None:
         conversation.compact()
     with pytest.raises(UsageError, match="must be a text, not int"):
         Conversation(**REQUEST).compact(5)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"call compact\(\) instead"):
+        Conversation(compaction={"type": "summarize"}, **REQUEST)
+    conversation = Conversation(next_request=lambda request, turn: {"compaction": {"type": "summarize"}}, **REQUEST)
+    with pytest.raises(UsageError, match="next_request cannot change compaction"):
+        conversation.request()
     run = eagerstream.run(HTTPTransport(base_url="http://localhost"), **REQUEST)
     with pytest.raises(UsageError, match="instructions are for the API"):
         run.compact("Be brief.", summarize=lambda messages: messages)  # type: ignore[arg-type, return-value]

@@ -41,7 +41,7 @@ from ._message_thread import MAX_BREAKPOINTS_OF_THREADS, MessageThread
 from ._options import CALL_DEFAULTS, LOOP_DEFAULTS, ConversationOptions, RunOptions, check_loop_options
 from ._output import RunOutput
 from ._policy import BROKEN_OFF, CANCELLED, INTERRUPTED, SUMMARY, Ending, Then, ending_of
-from ._requests import OPTIONS_OF_READING, GivenTool, GivenTools, Requests
+from ._requests import NOT_FOR_RUNS, OPTIONS_OF_READING, GivenTool, GivenTools, Requests
 from ._result import RunResult, RunStatus, take_account
 from ._steering import Steering, When
 from ._tool_changes import betas_of, has_tool_changes, refuses_inline_tools
@@ -92,8 +92,8 @@ class Conversation:
         if not isinstance(self.limits, Limits):
             raise UsageError(f"limits must be a Limits, not {type(self.limits).__name__}")
         check_count("max_tokens", max_tokens, least=0)
-        if "thread" in given:
-            raise UsageError("thread: use the option threads= instead, which keeps the complete conversation here")
+        if wrong := sorted(given.keys() & NOT_FOR_RUNS):
+            raise UsageError(f"{wrong[0]}: {NOT_FOR_RUNS[wrong[0]]}")
         self._options = taken(given, LOOP_DEFAULTS)
         check_loop_options(self._options)
         calls = taken(given, CALL_DEFAULTS)

@@ -27,6 +27,12 @@ GivenTool: TypeAlias = ForeignTool | Mapping[str, Any]
 OPTIONS_OF_READING: Final = frozenset(INPUT_DEFAULTS) | frozenset(FEED_DEFAULTS)
 """The options of `run` and `stream` that are about reading a response, and not about the request."""
 
+NOT_FOR_RUNS: Final = {
+    "thread": "use the option threads= instead, which keeps the complete conversation here",
+    "compaction": "every request would be for a summary: call compact() instead",
+}
+"""Parameters of a request that cannot be those of a conversation, and the reasons."""
+
 
 @dataclass(slots=True)
 class GivenTools:
@@ -145,7 +151,7 @@ class Requests:
         """Return the parameters of a request with the changes of its hook, and make its tools callable."""
         if not isinstance(changes, Mapping):
             raise UsageError(f"next_request must return the parameters to change, not {type(changes).__name__}")
-        if wrong := sorted({"stream", "eager", *OPTIONS_OF_READING} & set(changes)):
+        if wrong := sorted({"stream", "eager", *NOT_FOR_RUNS, *OPTIONS_OF_READING} & set(changes)):
             raise UsageError(f"next_request cannot change {', '.join(wrong)}")
         # Each request starts from the run's own tools: without this, tools of one request would be there in the next.
         # In place, because the executor and the turn have this toolbox.
