@@ -25,6 +25,7 @@ from eagerstream.testing import (
 )
 from eagerstream.wire import BlockStop
 from tests.loop.serial import DONE, SLOWLY_S, now
+from tests.loop.steered import Steered
 from tests.support import REQUEST, USER, Gate, LocalAPI, block_start, block_stop, check_history, message_start
 
 pytestmark = pytest.mark.anyio
@@ -55,16 +56,15 @@ def kinds(server: ReplayServer) -> list[str]:
 
 
 async def ran(server: ReplayServer, steer: Any, **options: Any) -> tuple[Any, list[Any]]:
-    """A run over a server that went to its end, and its events; `steer` gets the run and each event."""
-    events = []
-    with anyio.fail_after(SLOWLY_S):
-        async with (
-            HTTPTransport(base_url=server.base_url) as transport,
-            eagerstream.run(transport, **{"tools": [now], "restart_delay_s": 0, **REQUEST, **options}) as run,
-        ):
-            async for event in run:
-                events.append(event)
-                steer(run, event)
+    """A run over a server that went to its end, and its events; `steer` gets the run and each event at once."""
+    async with HTTPTransport(base_url=server.base_url) as transport:
+        run = eagerstream.run(transport, **{"tools": [now], "restart_delay_s": 0, **REQUEST, **options})
+        steered = Steered(run, steer)
+        run.observe(steered)
+        with anyio.fail_after(SLOWLY_S):
+            async with run:
+                await run.finish()
+    events = steered.events
     check_history(run.result.messages)
     return run, events
 
@@ -227,11 +227,11 @@ async def test_an_error_of_the_summary() -> None:
 
     for summarize, error in ((fails, RuntimeError), (orphans, eagerstream.HistoryError)):
         async with ReplayServer(api(CALL, DONE)) as server, HTTPTransport(base_url=server.base_url) as transport:
+            run = eagerstream.run(transport, tools=[now], **REQUEST)
+            run.observe(Steered(run, at(1, lambda run: run.compact(summarize=summarize))))  # noqa: B023  # at once
             with pytest.raises(error):
-                async with eagerstream.run(transport, tools=[now], **REQUEST) as run:
-                    async for event in run:
-                        if isinstance(event, TurnStop):
-                            run.compact(summarize=summarize)
+                async with run:
+                    await run.finish()
         assert (run.result.status, len(run.result.messages)) == (RunStatus.ERROR, 3)
 
 

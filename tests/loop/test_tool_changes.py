@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import anyio
@@ -13,7 +13,6 @@ import eagerstream
 from eagerstream import Conversation, HTTPTransport, InputStart, UsageError, tool
 from eagerstream.loop import RunStatus, TurnStart, TurnStop
 from eagerstream.loop._tool_changes import without_inline_tools
-from eagerstream.streaming import FeedEnd
 from eagerstream.testing import (
     MessageThreads,
     ReceivedRequest,
@@ -26,6 +25,7 @@ from eagerstream.testing import (
     tool_use,
 )
 from tests.loop.serial import DONE, SLOWLY_S, checked, now
+from tests.loop.steered import Steered
 from tests.support import REQUEST, USER
 
 pytestmark = pytest.mark.anyio
@@ -63,15 +63,19 @@ def changes(request: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 async def ran(server: ReplayServer, change: Any, **options: Any) -> Any:
     """A run over a server that went to its end; `change` gets the run and each event."""
-    with anyio.fail_after(SLOWLY_S):
-        async with (
-            HTTPTransport(base_url=server.base_url) as transport,
-            eagerstream.run(
-                transport, **{"tools": [now], "inline_tools": "always", "restart_delay_s": 0, **REQUEST, **options}
-            ) as run,
-        ):
-            async for event in run:
-                change(run, event)
+    async with HTTPTransport(base_url=server.base_url) as transport:
+        settings: dict[str, Any] = {
+            "tools": [now],
+            "inline_tools": "always",
+            "restart_delay_s": 0,
+            **REQUEST,
+            **options,
+        }
+        run = eagerstream.run(transport, **settings)
+        run.observe(Steered(run, change))
+        with anyio.fail_after(SLOWLY_S):
+            async with run:
+                await run.finish()
     checked(run.result)
     return run
 
@@ -141,11 +145,11 @@ async def test_a_model_that_refuses_them(words: str) -> None:
     answers: list[Any] = [CALL_NOW, refuses, refuses]
     async with ReplayServer(Scenario(*answers)) as server, HTTPTransport(base_url=server.base_url) as transport:
         for _ in range(2):
+            run = eagerstream.run(transport, tools=[now], inline_tools="always", **REQUEST)
+            run.observe(Steered(run, adding))
             with anyio.fail_after(SLOWLY_S):
-                async with eagerstream.run(transport, tools=[now], inline_tools="always", **REQUEST) as run:
-                    async for event in run:
-                        if isinstance(event, TurnStart) and event.turn == 1:
-                            run.add_tools(search)
+                async with run:
+                    await run.finish()
             checked(run.result)
             assert run.result.status is RunStatus.COMPLETED
             assert all(message["role"] != "system" for message in run.result.messages)
@@ -217,22 +221,14 @@ async def test_a_guard_that_comes_while_the_input_is_written() -> None:
         """Search some of the web."""
         return query
 
-    class Replacing:
-        """Replaces the tool at the start of an input."""
-
-        wants_deltas = False
-
-        def take(self, events: Sequence[object]) -> None:
-            if any(isinstance(event, InputStart) for event in events):
-                run.add_tools(guarded)
-
-        def end(self, end: FeedEnd) -> None:
-            pass
+    def replacing(run: Any, event: Any) -> None:
+        if isinstance(event, InputStart):
+            run.add_tools(guarded)
 
     async with ReplayServer(Scenario(CALL_SEARCH, DONE, timing=Timing())) as server:
         async with HTTPTransport(base_url=server.base_url) as transport:
             run = eagerstream.run(transport, tools=[search], **REQUEST)
-            run.observe(Replacing())
+            run.observe(Steered(run, replacing))
             with anyio.fail_after(SLOWLY_S):
                 async with run:
                     await run.finish()
