@@ -20,12 +20,6 @@ AGAIN = HumanMessage("Again.")
 MISSING = "Not executed: the result of this call is missing from the conversation."
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """LangChain runs on asyncio only."""
-    return "asyncio"
-
-
 @eagerstream.tool
 async def note(line: str) -> str:
     """Note a line."""
