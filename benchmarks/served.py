@@ -39,6 +39,7 @@ def served(make_scenario: Callable[[], Scenario]) -> Iterator[str]:
 
 
 def _serve(make_scenario: Callable[[], Scenario], connection: Connection) -> None:
-    with ReplayServer(make_scenario()) as server:
+    # All sides of a benchmark read the same bytes at the same times, also those that do not ask for eager inputs.
+    with ReplayServer(make_scenario(), buffer_inputs=False) as server:
         connection.send(server.base_url)
         connection.poll(None)

@@ -180,7 +180,7 @@ def served(runs: int) -> Iterator[Server]:
 def _serve(connection: Connection, runs: int) -> None:
     _allow_files(runs)
     asked = _Asked(runs)
-    with ReplayServer(Scenario.of(asked.answer)) as server:
+    with ReplayServer(Scenario.of(asked.answer), buffer_inputs=False) as server:
         connection.send(server.base_url)
         try:
             while connection.recv():

@@ -16,6 +16,7 @@ from eagerstream.testing import (
     Scenario,
     Timing,
     _application as application_module,
+    _playback as playback_module,
     encode_event,
     http_error,
     reply,
@@ -86,7 +87,7 @@ def test_requests_are_remembered(client: httpx.Client, server: ReplayServer) -> 
         (b"[" * 200_000, 400, "invalid_request_error", "not valid JSON"),
         (b"[]", 400, "invalid_request_error", "object"),
         (b"{}", 400, "invalid_request_error", "model: Field required"),
-        (json.dumps({**_BODY, "stream": False}).encode(), 400, "invalid_request_error", "stream"),
+        (json.dumps({**_BODY, "stream": "false"}).encode(), 400, "invalid_request_error", "stream: Input should be"),
         (json.dumps({**_BODY, "stream": 1}).encode(), 400, "invalid_request_error", "stream"),
         (json.dumps(_history(1)).encode(), 500, "api_error", "LookupError: nothing prepared"),
         (json.dumps(_history(2)).encode(), 529, "overloaded_error", "Overloaded"),
@@ -123,7 +124,8 @@ def test_too_large(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> Non
     [
         ("GET", "/v1/models", 404, "not_found_error"),
         ("POST", "/v1/messages/", 404, "not_found_error"),
-        ("POST", "/v1/messages/count_tokens", 404, "not_found_error"),
+        ("POST", "/v1/messages/batches", 404, "not_found_error"),
+        ("POST", "/v1/files", 404, "not_found_error"),
         ("GET", "/v1/messages", 405, "invalid_request_error"),
     ],
 )
@@ -188,7 +190,7 @@ def test_the_time_to_read_a_request(
         return True
 
     monkeypatch.setattr(application_module, "monotonic", lambda: 100.0)
-    monkeypatch.setattr(application_module, "_wait_until", note)
+    monkeypatch.setattr(playback_module, "_wait_until", note)
     recording = Recording((Chunk(3, b"data: x\n\n"), Chunk(5, b"data: y\n\n")))
     padded = json.dumps(_BODY).encode().ljust(10_000)
     with ReplayServer(recording, **options) as server:

@@ -158,7 +158,7 @@ def test_every_recording_is_told(recording: Path) -> None:
 def test_a_whole_reply() -> None:
     """Where it is not streamed; an input that is no JSON stays as it was written."""
     wrong = reply(text("Hi."), tool_use("add", "{1}", id="call_1"), *ADD[1:])
-    answer = CHAT_DIALECTS[ChatDialect.OPENAI].answered(Answer(wrong), {}).recording
+    answer = CHAT_DIALECTS[ChatDialect.OPENAI].in_one_piece(wrong)
     body = json.loads(answer.body)
     (choice,) = body["choices"]
     assert body["object"] == "chat.completion"

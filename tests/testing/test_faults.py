@@ -362,7 +362,7 @@ def test_turns_and_attempts() -> None:
     faults = Faults({0: [error, error], 1: [end], 2: [end]})
     second = {**_REQUEST, "messages": [_USER, {"role": "assistant", "content": "x"}, _USER]}
     third = {**_REQUEST, "messages": [*second["messages"], {"role": "assistant", "content": "x"}, _USER]}
-    refused = {**_REQUEST, "stream": False}
+    refused = {**_REQUEST, "max_tokens": "16"}
     with ReplayServer(Scenario(_REPLY, _DONE), faults=faults) as server:
         with httpx.Client(base_url=server.base_url, timeout=20) as client:
             for request in (_REQUEST, refused, _REQUEST, second, third, _REQUEST, second):

@@ -141,7 +141,7 @@ def test_bodies_that_nobody_takes(
 def test_the_model_is_in_the_path(platform: Platform, fields: dict[str, Any], words: str) -> None:
     """There the body has a version instead."""
     with pytest.raises(Refused) as caught:
-        DIALECTS[platform].request(_body(platform, **fields), {"model": "m"})
+        DIALECTS[platform].request(_body(platform, **fields), {"model": "m"}, streams=True)
     assert (caught.value.status, caught.value.error_type, caught.value.message) == (400, "invalid_request_error", words)
 
 
@@ -150,16 +150,28 @@ def test_the_request_as_the_api_takes_it(platform: Platform | None) -> None:
     """Whatever a scenario looks at is where the Claude API has it."""
     dialect = PLAIN if platform is None else DIALECTS[platform]
     extra: dict[str, Any] = {"anthropic_beta": ["x"]} if platform in _NAMED_IN_PATH else {}
-    asked = dialect.request(_body(platform, system="s", **extra), {"model": REQUEST["model"]})
+    path_parameters = {"model": REQUEST["model"]}
+    asked = dialect.request(_body(platform, system="s", **extra), path_parameters, streams=True)
     assert asked == {**REQUEST, "system": "s", "stream": True}
 
 
-@pytest.mark.parametrize("beta", [[], ["a", "b"], [5, None, ["a"]]])
-def test_odd_betas(client: httpx.Client, beta: list[Any]) -> None:
-    """What stands in the list is not looked at here."""
+@pytest.mark.parametrize("beta", [[], ["a-2025-01-01", "claude-code-20250219"]])
+def test_other_betas(client: httpx.Client, beta: list[str]) -> None:
+    """The double does not know every beta, so it accepts what can be one."""
     body = _body(Platform.BEDROCK, anthropic_beta=beta)
     response = client.post(_path(Platform.BEDROCK), json=body, headers=_headers(Platform.BEDROCK))
     assert response.status_code == 200
+
+
+@pytest.mark.parametrize("beta", [["a"], [5, None, ["a"]], ["eager-2025"]])
+def test_odd_betas(client: httpx.Client, beta: list[Any]) -> None:
+    """A beta without a date does not exist, and is refused in the platform's words."""
+    body = _body(Platform.BEDROCK, anthropic_beta=beta)
+    response = client.post(_path(Platform.BEDROCK), json=body, headers=_headers(Platform.BEDROCK))
+    assert (response.status_code, response.json()["message"]) == (400, "invalid beta flag")
+    headers = {**_headers(Platform.ANTHROPIC), "anthropic-beta": str(beta[0])}
+    response = client.post(_path(Platform.ANTHROPIC), json=_body(Platform.ANTHROPIC), headers=headers)
+    assert response.json()["error"]["message"].startswith(f"Unexpected value(s) `{beta[0]}` for the `anthropic-beta`")
 
 
 @pytest.mark.parametrize("platform", list(Platform))
@@ -207,9 +219,9 @@ def _ask(client: httpx.Client, platform: Platform | None, way: str, model: str =
     if way == "field":
         body |= _FIELD
     elif way == "header" and platform is Platform.BEDROCK:
-        body["anthropic_beta"] = ["other", LEGACY_BETA]
+        body["anthropic_beta"] = ["other-2025-01-01", LEGACY_BETA]
     elif way == "header":
-        headers["anthropic-beta"] = f"other, {LEGACY_BETA}"
+        headers["anthropic-beta"] = f"other-2025-01-01, {LEGACY_BETA}"
     if "model" in body:
         body["model"] = model
     return client.post(_path(platform, model), json=body, headers=headers)
@@ -297,7 +309,7 @@ def test_a_tool_without_its_beta(client: httpx.Client, platform: Platform | None
             "tools.1: Input tag 'computer_20250124' found using 'type' does not match any of the expected tags: "
             + known
         )
-    assert _send(client, platform, ["other", "computer-use-2025-01-24"], [_COMPUTER]).status_code == 200
+    assert _send(client, platform, ["other-2025-01-01", "computer-use-2025-01-24"], [_COMPUTER]).status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 
 import anthropic
 import anyio
+import httpx
 import pytest
 from anthropic import AsyncAnthropic, beta_async_tool
 
@@ -16,6 +17,7 @@ from eagerstream.testing import (
     FaultKind,
     Faults,
     MessageThreads,
+    Platform,
     ReceivedRequest,
     ReplayServer,
     Scenario,
@@ -197,9 +199,37 @@ async def test_servers_without_threads() -> None:
     async with double(threads=MessageThreads("refuses")) as server, client_of(server) as client:
         with pytest.raises(anthropic.BadRequestError, match="Extra inputs"):
             await ask(client, {"type": "create"})
-    for ignoring in (None, MessageThreads("ignores")):
-        async with double(threads=ignoring) as server, client_of(server) as client:
-            await finished(client, continued("msg_unknown"), messages=[HI])
+    async with double(threads=MessageThreads("ignores")) as server, client_of(server) as client:
+        await finished(client, continued("msg_unknown"), messages=[HI])
+
+
+async def test_a_double_keeps_threads_by_default() -> None:
+    """The official tool runner sends them unless it is told otherwise."""
+    async with double(turns=3) as server, client_of(server) as client:
+        runner = client.beta.messages.tool_runner(**ASK, messages=[HI], tools=[fetch])
+        assert (await runner.until_done()).stop_reason == "end_turn"
+        requests = server.requests
+    assert [request.body["thread"]["type"] for request in requests] == ["create", "continue", "continue"]
+
+
+async def test_odd_threads() -> None:
+    """A thread that cannot be continued is refused in the API's words, whatever is sent."""
+    async with double() as server, httpx.AsyncClient(base_url=server.base_url, verify=False) as client:
+
+        async def refusal(path: str, **fields: Any) -> tuple[int, str]:
+            body = {**ASK, "messages": [HI], **fields}
+            response = await client.post(path, json=body, headers={"anthropic-beta": BETA, "x-api-key": "any"})
+            return response.status_code, response.json()["error"]["message"]
+
+        for messages in (None, "Hi", {}):
+            status, message = await refusal("/v1/messages", thread=continued("msg_0"), messages=messages)
+            assert (status, message) == (400, "messages: Input should be a valid list")
+        assert (await refusal("/v1/messages", thread="create"))[0] == 400
+        mantle = server.url_of(Platform.BEDROCK_MANTLE).removeprefix(server.base_url)
+        headers = {"anthropic-beta": BETA, "authorization": "Bearer any"}
+        body = {**ASK, "messages": [HI], **CREATE}
+        response = await client.post(f"{mantle}/v1/messages", json=body, headers=headers)
+        assert response.json()["error"]["message"] == "thread: Extra inputs are not permitted"
 
 
 def test_settings() -> None:

@@ -127,6 +127,10 @@ def serve(
     eager: Annotated[
         EagerSupport, typer.Option(help="Accepted requests for eager input streaming. Others get HTTP 400.")
     ] = "any",
+    buffer_inputs: Annotated[
+        bool,
+        typer.Option(help="Hold inputs back, member by member, unless the request wants them as they are written."),
+    ] = True,
 ) -> None:
     """Answer as a Messages API on this machine: play recordings, or call the tools of any request (--script).
 
@@ -165,7 +169,16 @@ def serve(
         port = 0 if command else _PORT
     faults = Faults.random(fault_seed, fault_rate) if fault_rate else None
     on_answer = _log_request if log else None
-    server = ReplayServer(scenario, host=host, port=port, speed=speed, faults=faults, eager=eager, on_answer=on_answer)
+    server = ReplayServer(
+        scenario,
+        host=host,
+        port=port,
+        speed=speed,
+        faults=faults,
+        eager=eager,
+        on_answer=on_answer,
+        buffer_inputs=buffer_inputs,
+    )
     if command:
         with server:
             # A command may use AWS for something else, and the double accepts any credentials.

@@ -151,7 +151,8 @@ def _serve(connection: Connection) -> None:
         return scenario.answer(request)
 
     try:
-        with ReplayServer(Scenario.of(answer)) as server:
+        # The simulation has given each response the times of its case.
+        with ReplayServer(Scenario.of(answer), buffer_inputs=False) as server:
             connection.send(server.base_url)
             while True:
                 scenario = Scenario(*connection.recv())

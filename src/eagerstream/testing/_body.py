@@ -37,6 +37,19 @@ def is_fragment(event: WireEvent) -> bool:
     return delta.get("type") == "input_json_delta"
 
 
+def block_index(event: WireEvent) -> int | None:
+    """Return the index of the event's block; `None` if it has none."""
+    index = event.get("index")
+    return index if type(index) is int else None
+
+
+def tool_name(start: WireEvent) -> str:
+    """Return the tool's name in a `content_block_start`; empty if the block is no call."""
+    block = start.get("content_block")
+    name = block.get("name") if isinstance(block, dict) else None
+    return name if isinstance(name, str) else ""
+
+
 def model_text(event: WireEvent) -> str:
     """Return the text that the model wrote in this event; empty for other events."""
     delta = event.get("delta")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from ..recordings import Chunk, Recording
 from ..wire import PartialJSON, WireEvent
-from ._body import body_events, is_fragment, model_text, noted
-from ._scripted import encode_event
+from ._body import block_index, is_fragment, model_text, noted, tool_name
+from ._framing import Framing, framing_of
 
 BUFFERED_NOTE: Final = "simulated buffering"
 """Note of a recording whose inputs are held back."""
@@ -19,7 +19,7 @@ BUFFERED_NOTE: Final = "simulated buffering"
 _ENDS_OF_ALL: Final = frozenset({"message_start", "message_delta", "message_stop", "error"})
 
 
-def buffered(recording: Recording) -> Recording:
+def buffered(recording: Recording, *, eager: Collection[str] = ()) -> Recording:
     """Return the response as it arrives without eager input streaming: one chunk per event, tool inputs held back.
 
     Without eager input streaming, the API holds each top-level member of an input until it is complete and validated. A
@@ -27,23 +27,32 @@ def buffered(recording: Recording) -> Recording:
     invalid or cut off, the fragment arrives with the end of its block.
 
     A fragment that ends one member and starts the next is split in two, because neither part waits for the other. All
-    other bytes and the order of the events stay the same. No part of an input arrives earlier than it did.
+    other bytes and the order of the events stay the same. No part of an input arrives earlier than it did. A response
+    that was already held back keeps its times.
+
+    Args:
+        recording: The response as it is written. If it has no times, all of it arrives at once here, too.
+        eager: Names of the tools whose inputs are not held back.
     """
     body = recording.body
-    events = list(body_events(body))
+    framing = framing_of(recording)
+    events = list(framing.events(body))
     sent: list[_Sent] = []
-    held: dict[Any, _HeldInput] = {}
+    held: dict[int | None, _HeldInput] = {}
+    names: dict[int | None, str] = {}
     start = 0
     for event, arrived_s in zip(events, _arrivals(recording, [event.end for event in events]), strict=True):
         raw = body[start : event.end]
         start = event.end
-        index = event.data.get("index")
-        if is_fragment(event.data):
-            input_ = held.setdefault(index, _HeldInput())
+        index = block_index(event.data)
+        if is_fragment(event.data) and names.get(index) not in eager:
+            input_ = held.setdefault(index, _HeldInput(framing))
             sent += input_.feed(event.data, raw, arrived_s)
             continue
         sent.append(_Sent(raw, arrived_s))
         kind = event.data.get("type")
+        if kind == "content_block_start":
+            names[index] = tool_name(event.data)
         ended = [index] if kind == "content_block_stop" else list(held) if kind in _ENDS_OF_ALL else []
         for index in ended:
             if index in held:
@@ -71,7 +80,8 @@ class _Sent:
 class _HeldInput:
     """An input whose fragments wait for the end of their top-level member."""
 
-    def __init__(self) -> None:
+    def __init__(self, framing: Framing) -> None:
+        self._framing = framing
         self._parser = PartialJSON(reports=True)
         self._ended = 0  # top-level members that are complete
         self._open = True  # a member is open, or follows the bracket or comma that was just read
@@ -80,7 +90,7 @@ class _HeldInput:
     def feed(self, event: WireEvent, raw: bytes, arrived_s: float) -> list[_Sent]:
         """Return the events to send for one `input_json_delta`. The times of those that wait are set later."""
         parts = self._split(model_text(event))
-        sent = [_Sent(raw if len(parts) == 1 else _with_fragment(event, part), arrived_s) for part, _ in parts]
+        sent = [_Sent(raw if len(parts) == 1 else self._encoded(event, part), arrived_s) for part, _ in parts]
         self._waiting.extend((item, needed) for item, (_, needed) in zip(sent, parts, strict=True))
         while self._waiting and (self._parser.complete or self._waiting[0][1] <= self._ended):
             self._waiting.popleft()[0].at_s = arrived_s
@@ -114,9 +124,8 @@ class _HeldInput:
         parts.append((fragment[start:], self._ended + self._open if fragment else 0))
         return parts
 
-
-def _with_fragment(event: WireEvent, fragment: str) -> bytes:
-    return encode_event({**event, "delta": {**event["delta"], "partial_json": fragment}})
+    def _encoded(self, event: WireEvent, fragment: str) -> bytes:
+        return self._framing.encode({**event, "delta": {**event["delta"], "partial_json": fragment}})
 
 
 def _arrivals(recording: Recording, ends: Sequence[int]) -> list[float]:

@@ -13,9 +13,9 @@ from ..wire import EagerSupport, SSEDecoder
 from ._body import body_events
 from ._chat_chunks import ChatRenderer, OllamaRenderer, VLLMRenderer, completion, encode_chunk, encode_error
 from ._endings import Repeat
-from ._faults import ERROR_STATUS
 from ._framing import SSE
 from ._injection import Answer
+from ._one_piece import in_one_piece
 from ._platforms import Body, Dialect, Refused, api_error
 
 _ROLES: Final = ("system", "developer", "user", "assistant", "tool", "function")
@@ -38,6 +38,9 @@ class ChatDialect(StrEnum):
 @dataclass(frozen=True)
 class _Chat(Dialect):
     path: str = "/v1/chat/completions"
+    count_path: str | None = None
+    has_threads: bool = False
+    buffers_inputs: bool = False
     request_id_header: str = "x-request-id"
     renderer: type[ChatRenderer] = ChatRenderer
     parses_arguments: bool = False
@@ -48,16 +51,17 @@ class _Chat(Dialect):
         yield from _request_faults(body)
         yield from _history_faults(body["messages"], parses_arguments=self.parses_arguments)
 
+    def in_one_piece(self, answer: Recording) -> Recording:
+        return in_one_piece(answer, completion)
+
     def spoken(self, answer: Recording) -> Recording:
         error = api_error(answer) if answer.status != 200 else None
         return answer if error is None else _refusal(answer, error)
 
     def answered(self, answer: Answer, sent: Body) -> Answer:
         recording = self.spoken(answer.recording)
-        if recording.status != 200 or recording.media_type == "text/html":
+        if recording.status != 200 or recording.media_type == "text/html" or sent.get("stream") is not True:
             return answer._replace(recording=recording)
-        if sent.get("stream") is not True:
-            return answer._replace(recording=_whole(recording))
         options = sent.get("stream_options")
         wants_usage = isinstance(options, Mapping) and options.get("include_usage") is True
         renderer = self.renderer(wants_usage=wants_usage)
@@ -168,20 +172,6 @@ def _chunk_of(data: str, renderer: ChatRenderer) -> bytes:
     if not isinstance(event, dict):
         return SSE.wrap(data.encode(errors="replace"))  # not an event of the API: unchanged
     return renderer.render(event)
-
-
-def _whole(recording: Recording) -> Recording:
-    """Return the response in one piece, at its end. If it is incomplete, return half of that piece."""
-    events = [event.data for event in body_events(recording.body)]
-    error = next((event["error"] for event in events if event.get("type") == "error"), None)
-    if error is not None:
-        status = ERROR_STATUS.get(error.get("type"), 500)
-        return _refusal(replace(recording, status=status), error)
-    body = completion(events)
-    if not any(event.get("type") == "message_stop" for event in events):
-        body = body[: len(body) // 2]
-    headers = {"content-type": "application/json"}
-    return replace(recording, chunks=(Chunk(recording.duration_s, body),), headers={**recording.headers, **headers})
 
 
 def _refusal(answer: Recording, error: Mapping[str, Any]) -> Recording:

@@ -84,8 +84,28 @@ class _AWSEventStream(Framing):
             yield BodyEvent(at, decoded[0] if decoded else {})
 
 
+class _OnePiece(Framing):
+    """A body that is not streamed. It has no events: equal parts of it count as such, as the places of faults."""
+
+    media_type = "application/json"
+
+    def encode(self, event: Mapping[str, Any]) -> bytes:
+        return json.dumps(event).encode()
+
+    def wrap(self, data: bytes) -> bytes:
+        return data
+
+    def events(self, body: bytes) -> Iterator[BodyEvent]:
+        for start in range(0, len(body), PART_BYTES):
+            yield BodyEvent(min(start + PART_BYTES, len(body)), {})
+
+
+PART_BYTES: Final = 16
+"""Bytes of a body in one piece that count as an event."""
+
 SSE: Final[Framing] = _SSE()
 AWS_EVENT_STREAM: Final[Framing] = _AWSEventStream()
+ONE_PIECE: Final[Framing] = _OnePiece()
 
 AWS_EXCEPTIONS: Final = {
     "invalid_request_error": "ValidationException",
@@ -110,7 +130,8 @@ _STRING: Final = 7
 
 def framing_of(recording: Recording) -> Framing:
     """Return the framing of a recording's body, by its content type."""
-    return AWS_EVENT_STREAM if recording.media_type == AWS_EVENT_STREAM.media_type else SSE
+    others = (AWS_EVENT_STREAM, ONE_PIECE)
+    return next((framing for framing in others if framing.media_type == recording.media_type), SSE)
 
 
 def aws_frame(headers: Mapping[str, str], payload: bytes) -> bytes:

@@ -15,12 +15,13 @@ from ..recordings import Chunk, Recording
 from ..wire import WireEvent
 from ._body import BodyEvent
 from ._endings import Ending, Repeat, break_chunking, close, reset, stall
-from ._faults import Fault, FaultKind
-from ._framing import framing_of
+from ._faults import ERROR_STATUS, Fault, FaultKind
+from ._framing import ONE_PIECE, framing_of
 from ._scripted import http_error
 
 _GARBAGE: Final = b'\xff\xfe\x00\x80}{"\xc3('  # never UTF-8, never JSON at any place, and no line end
 _CONTENT_TYPE: Final = "application/json"
+_CONTENT_TYPE_OF_JSON: Final = "text/plain"
 _ENDLESS_EVENTS: Final = 16  # in one write, of a few kilobytes
 _ENDLESS_CHARS: Final = 128  # in one event: a limit of megabytes is reached in a moment
 _RENAMED: Final = ("id", "tool_use_id")
@@ -37,7 +38,8 @@ class Answer(NamedTuple):
 def break_reply(recording: Recording, fault: Fault, request_id: str | None = None) -> Answer:
     """Return the response with a fault in it.
 
-    A fault that affects events leaves a body with too few of them unchanged.
+    A fault that affects events leaves a body with too few of them unchanged. In a body in one piece, each 16 bytes
+    count as an event, and an `ERROR_EVENT` becomes an HTTP error.
 
     Args:
         recording: The original response.
@@ -51,7 +53,11 @@ def break_reply(recording: Recording, fault: Fault, request_id: str | None = Non
         case FaultKind.HTML_PAGE:
             return Answer(_html_page(fault))
         case FaultKind.CONTENT_TYPE:
-            return Answer(_with_content_type(recording, _CONTENT_TYPE))
+            is_json = framing_of(recording) is ONE_PIECE
+            return Answer(_with_content_type(recording, _CONTENT_TYPE_OF_JSON if is_json else _CONTENT_TYPE))
+        case FaultKind.ERROR_EVENT if framing_of(recording) is ONE_PIECE:
+            error_at_end = _http_error(fault, request_id)
+            return Answer(_with(error_at_end, [Chunk(recording.duration_s, error_at_end.body)]))
         case FaultKind.ERROR_EVENT:
             error = {"type": "error", "error": {"type": fault.error_type, "message": fault.message}}
             return Answer(_cut(recording, _offset(recording, fault), framing_of(recording).encode(error)))
@@ -88,7 +94,8 @@ def break_reply(recording: Recording, fault: Fault, request_id: str | None = Non
 
 
 def _http_error(fault: Fault, request_id: str | None) -> Recording:
-    error = http_error(fault.status or 0, fault.api_error_type or "", fault.message, request_id=request_id)
+    error_type = fault.api_error_type or ""
+    error = http_error(ERROR_STATUS[error_type], error_type, fault.message, request_id=request_id)
     if fault.retry_after_s is None:
         return error
     return replace(error, headers={**error.headers, "retry-after": f"{fault.retry_after_s:.15g}"})
@@ -233,6 +240,8 @@ def _with_other_ids(event: WireEvent) -> WireEvent | None:
 
 def _endless(recording: Recording, fault: Fault) -> Answer:
     """Return the response up to the fault, then more of the open block, or of a new text block if none is open."""
+    if framing_of(recording) is ONE_PIECE:
+        return Answer(_cut(recording, _offset(recording, fault)), Repeat(b" " * _ENDLESS_CHARS * _ENDLESS_EVENTS))
     events = list(framing_of(recording).events(recording.body))
     # An endless response has started and has not ended.
     over = (n for n, event in enumerate(events) if event.data.get("type") in ("message_delta", "message_stop"))

@@ -19,7 +19,9 @@ from ..transports import betas_in
 from ..wire import EagerSupport
 from ._framing import AWS_EVENT_STREAM, AWS_EXCEPTIONS, SSE, Framing, in_aws_frames
 from ._injection import Answer
-from ._refusals import beta_faults, eager_faults, request_faults
+from ._one_piece import in_one_piece, message_body
+from ._refusals import beta_faults, eager_faults, request_faults, unknown_betas
+from ._token_count import count_faults
 
 
 class Platform(StrEnum):
@@ -64,29 +66,42 @@ class Dialect:
     Attributes:
         root: Base URL for clients, after the address of the server.
         path: Path of requests, below `root`. It contains the model if the body does not.
+        whole_path: Path of requests that are not streamed, if it is another one.
+        count_path: Path of requests for a count of tokens; `None` if there is none.
         check_credentials: Raises `Refused` if credentials are missing or malformed.
         names_model_in_path: The path names the model. The body has `anthropic_version` instead, and no `stream`.
         framing: Encodes the events of a response.
         error: Returns the body and the headers of an error, from its HTTP status, the API's type and a text. `None`
             keeps the words of the Claude API.
         request_id_header: Name of the response header with the request id.
+        has_threads: It keeps message threads.
+        buffers_inputs: Inputs arrive member by member unless the request wants them as they are written.
         unknown_beta: Error text for a beta that the platform does not know.
     """
 
     root: str
     path: str = "/v1/messages"
+    whole_path: str | None = None
+    count_path: str | None = "/v1/messages/count_tokens"
     check_credentials: Callable[[Headers], None] = lambda _: None
     names_model_in_path: bool = False
     framing: Framing = SSE
     error: Callable[[int, str, str], _Error | None] = lambda *_: None
     request_id_header: str = "request-id"
+    has_threads: bool = True
+    buffers_inputs: bool = True
     unknown_beta: str = (
         "Unexpected value(s) `{}` for the `anthropic-beta` header. "
         "Please consult our documentation at docs.anthropic.com or try again without the header."
     )
 
-    def request(self, sent: Body, path_parameters: Mapping[str, Any]) -> Body:
+    def request(self, sent: Body, path_parameters: Mapping[str, Any], *, streams: bool | None) -> Body:
         """Return the body in the form of the Claude API.
+
+        Args:
+            sent: The body as it was sent.
+            path_parameters: The parts of the path that vary.
+            streams: The path decides whether the response is streamed; `None` if the body does.
 
         Raises:
             Refused: The body names the model although the path does, or `anthropic_version` or `anthropic_beta` is
@@ -100,8 +115,13 @@ class Dialect:
             raise Refused(400, "invalid_request_error", "model: Extra inputs are not permitted")
         if not isinstance(sent.get("anthropic_beta"), list | None):
             raise Refused(400, "invalid_request_error", "anthropic_beta: Input should be a valid list")
-        body = {name: value for name, value in sent.items() if name not in ("anthropic_version", "anthropic_beta")}
-        return {**body, "model": path_parameters["model"], "stream": True}
+        return {**self.counted(sent), "model": path_parameters["model"], "stream": streams}
+
+    def counted(self, sent: Body) -> Body:
+        """Return the body of a request for a count in the form of the Claude API."""
+        if not self.names_model_in_path:
+            return sent
+        return {name: value for name, value in sent.items() if name not in ("anthropic_version", "anthropic_beta")}
 
     def faults(self, body: Body, betas: Sequence[str], eager: EagerSupport) -> Iterator[str]:
         """Yield the faults that the API would report for a request, in its words.
@@ -113,9 +133,15 @@ class Dialect:
         """
         yield from request_faults(body)
         yield from beta_faults(body, betas)
+        yield from unknown_betas(betas, self.unknown_beta)
         yield from eager_faults(body, betas, eager, self.unknown_beta)
-        if body.get("stream") is not True:
-            yield "stream: must be true, because only streamed responses are replayed"
+
+    def count_faults(self, body: Body, betas: Sequence[str]) -> Iterator[str]:
+        """Yield the faults that the API would report for a request for a count, in its words."""
+        yield from request_faults(body, required=("model", "messages"))
+        yield from count_faults(body)
+        yield from beta_faults(body, betas)
+        yield from unknown_betas(betas, self.unknown_beta)
 
     def betas(self, headers: Headers, sent: Body) -> list[str]:
         """Return the betas that a request asks for."""
@@ -136,6 +162,10 @@ class Dialect:
         kept = {name: value for name, value in answer.headers.items() if name.lower() == "retry-after"}
         chunks = (Chunk(answer.duration_s, json.dumps(body).encode()),)
         return replace(answer, chunks=chunks, headers={"content-type": "application/json", **kept, **headers})
+
+    def in_one_piece(self, answer: Recording) -> Recording:
+        """Return a streamed response of the Claude API as the body for a request that is not streamed."""
+        return in_one_piece(answer, message_body)
 
     def answered(self, answer: Answer, _sent: Body) -> Answer:
         """Return the response to play, including its fault, in this dialect."""
@@ -244,21 +274,28 @@ DIALECTS: Final[Mapping[Platform, Dialect]] = {
     Platform.BEDROCK: Dialect(
         "/bedrock",
         "/model/{model:path}/invoke-with-response-stream",
+        whole_path="/model/{model:path}/invoke",
+        count_path=None,
         check_credentials=partial(_check_signature, service="bedrock"),
         names_model_in_path=True,
         framing=AWS_EVENT_STREAM,
         error=_aws_error,
         request_id_header="x-amzn-requestid",
+        has_threads=False,
         unknown_beta="invalid beta flag",
     ),
     Platform.BEDROCK_MANTLE: Dialect(
         "/bedrock-mantle/anthropic",
+        has_threads=False,
         check_credentials=partial(_check_signature, service="bedrock-mantle"),
     ),
     Platform.AWS: Dialect("/aws", check_credentials=_check_aws),
     Platform.VERTEX: Dialect(
         "/vertex/v1",
         "/projects/{project}/locations/{region}/publishers/anthropic/models/{model}:streamRawPredict",
+        whole_path="/projects/{project}/locations/{region}/publishers/anthropic/models/{model}:rawPredict",
+        count_path="/projects/{project}/locations/{region}/publishers/anthropic/models/count-tokens:rawPredict",
+        has_threads=False,
         check_credentials=_check_bearer,
         names_model_in_path=True,
         error=_google_error,

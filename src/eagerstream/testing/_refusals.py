@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -18,12 +19,23 @@ KINDS_WITHOUT_BETA: Final = (
 """Kinds of tools that need no beta, in the order in which the API lists them."""
 
 
-def request_faults(body: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the faults that the API would report for the body of a request, in its words and in its order."""
+_BETA: Final = re.compile(r"[a-z0-9.-]+-[0-9]{4}-?[0-9]{2}-?[0-9]{2}")
+"""The form of every beta so far: a name and a date."""
+
+
+def request_faults(
+    body: Mapping[str, Any], required: Sequence[str] = ("model", "messages", "max_tokens")
+) -> Iterator[str]:
+    """Yield the faults that the API would report for the body of a request, in its words and in its order.
+
+    Args:
+        body: The body of the request.
+        required: The fields that it must have.
+    """
     # Imports pydantic, which readers of recordings do not need.
     from ..tools import count_breakpoints, validate_history
 
-    for name in ("model", "messages", "max_tokens"):
+    for name in required:
         if body.get(name) is None:
             yield f"{name}: Field required"
     max_tokens = body.get("max_tokens")
@@ -31,6 +43,8 @@ def request_faults(body: Mapping[str, Any]) -> Iterator[str]:
         yield "max_tokens: Input should be a valid integer"
     elif max_tokens is not None and max_tokens < 0:
         yield "max_tokens: must be greater than or equal to 0"
+    if not isinstance(body.get("stream"), bool | None):
+        yield "stream: Input should be a valid boolean"
     messages = body.get("messages")
     tools = body.get("tools")
     for name, value in (("messages", messages), ("tools", tools)):
@@ -40,6 +54,18 @@ def request_faults(body: Mapping[str, Any]) -> Iterator[str]:
         system = count_breakpoints(body.get("system"))
         for fault in validate_history(messages, tools or (), system_breakpoints=system, first_party=True):
             yield fault.message
+
+
+def unknown_betas(betas: Sequence[str], words: str) -> Iterator[str]:
+    """Yield the faults of betas that cannot exist, because they do not end with a date.
+
+    Args:
+        betas: The betas of the request.
+        words: The platform's words for a beta that it does not know, with `{}` for its name.
+    """
+    for beta in betas:
+        if beta and not _BETA.fullmatch(beta):
+            yield words.format(f"{beta:.80}")
 
 
 def eager_faults(

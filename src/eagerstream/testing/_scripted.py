@@ -189,7 +189,7 @@ def http_error(
         told["details"] = details
     error = {"type": "error", "error": told, "request_id": request_id}
     headers = {"content-type": "application/json", "request-id": request_id}
-    return Recording((Chunk(0.0, _dump(error).encode()),), status=status, headers=headers)
+    return Recording((Chunk(0.0, dump_json(error).encode()),), status=status, headers=headers)
 
 
 def encode_event(event: Mapping[str, Any]) -> bytes:
@@ -199,7 +199,7 @@ def encode_event(event: Mapping[str, Any]) -> bytes:
         KeyError: The event has no `type`.
         TypeError: The event cannot be written as JSON.
     """
-    return f"event: {event['type']}\ndata: {_dump(event)}\n\n".encode()
+    return f"event: {event['type']}\ndata: {dump_json(event)}\n\n".encode()
 
 
 # --- wire events ------------------------------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ def digest(content: object) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:24]
 
 
-def _dump(value: object) -> str:
+def dump_json(value: object) -> str:
     """Return JSON as the API writes it: without spaces, and without escapes unless UTF-8 cannot encode a character."""
     written = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     try:

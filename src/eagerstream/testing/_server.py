@@ -10,8 +10,10 @@ from .._serving.asgi_server import ThreadedServer
 from ..errors import UsageError
 from ..recordings import Recording
 from ..wire import EagerSupport, check_choice, check_positive
-from ._application import Behaviour, make_application
+from ._application import make_application
 from ._chat import CHAT_DIALECTS, ChatDialect
+from ._eager_requests import InputBuffering
+from ._endpoints import Behaviour
 from ._platforms import DIALECTS, Platform
 from ._received import ReceivedRequest, RequestLog
 from ._scenario import Scenario
@@ -68,10 +70,13 @@ class ReplayServer(ThreadedServer):
         eager: The accepted ways to ask for eager input streaming: `"any"`, the `"field"` on a tool, the `"header"` with
             the legacy beta, or `"none"`. Give one for all models, or a mapping by model. Other ways get HTTP 400.
         on_answer: Called with each request when its response starts, in the server's thread. It should return quickly.
-        threads: Keeps the conversations of message threads. None (default): the field `thread` is ignored.
+        threads: Keeps the conversations of message threads. `None` (default) keeps them as the API does, for five
+            minutes. `MessageThreads("ignores")` ignores the field `thread`.
         read_bytes_per_s: Bytes of a request's body that are read per second, to model an upload, or the time that the
             API needs for the text. The response starts `body_bytes / read_bytes_per_s` seconds later; `speed` applies
             to that, too. `inf` (default) adds no time.
+        buffer_inputs: Hold the inputs of each tool back, member by member, unless the request wants them as they are
+            written: by `eager_input_streaming` on the tool, or by the legacy beta. False plays each response as it is.
 
     Raises:
         UsageError: `host` is empty, `port` does not exist, `speed` or `read_bytes_per_s` is not a positive number, or
@@ -90,6 +95,7 @@ class ReplayServer(ThreadedServer):
         on_answer: Callable[[ReceivedRequest], object] | None = None,
         threads: MessageThreads | None = None,
         read_bytes_per_s: float = inf,
+        buffer_inputs: bool = True,
     ) -> None:
         check_positive("speed", speed)
         check_positive("read_bytes_per_s", read_bytes_per_s)
@@ -97,7 +103,9 @@ class ReplayServer(ThreadedServer):
             check_choice("eager", support, get_args(EagerSupport))
         scenario = Scenario.of(replies) if isinstance(replies, Recording) else replies
         self._log = RequestLog()
-        behaviour = Behaviour(scenario, speed, faults, eager, on_answer, threads, read_bytes_per_s)
+        threads = MessageThreads() if threads is None else threads
+        buffering = InputBuffering() if buffer_inputs else None
+        behaviour = Behaviour(scenario, speed, faults, eager, on_answer, threads, read_bytes_per_s, buffering)
         super().__init__(lambda: make_application(behaviour, self._log), name="replay server", host=host, port=port)
 
     def url_of(self, platform: Platform) -> str:

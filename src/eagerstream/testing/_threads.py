@@ -13,8 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args
 
+from ..errors import EagerStreamError
 from ..recordings import Recording
-from ..wire import FragmentDecoder, MessageAssembler, check_choice, check_seconds
+from ..wire import check_choice, check_seconds
+from ._framing import framing_of
+from ._one_piece import final_message
 from ._platforms import Refused
 from ._received import ReceivedRequest
 
@@ -76,8 +79,16 @@ class MessageThreads:
         with self._lock:
             self._kept.clear()
 
-    def complete(self, body: dict[str, Any], betas: Sequence[str], received: ReceivedRequest) -> dict[str, Any]:
+    def complete(
+        self, body: dict[str, Any], betas: Sequence[str], received: ReceivedRequest, *, is_offered: bool = True
+    ) -> dict[str, Any]:
         """Return the body with the complete conversation, and without its thread.
+
+        Args:
+            body: The body of the request.
+            betas: Its betas.
+            received: Its entry in the log.
+            is_offered: The platform has threads.
 
         Raises:
             Refused: The API would refuse the thread.
@@ -88,7 +99,7 @@ class MessageThreads:
         rest = {name: value for name, value in body.items() if name != "thread"}
         if self.support == "ignores":
             return rest
-        if self.support == "refuses" or THREADS_BETA not in betas:
+        if self.support == "refuses" or not is_offered or THREADS_BETA not in betas:
             raise Refused(400, "invalid_request_error", "thread: Extra inputs are not permitted")
         self._check_supported(body)
         match thread:
@@ -112,6 +123,8 @@ class MessageThreads:
             raise Refused(400, "invalid_request_error", "This request cannot be a part of a thread.", details)
 
     def _continued(self, id: str, body: dict[str, Any], received: ReceivedRequest) -> dict[str, Any]:
+        if not isinstance(body.get("messages"), list):
+            raise Refused(400, "invalid_request_error", "messages: Input should be a valid list")
         kept = self._kept.get(id)
         if kept is None or self.clock() - kept.used_s > self.kept_s:
             raise _refused("thread_not_found", 404, "not_found_error")
@@ -138,7 +151,10 @@ class MessageThreads:
                 if earlier is not None:
                     earlier.continued_by = None
                 return
-            message = _message_of(recording)
+            try:
+                message = final_message([event.data for event in framing_of(recording).events(recording.body)])
+            except EagerStreamError:
+                return  # no client can continue what is no message
             # Cache breakpoints belong to the request that sets them: a later one may set others.
             fields = {name: _unmarked(complete[name]) for name in ("model", *_CREATE_ONLY) if name in complete}
             messages = [*_unmarked(complete["messages"]), {"role": "assistant", "content": message["content"]}]
@@ -151,14 +167,6 @@ def _unmarked(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _unmarked(each) for name, each in value.items() if name != "cache_control"}
     return [_unmarked(each) for each in value] if isinstance(value, list) else value
-
-
-def _message_of(recording: Recording) -> Mapping[str, Any]:
-    decoder, assembler = FragmentDecoder(), MessageAssembler()
-    for chunk in recording.chunks:
-        for event in decoder.feed(chunk.data):
-            assembler.feed(event)
-    return assembler.message
 
 
 def _refused(code: str, status: int = 400, error_type: str = "invalid_request_error") -> Refused:

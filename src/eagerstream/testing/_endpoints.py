@@ -1,0 +1,136 @@
+"""The endpoints of the double, without HTTP: a message, or a count of tokens, for the body of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from math import inf, isinf
+from typing import Any, NamedTuple, TypeAlias
+
+from ..recordings import Recording
+from ..wire import EagerSupport
+from ._eager_requests import InputBuffering, eager_tools
+from ._injection import Answer, break_reply
+from ._platforms import Dialect, Headers, Refused
+from ._received import ReceivedRequest
+from ._scenario import Scenario
+from ._schedule import Faults
+from ._threads import MessageThreads
+from ._token_count import count_response
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """The settings of the double.
+
+    Attributes:
+        scenario: Chooses the response to each request.
+        speed: Factor by which to play faster than recorded.
+        faults: The schedule of faults; `None` for no faults.
+        eager: The accepted ways to ask for eager input streaming, by model. A model that is not listed accepts any.
+        on_answer: Called with each request when its response starts.
+        threads: Keeps the conversations of message threads.
+        read_bytes_per_s: Rate at which the bodies of requests are read. The response starts that much later.
+        buffering: Holds inputs back unless the request wants them as they are written; `None` for no request.
+    """
+
+    scenario: Scenario
+    speed: float = 1.0
+    faults: Faults | None = None
+    eager: Mapping[str, EagerSupport] | EagerSupport = "any"
+    on_answer: Callable[[ReceivedRequest], object] | None = None
+    threads: MessageThreads = field(default_factory=MessageThreads)
+    read_bytes_per_s: float = inf
+    buffering: InputBuffering | None = None
+
+    def eager_support(self, model: object) -> EagerSupport:
+        """Return the ways that this model accepts."""
+        return self.eager if isinstance(self.eager, str) else self.eager.get(str(model), "any")
+
+
+class Asked(NamedTuple):
+    """A request, after its JSON was read.
+
+    Attributes:
+        headers: Its headers.
+        body: The object that was sent.
+        path_parameters: The parts of the path that vary.
+        received: Its entry in the log.
+    """
+
+    headers: Headers
+    body: dict[str, Any]
+    path_parameters: Mapping[str, Any]
+    received: ReceivedRequest
+
+
+Endpoint: TypeAlias = Callable[[Behaviour, Dialect, Asked], Answer]
+"""Returns the answer to a request, or raises `Refused`."""
+
+
+def message_endpoint(*, streams: bool | None) -> Endpoint:
+    """Return the endpoint for messages.
+
+    Args:
+        streams: The responses of its path are streamed, or come in one piece. `None`: each request says so.
+    """
+
+    def answer(behaviour: Behaviour, dialect: Dialect, asked: Asked) -> Answer:
+        received = asked.received
+        body = dialect.request(asked.body, asked.path_parameters, streams=streams)
+        betas = dialect.betas(asked.headers, asked.body)
+        thread = body.get("thread")
+        body = received.complete = behaviour.threads.complete(body, betas, received, is_offered=dialect.has_threads)
+        _refuse_first(dialect.faults(body, betas, behaviour.eager_support(body.get("model"))))
+        recording = _response(behaviour.scenario, body)
+        is_streamed = body.get("stream") is True
+        if is_streamed:
+            played = _as_requested(behaviour, dialect, recording, eager_tools(body, betas))
+        else:
+            played = dialect.in_one_piece(recording)
+        result = _with_fault(dialect, played, received, behaviour.faults)
+        behaviour.threads.keep(thread, body, recording, breaks_off=received.fault is not None)
+        return result
+
+    return answer
+
+
+def count_endpoint(_: Behaviour, dialect: Dialect, asked: Asked) -> Answer:
+    """Answer a request for a count of tokens. It gets no faults, and uses none up."""
+    body = dialect.counted(asked.body)
+    _refuse_first(dialect.count_faults(body, dialect.betas(asked.headers, asked.body)))
+    try:
+        return Answer(count_response(body))
+    except RecursionError as error:
+        raise Refused(400, "invalid_request_error", "The request body is nested too deeply") from error
+
+
+def _refuse_first(faults: Iterable[str]) -> None:
+    for fault in faults:
+        raise Refused(400, "invalid_request_error", fault)  # the API also reports one at a time
+
+
+def _response(scenario: Scenario, body: dict[str, Any]) -> Recording:
+    try:
+        return scenario.answer(body)
+    except Exception as error:
+        # A function of the scenario failed. Its author sees the reason in the client's exception.
+        what = f"the scenario failed: {type(error).__name__}: {error}"
+        raise Refused(500, "api_error", what) from error
+
+
+def _as_requested(
+    behaviour: Behaviour, dialect: Dialect, recording: Recording, eager: frozenset[str] | None
+) -> Recording:
+    if behaviour.buffering is None or isinf(behaviour.speed) or not dialect.buffers_inputs:
+        return recording
+    return behaviour.buffering.apply(recording, eager)
+
+
+def _with_fault(dialect: Dialect, recording: Recording, received: ReceivedRequest, faults: Faults | None) -> Answer:
+    """Return the response, with the fault that the schedule has for it. An error gets no fault, and uses none up."""
+    recording = dialect.spoken(recording)
+    fault = faults.draw(received.complete, recording) if faults is not None and recording.status == 200 else None
+    received.fault = fault
+    answer = Answer(recording) if fault is None else break_reply(recording, fault, received.request_id)
+    return dialect.answered(answer, received.body)
