@@ -312,6 +312,24 @@ def examples() -> str:
     return grid(("program", "what it shows", "needs", "offline, in the folder examples"), rows)
 
 
+def clients() -> str:
+    """Return the matrix of clients and features that `tests/testing/clients` tests, and the reasons for its gaps."""
+    from tests.testing.clients.matrix import CLIENTS, FEATURES
+
+    reasons = list(dict.fromkeys(reason for client in CLIENTS for reason in client.lacks.values()))
+    rows = [
+        (
+            client.package,
+            client.name,
+            *(f"({reasons.index(client.lacks[name]) + 1})" if name in client.lacks else "yes" for name in FEATURES),
+        )
+        for client in CLIENTS
+    ]
+    notes = [f"({number}) {reason}" for number, reason in enumerate(reasons, 1)]
+    return f"{grid(('package', 'call', *FEATURES.values()), rows)}\n\n{'; '.join(notes)}."
+
+
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
-    part.__name__: part for part in (commands, contributing, endings, examples, faults, limits, records, results)
+    part.__name__: part
+    for part in (clients, commands, contributing, endings, examples, faults, limits, records, results)
 }

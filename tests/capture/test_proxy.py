@@ -225,7 +225,7 @@ async def test_only_messages_are_recorded(tmp_path: Path) -> None:
             assert (await client.get("/")).text.startswith("A Messages API double")
             assert (await client.get("/v1/messages")).status_code == 405
             assert (await client.head("/")).status_code == 200
-            assert (await client.post("/v1/messages/count_tokens", json=BODY)).status_code == 404
+            assert (await client.post("/v1/messages/count_tokens", json=BODY)).status_code == 400
             assert (await client.post("/v1/messages?beta=true", json=BODY)).content == SAID.body
         assert server.requests[-1].query == "beta=true"
     assert len(load(tmp_path)) == 1

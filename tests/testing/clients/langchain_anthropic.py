@@ -1,0 +1,66 @@
+"""LangChain's `ChatAnthropic`: `ainvoke` and `astream`, in the loop of its documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from langchain_anthropic import ChatAnthropic
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.tools import tool
+
+from .job import INPUT, MODEL, RESULT, SCHEMA, Job, Result
+
+
+async def ainvoke(job: Job) -> Result:
+    async def ask(model: Any, messages: list[Any]) -> Any:
+        return await model.ainvoke(messages)
+
+    return await _converse(job, ask)
+
+
+async def astream(job: Job) -> Result:
+    async def ask(model: Any, messages: list[Any]) -> Any:
+        whole: Any = None
+        async for chunk in model.astream(messages):
+            whole = chunk if whole is None or isinstance(chunk, dict) else whole + chunk
+        return whole
+
+    return await _converse(job, ask)
+
+
+async def _converse(job: Job, ask: Callable[[Any, list[Any]], Awaitable[Any]]) -> Result:
+    result = Result()
+
+    async def get_weather(city: str, days: list[str]) -> str:
+        """Current weather in a city."""
+        result.calls.append({"city": city, "days": days})
+        return RESULT
+
+    # Its parameters go by aliases, of which the type checker knows nothing.
+    settings: dict[str, Any] = {"model": MODEL, "base_url": job.base_url, "api_key": "any", "max_tokens": 2_048}
+    if job.thinking:
+        settings["thinking"] = {"type": "adaptive"}
+    model: Any = ChatAnthropic(**settings)
+    messages: list[Any] = [HumanMessage(job.question)]
+    if job.count:
+        return Result(tokens=model.get_num_tokens_from_messages(messages))
+    if job.broken:
+        call: Any = {"id": "toolu_1", "name": "get_weather", "args": INPUT}
+        messages = [HumanMessage(job.question), AIMessage("", tool_calls=[call]), HumanMessage("Well?")]
+    if job.output:
+        schema = {"title": "weather", "description": "The weather.", **SCHEMA}
+        result.output = await ask(model.with_structured_output(schema, method="json_schema"), messages)
+        return result
+    weather: Any = tool(get_weather, extras={"eager_input_streaming": True} if job.eager else None)
+    if job.tool:
+        model = model.bind_tools([weather])
+    while True:
+        message = await ask(model, messages)
+        result.text = message.text
+        result.thinking += "".join(
+            block.get("reasoning", "") for block in message.content_blocks if block["type"] == "reasoning"
+        )
+        if not message.tool_calls:
+            return result
+        messages = [*messages, message, *[await weather.ainvoke(call) for call in message.tool_calls]]
