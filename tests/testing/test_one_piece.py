@@ -197,8 +197,8 @@ async def test_faults_before_the_headers(kind: FaultKind) -> None:
 
 def test_the_places_of_faults() -> None:
     """Bytes count in the body in one piece, and each 16 of them count as an event."""
-    for place in ({"after_bytes": 5 * PART_BYTES}, {"after_events": 5}):
-        assert break_reply(_WHOLE, Fault(FaultKind.END, **place)).recording.body == _WHOLE.body[: 5 * PART_BYTES]
+    for fault in (Fault(FaultKind.END, after_bytes=5 * PART_BYTES), Fault(FaultKind.END, after_events=5)):
+        assert break_reply(_WHOLE, fault).recording.body == _WHOLE.body[: 5 * PART_BYTES]
     assert break_reply(_WHOLE, Fault(FaultKind.END, after_events=9_999)).recording.body == _WHOLE.body
 
 

@@ -221,7 +221,8 @@ async def test_odd_threads() -> None:
             response = await client.post(path, json=body, headers={"anthropic-beta": BETA, "x-api-key": "any"})
             return response.status_code, response.json()["error"]["message"]
 
-        for messages in (None, "Hi", {}):
+        odd: list[Any] = [None, "Hi", {}]
+        for messages in odd:
             status, message = await refusal("/v1/messages", thread=continued("msg_0"), messages=messages)
             assert (status, message) == (400, "messages: Input should be a valid list")
         assert (await refusal("/v1/messages", thread="create"))[0] == 400

@@ -15,7 +15,7 @@ from ._platforms import Dialect, Headers, Refused
 from ._received import ReceivedRequest
 from ._scenario import Scenario
 from ._schedule import Faults
-from ._threads import MessageThreads
+from ._threads import NO_THREADS, MessageThreads
 from ._token_count import count_response
 
 
@@ -80,7 +80,9 @@ def message_endpoint(*, streams: bool | None) -> Endpoint:
         body = dialect.request(asked.body, asked.path_parameters, streams=streams)
         betas = dialect.betas(asked.headers, asked.body)
         thread = body.get("thread")
-        body = received.complete = behaviour.threads.complete(body, betas, received, is_offered=dialect.has_threads)
+        if thread is not None and not dialect.has_threads and behaviour.threads.support != "ignores":
+            raise Refused(400, "invalid_request_error", NO_THREADS)
+        body = received.complete = behaviour.threads.complete(body, betas, received)
         _refuse_first(dialect.faults(body, betas, behaviour.eager_support(body.get("model"))))
         recording = _response(behaviour.scenario, body)
         is_streamed = body.get("stream") is True

@@ -85,7 +85,7 @@ class _AWSEventStream(Framing):
 
 
 class _OnePiece(Framing):
-    """A body that is not streamed. It has no events: equal parts of it count as such, as the places of faults."""
+    """A body that is not streamed. It has no events. Equal parts of it count as events."""
 
     media_type = "application/json"
 

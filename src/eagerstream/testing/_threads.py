@@ -22,6 +22,9 @@ from ._platforms import Refused
 from ._received import ReceivedRequest
 
 THREADS_BETA: Final = "message-threads-2026-08-12"
+NO_THREADS: Final = "thread: Extra inputs are not permitted"
+"""The API's words for a thread if there are none."""
+
 ThreadSupport: TypeAlias = Literal["full", "refuses", "ignores"]
 """The ways in which a server treats threads: it keeps them, it refuses the unknown field, or it ignores the field."""
 
@@ -79,16 +82,8 @@ class MessageThreads:
         with self._lock:
             self._kept.clear()
 
-    def complete(
-        self, body: dict[str, Any], betas: Sequence[str], received: ReceivedRequest, *, is_offered: bool = True
-    ) -> dict[str, Any]:
+    def complete(self, body: dict[str, Any], betas: Sequence[str], received: ReceivedRequest) -> dict[str, Any]:
         """Return the body with the complete conversation, and without its thread.
-
-        Args:
-            body: The body of the request.
-            betas: Its betas.
-            received: Its entry in the log.
-            is_offered: The platform has threads.
 
         Raises:
             Refused: The API would refuse the thread.
@@ -99,8 +94,8 @@ class MessageThreads:
         rest = {name: value for name, value in body.items() if name != "thread"}
         if self.support == "ignores":
             return rest
-        if self.support == "refuses" or not is_offered or THREADS_BETA not in betas:
-            raise Refused(400, "invalid_request_error", "thread: Extra inputs are not permitted")
+        if self.support == "refuses" or THREADS_BETA not in betas:
+            raise Refused(400, "invalid_request_error", NO_THREADS)
         self._check_supported(body)
         match thread:
             case {"type": "create"}:

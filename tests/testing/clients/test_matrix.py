@@ -96,7 +96,8 @@ async def _text(driver: Driver, _: list[Recording]) -> None:
 async def _loop(driver: Driver, _: list[Recording]) -> None:
     with ReplayServer(Scenario(LOOK, MILD)) as server:
         result = await _done(driver, server, tool=True)
-        _, second = server.requests
+        second = server.requests[1]
+        assert len(server.requests) == 2
     assert (result.calls, result.text) == ([INPUT], "It has 15 degrees.")
     assert json.dumps(second.body["messages"][-1]).count(RESULT) == 1
 
@@ -106,7 +107,7 @@ async def _parallel(driver: Driver, _: list[Recording]) -> None:
     both = reply(CALL, tool_use("get_weather", other))
     with ReplayServer(Scenario(both, MILD)) as server:
         result = await _done(driver, server, tool=True)
-        _, second = server.requests
+        second = server.requests[1]
     assert sorted(result.calls, key=lambda call: len(call["days"])) == [other, INPUT]
     assert result.text == "It has 15 degrees."
     assert json.dumps(second.body["messages"][-2:]).count(RESULT) == 2
