@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
 
-from langchain_anthropic import ChatAnthropic
+from langchain_anthropic import ChatAnthropic, _client_utils
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 
 from .job import INPUT, MODEL, RESULT, SCHEMA, Job, Result
+
+_Ask: TypeAlias = Callable[[Any, list[Any]], Awaitable[Any]]
 
 
 async def ainvoke(job: Job) -> Result:
@@ -29,7 +32,7 @@ async def astream(job: Job) -> Result:
     return await _converse(job, ask)
 
 
-async def _converse(job: Job, ask: Callable[[Any, list[Any]], Awaitable[Any]]) -> Result:
+async def _converse(job: Job, ask: _Ask) -> Result:
     result = Result()
 
     async def get_weather(city: str, days: list[str]) -> str:
@@ -41,7 +44,25 @@ async def _converse(job: Job, ask: Callable[[Any, list[Any]], Awaitable[Any]]) -
     settings: dict[str, Any] = {"model": MODEL, "base_url": job.base_url, "api_key": "any", "max_tokens": 2_048}
     if job.thinking:
         settings["thinking"] = {"type": "adaptive"}
+    async with _model(settings) as model:
+        return await _ask(job, ask, model, result, get_weather)
+
+
+@asynccontextmanager
+async def _model(settings: Mapping[str, Any]) -> AsyncIterator[Any]:
+    """Close the model's clients, which it shares with all models of the same address and never closes."""
     model: Any = ChatAnthropic(**settings)
+    try:
+        yield model
+    finally:
+        await model._async_client.close()
+        model._client.close()
+        shared: Any = _client_utils
+        shared._get_default_async_httpx_client.cache_clear()
+        shared._get_default_httpx_client.cache_clear()
+
+
+async def _ask(job: Job, ask: _Ask, model: Any, result: Result, get_weather: Any) -> Result:
     messages: list[Any] = [HumanMessage(job.question)]
     if job.count:
         return Result(tokens=model.get_num_tokens_from_messages(messages))
