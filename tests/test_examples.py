@@ -30,6 +30,7 @@ from eagerstream.testing import (
     text,
     tool_use,
 )
+from eagerstream.testing._eager_requests import eager_tools
 from eagerstream.wire import SSEDecoder
 from tests.browser import chromium
 
@@ -115,6 +116,7 @@ OFFLINE = {
     "resume.py": "completed",
     "serve_agui.py": "running on http",
     "serve_vercel.py": "running on http",
+    "side_by_side.py": r"anthropic +line 1 after .*, line 12 .*\neagerstream +line 1 after .*, line 12 ",
     "step_by_step.py": "completed",
     "trace_runs.py": "LookupError",
     "use_computer.py": "completed",
@@ -169,6 +171,17 @@ def test_offline(name: str, tmp_path: Path) -> None:
         process.stdout.read()
     assert re.search(OFFLINE[name], output), output
     assert name in SERVERS or process.returncode == 0, output
+
+
+@pytest.mark.slow
+def test_the_two_sides_differ(tmp_path: Path) -> None:
+    """The same tool and question: one side gets fields that are complete, the other one lines as they are written."""
+    output, bodies = run_example("side_by_side.py", Scenario.scripted(timing=Timing(tokens_per_second=800)), tmp_path)
+    assert len(output.splitlines()) == 2
+    assert [eager_tools(body, ()) for body in bodies] == [frozenset(), None]
+    official, ours = ({**body["tools"][0]} for body in bodies)  # type: ignore[index]
+    assert ours.pop("eager_input_streaming") is True
+    assert official == ours
 
 
 MISSING = {
