@@ -19,10 +19,13 @@ class BodyEvent(NamedTuple):
 def body_events(body: bytes) -> Iterator[BodyEvent]:
     """Yield the server-sent events of `body`, in order. Bytes after the last complete event belong to none."""
     decoder = SSEDecoder(max_event_bytes=len(body) + 1)  # the body is in memory already
-    end = 0
+    start = end = 0
     for line in body.splitlines(keepends=True):
         end += len(line)
-        for event in decoder.feed(line):
+        if line.strip(b"\r\n"):
+            continue
+        event_bytes, start = body[start:end], end  # an event ends with an empty line: one call for each event
+        for event in decoder.feed(event_bytes):
             try:
                 yield BodyEvent(end, decode_event(event.data))
             except ProtocolError:

@@ -46,8 +46,9 @@ def buffered(recording: Recording, *, eager: Collection[str] = ()) -> Recording:
         start = event.end
         index = block_index(event.data)
         if is_fragment(event.data) and names.get(index) not in eager:
-            input_ = held.setdefault(index, _HeldInput(framing))
-            sent += input_.feed(event.data, raw, arrived_s)
+            if index not in held:
+                held[index] = _HeldInput(framing)
+            sent += held[index].feed(event.data, raw, arrived_s)
             continue
         sent.append(_Sent(raw, arrived_s))
         kind = event.data.get("type")
