@@ -28,7 +28,7 @@ ACCOUNT = '{"account": 10000000000000001, "amount": 9007199254740993}'
 
 APPROVAL = r"""
 import { RunView } from "./run.js";
-import { parse } from "./exact.js";
+import { parse } from "./records.js";
 globalThis.matchMedia = () => ({ matches: false });
 globalThis.document = { getElementById: () => null };
 const { drawTurns } = await import("./cards.js");

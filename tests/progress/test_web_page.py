@@ -666,7 +666,7 @@ def test_patches_give_the_same_as_in_python(page: Page) -> None:
     with serve(hub_of(made_log())) as server:
         page.open(server.url)
         script = """const [cases, done] = arguments;
-            import("./static/patch.js").then(({applyPatch}) => done(cases.filter(({patches, text}) => {
+            import("./static/records.js").then(({applyPatch}) => done(cases.filter(({patches, text}) => {
               let value = null;
               for (const patch of patches) value = applyPatch(value, patch);
               return JSON.stringify(value) !== JSON.stringify(JSON.parse(text));

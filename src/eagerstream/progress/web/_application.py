@@ -49,8 +49,9 @@ def web_app(hub: Hub, *, token: str | None, hosts: Collection[str] | None = LOOP
       - `dropped`: the client was too slow, and should connect again.
 
     - `runs/ID/decide` (POST) decides about a call. The body is JSON: `block`, `approved`, `reason`.
-    - `static/patch.js` (GET) is a JavaScript module. Its `applyPatch(value, patch)` applies the patch of an
-      `input_delta` record in place, and returns the new value.
+    - `static/records.js` (GET) is a JavaScript module, the built package `eagerstream-records`: `follow(url)` reads
+      `events` and resumes after a lost connection, `RunReader` builds the state of a run, and
+      `applyPatch(value, patch)` applies the patch of an `input_delta` record.
 
     Args:
         hub: The runs.

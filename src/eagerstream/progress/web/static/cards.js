@@ -1,9 +1,10 @@
 // The turns of a run: texts, and each call as a growing card.
 
 import { h } from "./dom.js";
-import { indented, isContainer, jsonText, literal, quoted } from "./exact.js";
 import { count, digits, icon, line, PHASES, pill, pretty, seconds, visible } from "./format.js";
-import { phaseOf, tokensOf } from "./run.js";
+import { isContainer, phaseOf, stringify } from "./records.js";
+import { tokensOf } from "./run.js";
+import { indented, literal, quoted } from "./written.js";
 
 const SHORT_CHARS = 280; // maximum length of a text shown in its field's line
 const BLOCK_CHARS = 1600; // shown characters of a longer text
@@ -132,7 +133,7 @@ function whatLacks(call) {
 // The input to approve, complete and as it was written: not folded, rounded or sorted. Invisible characters are escaped.
 function drawInput(call) {
   if (whatLacks(call)) return null;
-  call.shown ??= indented(call.raw.length ? call.raw.toString() : jsonText(call.partial ?? {}));
+  call.shown ??= indented(call.raw.length ? call.raw.toString() : stringify(call.partial ?? {}));
   return h("pre", { class: "exact", tabindex: "0", role: "group", "aria-label": "Input, complete" }, call.shown);
 }
 
@@ -229,7 +230,7 @@ function drawInspector(call, id, ui) {
   const key = `${id}-all`;
   const isOpen = ui.isOpen(key);
   const chars = isOpen ? ALL_CHARS : 12_000;
-  const raw = call.isWhole ? jsonText(call.partial) : call.raw.tail(chars);
+  const raw = call.isWhole ? stringify(call.partial) : call.raw.tail(chars);
   const hidden = call.isWhole ? 0 : call.raw.length - raw.length;
   return h("div", { class: "inspector", role: "group", "aria-label": `Input of ${line(call.name, 80)}` },
     h("div", null,

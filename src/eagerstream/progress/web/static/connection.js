@@ -1,57 +1,28 @@
-// The only connection of the page: the list of runs, and the records of the shown run. If it breaks, it is opened again
-// after the last record that was read. No record is lost or repeated.
+// The only connection of the page: the list of runs, and the records of the shown run.
 
-import { parse } from "./exact.js";
-
-const FIRST_DELAY_MS = 400;
-const LONGEST_DELAY_MS = 8000;
+import { follow } from "./records.js";
 
 export class Connection {
-  #source = null;
-  #timer = null;
-  #delayMs = FIRST_DELAY_MS;
-  #run = null;
+  #messages = null;
   #handlers;
 
-  // handlers: state(word), runs(list), clock({elapsed_s}), records({snapshot, records}, seq), end(), gone();
-  // `after()` returns the last known seq.
+  // handlers: one function for each type of message.
   constructor(handlers) {
     this.#handlers = handlers;
-    addEventListener("online", () => this.#timer !== null && this.#open());
   }
 
-  follow(run) {
-    this.#run = run;
-    this.#open();
-  }
-
-  #open() {
-    clearTimeout(this.#timer);
-    this.#timer = null;
-    this.#source?.close();
-    const query = new URLSearchParams(this.#run === null ? {} : { run: this.#run, after: this.#handlers.after() });
-    const source = (this.#source = new EventSource(`events?${query}`));
-    const on = (event, handle) =>
-      source.addEventListener(event, (message) => {
-        if (source === this.#source) handle(parse(message.data), Number(message.lastEventId));
-      });
-    source.onopen = () => {
-      this.#delayMs = FIRST_DELAY_MS;
-      this.#handlers.state("live");
-    };
-    source.onerror = () => {
-      if (source !== this.#source) return;
-      // EventSource reconnects by itself, but not after an error response.
-      source.close();
-      this.#handlers.state("reconnecting");
-      this.#timer = setTimeout(() => this.#open(), this.#delayMs * (0.75 + Math.random() / 2));
-      this.#delayMs = Math.min(this.#delayMs * 2, LONGEST_DELAY_MS);
-    };
-    on("runs", this.#handlers.runs);
-    on("clock", this.#handlers.clock);
-    on("records", this.#handlers.records);
-    on("end", this.#handlers.end);
-    on("gone", this.#handlers.gone);
+  // Follows a run from its beginning; null for only the list of runs.
+  async follow(run) {
+    this.#messages?.close();
+    const query = run === null ? "" : `?${new URLSearchParams({ run })}`;
+    const messages = (this.#messages = follow(`events${query}`, { stays: true }));
+    for await (const message of messages) {
+      try {
+        this.#handlers[message.type](message);
+      } catch (error) {
+        reportError(error); // the next message may be shown
+      }
+    }
   }
 }
 

@@ -1,7 +1,8 @@
 // Texts of numbers, values and states.
 
 import { h } from "./dom.js";
-import { isContainer, literal } from "./exact.js";
+import { isContainer } from "./records.js";
+import { literal } from "./written.js";
 
 const number = new Intl.NumberFormat("en");
 

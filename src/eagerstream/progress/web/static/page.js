@@ -4,7 +4,8 @@ import { drawTurns } from "./cards.js";
 import { Connection, decide } from "./connection.js";
 import { h, sync } from "./dom.js";
 import { PHASES, count, digits, line, pill, seconds, statusOf } from "./format.js";
-import { RunView, phaseOf } from "./run.js";
+import { phaseOf } from "./records.js";
+import { RunView } from "./run.js";
 import { drawTimeline } from "./timeline.js";
 
 const DRAW_MS = 66; // about 15 times per second
@@ -27,8 +28,8 @@ let focused = null; // the block of the card that Tab reaches
 // --- the run and its records ------------------------------------------------------------------------------------------
 
 const connection = new Connection({
-  after: () => view.seq,
-  state(word) {
+  connection({ state: word }) {
+    if (word === "connecting") return; // to another run: the page was connected before
     const element = document.getElementById("connection");
     if (element.dataset.state === "reconnecting" && word === "live") announce("Connected again");
     if (element.dataset.state === "live" && word === "reconnecting") announce("The connection is lost, reconnecting");
@@ -36,16 +37,16 @@ const connection = new Connection({
     element.dataset.state = word;
     document.getElementById("connection-word").textContent = word;
   },
-  runs(list) {
-    runs = list.reverse();
+  runs({ runs: list }) {
+    runs = list.toReversed();
     const isFree = shown === null || (picked === null && view.isOver && !opened.size && focused === null);
     if (isFree) show(picked ?? runs[0]?.id ?? null);
     draw();
   },
-  clock({ elapsed_s }) {
-    clock = { elapsedS: elapsed_s, atMs: performance.now() };
+  clock({ elapsedS }) {
+    clock = { elapsedS, atMs: performance.now() };
   },
-  records({ snapshot, records }, seq) {
+  records({ snapshot, records, seq }) {
     if (snapshot) view = new RunView();
     for (const record of records) view.feed(record);
     view.seq = seq;
@@ -60,8 +61,7 @@ const connection = new Connection({
     draw();
   },
   end() {
-    view.ended = true;
-    for (const block of view.blocks.values()) block.version++;
+    view.end();
     draw();
   },
   gone() {

@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { count, line, PHASES, seconds } from "./format.js";
-import { phaseOf } from "./run.js";
+import { phaseOf } from "./records.js";
 
 const STEPS_S = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600];
 const MAX_ROWS = 300;

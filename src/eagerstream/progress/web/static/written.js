@@ -1,44 +1,11 @@
-// Exact values: no number is rounded, and the value that a person approves is shown completely.
+// Exact forms of values: no number is rounded, and the value that a person approves is shown completely.
 
-// An integer that a double cannot hold. It comes as {"$number": "digits"}; see _exact.py.
-export class ExactNumber {
-  constructor(digits) {
-    this.digits = String(digits);
-  }
-}
-
-// JSON with such numbers in it.
-export function parse(text) {
-  return text.includes('number"') ? JSON.parse(text, revive) : JSON.parse(text);
-}
-
-// A data key that looks like the mark has one more "$".
-const ESCAPED = /^\$+\$number$/;
-
-function revive(_, value) {
-  if (value === null || typeof value !== "object" || Array.isArray(value)) return value;
-  if (Object.hasOwn(value, "$number")) return new ExactNumber(value.$number);
-  const names = Object.keys(value);
-  if (!names.some((name) => ESCAPED.test(name))) return value;
-  return Object.fromEntries(names.map((name) => [ESCAPED.test(name) ? name.slice(1) : name, value[name]]));
-}
-
-export function isContainer(value) {
-  return value !== null && typeof value === "object" && !(value instanceof ExactNumber);
-}
+import { ExactNumber } from "./records.js";
 
 // A value other than a container or a text, with all its digits.
 export function literal(value) {
   if (value instanceof ExactNumber) return value.digits;
   return Object.is(value, -0) ? "-0" : (JSON.stringify(value) ?? "");
-}
-
-// A value as JSON. One call per level: no deeper than an input may be.
-export function jsonText(value) {
-  if (typeof value === "string") return JSON.stringify(value);
-  if (!isContainer(value)) return literal(value);
-  if (Array.isArray(value)) return `[${value.map(jsonText).join(",")}]`;
-  return `{${Object.keys(value).map((name) => `${JSON.stringify(name)}:${jsonText(value[name])}`).join(",")}}`;
 }
 
 // Characters that are invisible, change the writing direction, or look like a space but are not.

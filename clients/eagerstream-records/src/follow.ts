@@ -1,0 +1,114 @@
+// A connection to a run that resumes: no record is lost or repeated.
+
+import { type Following, closable, pause } from "./following.js";
+import { type RunMessage, read } from "./messages.js";
+import { ConnectionLost, HTTPError, type Opened, openEventSource, openFetch } from "./open.js";
+
+export interface FollowOptions {
+  /** `seq` of the last message that you know, to continue there. 0, the default, begins with a snapshot. */
+  readonly after?: number;
+  /** Sent as `Authorization: Bearer`. */
+  readonly token?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Ends the iteration with the signal's reason as its error. */
+  readonly signal?: AbortSignal;
+  /** True: stay connected after the end of the run, for the list of runs. */
+  readonly stays?: boolean;
+  /**
+   * `"EventSource"` is the default where there is one and no headers are needed. `"fetch"` works everywhere, reads no
+   * faster than you do, and reports HTTP errors.
+   */
+  readonly transport?: "EventSource" | "fetch";
+  /** Longest time between two attempts to connect. The time starts at 0.4 s, or what the server asks for. */
+  readonly maxDelayMs?: number;
+  /** With `fetch`: the time without a byte after which the connection counts as lost. The server sends one each 15 s. */
+  readonly maxSilenceMs?: number;
+  /** Longest message to accept. A snapshot of a long run is one message. */
+  readonly maxMessageChars?: number;
+}
+
+const FIRST_DELAY_MS = 400;
+
+/**
+ * Follow a run: `for await (const message of follow("/watch/events?run=ID"))`.
+ *
+ * A lost connection is opened again, after the last message that was read. The iteration ends after `end` or `gone`.
+ *
+ * @param url The `events` endpoint of the server, with `?run=` and the id of a run. Without it, only the list of runs
+ *   comes, and the iteration does not end.
+ * @throws HTTPError by the iteration, with `fetch`: the server refuses the request, and would refuse it again.
+ * @throws TypeError if an option is not valid, or there is no `EventSource`.
+ * @throws SyntaxError by the iteration: the server sent something other than messages of this endpoint.
+ */
+export function follow(url: string | URL, options: FollowOptions = {}): Following {
+  const { after = 0, maxDelayMs = 8000, maxMessageChars = 2 ** 28, maxSilenceMs = 45_000 } = options;
+  for (const [name, value, least] of [
+    ["after", after, 0], ["maxDelayMs", maxDelayMs, 0], ["maxMessageChars", maxMessageChars, 1], ["maxSilenceMs", maxSilenceMs, 1],
+  ] as const) {
+    if (!(value >= least)) throw new TypeError(`${name} must be a number from ${least}`);
+  }
+  const headers: Record<string, string> = { ...options.headers };
+  if (options.token !== undefined) headers["Authorization"] = `Bearer ${options.token}`;
+  const needsFetch = Object.keys(headers).length > 0 || typeof EventSource === "undefined";
+  const transport = options.transport ?? (needsFetch ? "fetch" : "EventSource");
+  if (transport === "EventSource" && needsFetch) throw new TypeError("an EventSource sends no headers, and Node has none: use fetch");
+  if (transport === "fetch") new Request(url, { headers }); // throws if it is not valid: no attempt would help
+  const limits = { maxChars: maxMessageChars, maxSilenceMs };
+  const open: Open = (position, signal) => {
+    const address = withPosition(String(url), position);
+    if (transport === "EventSource") return openEventSource(address, signal, limits);
+    const resumed = position ? { ...headers, "Last-Event-ID": String(position) } : headers;
+    return openFetch(address, { headers: resumed, cache: "no-store" }, signal, limits);
+  };
+  return closable((signal) => messages(open, { after, maxDelayMs, stays: options.stays ?? false }, signal), options.signal);
+}
+
+type Open = (position: number, signal: AbortSignal) => AsyncIterable<Opened>;
+
+async function* messages(
+  open: Open, { after, maxDelayMs, stays }: { after: number; maxDelayMs: number; stays: boolean }, signal: AbortSignal,
+): AsyncGenerator<RunMessage, undefined> {
+  let position = after;
+  let firstDelayMs = FIRST_DELAY_MS;
+  let delayMs = firstDelayMs;
+  yield { type: "connection", state: "connecting" };
+  for (;;) {
+    try {
+      for await (const opened of open(position, signal)) {
+        if (opened.type === "open") {
+          yield { type: "connection", state: "live" };
+        } else if (opened.type === "retry") {
+          firstDelayMs = Math.min(opened.retryMs, maxDelayMs);
+        } else {
+          delayMs = firstDelayMs;
+          const message = read(opened.message.event, opened.message.data, Number(opened.message.id));
+          if (message?.type === "records") {
+            if (!message.snapshot && message.seq <= position) continue; // nothing comes twice
+            position = message.seq;
+          }
+          if (message) yield message;
+          if (!stays && (message?.type === "end" || message?.type === "gone")) return;
+        }
+      }
+    } catch (error) {
+      if (signal.aborted || isFinal(error)) throw error;
+      if (error instanceof HTTPError) delayMs = Math.max(delayMs, (error.retryAfterS ?? 0) * 1000);
+    }
+    yield { type: "connection", state: "reconnecting" };
+    await pause(delayMs * (0.75 + Math.random() / 2), signal);
+    delayMs = Math.min(delayMs * 2, Math.max(maxDelayMs, 1));
+  }
+}
+
+// True if the next attempt would fail, too.
+function isFinal(error: unknown): boolean {
+  if (error instanceof HTTPError) return error.status < 500 && ![408, 425, 429].includes(error.status);
+  return !(error instanceof ConnectionLost);
+}
+
+function withPosition(url: string, position: number): string {
+  if (!position) return url;
+  const [address, fragment] = url.split("#", 2) as [string, string?];
+  const query = `${address.includes("?") ? "&" : "?"}after=${position}`;
+  return `${address}${query}${fragment === undefined ? "" : `#${fragment}`}`;
+}

@@ -1,0 +1,143 @@
+// One connection to a server that sends server-sent events: by `EventSource`, or by `fetch`.
+
+import { MessageTooLong, SSEDecoder, type SSEMessage } from "./sse.js";
+
+export type Opened =
+  | { readonly type: "open" }
+  | { readonly type: "retry"; readonly retryMs: number }
+  | { readonly type: "message"; readonly message: SSEMessage };
+
+/** The server refused a request, or did not answer with server-sent events. */
+export class HTTPError extends Error {
+  override name = "HTTPError";
+  readonly status: number;
+  /** The time after which the server wants to be asked again; null if it did not say. */
+  readonly retryAfterS: number | null;
+
+  constructor(status: number, text: string, retryAfterS: number | null = null) {
+    super(text);
+    this.status = status;
+    this.retryAfterS = retryAfterS;
+  }
+}
+
+/** The connection was lost, or could not be made. `cause` has the reason. */
+export class ConnectionLost extends Error {
+  override name = "ConnectionLost";
+}
+
+export interface Limits {
+  readonly maxChars: number;
+  readonly maxSilenceMs: number;
+}
+
+const EVENTS = ["records", "runs", "clock", "end", "gone", "dropped"];
+const MAX_WAITING_CHARS = 2 ** 25;
+const MAX_REASON_CHARS = 1000;
+
+/**
+ * The messages of one `EventSource`. It ends if the connection is lost: the caller reconnects, because an `EventSource`
+ * gives up after an error response. If the reader is too slow, the connection is closed until it has read the rest.
+ */
+export async function* openEventSource(url: string, signal: AbortSignal, limits: Limits): AsyncGenerator<Opened> {
+  signal.throwIfAborted();
+  const source = new EventSource(url);
+  const waiting: Opened[] = [];
+  let chars = 0;
+  let failure: Error | null = null;
+  let wake = (): void => undefined;
+  const close = (): void => {
+    source.close();
+    wake();
+  };
+  const take = (opened: Opened): void => {
+    if (source.readyState === EventSource.CLOSED) return; // what comes after a gap would leave it
+    waiting.push(opened);
+    if (chars > MAX_WAITING_CHARS && waiting.length > 1) source.close();
+    wake();
+  };
+  source.onopen = () => take({ type: "open" });
+  source.onerror = close;
+  for (const event of EVENTS) {
+    source.addEventListener(event, ({ data, lastEventId }: MessageEvent<string>) => {
+      if (data.length > limits.maxChars) {
+        failure = new MessageTooLong(limits.maxChars);
+        return close();
+      }
+      chars += data.length;
+      take({ type: "message", message: { event, data, id: lastEventId } });
+    });
+  }
+  signal.addEventListener("abort", close);
+  try {
+    for (;;) {
+      for (let opened = waiting.shift(); opened; opened = waiting.shift()) {
+        if (opened.type === "message") chars -= opened.message.data.length;
+        yield opened;
+      }
+      signal.throwIfAborted();
+      if (failure) throw failure;
+      if (source.readyState === EventSource.CLOSED) return;
+      await new Promise<void>((resolve) => (wake = resolve));
+    }
+  } finally {
+    signal.removeEventListener("abort", close);
+    source.close();
+  }
+}
+
+/**
+ * The messages of one response. It ends with the response, and a reader that waits lets the server wait.
+ *
+ * @throws HTTPError if the response is no stream of events.
+ * @throws ConnectionLost if the network fails.
+ */
+export async function* openFetch(
+  url: string, request: RequestInit, signal: AbortSignal, { maxChars, maxSilenceMs }: Limits,
+): AsyncGenerator<Opened> {
+  signal.throwIfAborted();
+  const controller = new AbortController();
+  const abort = (): void => controller.abort(signal.reason);
+  // Only while the server has to act: a reader that takes its time is not its fault.
+  const inTime = async <T>(waiting: Promise<T>): Promise<T> => {
+    const timer = setTimeout(() => controller.abort(new Error("the server is silent")), maxSilenceMs);
+    try {
+      return await waiting;
+    } catch (error) {
+      signal.throwIfAborted();
+      throw new ConnectionLost("the connection is lost", { cause: error });
+    } finally {
+      clearTimeout(timer);
+    }
+  };
+  signal.addEventListener("abort", abort);
+  try {
+    const headers = { Accept: "text/event-stream", ...(request.headers as Record<string, string>) };
+    const response = await inTime(fetch(url, { ...request, headers, signal: controller.signal }));
+    const type = response.headers.get("content-type") ?? "";
+    if (response.status !== 200 || !type.startsWith("text/event-stream") || !response.body) throw await refusal(response);
+    yield { type: "open" };
+    const decoder = new SSEDecoder(maxChars);
+    const reader = response.body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array<ArrayBuffer>>).getReader();
+    for (;;) {
+      const { done, value } = await inTime(reader.read());
+      if (done) return;
+      const found = decoder.feed(value);
+      if (decoder.retryMs !== null) {
+        yield { type: "retry", retryMs: decoder.retryMs };
+        decoder.retryMs = null;
+      }
+      for (const message of found) yield { type: "message", message };
+    }
+  } finally {
+    signal.removeEventListener("abort", abort);
+    controller.abort(); // closes the connection
+  }
+}
+
+async function refusal(response: Response): Promise<HTTPError> {
+  const seconds = Number(response.headers.get("retry-after") ?? NaN);
+  const isText = response.status >= 400;
+  const text = isText ? (await response.text().catch(() => "")).slice(0, MAX_REASON_CHARS) : "it did not send server-sent events";
+  return new HTTPError(response.status, `HTTP ${response.status}: ${text}`, seconds >= 0 ? Math.min(seconds, 3600) : null);
+}

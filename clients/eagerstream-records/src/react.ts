@@ -1,0 +1,31 @@
+// A hook for React, from 18 on.
+
+import { useMemo, useSyncExternalStore } from "react";
+import { type FollowOptions, follow } from "./follow.js";
+import { type FollowedRun, type RunSource, RunStore } from "./store.js";
+
+export type { FollowedRun, RunSource } from "./store.js";
+export type { CallState, RunState, TextState, TurnState } from "./snapshot.js";
+
+/**
+ * Follow a run, and render it as it grows: `const { run, connection } = useRun("/watch/events?run=ID")`.
+ *
+ * It reconnects after a lost connection, renders at most once per frame, and closes the connection on unmount. Parts of
+ * the state that have not changed are the same objects as before, down to the parts of a growing input: `memo` works.
+ *
+ * @param source The URL for `follow`; null follows nothing. Or a function that opens the messages, for example
+ *   `(signal) => startRun("/runs", asked, { signal })`: keep the function itself from render to render.
+ * @param options For `follow`. A new URL or token opens a new connection, another change of the options does not.
+ */
+export function useRun(
+  source: string | URL | RunSource | null, options: Omit<FollowOptions, "after" | "signal" | "stays"> = {},
+): FollowedRun {
+  const key = typeof source === "function" || source === null ? source : String(source);
+  const store = useMemo(
+    () => new RunStore(typeof key === "function" ? key : (signal, after) => follow(key!, { ...options, signal, after })),
+    [key, options.token],
+  );
+  return useSyncExternalStore(key === null ? subscribeToNothing : store.subscribe, store.getSnapshot, store.getSnapshot);
+}
+
+const subscribeToNothing = (): (() => void) => () => undefined;

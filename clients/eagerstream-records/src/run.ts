@@ -1,0 +1,351 @@
+// The state of one run, built from its records in order. It changes in place; `snapshot.ts` has it as a value.
+
+import { type Json, type JsonObject, isContainer } from "./exact.js";
+import { PartialValue } from "./patch.js";
+import type { Fault, InputDeltaRecord, RecordType, RunRecord } from "./records.js";
+import { GrowingText } from "./text.js";
+
+/** The phase of a call. `cut`: it can no longer go on. `unrun`: the run ended before the tool could start. */
+export type CallPhase =
+  | "writing" | "waiting" | "approval" | "running" | "done" | "failed" | "invalid" | "cut" | "unrun" | "void";
+
+export interface Approval {
+  readonly startS: number;
+  stopS: number | null;
+  approved: boolean | null;
+  reason: string | null;
+}
+
+export interface SubRun {
+  readonly id: string;
+  readonly model: string;
+  readonly startS: number;
+  stopS: number | null;
+  status: string | null;
+  turns: number;
+  usage: JsonObject;
+}
+
+/** A restart: the blocks of the turn before the one with the index `before` are void. */
+export interface RestartNote {
+  readonly reason: string;
+  readonly delayS: number;
+  readonly before: number;
+}
+
+export class Turn {
+  stopS: number | null = null;
+  readonly blocks: Block[] = [];
+  readonly notes: RestartNote[] = [];
+  error: Fault | null = null;
+  usage: JsonObject | null = null;
+  /** Rises with each change of the turn itself. */
+  version = 0;
+
+  constructor(readonly turn: number, readonly startS: number) {}
+}
+
+class AnyBlock {
+  /** True if the response of the block was restarted. */
+  isVoid = false;
+  stopS: number | null = null;
+  /** Rises with each change. */
+  version = 0;
+
+  constructor(readonly block: number, readonly kind: string, readonly turn: number, readonly startS: number) {}
+}
+
+/** A block that is not a tool call, with its text or thinking. */
+export class TextBlock extends AnyBlock {
+  readonly isCall = false;
+  readonly text = new GrowingText();
+  /** The block in the API's form, without its text; null until it is complete. */
+  content: JsonObject | null = null;
+}
+
+/** A tool call, with its growing input. */
+export class Call extends AnyBlock {
+  readonly isCall = true;
+  readonly input: PartialValue;
+  /** True if the input came at once, without deltas. */
+  readonly isWhole: boolean;
+  /** The input's text, as it was written. */
+  readonly raw = new GrowingText();
+  /** Names of the finished fields. */
+  readonly finished: Set<string>;
+  readonly subRuns: SubRun[] = [];
+  /** True if parts of the input are no longer kept: its value stays as it was before them. */
+  isOmitted = false;
+  bytes = 0;
+  fragments = 0;
+  firstFragmentS: number | null = null;
+  lastFragmentS: number | null = null;
+  inputStopS: number | null = null;
+  outcome: "valid" | "invalid" | "incomplete" | null = null;
+  error: string | null = null;
+  approval: Approval | null = null;
+  toolStartS: number | null = null;
+  toolStopS: number | null = null;
+  ran: boolean | null = null;
+  isError = false;
+  progress: Json | undefined;
+  progressCount = 0;
+  result: Json | undefined;
+
+  constructor(
+    block: number, kind: string, turn: number, startS: number,
+    readonly id: string, readonly name: string, input: JsonObject | null, readonly number: number,
+  ) {
+    super(block, kind, turn, startS);
+    this.input = new PartialValue(input);
+    this.isWhole = input !== null;
+    this.finished = new Set(Object.keys(input ?? {}));
+  }
+
+  /** The input so far; null if there is nothing yet. It grows in place. */
+  get partial(): Json {
+    return this.input.live;
+  }
+}
+
+export type Block = TextBlock | Call;
+
+let epochs = 0;
+
+/** Builds the state of a run. Records and fields that this version does not know are ignored. */
+export class RunReader {
+  /** Versions of different readers cannot be compared. */
+  readonly epoch = ++epochs;
+  readonly turns: Turn[] = [];
+  readonly blocks = new Map<number, Block>();
+  readonly calls: Call[] = [];
+  id: string | null = null;
+  name: string | null = null;
+  model: string | null = null;
+  startedAt: string | null = null;
+  /** The run's status; null until it has ended. */
+  status: string | null = null;
+  error: Fault | null = null;
+  /** Time of the newest record, in seconds since the start of the run. */
+  atS = 0;
+  usage: JsonObject = {};
+  /** Number of complete responses; null until the run has ended. */
+  turnCount: number | null = null;
+  /** True if no more records come, also if the last one is no `run_stop`. */
+  ended = false;
+  /** `seq` of the last message: set it if you want to continue there. */
+  seq = 0;
+  version = 0;
+
+  get isOver(): boolean {
+    return this.status !== null || this.ended;
+  }
+
+  /** Take the next record. */
+  feed(record: RunRecord): void {
+    this.version++;
+    this.atS = Math.max(this.atS, ("to_s" in record ? record.to_s : undefined) ?? record.at_s);
+    if (Object.hasOwn(HANDLERS, record.type)) (HANDLERS[record.type] as Handler<RunRecord>)(this, record);
+  }
+
+  /** No more records come. */
+  end(): void {
+    this.ended = true;
+    touchAll(this);
+  }
+
+  /** The current turn. */
+  get turn(): Turn {
+    if (!this.turns.length) this.turns.push(new Turn(1, this.atS));
+    return this.turns.at(-1)!;
+  }
+
+  /** Return the call of a block; null if there is none. */
+  callOf(block: number): Call | null {
+    const call = this.blocks.get(block);
+    return call?.isCall ? call : null;
+  }
+}
+
+/** Return the phase of a call. */
+export function phaseOf(call: Call, run: RunReader): CallPhase {
+  if (call.isVoid) return "void";
+  if (call.outcome === "invalid") return "invalid";
+  if (call.outcome === "incomplete") return "cut";
+  if (call.toolStopS !== null) return call.isError ? "failed" : "done";
+  if (call.toolStartS !== null) return run.isOver ? "cut" : "running";
+  if (call.approval && call.approval.stopS === null) return run.isOver ? "cut" : "approval";
+  if (call.inputStopS !== null) return run.isOver && call.kind === "tool_use" ? "unrun" : "waiting";
+  return run.isOver ? "cut" : "writing";
+}
+
+type Handler<Record> = (run: RunReader, record: Record) => void;
+
+// Each type of the schema has a handler: the compiler complains if one is missing.
+const HANDLERS: { readonly [Type in RecordType]: Handler<Extract<RunRecord, { type: Type }>> } = {
+  run_start(run, { run: id, started_at, name, model }) {
+    Object.assign(run, { id, startedAt: started_at, name, model });
+  },
+  turn_start(run, { turn, at_s }) {
+    run.turns.push(new Turn(turn, at_s));
+  },
+  message_start(run, { model, restarted, at_s }) {
+    run.model = model ?? run.model;
+    if (restarted) voidBlocks(run, at_s, { reason: "the response restarted", delayS: 0 });
+  },
+  block_start(run, { block, kind, at_s }) {
+    addBlock(run, new TextBlock(block, kind, run.turn.turn, at_s));
+  },
+  text_delta(run, { block, text, omitted_chars }) {
+    growText(run, block, text, omitted_chars);
+  },
+  thinking_delta(run, { block, thinking, omitted_chars }) {
+    growText(run, block, thinking, omitted_chars);
+  },
+  block_stop(run, { block: number, content, at_s }) {
+    const block = run.blocks.get(number);
+    if (!block) return;
+    Object.assign(block, { content, stopS: at_s });
+    block.version++;
+    const id = content["tool_use_id"];
+    const call = id && run.calls.find((other) => other.id === id && !other.isVoid);
+    if (!call) return;
+    const inner = content["content"]; // the result of a tool that ran on the server
+    const type = isContainer(inner) && !Array.isArray(inner) ? (inner as JsonObject)["type"] : null;
+    const isError = content["is_error"] === true || (typeof type === "string" && type.includes("error"));
+    Object.assign(call, { toolStopS: at_s, isError, result: inner ?? content });
+    call.version++;
+  },
+  input_start(run, { block, id, name, kind, input, at_s }) {
+    const call = new Call(block, kind, run.turn.turn, at_s, id, name, input, run.calls.length + 1);
+    addBlock(run, call);
+    run.calls.push(call);
+  },
+  input_delta(run, record) {
+    change(run, record.block, (call) => growInput(call, record));
+  },
+  input_stop(run, { block, outcome, error, at_s }) {
+    change(run, block, (call) => {
+      Object.assign(call, { outcome, error: error ?? call.error, inputStopS: at_s, stopS: at_s });
+      if (outcome === "valid" && isContainer(call.partial)) for (const name of Object.keys(call.partial)) call.finished.add(name);
+    });
+  },
+  message_stop(run, { usage }) {
+    run.turn.usage = usage;
+    run.turn.version++;
+    run.usage = run.turns.reduce((sum, turn) => addUsage(sum, turn.usage), {});
+  },
+  tool_start(run, { block, at_s }) {
+    change(run, block, (call) => (call.toolStartS = at_s));
+  },
+  tool_progress(run, { block, value }) {
+    change(run, block, (call) => {
+      call.progress = value;
+      call.progressCount++;
+    });
+  },
+  sub_run_start(run, { block, run: id, model, at_s }) {
+    change(run, block, (call) =>
+      call.subRuns.push({ id, model, startS: at_s, stopS: null, status: null, turns: 0, usage: {} }));
+  },
+  sub_run_stop(run, { block, run: id, status, turns, usage, at_s }) {
+    change(run, block, (call) => {
+      const place = call.subRuns.findIndex((other) => other.id === id);
+      if (place >= 0) call.subRuns[place] = { ...call.subRuns[place]!, status, turns, usage, stopS: at_s };
+    });
+  },
+  approval_start(run, { block, at_s }) {
+    change(run, block, (call) => (call.approval = { startS: at_s, stopS: null, approved: null, reason: null }));
+  },
+  approval_stop(run, { block, approved, reason, at_s }) {
+    change(run, block, (call) => {
+      if (call.approval) call.approval = { ...call.approval, stopS: at_s, approved, reason };
+    });
+  },
+  tool_stop(run, { block, ran, is_error, content, at_s }) {
+    change(run, block, (call) => Object.assign(call, { toolStopS: at_s, ran, isError: is_error, result: content }));
+  },
+  turn_stop(run, { error, at_s }) {
+    Object.assign(run.turn, { error, stopS: at_s });
+    run.turn.version++;
+  },
+  restarted(run, { reason, delay_s, at_s }) {
+    voidBlocks(run, at_s, { reason, delayS: delay_s });
+  },
+  unknown() {
+    // an event of the API that the library does not know, either
+  },
+  run_stop(run, { status, turns, usage, error }) {
+    Object.assign(run, { status, error, turnCount: turns, usage });
+    touchAll(run);
+  },
+};
+
+const encoder = new TextEncoder();
+
+function growInput(call: Call, { fragment, patch, finished, count, at_s, to_s, omitted_chars = 0 }: InputDeltaRecord): void {
+  call.bytes += omitted_chars + encoder.encode(fragment).length;
+  call.fragments += count ?? 1;
+  call.firstFragmentS ??= at_s;
+  call.lastFragmentS = to_s ?? at_s;
+  call.isOmitted ||= omitted_chars > 0;
+  if (call.isOmitted) {
+    call.raw.omit(omitted_chars + fragment.length); // the next fragments do not fit the kept ones
+    return;
+  }
+  call.raw.append(fragment);
+  try {
+    call.input.apply(patch);
+  } catch {
+    call.error = "The records of this value do not fit together."; // for example, a file that was edited
+  }
+  for (const name of finished) call.finished.add(name);
+}
+
+function growText(run: RunReader, number: number, text: string, omitted = 0): void {
+  const block = run.blocks.get(number);
+  if (!block || block.isCall) return;
+  block.text.omit(omitted);
+  block.text.append(text);
+  block.version++;
+}
+
+function change(run: RunReader, block: number, act: (call: Call) => void): void {
+  const call = run.callOf(block);
+  if (!call) return;
+  call.version++;
+  act(call);
+}
+
+function addBlock(run: RunReader, block: Block): void {
+  run.turn.blocks.push(block);
+  run.turn.version++;
+  run.blocks.set(block.block, block);
+}
+
+function voidBlocks(run: RunReader, atS: number, why: { reason: string; delayS: number }): void {
+  const { turn } = run;
+  for (const block of turn.blocks) {
+    if (block.isVoid) continue;
+    block.isVoid = true;
+    block.stopS ??= atS;
+    block.version++;
+  }
+  turn.notes.push({ ...why, before: turn.blocks.length });
+  turn.version++;
+}
+
+// The phase of each call depends on whether the run is over.
+function touchAll(run: RunReader): void {
+  run.version++;
+  for (const turn of run.turns) turn.version++;
+  for (const block of run.blocks.values()) block.version++;
+}
+
+function addUsage(sum: JsonObject, usage: JsonObject | null): JsonObject {
+  const total: { [name: string]: Json } = { ...sum };
+  for (const [name, count] of Object.entries(usage ?? {})) {
+    if (typeof count === "number") total[name] = ((total[name] as number | undefined) ?? 0) + count;
+  }
+  return total;
+}

@@ -1,0 +1,45 @@
+// A run of a gateway: it lives in its request.
+
+import { type JsonObject, parse, stringify } from "./exact.js";
+import type { FollowOptions } from "./follow.js";
+import { type Following, closable } from "./following.js";
+import type { RunMessage } from "./messages.js";
+import { ConnectionLost, openFetch } from "./open.js";
+import type { RunRecord } from "./records.js";
+
+export type StartOptions = Pick<FollowOptions, "token" | "headers" | "signal" | "maxSilenceMs" | "maxMessageChars">;
+
+/**
+ * Start a run of a `gateway_app`, and read its records: `for await (const message of startRun("/runs", asked))`.
+ *
+ * The gateway cancels the run if you leave, close or abort. A lost connection is not opened again: that would start a
+ * second run. Others can follow the run with `follow`, if the gateway has a hub.
+ *
+ * @param url The endpoint of the gateway.
+ * @param asked The JSON object that the gateway's `start` takes.
+ * @throws HTTPError by the iteration: the gateway refuses the run. It is full if the status is 503; ask again after
+ *   `retryAfterS`.
+ * @throws ConnectionLost by the iteration, if the records end before the `run_stop`.
+ */
+export function startRun(url: string | URL, asked: JsonObject, options: StartOptions = {}): Following {
+  const headers: Record<string, string> = { ...options.headers, "Content-Type": "application/json" };
+  if (options.token !== undefined) headers["Authorization"] = `Bearer ${options.token}`;
+  const request = { method: "POST", headers, body: stringify(asked) };
+  new Request(url, request); // throws if it is not valid
+  const limits = { maxChars: options.maxMessageChars ?? 2 ** 28, maxSilenceMs: options.maxSilenceMs ?? 45_000 };
+  return closable((signal) => messages(openFetch(String(url), request, signal, limits)), options.signal);
+}
+
+async function* messages(opened: ReturnType<typeof openFetch>): AsyncGenerator<RunMessage, undefined> {
+  yield { type: "connection", state: "connecting" };
+  let isOver = false;
+  for await (const item of opened) {
+    if (item.type === "open") yield { type: "connection", state: "live" };
+    if (item.type !== "message") continue;
+    const record = parse(item.message.data) as unknown as RunRecord;
+    isOver ||= record.type === "run_stop";
+    yield { type: "records", snapshot: false, records: [record], seq: record.seq };
+  }
+  if (!isOver) throw new ConnectionLost("the records ended before the run");
+  yield { type: "end" };
+}
