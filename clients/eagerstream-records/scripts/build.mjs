@@ -2,7 +2,7 @@
 // compares that module with the one that is there.
 
 import { execFileSync } from "node:child_process";
-import { copyFileSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { buildSync } from "esbuild";
 
@@ -20,8 +20,10 @@ const { outputFiles } = buildSync({
 });
 const page = HEAD + outputFiles[0].text.replace(/^\/\/ src\/.*\n/gm, "");
 
+const isNew = !existsSync(PAGE) || readFileSync(PAGE, "utf8") !== page;
+
 if (process.argv.includes("--check")) {
-  if (readFileSync(PAGE, "utf8") !== page) {
+  if (isNew) {
     console.error("the module of the web page is not that of the package: run `npm run build`");
     process.exit(1);
   }
@@ -29,5 +31,5 @@ if (process.argv.includes("--check")) {
   rmSync(new URL("dist", ROOT), { recursive: true, force: true });
   execFileSync(process.execPath, ["node_modules/typescript/bin/tsc"], { cwd: ROOT, stdio: "inherit" });
   copyFileSync(new URL("../../LICENSE", ROOT), new URL("LICENSE", ROOT));
-  writeFileSync(PAGE, page);
+  if (isNew) writeFileSync(PAGE, page);
 }

@@ -75,8 +75,8 @@ export class RunStore {
 
   async #read(signal: AbortSignal): Promise<void> {
     try {
-      await Promise.resolve(); // the caller may leave at once
-      if (signal.aborted) return;
+      await Promise.resolve();
+      if (!this.#listeners.size) return; // all left at once
       for await (const message of this.#open(signal, this.#run.seq)) {
         if (signal.aborted) return;
         this.#take(message);

@@ -909,7 +909,7 @@ var RunStore = class {
   async #read(signal) {
     try {
       await Promise.resolve();
-      if (signal.aborted) return;
+      if (!this.#listeners.size) return;
       for await (const message of this.#open(signal, this.#run.seq)) {
         if (signal.aborted) return;
         this.#take(message);
