@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Containers often set it; without byte code, every program would compile all that it imports, every time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all compat-matrix fuzz check format docs bench bench-check wheel screenshots schema secret-rules clean
+.PHONY: demo test test-all compat-matrix fuzz check format docs bench bench-check wheel screenshots schema page secret-rules clean
 .DEFAULT_GOAL := demo
 
 # One environment, which grows: each command installs what it needs when it runs for the first time, and again after
@@ -99,6 +99,10 @@ SCHEMA := src/eagerstream/progress/record.schema.json
 schema: $(VENV)/.all  ## the JSON Schema of the records of runs, written anew
 	$(BIN)/python -c 'import json; from eagerstream.progress import record_schema; print(json.dumps(record_schema(), indent=2))' > $(SCHEMA).part
 	mv $(SCHEMA).part $(SCHEMA)
+
+RECORDS := clients/eagerstream-records
+page:  ## the web page's module for records, built anew from the TypeScript package, and that package; needs Node.js
+	cd $(RECORDS) && npm ci --no-progress && npm run types && npm run build
 
 secret-rules: $(VENV)/.all  ## the rules for secrets, written anew from SOURCE, a gitleaks.toml or a wheel that has it, of VERSION
 	$(BIN)/python -m tests.secret_rules $(SOURCE) $(VERSION)

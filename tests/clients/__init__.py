@@ -21,16 +21,16 @@ _HERE = Path(__file__).parent
 
 
 @cache
-def _missing() -> str | None:
-    """Why the clients cannot be used; None once they are installed."""
+def _missing(folder: Path) -> str | None:
+    """Why the packages of a folder cannot be used; None once they are installed."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
         return "needs Node.js and npm"
-    lock = _HERE / "package-lock.json"
-    installed = _HERE / "node_modules" / ".package-lock.json"
+    lock = folder / "package-lock.json"
+    installed = folder / "node_modules" / ".package-lock.json"
     if not installed.exists() or installed.stat().st_mtime < lock.stat().st_mtime:
         done = subprocess.run(
-            [npm, "ci", "--no-progress"], check=False, cwd=_HERE, capture_output=True, text=True, timeout=300
+            [npm, "ci", "--no-progress"], check=False, cwd=folder, capture_output=True, text=True, timeout=300
         )
         if done.returncode:
             return f"npm ci failed: {done.stderr.strip()[-500:]}"
@@ -38,8 +38,12 @@ def _missing() -> str | None:
     return None
 
 
-def _need_clients() -> None:
-    if (missing := _missing()) is not None:
+def need_packages(folder: Path = _HERE) -> None:
+    """Install what the lock file of a folder names, once.
+
+    Skips the test where there is no Node.js; in CI that is a failure.
+    """
+    if (missing := _missing(folder)) is not None:
         if os.environ.get("CI"):
             pytest.fail(missing)
         pytest.skip(missing)
@@ -47,16 +51,16 @@ def _need_clients() -> None:
 
 def installed_file(path: str) -> Path:
     """A file of one of the packages; skips the test as `run_client` does."""
-    _need_clients()
+    need_packages()
     return _HERE / "node_modules" / path
 
 
 def run_client(script: str, *arguments: str, given: Any = None) -> Any:
     """What a script of this folder prints, as JSON; `given` goes to its standard input as JSON.
 
-    Skips the test where there is no Node.js; in CI that is a failure.
+    Skips the test as `need_packages` does.
     """
-    _need_clients()
+    need_packages()
     command: Sequence[str] = ["node", str(_HERE / script), *arguments]
     text = None if given is None else json.dumps(given)
     done = subprocess.run(command, check=False, input=text, capture_output=True, text=True, timeout=240)

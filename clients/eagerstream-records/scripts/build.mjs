@@ -1,5 +1,5 @@
-// Builds the package into dist/, and the module of the web page of eagerstream, which the wheel contains. With --check,
-// compares that module with the one that is there.
+// Builds the package into dist/, and the module of the web page of eagerstream, which the wheel contains. With
+// --package, builds only the package. With --check, only compares the module with the one that is there.
 
 import { execFileSync } from "node:child_process";
 import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -22,7 +22,9 @@ const page = HEAD + outputFiles[0].text.replace(/^\/\/ src\/.*\n/gm, "");
 
 const isNew = !existsSync(PAGE) || readFileSync(PAGE, "utf8") !== page;
 
-if (process.argv.includes("--check")) {
+const has = (flag) => process.argv.includes(flag);
+
+if (has("--check")) {
   if (isNew) {
     console.error("the module of the web page is not that of the package: run `npm run build`");
     process.exit(1);
@@ -31,5 +33,5 @@ if (process.argv.includes("--check")) {
   rmSync(new URL("dist", ROOT), { recursive: true, force: true });
   execFileSync(process.execPath, ["node_modules/typescript/bin/tsc"], { cwd: ROOT, stdio: "inherit" });
   copyFileSync(new URL("../../LICENSE", ROOT), new URL("LICENSE", ROOT));
-  if (isNew) writeFileSync(PAGE, page);
+  if (isNew && !has("--package")) writeFileSync(PAGE, page);
 }

@@ -43,7 +43,7 @@ const FIRST_DELAY_MS = 400;
 export function follow(url: string | URL, options: FollowOptions = {}): Following {
   const { after = 0, maxDelayMs = 8000, maxMessageChars = 2 ** 28, maxSilenceMs = 45_000 } = options;
   for (const [name, value, least] of [
-    ["after", after, 0], ["maxDelayMs", maxDelayMs, 0], ["maxMessageChars", maxMessageChars, 1], ["maxSilenceMs", maxSilenceMs, 1],
+    ["after", after, 0], ["maxDelayMs", maxDelayMs, 1], ["maxMessageChars", maxMessageChars, 1], ["maxSilenceMs", maxSilenceMs, 1],
   ] as const) {
     if (!(value >= least)) throw new TypeError(`${name} must be a number from ${least}`);
   }
@@ -69,7 +69,7 @@ async function* messages(
   open: Open, { after, maxDelayMs, stays }: { after: number; maxDelayMs: number; stays: boolean }, signal: AbortSignal,
 ): AsyncGenerator<RunMessage, undefined> {
   let position = after;
-  let firstDelayMs = FIRST_DELAY_MS;
+  let firstDelayMs = Math.min(FIRST_DELAY_MS, maxDelayMs);
   let delayMs = firstDelayMs;
   yield { type: "connection", state: "connecting" };
   for (;;) {
@@ -96,7 +96,7 @@ async function* messages(
     }
     yield { type: "connection", state: "reconnecting" };
     await pause(delayMs * (0.75 + Math.random() / 2), signal);
-    delayMs = Math.min(delayMs * 2, Math.max(maxDelayMs, 1));
+    delayMs = Math.min(delayMs * 2, maxDelayMs);
   }
 }
 

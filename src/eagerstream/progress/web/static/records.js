@@ -295,7 +295,7 @@ function follow(url, options = {}) {
   const { after = 0, maxDelayMs = 8e3, maxMessageChars = 2 ** 28, maxSilenceMs = 45e3 } = options;
   for (const [name, value, least] of [
     ["after", after, 0],
-    ["maxDelayMs", maxDelayMs, 0],
+    ["maxDelayMs", maxDelayMs, 1],
     ["maxMessageChars", maxMessageChars, 1],
     ["maxSilenceMs", maxSilenceMs, 1]
   ]) {
@@ -318,7 +318,7 @@ function follow(url, options = {}) {
 }
 async function* messages(open, { after, maxDelayMs, stays }, signal) {
   let position = after;
-  let firstDelayMs = FIRST_DELAY_MS;
+  let firstDelayMs = Math.min(FIRST_DELAY_MS, maxDelayMs);
   let delayMs = firstDelayMs;
   yield { type: "connection", state: "connecting" };
   for (; ; ) {
@@ -345,7 +345,7 @@ async function* messages(open, { after, maxDelayMs, stays }, signal) {
     }
     yield { type: "connection", state: "reconnecting" };
     await pause(delayMs * (0.75 + Math.random() / 2), signal);
-    delayMs = Math.min(delayMs * 2, Math.max(maxDelayMs, 1));
+    delayMs = Math.min(delayMs * 2, maxDelayMs);
   }
 }
 function isFinal(error) {
