@@ -239,3 +239,38 @@ def test_settings() -> None:
         MessageThreads(support)
     with pytest.raises(UsageError, match="kept_s"):
         MessageThreads(kept_s=-1)
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_the_same_conversation_several_times(streamed: bool) -> None:
+    """A scenario has the same ids each time, and concurrent runs do not disturb one another."""
+    seen: list[tuple[str, int]] = []
+
+    def first(_: Any) -> Any:
+        return reply(tool_use("fetch", {"n": 0}))
+
+    def second(request: Any) -> Any:
+        seen.append((request["messages"][0]["content"], len(request["messages"])))
+        return reply(text("Done."))
+
+    async def run(client: AsyncAnthropic, question: str) -> None:
+        ask = {**ASK, "messages": [{"role": "user", "content": question}]}
+        runner: Any = client.beta.messages.tool_runner(**ask, tools=[fetch], stream=streamed)
+        both.append(question)
+        async for response in runner:
+            if streamed:
+                await response.get_final_message()
+            if len(both) < 3:
+                await arrived.wait()
+            arrived.set()
+
+    both: list[str] = []
+    arrived = anyio.Event()
+    questions = ["one", "two", "three"]
+    async with ReplayServer(Scenario(first, second)) as server, client_of(server) as client:
+        async with anyio.create_task_group() as tasks:
+            for question in questions:
+                tasks.start_soon(run, client, question)
+        statuses = [request.status for request in server.requests]
+    assert sorted(seen) == sorted((question, 3) for question in questions)
+    assert statuses == [200] * 6

@@ -84,14 +84,15 @@ def message_endpoint(*, streams: bool | None) -> Endpoint:
             raise Refused(400, "invalid_request_error", NO_THREADS)
         body = received.complete = behaviour.threads.complete(body, betas, received)
         _refuse_first(dialect.faults(body, betas, behaviour.eager_support(body.get("model"))))
-        recording = _response(behaviour.scenario, body)
+        recording = behaviour.threads.identified(thread, _response(behaviour.scenario, body))
         is_streamed = body.get("stream") is True
         if is_streamed:
             played = _as_requested(behaviour, dialect, recording, eager_tools(body, betas))
         else:
             played = dialect.in_one_piece(recording)
         result = _with_fault(dialect, played, received, behaviour.faults)
-        behaviour.threads.keep(thread, body, recording, breaks_off=received.fault is not None)
+        is_refused = result.recording.status != 200  # an `error` event of the scenario, in one piece
+        behaviour.threads.keep(thread, body, recording, breaks_off=received.fault is not None or is_refused)
         return result
 
     return answer

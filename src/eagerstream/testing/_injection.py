@@ -83,7 +83,7 @@ def break_reply(recording: Recording, fault: Fault, request_id: str | None = Non
             return Answer(_insert(recording, end, recording.body[start:end]))
         case FaultKind.MISSING:
             start, end = _event_bounds(recording, fault)
-            return Answer(_with(recording, [*_slice(recording, 0, start), *_slice(recording, end)]))
+            return Answer(_with(recording, [*slice_chunks(recording, 0, start), *slice_chunks(recording, end)]))
         case FaultKind.REORDERED:
             return Answer(_reorder(recording, fault))
         case _:
@@ -135,7 +135,7 @@ def _event_bounds(recording: Recording, fault: Fault) -> tuple[int, int]:
     return (ends[number], ends[number + 1]) if number >= 0 else (0, 0)
 
 
-def _time_at(recording: Recording, offset: int) -> float:
+def time_at(recording: Recording, offset: int) -> float:
     """Return the arrival time of the byte at `offset`; at the end of the body, that of the last byte."""
     at = 0
     for at_s, data in recording.chunks:
@@ -145,7 +145,7 @@ def _time_at(recording: Recording, offset: int) -> float:
     return recording.duration_s
 
 
-def _slice(recording: Recording, start: int, end: int | None = None) -> list[Chunk]:
+def slice_chunks(recording: Recording, start: int, end: int | None = None) -> list[Chunk]:
     """Return the chunks of a part of the body, cut at its start and end."""
     kept = []
     at = 0
@@ -166,11 +166,11 @@ def _with(recording: Recording, chunks: Iterable[Chunk]) -> Recording:
 
 def _cut(recording: Recording, offset: int, then: bytes = b"") -> Recording:
     """Return the body up to `offset`, followed by `then` at the time of the byte that it replaces."""
-    return _with(recording, [*_slice(recording, 0, offset), Chunk(_time_at(recording, offset), then)])
+    return _with(recording, [*slice_chunks(recording, 0, offset), Chunk(time_at(recording, offset), then)])
 
 
 def _insert(recording: Recording, offset: int, data: bytes) -> Recording:
-    return _with(recording, [*_cut(recording, offset, data).chunks, *_slice(recording, offset)])
+    return _with(recording, [*_cut(recording, offset, data).chunks, *slice_chunks(recording, offset)])
 
 
 def _reorder(recording: Recording, fault: Fault) -> Recording:
@@ -204,11 +204,11 @@ def _splice(recording: Recording, fault: Fault) -> Recording:
     if place < 1:
         return recording
     offset = events[place - 1].end
-    resumed_s = _time_at(recording, offset)
+    resumed_s = time_at(recording, offset)
     late_s = resumed_s - recording.chunks[0].at_s
     # Rounding must not put a chunk before the previous one.
     again = [Chunk(max(at_s + late_s, resumed_s), data) for at_s, data in _renamed(recording, events)]
-    return _with(recording, [*_slice(recording, 0, offset), *again])
+    return _with(recording, [*slice_chunks(recording, 0, offset), *again])
 
 
 def _renamed(recording: Recording, events: Sequence[BodyEvent]) -> list[Chunk]:
@@ -218,11 +218,11 @@ def _renamed(recording: Recording, events: Sequence[BodyEvent]) -> list[Chunk]:
     for end, event in events:
         other = _with_other_ids(event)
         if other is not None:
-            chunks += _slice(recording, kept, start)
-            chunks.append(Chunk(_time_at(recording, end - 1), framing_of(recording).encode(other)))
+            chunks += slice_chunks(recording, kept, start)
+            chunks.append(Chunk(time_at(recording, end - 1), framing_of(recording).encode(other)))
             kept = end
         start = end
-    return chunks + _slice(recording, kept)
+    return chunks + slice_chunks(recording, kept)
 
 
 def _with_other_ids(event: WireEvent) -> WireEvent | None:

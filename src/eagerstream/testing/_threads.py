@@ -11,12 +11,14 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from ..errors import EagerStreamError
 from ..recordings import Recording
 from ..wire import check_choice, check_seconds
 from ._framing import framing_of
+from ._message_ids import message_id, with_message_id
 from ._one_piece import final_message
 from ._platforms import Refused
 from ._received import ReceivedRequest
@@ -136,26 +138,49 @@ class MessageThreads:
         kept.used_s = self.clock()
         return {**kept.fields, **body, "messages": [*kept.messages, *body["messages"]]}
 
+    def identified(self, thread: object, recording: Recording) -> Recording:
+        """Return the response to a request with an id of its own, as the API gives each message.
+
+        A scenario gives the same id in each run. Two conversations with the same id would become one.
+        """
+        if not isinstance(thread, Mapping) or self.support != "full" or recording.status != 200:
+            return recording
+        id = message_id(recording)
+        with self._lock:
+            if id not in self._kept:
+                return recording
+            number = next(number for number in count(2) if f"{id}_{number}" not in self._kept)
+        return with_message_id(recording, f"{id}_{number}")
+
     def keep(self, thread: object, complete: Mapping[str, Any], recording: Recording, *, breaks_off: bool) -> None:
         """Keep a conversation with its response, if its request asked for that."""
         if not isinstance(thread, Mapping) or self.support != "full" or recording.status != 200:
             return
+        try:
+            message = final_message([event.data for event in framing_of(recording).events(recording.body)])
+        except EagerStreamError:
+            return  # no client can continue what is no message
         with self._lock:
+            earlier = self._kept.get(str(thread.get("previous_message_id")))
             if breaks_off and not self.keeps_lost:
-                earlier = self._kept.get(str(thread.get("previous_message_id")))
                 if earlier is not None:
                     earlier.continued_by = None
                 return
-            try:
-                message = final_message([event.data for event in framing_of(recording).events(recording.body)])
-            except EagerStreamError:
-                return  # no client can continue what is no message
             # Cache breakpoints belong to the request that sets them: a later one may set others.
             fields = {name: _unmarked(complete[name]) for name in ("model", *_CREATE_ONLY) if name in complete}
             messages = [*_unmarked(complete["messages"]), {"role": "assistant", "content": message["content"]}]
             self._kept[str(message.get("id"))] = _Kept(fields, messages, self.clock())
-            while len(self._kept) > _MAX_THREADS:
-                self._kept.popitem(last=False)
+            if earlier is not None and not breaks_off:
+                earlier.messages = ()  # it cannot be continued again, and its copies would add up
+            self._forget_old()
+
+    def _forget_old(self) -> None:
+        now_s = self.clock()
+        while self._kept:
+            oldest = next(iter(self._kept.values()))
+            if len(self._kept) <= _MAX_THREADS and now_s - oldest.used_s <= self.kept_s:
+                break
+            self._kept.popitem(last=False)
 
 
 def _unmarked(value: Any) -> Any:
