@@ -39,19 +39,19 @@ SCHEMA = ROOT / "src" / "eagerstream" / "progress" / "record.schema.json"
 
 
 def command(*words: str | Path, folder: Path = PACKAGE, fails: bool = False) -> str:
-    """What a command prints."""
+    """What a command prints; if it is to fail, what it complains of, too."""
     done = subprocess.run(
         [*map(str, words)],
         check=False,
         cwd=folder,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        capture_output=True,
         text=True,
         timeout=120,
     )
-    assert bool(done.returncode) is fails, done.stdout[-4000:]
-    return done.stdout
+    both = done.stdout + done.stderr
+    assert bool(done.returncode) is fails, both[-4000:]
+    return both if fails else done.stdout
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -67,7 +67,8 @@ def _built() -> None:
 def test_its_own_tests() -> None:
     """Under Node; before them, that the types fit the schema, and the page has the module that is built from here."""
     command("npm", "run", "check")
-    assert "\n# fail 0\n" in command("node", "--test", *sorted(PACKAGE.glob("test/*.test.mjs")))
+    told = command("node", "--test", "--test-reporter=tap", *sorted(PACKAGE.glob("test/*.test.mjs")))
+    assert "\n# fail 0\n" in told
 
 
 def test_a_new_type_of_record(tmp_path: Path) -> None:
@@ -320,7 +321,8 @@ def test_the_hook_starts_a_run(program: str, tmp_path: Path) -> None:
             wait.until(lambda _: watched.data("connection") == "ended")
             assert watched.data("status") == "cancelled"
             assert browser.execute_script("return errors") == []
-            complaints = [entry["message"] for entry in browser.get_log("browser") if entry["level"] != "INFO"]
+            log = browser.get_log("browser")  # type: ignore[no-untyped-call]
+            complaints = [entry["message"] for entry in log if entry["level"] != "INFO"]
             assert [message for message in complaints if "favicon" not in message] == []
 
 
