@@ -98,6 +98,12 @@ class Faults:
         faults._lottery = _Lottery(seed, rate, DRAWN_KINDS if kinds is None else kinds)
         return faults
 
+    def fresh(self) -> Faults:
+        """Return the same schedule with no attempt counted, for another server or test."""
+        faults = Faults(self._turns, max_histories=self._max_histories)
+        faults._lottery = self._lottery
+        return faults
+
     @property
     def injected(self) -> Counter[FaultKind]:
         """Number of faults of each kind that were given out, in a new counter."""
@@ -111,7 +117,7 @@ class Faults:
             request: The body of the request, `{"messages": [...], ...}`.
             recording: The response without a fault.
         """
-        history = _digest(request)
+        history = history_digest(request)
         attempt = self._count(history)
         if self._lottery is not None:
             fault = self._lottery.draw(history, attempt, recording)
@@ -171,11 +177,16 @@ class _Lottery:
 # --- attempts of the same request -------------------------------------------------------------------------------------
 
 
-def _digest(request: Mapping[str, Any]) -> bytes:
+def history_digest(request: Mapping[str, Any]) -> bytes:
     """Return 16 bytes for the messages. Messages that differ only in `cache_control` get the same bytes."""
+    return hashlib.blake2b(plain_history(request).encode(), digest_size=16).digest()
+
+
+def plain_history(request: Mapping[str, Any]) -> str:
+    """Return the messages as JSON in one form, without `cache_control`."""
     messages = request.get("messages")
     plain = [_unmarked(message, levels=2) for message in messages] if isinstance(messages, list) else messages
-    return hashlib.blake2b(json.dumps(plain, sort_keys=True).encode(), digest_size=16).digest()
+    return json.dumps(plain, sort_keys=True)
 
 
 def _unmarked(holder: Any, *, levels: int) -> Any:
