@@ -163,16 +163,20 @@ def _message_of(response: Recording | None) -> Mapping[str, Any]:
         except (ValueError, RecursionError):
             return {}
     decoder, assembler = FragmentDecoder(), MessageAssembler()
+    error: dict[str, Any] = {}
     try:
         for chunk in response.chunks:
             for event in decoder.feed(chunk.data):
-                assembler.feed(event)
+                if isinstance(event, dict) and event["type"] == "error":
+                    error = {"error": event["error"]}
+                else:
+                    assembler.feed(event)
     except Exception:  # a test may reply with anything
         pass
     try:
-        return assembler.message
+        return {**assembler.message, **error}
     except Exception:  # it did not start
-        return {}
+        return error
 
 
 # --- a block ----------------------------------------------------------------------------------------------------------
