@@ -55,7 +55,19 @@ def test_type_checkers_see_the_public_names() -> None:
 
 
 _ROOMS = (
-    *("__main__", "pytest_plugin", "cli", "integrations", "compat", "builtin", "progress", "latency", "capture", "workers", "testing"),
+    *(
+        "__main__",
+        "pytest_plugin",
+        "cli",
+        "integrations",
+        "compat",
+        "builtin",
+        "progress",
+        "latency",
+        "capture",
+        "workers",
+        "testing",
+    ),
     *("_serving", "loop", "tools", "streaming", "transports", "recordings", "wire", "limits", "errors", "_support"),
 )
 """From the top: a room imports those after it only."""

@@ -19,7 +19,7 @@ from eagerstream.progress import load_records
 from eagerstream.recordings import Recording
 from eagerstream.testing import Scenario, Scripted, Timing, Turn, http_error, reply, text, thinking, tool_use
 from tests.docs.line import line
-from tests.docs.programs import Done, run_program, serving
+from tests.docs.programs import PAGES, Done, programs, run_program, serving
 
 _WEATHER = tool_use("get_weather", {"city": "Paris"})
 _MILD = text("It has 15 degrees in Paris.")
@@ -490,9 +490,28 @@ def latency_csv(done: Done) -> None:
 # --- guides/testing.md ------------------------------------------------------------------------------------------------
 
 
-@program(options=["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:langsmith_plugin"])
-def testing_pytest(done: Done) -> None:
-    assert "1 passed" in done.output
+@program(reply(_WEATHER), reply(_MILD))
+def testing_agent(done: Done) -> None:
+    assert done.output == "It has 15 degrees in Paris.\n"
+
+
+def _pytest(code: str, folder: Path) -> None:
+    """The test imports the agent from the block before it."""
+    agent = next(block.code for page in PAGES for block in programs(page) if block.name == "testing-agent")
+    assert len(agent.splitlines()) <= 30
+    (folder / "agent.py").write_text(agent, encoding="utf-8")
+    options = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:langsmith_plugin"]
+    done = run_program(code, Scenario(reply(text("Not asked."))), folder, options=options)
+    assert "3 passed" in done.output
+    assert not done.requests
+
+
+SCENARIOS["testing-pytest"] = Tried(_pytest, is_quick=False)
+
+
+@program()
+def testing_server(done: Done) -> None:
+    assert done.output == "completed ['Paris: 15 degrees']\ntool_result\n"
 
 
 @program()

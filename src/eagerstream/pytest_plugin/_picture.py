@@ -130,7 +130,7 @@ def _identity(block: Mapping[str, Any]) -> list[Any]:
 def _received(exchange: Exchange) -> Iterator[str]:
     request, response = exchange.request, exchange.response
     told = ["no HTTP status" if request.status is None else f"HTTP {request.status}"]
-    told.append(exchange.reply_name or "refused by the double")
+    told.append(exchange.reply_name or ("a count of tokens" if request.status == 200 else "refused by the double"))
     if response is not None and response.duration_s > 0:
         told.append(f"{response.duration_s:.2f} s")
     if request.fault is not None:

@@ -15,7 +15,7 @@ from ..wire import EagerSupport
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How the double answers in one test, and which checks apply.
+    """Settings of the double in one test, and the choice of checks.
 
     Attributes:
         faults: A `Faults`, or its schedule `{turn: [fault, ...]}`. Attempts are counted anew in each test.
