@@ -142,6 +142,27 @@ def test_weather(claude):
         result.stdout.fnmatch_lines(["claude: *requests.json: *"])
 
 
+@pytest.mark.slow
+def test_requests_that_are_not_streamed(pytester: pytest.Pytester, upstream: ReplayServer) -> None:
+    """Their recordings play for such requests only. Recorded streams play for both."""
+    code = """
+pytestmark = pytest.mark.claude(recorded=True)
+
+def test_weather(claude):
+    with anthropic.Anthropic() as client:
+        options = {"stream": True} if STREAM else {}
+        answer = client.messages.create(model="m", max_tokens=9, messages=[user("Weather?")], **options)
+        assert list(answer) if STREAM else answer.content[1].input == {"city": "Paris"}
+"""
+    run_tests(pytester, f"STREAM = True\n{code}", "--claude-record").assert_outcomes(passed=1)
+    run_tests(pytester, f"STREAM = False\n{code}").assert_outcomes(passed=1)
+    run_tests(pytester, f"STREAM = False\n{code}", "--claude-record").assert_outcomes(passed=1)
+    run_tests(pytester, f"STREAM = False\n{code}").assert_outcomes(passed=1)
+    result = run_tests(pytester, f"STREAM = True\n{code}")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*request 1 is streamed, and its recording is not: record again*"])
+
+
 def test_recording_needs_a_key(pytester: pytest.Pytester) -> None:
     """Without one, each test would fail with an error of the API."""
     result = run_tests(pytester, _TEST, "--claude-record")

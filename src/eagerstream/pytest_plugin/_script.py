@@ -20,6 +20,7 @@ from ..testing._schedule import plain_history
 
 _MAX_PROBLEMS: Final = 20
 _MAX_ERROR_CHARS: Final = 2_000
+_RECORD_AGAIN: Final = "record again with --claude-record"
 _MAX_MASKED_CHARS: Final = 1024 * 1024
 
 
@@ -111,8 +112,10 @@ class Script:
         except Exception as error:  # the function is the user's
             assert reply is not None
             what = f"{reply.name}: its function raised {_told(error)}"
-            self._note(what)
-            response = http_error(400, "invalid_request_error", what)
+            response = self._refusal(what)
+        if self.is_recorded and body.get("stream") is True and _is_whole_message(response):
+            # A client that streams would read it as an empty response.
+            response = self._refusal(f"request {self._count} is streamed, and its recording is not: {_RECORD_AGAIN}")
         self._chosen = _Chosen(history, reply, response)
         return response
 
@@ -159,11 +162,14 @@ class Script:
 
     def _missing(self) -> Recording:
         if self.is_recorded:
-            what = f"no recording is left for request {self._count}: record again with --claude-record"
+            what = f"no recording is left for request {self._count}: {_RECORD_AGAIN}"
         elif not self.replies:
             what = "the test has no reply: call claude.replies(...) before its first request"
         else:
             what = f"no reply is left for request {self._count}: call claude.replies(...) once per request"
+        return self._refusal(what)
+
+    def _refusal(self, what: str) -> Recording:
         self._note(what)
         return http_error(400, "invalid_request_error", what)
 
@@ -184,6 +190,10 @@ def digest_of(body: Mapping[str, Any], *, is_masked: bool) -> str:
     if is_masked and len(history) <= _MAX_MASKED_CHARS:
         history = redact_text(history, keep_length=True)
     return hashlib.blake2b(history.encode(), digest_size=16).hexdigest()
+
+
+def _is_whole_message(response: Recording) -> bool:
+    return response.status == 200 and response.media_type == "application/json"
 
 
 def _told(error: Exception) -> str:
