@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import shutil
@@ -67,6 +68,35 @@ def run_client(script: str, *arguments: str, given: Any = None) -> Any:
     if done.returncode:
         raise AssertionError(f"{script} failed: {done.stderr.strip()[-4000:]}")
     return json.loads(done.stdout)
+
+
+def ask_client(script: str, given: Any) -> Any:
+    """The line with which a script of this folder answers one, both as JSON. It is started once, and stays.
+
+    Skips the test as `run_client` does.
+    """
+    process = _lasting(script)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    print(json.dumps(given), file=process.stdin, flush=True)
+    answer = process.stdout.readline()
+    if not answer:
+        raise AssertionError(f"{script} ended with {process.wait()}")
+    return json.loads(answer)
+
+
+@cache
+def _lasting(script: str) -> subprocess.Popen[str]:
+    _need_clients()
+    command = ["node", str(_HERE / script)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8")
+
+    def end() -> None:
+        with process:  # closes its input, which ends it
+            pass
+
+    atexit.register(end)
+    return process
 
 
 @contextmanager

@@ -27,7 +27,10 @@ FEATURES: Final[Mapping[str, str]] = {
 _NO_STREAM: Final = "the response comes in one piece"
 _NOT_STREAMED: Final = {"buffered": _NO_STREAM, "eager": _NO_STREAM}
 _NO_COUNT: Final = {"count": "it does not count"}
+_CHECKS_FIRST: Final = {"refusal": "it checks a history before it sends it"}
 _NO_THREADS: Final = {"threads": "each request has the whole conversation"}
+_SDK: Final = "@anthropic-ai/sdk"
+_AI: Final = "ai, @ai-sdk/anthropic"
 
 
 @dataclass(frozen=True)
@@ -90,12 +93,32 @@ CLIENTS: Final = (
             "buffered": "arguments always arrive as they are written",
         },
     ),
+    Client("`messages.create`", _SDK, "npm:anthropic_create", {**_NOT_STREAMED, **_NO_THREADS}, is_slow=True),
+    Client("`messages.create({stream: true})`", _SDK, "npm:anthropic_create_stream", _NO_THREADS, is_slow=True),
+    Client("`messages.stream`", _SDK, "npm:anthropic_stream", _NO_THREADS, is_slow=True),
+    Client("`toolRunner`", _SDK, "npm:anthropic_runner", {**_NOT_STREAMED, **_NO_COUNT}, is_slow=True),
+    Client("`toolRunner({stream: true})`", _SDK, "npm:anthropic_streamed_runner", _NO_COUNT, is_slow=True),
+    Client("`toolRunner`, `runToolsEagerly`", _SDK, "npm:anthropic_eager_runner", _NO_COUNT, is_slow=True),
+    Client("`generateText`", _AI, "npm:ai_generate", {**_NOT_STREAMED, **_NO_COUNT, **_CHECKS_FIRST}, is_slow=True),
+    Client("`streamText`", _AI, "npm:ai_stream", {**_NO_COUNT, **_CHECKS_FIRST}, is_slow=True),
+    Client(
+        "`query`",
+        "claude-agent-sdk",
+        "claude_agent_sdk:converse",
+        {
+            **_NO_COUNT,
+            **_NO_THREADS,
+            "refusal": "it takes no history",
+            "output": "it asks for the output by a tool",
+        },
+        is_slow=True,
+    ),
     Client("`stream`", "eagerstream", "eagerstream_clients:stream", {**_NO_COUNT, **_NO_THREADS}),
     Client(
         "`run`",
         "eagerstream",
         "eagerstream_clients:run",
-        {**_NO_COUNT, "refusal": "it checks a history before it sends it"},
+        {**_NO_COUNT, **_CHECKS_FIRST},
     ),
 )
 
