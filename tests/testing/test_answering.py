@@ -145,6 +145,27 @@ def test_a_second_question() -> None:
     assert first != second
 
 
+def test_a_note_of_the_program() -> None:
+    """It is no question: a command that reports its end so would be started again without end."""
+    question = {"role": "user", "content": "Hello."}
+    note = {"role": "user", "content": [{"type": "text", "text": "<system-reminder>It ended.</system-reminder>"}]}
+    call = {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "write", "input": {}}]}
+    result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "fine"}]}
+    history = [question, call, result, {"role": "assistant", "content": "Done."}, note]
+    said = message_of(Scenario.scripted().answer({"tools": [WRITE], "messages": history}))["content"]
+    assert texts(said) == ["Done. write returned: fine."]
+    assert calls(message_of(Scenario.scripted().answer({"tools": [WRITE], "messages": [note]}))["content"])
+    mixed = {"role": "user", "content": [*note["content"], {"type": "text", "text": "Again!"}]}
+    again = Scenario.scripted().answer({"tools": [WRITE], "messages": [*history[:-1], mixed]})
+    assert calls(message_of(again)["content"])
+
+
+def test_deferred_tools() -> None:
+    """They cannot be called before a search has found them."""
+    first, _ = conversation(tools=[WEATHER, {**WRITE, "defer_loading": True}])
+    assert {name for name, _ in calls(first)} == {"get_weather"}
+
+
 def test_seeds() -> None:
     """The same seed gives the same response, another one another."""
     request = {"tools": [WEATHER], "messages": [{"role": "user", "content": "Hello."}]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -23,6 +24,8 @@ _SHORT_CHARS: Final = 200
 """Maximum size of an input that is short. Only tools with short inputs are called several times."""
 _RESULT_CHARS: Final = 80
 """Maximum number of characters that the closing text quotes of a result."""
+
+_TAG: Final = re.compile(r"\s*<[a-z][a-z_-]*>")
 
 _API_SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {
     "bash": {"command": "echo Hello"},
@@ -143,7 +146,8 @@ def _read(request: Mapping[str, Any]) -> _Asked:
     choice = request.get("tool_choice")
     options: Mapping[str, Any] = choice if isinstance(choice, Mapping) else {"type": choice}
     kind = options.get("type")
-    tools = [_definition(tool) for tool in _mappings(request.get("tools"))]
+    # A deferred tool must be found by a search before it can be called.
+    tools = [_definition(tool) for tool in _mappings(request.get("tools")) if not tool.get("defer_loading")]
     if kind == "none":
         tools = []
     if kind in ("tool", "function"):
@@ -185,12 +189,24 @@ def _output_schema(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _since_the_question(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Return the messages after the last one of the user that has no results."""
+    """Return the messages after the last question of the user."""
     for place in range(len(messages), 0, -1):
-        message = messages[place - 1]
-        if message.get("role") == "user" and not any(True for _ in _results(message)):
+        if _is_question(messages[place - 1]):
             return messages[place:]
     return messages
+
+
+def _is_question(message: Mapping[str, Any]) -> bool:
+    """Return True for a message of the user that has no results, and is not only a note of the program in tags.
+
+    Claude Code reports in `<system-reminder>` that a command in the background has ended. If that were a question, it
+    would start the next command, and so on without end.
+    """
+    if message.get("role") != "user" or any(True for _ in _results(message)):
+        return False
+    content = message.get("content")
+    texts = [content] if isinstance(content, str) else [str(block.get("text", "")) for block in _mappings(content)]
+    return not texts or not all(_TAG.match(text) for text in texts)
 
 
 def _calls(message: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
