@@ -19,7 +19,8 @@ function settings(job, result) {
   const anthropic = { toolStreaming: job.eager };
   if (job.thinking) anthropic.thinking = { type: 'adaptive' };
   return {
-    model: createAnthropic({ baseURL: `${job.base_url}/v1`, apiKey: 'any' })(job.model),
+    // As it reads the address from ANTHROPIC_BASE_URL: it adds no /v1.
+    model: createAnthropic({ baseURL: job.base_url, apiKey: 'any' })(job.model),
     maxOutputTokens: 2_048,
     messages: job.messages.map(inItsForm),
     tools: job.tool ? { [job.definition.name]: weather(job, result) } : undefined,

@@ -56,7 +56,7 @@ def _history(assistant_messages: int) -> dict[str, Any]:
 
 def test_reply(client: httpx.Client) -> None:
     """A reply has the API's headers and exactly the recorded bytes, with or without a query."""
-    for url in ("/v1/messages", "/v1/messages?beta=true"):
+    for url in ("/v1/messages", "/v1/messages?beta=true", "/messages"):
         response = client.post(url, json=_BODY)
         assert response.status_code == 200
         assert response.headers["content-type"] == "text/event-stream; charset=utf-8"

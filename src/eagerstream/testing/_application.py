@@ -15,7 +15,7 @@ from ..recordings import Recording
 from ._chat import CHAT_DIALECTS
 from ._endpoints import Asked, Behaviour, Endpoint, count_endpoint, message_endpoint
 from ._injection import Answer
-from ._platforms import DIALECTS, PLAIN, Dialect, Platform, Refused
+from ._platforms import DIALECTS, PLAIN, UNVERSIONED, Dialect, Platform, Refused
 from ._playback import Playback, say_nothing
 from ._received import ReceivedRequest, RequestLog
 from ._scripted import http_error
@@ -86,7 +86,7 @@ def make_application(behaviour: Behaviour, log: RequestLog) -> ASGIApplication:
         return Playback(Answer(_answer_to(refused)))
 
     chats = [(None, dialect) for dialect in CHAT_DIALECTS.values()]
-    dialects: list[tuple[Platform | None, Dialect]] = [(None, PLAIN), *DIALECTS.items(), *chats]
+    dialects: list[tuple[Platform | None, Dialect]] = [(None, PLAIN), (None, UNVERSIONED), *DIALECTS.items(), *chats]
     application = Starlette(
         routes=[
             Route("/", about),

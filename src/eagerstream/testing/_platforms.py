@@ -269,6 +269,9 @@ def _azure_error(status: int, _error_type: str, message: str) -> _Error | None:
 PLAIN: Final = Dialect("")
 """The Claude API without a check of credentials, as a gateway or a local server offers it."""
 
+UNVERSIONED: Final = Dialect("", "/messages", count_path="/messages/count_tokens")
+"""As `PLAIN`. The provider of the `ai` package adds no `/v1` to the address in `ANTHROPIC_BASE_URL`."""
+
 DIALECTS: Final[Mapping[Platform, Dialect]] = {
     Platform.ANTHROPIC: Dialect("/anthropic", check_credentials=_check_key),
     Platform.BEDROCK: Dialect(
