@@ -17,9 +17,10 @@ import pytest
 
 from eagerstream import __version__
 from eagerstream.cli import main
+from eagerstream.cli._commands import _log_request
 from eagerstream.errors import APIError
 from eagerstream.recordings import Recording
-from eagerstream.testing import FaultKind, Faults, Platform, reply, text
+from eagerstream.testing import FaultKind, Faults, Platform, ReceivedRequest, reply, text
 
 DATA = Path(__file__).parent.parent / "data"
 COMMAND = [sys.executable, "-m", "eagerstream"]
@@ -282,6 +283,14 @@ def test_serve_a_command() -> None:
     assert done.returncode == 7
     assert "I will " in done.stdout
     assert done.stderr == "POST /v1/messages, turn 0, tools: f, HTTP 200\n"
+
+
+def test_the_log_of_a_thread(capsys: pytest.CaptureFixture[str]) -> None:
+    """A request that continues a thread is logged as its complete conversation: it has no tools of its own."""
+    body = {"messages": [{"role": "user", "content": "Again."}], "thread": {"type": "continue"}}
+    complete = {"messages": [{"role": "assistant", "content": "Hello."}], "tools": [{"name": "f"}]}
+    _log_request(ReceivedRequest("req_1", {}, path="/v1/messages", body=body, complete=complete, status=200))
+    assert capsys.readouterr().err == "POST /v1/messages, turn 1, tools: f, HTTP 200\n"
 
 
 @pytest.mark.slow

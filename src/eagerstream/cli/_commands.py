@@ -218,7 +218,8 @@ def _log_request(request: ReceivedRequest) -> None:
     """Print a line about a request: its path, turn and tools, and the status. Nothing of its contents."""
     from ..testing._scenario import assistant_messages
 
-    body = request.body if isinstance(request.body, dict) else {}
+    # A request that continues a thread has neither the earlier messages nor the tools.
+    body = request.complete if isinstance(request.complete, dict) else {}
     tools = [tool for tool in body.get("tools") or () if isinstance(tool, dict)]
     names = (str((tool.get("function") or tool).get("name") or tool.get("type")) for tool in tools)
     line = f"POST {request.path}, turn {assistant_messages(body)}, tools: {' '.join(names) or 'none'}"
