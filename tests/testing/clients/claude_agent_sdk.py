@@ -37,7 +37,7 @@ async def converse(job: Job) -> Result:
     with tempfile.TemporaryDirectory() as folder:
         options = ClaudeAgentOptions(
             model=MODEL,
-            env=_environment(job, Path(folder)),
+            env={**_environment(job, Path(folder))},
             cwd=folder,
             setting_sources=[],
             tools=[],
