@@ -20,6 +20,7 @@ from ..wire import EagerSupport
 from ._framing import AWS_EVENT_STREAM, AWS_EXCEPTIONS, SSE, Framing, in_aws_frames
 from ._injection import Answer
 from ._one_piece import in_one_piece, message_body
+from ._parameters import parameter_faults
 from ._refusals import beta_faults, eager_faults, request_faults, unknown_betas
 from ._token_count import count_faults
 
@@ -132,6 +133,7 @@ class Dialect:
             eager: The ways to ask for eager input streaming that its model accepts.
         """
         yield from request_faults(body)
+        yield from parameter_faults(body, betas)
         yield from beta_faults(body, betas)
         yield from unknown_betas(betas, self.unknown_beta)
         yield from eager_faults(body, betas, eager, self.unknown_beta)
@@ -140,6 +142,7 @@ class Dialect:
         """Yield the faults that the API would report for a request for a count, in its words."""
         yield from request_faults(body, required=("model", "messages"))
         yield from count_faults(body)
+        yield from parameter_faults(body, betas)
         yield from beta_faults(body, betas)
         yield from unknown_betas(betas, self.unknown_beta)
 
