@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -45,7 +46,7 @@ async def converse(job: Job) -> Result:
             allowed_tools=["mcp__weather__get_weather"],
             max_turns=5,
         )
-        async for message in query(prompt=job.question, options=options):
+        async for message in query(prompt="/context" if job.count else job.question, options=options):
             match message:
                 case AssistantMessage(content=blocks):
                     result.text += "".join(block.text for block in blocks if isinstance(block, TextBlock))
@@ -56,6 +57,10 @@ async def converse(job: Job) -> Result:
                     result.text = message.result or ""
                 case _:
                     pass
+    if job.count:
+        found = re.search(r"\*\*Tokens:\*\* (\d+)", result.text)
+        assert found is not None, result.text
+        result.tokens = int(found[1])
     return result
 
 

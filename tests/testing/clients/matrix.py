@@ -106,7 +106,6 @@ CLIENTS: Final = (
         "claude-agent-sdk",
         "claude_agent_sdk:converse",
         {
-            **_NO_COUNT,
             **_NO_THREADS,
             "refusal": "it takes no history",
             "output": "it asks for the output by a tool",

@@ -42,12 +42,3 @@ def test_its_tools_are_called_to_an_end(tmp_path: Path) -> None:
     assert "Bash returned" in printed
     assert {request.status for request in requests} == {200}
     assert 2 <= len(requests) < 8
-
-
-@pytest.mark.slow
-def test_its_counts(tmp_path: Path) -> None:
-    """`/context` sends a dozen requests for counts at the same time, one for each kind of content."""
-    with ReplayServer(Scenario.scripted(), speed=inf) as server:
-        assert "System tools" in _run(server, tmp_path, "/context")
-        requests = server.requests
-    assert {(request.path, request.status) for request in requests} == {("/v1/messages/count_tokens", 200)}
