@@ -20,7 +20,7 @@ from eagerstream.cli import main
 from eagerstream.cli._commands import _log_request
 from eagerstream.errors import APIError
 from eagerstream.recordings import Recording
-from eagerstream.testing import FaultKind, Faults, Platform, ReceivedRequest, reply, text
+from eagerstream.testing import FaultKind, Faults, Platform, ReceivedRequest, buffered, reply, text
 
 DATA = Path(__file__).parent.parent / "data"
 COMMAND = [sys.executable, "-m", "eagerstream"]
@@ -273,6 +273,23 @@ _ASK = (
     "asked = r.Request(url + '/v1/messages', json.dumps(body).encode(), {'x-api-key': key})\n"
     "print(r.urlopen(asked).read().decode())\n"
 )
+
+
+@pytest.mark.slow
+def test_serve_holds_inputs_back() -> None:
+    """Two fields in one fragment become two events, unless the option says that nothing is held back."""
+    recording = str(DATA / "three_tools_interleaved.sse")
+    request = {"stream": True, "model": "m", "max_tokens": 16, "messages": [{"role": "user", "content": "Hi"}]}
+    program = f"import httpx, os; r = httpx.post(os.environ['ANTHROPIC_BASE_URL'] + '/v1/messages', json={request!r})"
+    bodies = []
+    for options in ((), ("--no-buffer-inputs",)):
+        command = [*COMMAND, "serve", recording, "--tokens-per-second", "100000", *options, "--", sys.executable, "-c"]
+        done = subprocess.run(
+            [*command, f"{program}; print(r.text)"], capture_output=True, text=True, env=ENVIRONMENT, check=True
+        )
+        bodies.append(done.stdout.removesuffix("\n"))
+    assert bodies[1].encode() == Recording.load(recording).body
+    assert bodies[0].encode() == buffered(Recording.load(recording)).body != bodies[1].encode()
 
 
 @pytest.mark.slow

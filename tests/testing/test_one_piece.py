@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import anthropic
-import anyio
 import httpx
 import pytest
 
@@ -175,17 +174,17 @@ def test_a_wrong_content_type() -> None:
 
 
 @pytest.mark.parametrize("kind", [FaultKind.STALL, FaultKind.ENDLESS])
-async def test_faults_without_end(kind: FaultKind) -> None:
+def test_faults_without_end(kind: FaultKind) -> None:
     """They last until the client gives up."""
-    async with ReplayServer(_REPLY, faults=Faults({0: [_fault(kind, after_events=3)]})) as server:
-        url = f"{server.base_url}/v1/messages"
-        async with httpx.AsyncClient(verify=False) as client, client.stream("POST", url, json=_ASK) as response:
-            received = 0
-            async for data in response.aiter_raw():
-                received += len(data)
-                if received >= (3 * PART_BYTES if kind is FaultKind.STALL else 100_000):
-                    break
-        assert await anyio.to_thread.run_sync(server.requests[0].wait_ended, 10)
+    with ReplayServer(_REPLY, faults=Faults({0: [_fault(kind, after_events=3)]})) as server:
+        with httpx.Client(verify=False) as client:
+            with client.stream("POST", f"{server.base_url}/v1/messages", json=_ASK) as response:
+                received = 0
+                for data in response.iter_raw():
+                    received += len(data)
+                    if received >= (3 * PART_BYTES if kind is FaultKind.STALL else 100_000):
+                        break
+        assert server.requests[0].wait_ended(10)
         assert server.requests[0].disconnected
 
 

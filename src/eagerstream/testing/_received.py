@@ -18,13 +18,15 @@ MAX_REQUESTS: Final = 1_000
 
 @dataclass(eq=False)
 class ReceivedRequest:
-    """A request for a response, and its result. The server's thread writes it, and any thread may read it.
+    """A request for a message or for a count of tokens, and its result.
+
+    The server's thread writes it, and any thread may read it.
 
     Attributes:
         request_id: The request id of the response, unless the recording has its own.
         platform: The platform of its dialect. `None` for the plain dialect, at the root of the server, and for chat
             completions.
-        path: The requested path, decoded.
+        path: The requested path, decoded. That of a count ends with `/count_tokens`, on Vertex with `:rawPredict`.
         headers: Names in lower case. Values with credentials or ids of organizations are `"[redacted]"`.
         query: The text after the `?`, for example `"beta=true"`, with its secrets redacted.
         body: The parsed JSON, as it was sent; `None` if it was invalid or too large.

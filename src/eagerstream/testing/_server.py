@@ -165,5 +165,5 @@ class ReplayServer(ThreadedServer):
 
     @property
     def requests(self) -> list[ReceivedRequest]:
-        """The latest requests for responses, at most 1,000, in order of arrival, in a new list."""
+        """The latest requests for messages and counts of tokens, at most 1,000, in order of arrival, in a new list."""
         return self._log.entries()
