@@ -242,10 +242,27 @@ def test_what_a_server_says_of_its_error(monkeypatch: pytest.MonkeyPatch, capsys
     def fail() -> None:
         raise APIError("\x1b[2Jno\nway: sk-ant-abc\x07", request_id="\x1b]0;t\x07req_1")
 
-    monkeypatch.setattr("eagerstream.cli._run", fail)
+    monkeypatch.setattr("eagerstream.cli._main._run", fail)
     with pytest.raises(SystemExit, match="1"):
         main()
     assert capsys.readouterr().err == "eagerstream: no way: [redacted] (request req_1)\n"
+
+
+@pytest.mark.parametrize("imported", ["eagerstream.errors", "eagerstream.cli._commands", "typer"])
+def test_interrupted_while_it_imports(imported: str) -> None:
+    """Ctrl-C in the first half second, which Python spends on imports, ends as at any other time: without a word."""
+    code = f"""
+import sys
+class Interrupts:
+    def find_spec(self, name, *_):
+        if name == {imported!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupts())
+from eagerstream.cli import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 @pytest.mark.slow
