@@ -29,11 +29,7 @@ def run_command(command: Sequence[str], variables: Mapping[str, str]) -> int:
     Raises:
         UsageError: The command cannot be run.
     """
-    # Programs read one of the two spellings. Without them they would send requests for us to their own proxy.
-    around = ",".join(
-        filter(None, (os.environ.get(_NO_PROXY[1]) or os.environ.get(_NO_PROXY[0]), "127.0.0.1,localhost"))
-    )
-    environment = {**os.environ, **variables, **dict.fromkeys(_NO_PROXY, around)}
+    environment = {**os.environ, **variables, **reaching_this_machine(os.environ)}
     with _signals_held() as held:
         try:
             process = subprocess.Popen(list(command), env=environment)
@@ -43,6 +39,15 @@ def run_command(command: Sequence[str], variables: Mapping[str, str]) -> int:
         held(process.send_signal)
         code = process.wait()
     return 128 - code if code < 0 else code
+
+
+def reaching_this_machine(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return variables with which requests of a program to this machine pass no proxy."""
+    # Programs read one of the two spellings.
+    around = ",".join(
+        filter(None, (environment.get(_NO_PROXY[1]) or environment.get(_NO_PROXY[0]), "127.0.0.1,localhost"))
+    )
+    return dict.fromkeys(_NO_PROXY, around)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from ..testing._endings import close, reset
 from ..transports import close_quietly, unwind
 from ._admission import Admission, Refused
 from ._folder import RecordingFolder
-from ._tape import Tape
+from ._tape import Recorder, Tape
 from ._upstream import Upstream, end_to_end, request_headers
 
 if TYPE_CHECKING:
@@ -132,14 +132,14 @@ class Forwarding:
 
     Args:
         upstream: The upstream.
-        folder: Records the responses to `POST .../messages`. Others are only passed on.
+        recorder: Records the responses to `POST .../messages`. Others are only passed on.
         admission: Decides which requests to pass on.
 
     Attributes:
         is_closing: True if connections that end from now on are ended by the proxy, not by clients.
     """
 
-    def __init__(self, upstream: Upstream, folder: RecordingFolder, admission: Admission) -> None:
+    def __init__(self, upstream: Upstream, recorder: Recorder, admission: Admission) -> None:
         import httpx
 
         self.is_closing = False
@@ -148,7 +148,7 @@ class Forwarding:
         self._base_path = url.raw_path.rstrip(b"/")
         # httpx logs the URL of each request. A path or a query may be secret, so they are not in it.
         self._url = url.copy_with(raw_path=b"/")
-        self._folder = folder
+        self._recorder = recorder
         self._admission = admission
         self._client = upstream.client()
         self._holder: asyncio.Task[None] | None = None
@@ -189,7 +189,7 @@ class Forwarding:
             self._holder = asyncio.create_task(self._hold_client())
         is_recorded = scope["method"] == "POST" and path.endswith(_RECORDED_PATH)
         request = self._request(path, body, scope, uncompressed=is_recorded)
-        tape = self._folder.begin(body, host=self._upstream.host) if is_recorded else None
+        tape = self._recorder.begin(body, host=self._upstream.host) if is_recorded else None
         leaving = asyncio.ensure_future(_left(receive))
         passing = asyncio.ensure_future(self._pass_on(request, tape, scope, send, leaving))
         cut = _CLOSED

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from .._support.unpacking import Unpacker, UnpackingError
 from ..recordings import Chunk, media_type
 from ..wire import AWSEventStreamDecoder
 from ._upstream import HOP_BY_HOP
-
-if TYPE_CHECKING:
-    from ._folder import RecordingFolder
 
 _CHUNK_BYTES: Final = 200
 """Memory of a chunk besides its data: a peer may send a million chunks of one byte."""
@@ -28,6 +25,7 @@ class TapedReply:
 
     Attributes:
         number: Number of its request, from 1.
+        headers_s: Seconds from the request to the headers.
         status: HTTP status.
         headers: Headers of the response, names in lower case.
         content_encoding: Content coding of the chunks; empty if there is none.
@@ -37,6 +35,7 @@ class TapedReply:
     """
 
     number: int
+    headers_s: float
     status: int
     headers: dict[str, str]
     content_encoding: str
@@ -45,19 +44,49 @@ class TapedReply:
     cut: str = ""
 
 
+class TapeOwner(Protocol):
+    """Owner of tapes. It bounds the memory that they take."""
+
+    @property
+    def max_reply_bytes(self) -> int:
+        """Maximum size of a response; see `RecordingFolder`."""
+        ...
+
+    @property
+    def takes_frames(self) -> bool:
+        """True to record responses in binary frames."""
+        ...
+
+    def hold(self, size_bytes: int) -> bool:
+        """Add to the bytes in memory (a negative size subtracts). Return False if the total would exceed the limit."""
+        ...
+
+    def tell_once(self, what: str) -> None:
+        """Report that a response is not recorded, unless the same text was reported before."""
+        ...
+
+
+class Recorder(Protocol):
+    """Receiver of the requests that a proxy passes on."""
+
+    def begin(self, request: bytes, *, host: str) -> Tape:
+        """Return a tape that records the response to a request with this body, which is sent now."""
+        ...
+
+
 class Tape:
     """Recorder of one response. Create it when the request is sent: its clock starts then.
 
     All of its methods return at once, and none raises: recording must not disturb the recorded traffic.
 
     Args:
-        folder: Sets the limits.
+        owner: Sets the limits.
         number: Number of the request, from 1.
         save: Called with the response when it has ended. Not called if no response started, or if it is not recorded.
     """
 
-    def __init__(self, folder: RecordingFolder, number: int, save: Callable[[TapedReply], object]) -> None:
-        self._folder = folder
+    def __init__(self, owner: TapeOwner, number: int, save: Callable[[TapedReply], object]) -> None:
+        self._owner = owner
         self._number = number
         self._save = save
         self._began_s = monotonic()
@@ -78,15 +107,15 @@ class Tape:
                 value = _as_latin(value)
                 kept[name] = f"{kept[name]}, {value}" if name in kept else value
         is_framed = media_type(kept.get("content-type", "")) == AWSEventStreamDecoder.media_type
-        if is_framed and not self._folder.takes_frames:
-            self._folder.tell_once("responses in binary frames are not recorded: their secrets cannot be masked")
+        if is_framed and not self._owner.takes_frames:
+            self._owner.tell_once("responses in binary frames are not recorded: their secrets cannot be masked")
             return
         try:
-            Unpacker(content_encoding, max_bytes=self._folder.max_reply_bytes)
+            Unpacker(content_encoding, max_bytes=self._owner.max_reply_bytes)
         except UnpackingError:
-            self._folder.tell_once("responses in another compression than gzip are not recorded")
+            self._owner.tell_once("responses in another compression than gzip are not recorded")
             return
-        self._reply = TapedReply(self._number, status, kept, content_encoding)
+        self._reply = TapedReply(self._number, self._now_s(), status, kept, content_encoding)
 
     def take(self, data: bytes) -> None:
         """Record bytes of the body."""
@@ -94,13 +123,13 @@ class Tape:
         if reply is None or not data:
             return
         size_bytes = len(data) + _CHUNK_BYTES
-        if reply.held_bytes + size_bytes > self._folder.max_reply_bytes:
-            self._give_up(reply, too_large(self._folder.max_reply_bytes))
-        elif not self._folder.hold(size_bytes):
+        if reply.held_bytes + size_bytes > self._owner.max_reply_bytes:
+            self._give_up(reply, too_large(self._owner.max_reply_bytes))
+        elif not self._owner.hold(size_bytes):
             self._give_up(reply, "a response is not recorded while too many others are in memory")
         else:
             reply.held_bytes += size_bytes
-            reply.chunks.append(Chunk(round(monotonic() - self._began_s, 6), data))
+            reply.chunks.append(Chunk(self._now_s(), data))
 
     def end(self, cut: str = "") -> None:
         """End the recording: complete, or cut for the reason `cut`. Later calls do nothing."""
@@ -109,9 +138,12 @@ class Tape:
             reply.cut = cut
             self._save(reply)
 
+    def _now_s(self) -> float:
+        return round(monotonic() - self._began_s, 6)
+
     def _give_up(self, reply: TapedReply, told: str) -> None:
-        self._folder.tell_once(told)
-        self._folder.hold(-reply.held_bytes)
+        self._owner.tell_once(told)
+        self._owner.hold(-reply.held_bytes)
         self._reply = None
 
 

@@ -12,7 +12,7 @@ from typing import Final, Literal
 from typing_extensions import TypedDict
 
 from ..errors import UsageError
-from ._matrix import MAX_CASES, MAX_REPETITIONS, Case, Matrix
+from ._matrix import MAX_CASES, MAX_REPETITIONS, PROGRAM, Case, Matrix
 from ._measure import Measured
 from ._metrics import METRICS
 from ._results import CaseData, ComparisonData, Estimate, Judged, MetricData, Results, SettingsData
@@ -33,6 +33,7 @@ def assemble(matrix: Matrix, measured: Iterable[Measured], *, settings: Settings
             runs[one.step.case.id].append(one)
     labels = matrix.labels()
     cases = [_case(case, labels[case.id], runs[case.id], settings) for case in matrix.cases]
+    same = {case.id: all(one.run.get("same_responses", True) for one in runs[case.id]) for case in matrix.cases}
     by_id = {case["id"]: case for case in cases}
     return {
         "eagerstream_bench": 1,
@@ -44,6 +45,7 @@ def assemble(matrix: Matrix, measured: Iterable[Measured], *, settings: Settings
         "comparisons": [
             comparison
             for base, other in matrix.pairs()
+            if same[base.id] and same[other.id]  # else the difference would be that of the responses
             for comparison in _comparisons(by_id[base.id], by_id[other.id], settings)
         ],
     }
@@ -61,7 +63,7 @@ def machine() -> dict[str, str]:
 
 
 def _case(case: Case, label: str, runs: Sequence[Measured], settings: SettingsData) -> CaseData:
-    return {
+    data: CaseData = {
         "id": case.id,
         "label": label,
         "source": case.source.name,
@@ -72,6 +74,16 @@ def _case(case: Case, label: str, runs: Sequence[Measured], settings: SettingsDa
         "metrics": _metrics(runs, settings),
         "runs": [one.run for one in runs],
     }
+    if case.program is not None:
+        asked_eagerly = any(one.run["latency"]["eager"] for one in runs)
+        data |= {
+            "streaming": "eager" if asked_eagerly else "buffered",
+            "transport": PROGRAM,
+            "program": case.program.name,
+        }
+        if any(one.run["latency"]["requests"] for one in runs):
+            data["label"] = f"{label} ({data['streaming']})"
+    return data
 
 
 def _metrics(runs: Sequence[Measured], settings: SettingsData) -> dict[str, MetricData]:
@@ -128,7 +140,9 @@ def _version(package: str) -> str:
 
 # --- two benchmarks ---------------------------------------------------------------------------------------------------
 
-_SETTINGS: Final = ("profile", "speed")  # figures depend on these; the others affect only the certainty
+_SETTINGS: Final = ("profile", "speed", "measured_at")  # figures depend on these; the others affect only the certainty
+
+_OLDER: Final = {"measured_at": "client"}
 
 
 class ComparedMetric(Judged):
@@ -235,5 +249,6 @@ def _warnings(a: Results, b: Results) -> Iterator[str]:
             yield f"not the same {name}: {first}, and {second}"
     settings_a, settings_b = dict(a["settings"]), dict(b["settings"])
     for name in _SETTINGS:
-        if settings_a[name] != settings_b[name]:
-            yield f"not the same {name}: {settings_a[name]}, and {settings_b[name]}"
+        one, other = (settings.get(name, _OLDER.get(name)) for settings in (settings_a, settings_b))
+        if one != other:
+            yield f"not the same {name}: {one}, and {other}"

@@ -7,18 +7,20 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import anyio
 import typer
 from rich.console import Console
 from rich.text import Text
+from typer.core import TyperGroup
 
+from .._support.wording import count_text
 from ..errors import EagerStreamError, MissingExtraError, UsageError
 from ..wire import check_positive
 from ._kinds import MEANINGS, Streaming, TransportName
@@ -39,7 +41,21 @@ _LIVE_MODEL: Final = "claude-sonnet-4-6"
 
 _FIGURES: Final = "\n\n".join(["The figures:", *(f"- {label}: {meaning}" for label, meaning in MEANINGS.items())])
 
-bench_app = typer.Typer(invoke_without_command=True, pretty_exceptions_enable=False)
+
+class _Bench(TyperGroup):
+    """Group whose option --csv may stand without a value."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        # Typer has no options with an optional value.
+        following = [*args[1:], "-"]
+        given = [
+            f"{one}=" if one == "--csv" and (then.startswith("-") or then in self.commands) else one
+            for one, then in zip(args, following, strict=True)
+        ]
+        return super().parse_args(ctx, given)
+
+
+bench_app = typer.Typer(cls=_Bench, invoke_without_command=True, pretty_exceptions_enable=False)
 
 
 @bench_app.callback(epilog=_FIGURES)
@@ -61,6 +77,14 @@ def bench(
     eager: Annotated[
         bool | None, typer.Option("--eager/--buffered", help="Measure only one of the two.", show_default="both")
     ] = None,
+    program: Annotated[
+        list[str] | None,
+        typer.Option(
+            help='Command of a program with its own loop, such as "python other.py", to measure from the wire; '
+            "repeatable. {prompt} and {model} in it are replaced.",
+        ),
+    ] = None,
+    programs_only: Annotated[bool, typer.Option("--programs-only", help="Measure only the programs.")] = False,
     model: Annotated[list[str] | None, typer.Option(help="Name of a model; repeatable.")] = None,
     transport: Annotated[
         list[TransportName] | None,
@@ -97,6 +121,15 @@ def bench(
     confidence: Annotated[float, typer.Option(help="Confidence of intervals and verdicts.")] = 0.95,
     out: Annotated[Path, typer.Option(help="Folder for the results.", file_okay=False)] = Path("bench-results"),
     no_html: Annotated[bool, typer.Option("--no-html", help="Write no report.html.")] = False,
+    csv: Annotated[
+        str | None,
+        typer.Option(
+            "--csv",
+            metavar="[FILE]",
+            help="Write a table with a row for each run and figure, too.",
+            show_default="without FILE: results.csv in --out",
+        ),
+    ] = None,
 ) -> None:
     """Measure repeatedly how early inputs and tools start, eager compared with buffered, and report the verdicts.
 
@@ -106,12 +139,17 @@ def bench(
 
     It writes results.json, which contains every arrival of every run, and report.html. Earlier results in the folder
     are renamed. Ctrl-C stops the measurement, and keeps the results so far.
+
+    A program of --program runs as a process of its own, once for each run. ANTHROPIC_BASE_URL points it at a proxy,
+    which measures its requests to POST .../messages. EAGERSTREAM_BENCH_PROMPT and EAGERSTREAM_BENCH_MODEL have the
+    prompt and the model. Our own cases pass the same proxy then. The proxy does not see when a tool starts.
     """
     if context.invoked_subcommand is not None:
         _check_nothing_given(context, context.invoked_subcommand)
         return
     from ._matrix import Matrix, cross
     from ._measure import Conditions
+    from ._programs import of_commands
     from ._sources import named_tools
     from ._statistics import check_confidence
 
@@ -120,6 +158,8 @@ def bench(
     _check_packages(html=not no_html)
     if live:
         _check_live(profile, speed)
+    if programs_only and not program:
+        raise UsageError("--programs-only needs a --program")
     streamings: Sequence[Streaming] = ("eager", "buffered") if eager is None else ("eager",) if eager else ("buffered",)
     cases = cross(
         sources=_sources(prompt or (), prompt_file or (), recording or (), tool_s=tool_seconds),
@@ -128,11 +168,17 @@ def bench(
         models=model or [_LIVE_MODEL if live else _SIMULATED_MODEL],
         transports=transport or [TransportName.ANTHROPIC],
         live=live,
+        programs=of_commands(program or ()),
+        programs_only=programs_only,
     )
     matrix = Matrix(cases=cases, repetitions=repetitions, warmup=warmup, seed=seed)
     simulation = None if live else _simulation(matrix, profile, speed, seed)
     conditions = Conditions(simulation=simulation, max_tokens=max_tokens, max_turns=max_turns, timeout_s=timeout_s)
     _make_folder(out)
+    table = None if csv is None else Path(csv) if csv else out / "results.csv"
+    if table is not None:
+        _check_file(table)
+    _warn_of_no_verdict(matrix, confidence)
     if live:
         _ask(matrix, max_turns, yes=yes)
     measured: list[Measured] = []
@@ -155,10 +201,11 @@ def bench(
                 "confidence": confidence,
                 "profile": _profile_name(simulation, matrix) if simulation else None,
                 "speed": simulation.speed if simulation else None,
+                "measured_at": "proxy" if matrix.has_programs else "client",
             },
             simulated=not live,
         )
-        files = _save(results, out, fitted=None if was_saved else fitted)
+        files = _save(results, out, table, fitted=None if was_saved else fitted)
     if interrupts and cause is None:
         cause = KeyboardInterrupt()
     _show(results, out, files, html=not no_html and not interrupts)
@@ -260,13 +307,36 @@ def _make_folder(out: Path) -> None:
         raise UsageError(f"{out}: cannot be written to")
 
 
+def _check_file(path: Path) -> None:
+    folder = path.absolute().parent
+    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise UsageError(f"{path}: cannot be written")
+
+
+def _warn_of_no_verdict(matrix: Matrix, confidence: float) -> None:
+    """Warn if there are too few repetitions for any verdict, before they take time or money."""
+    from ._statistics import least_n
+
+    needed = least_n(confidence)
+    if matrix.repetitions < needed and matrix.pairs():
+        had = count_text(matrix.repetitions, "repetition")
+        with suppress(OSError):
+            typer.echo(
+                f"warning: {had} cannot give a verdict with a confidence of {confidence * 100:.4g} %, whatever they "
+                f"measure. That takes at least {needed}: -n {needed}",
+                err=True,
+            )
+
+
 def _ask(matrix: Matrix, max_turns: int, *, yes: bool) -> None:
     """Print the number of requests that cost money, and ask for confirmation on a terminal.
 
     Raises:
         typer.Abort: The user declined.
     """
-    typer.echo(f"on the live API: {matrix.steps} runs, of up to {max_turns} requests each, which cost money", err=True)
+    programs = " (programs decide on theirs)" if matrix.has_programs else ""
+    told = f"on the live API: {matrix.steps} runs, of up to {max_turns} requests each{programs}, which cost money"
+    typer.echo(told, err=True)
     if not yes and sys.stdin.isatty() and sys.stderr.isatty():
         typer.confirm("Continue?", abort=True, err=True)
 
@@ -280,7 +350,7 @@ def _measure(matrix: Matrix, conditions: Conditions, measured: list[Measured]) -
     from ._terminal import progress_of
 
     try:
-        with progress_of(matrix) as tell:
+        with _ended_by_signals(), progress_of(matrix) as tell:
 
             def keep(one: Measured) -> None:
                 measured.append(one)
@@ -290,6 +360,20 @@ def _measure(matrix: Matrix, conditions: Conditions, measured: list[Measured]) -
     except (KeyboardInterrupt, Exception) as error:
         return error
     return None
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Treat other signals that would end this process as Ctrl-C: it ends the programs, and keeps the results."""
+    names = (name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+    numbers = [number for name in names if signal.getsignal(number := getattr(signal, name)) is signal.SIG_DFL]
+    for number in numbers:
+        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
 
 
 @contextmanager
@@ -307,17 +391,21 @@ def _interrupts_wait() -> Iterator[list[int]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _save(results: Results, out: Path, *, fitted: Fitted | None) -> list[Path]:
+def _save(results: Results, out: Path, table: Path | None, *, fitted: Fitted | None) -> list[Path]:
     """Save the results, and return the paths of the files."""
     from ._results import save_results
+    from ._table_of_runs import save_csv
 
     files = [out / "results.json"]
     files += [out / "profile.json"] if fitted is not None else []
+    files += [table] if table is not None else []
     for file in files:
         _keep_earlier(file)
     save_results(results, files[0])
     if fitted is not None:
-        fitted.save(files[1])
+        fitted.save(out / "profile.json")
+    if table is not None:
+        save_csv(results, table)
     return files
 
 

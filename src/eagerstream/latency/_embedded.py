@@ -1,23 +1,25 @@
-"""Embedded server in its own process, so its work does not slow the measuring process."""
+"""Embedded server and proxy in their own process, so their work does not slow the measuring process."""
 
 from __future__ import annotations
 
 import multiprocessing
 import signal
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from math import isinf
 from multiprocessing.connection import Connection
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from ..errors import EagerStreamError, UsageError
 from ..recordings import Recording
 from ..testing import ReplayServer, Scenario, at_speed, buffered
 from ..wire import check_positive
+from ._answers import ProgramAnswers, ScriptAnswers
 from ._kinds import Streaming
 from ._matrix import Case
 from ._profiles import Profile
+from ._wire import Seen, WireProxy, eager_form
 
 _START_S: Final = 60.0
 """Maximum time to start."""
@@ -57,13 +59,25 @@ class Simulation:
         if not _SLOWEST <= self.speed <= _FASTEST:
             raise UsageError(f"speed must be from {_SLOWEST:g} to {_FASTEST:,.0f}, not {self.speed!r}")
 
-    def replies(self, case: Case, repetition: int) -> list[Recording]:
-        """Return the responses to a case, turn by turn."""
+    def answers(self, case: Case, repetition: int) -> Answers:
+        """Return the responses to a case. A program gets them as it asks for them: eager or buffered."""
+        if case.program is None:
+            return ScriptAnswers(self._replies(case, case.streaming, repetition))
+        return ProgramAnswers(
+            eager=self._replies(case, "eager", repetition),
+            buffered=self._replies(case, "buffered", repetition),
+            is_recorded=case.source.recordings is not None,
+            profile=self.profile,
+            speed=self.speed,
+            seed=f"{self.seed} {repetition}",
+        )
+
+    def _replies(self, case: Case, streaming: Streaming, repetition: int) -> tuple[Recording, ...]:
         turns = case.source.recordings if case.source.recordings is not None else case.tools.script()
-        return [
-            at_speed(self._timed(turn, case.streaming, f"{self.seed} {repetition} {number}"), self.speed)
+        return tuple(
+            at_speed(self._timed(turn, streaming, f"{self.seed} {repetition} {number}"), self.speed)
             for number, turn in enumerate(turns)
-        ]
+        )
 
     def _timed(self, turn: Recording, streaming: Streaming, seed: str) -> Recording:
         if not turn.duration_s:
@@ -76,24 +90,50 @@ class Simulation:
         return recordings is None or not all(recording.duration_s for recording in recordings)
 
 
+Answers: TypeAlias = ScriptAnswers | ProgramAnswers
+
+
 class EmbeddedServer:
-    """Replay server in another process. Its calls block for a moment."""
+    """Replay server in another process, or a proxy to another server, or a proxy to the replay server.
+
+    Its calls block for a moment.
+
+    Attributes:
+        base_url: Address for clients: the proxy's if there is one.
+        variables: Environment variables that point a program at it.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self.base_url = str(self._receive(_START_S))
+        started: Any = self._receive(_START_S)
+        if isinstance(started, EagerStreamError):
+            raise started
+        self.base_url, self.variables = started
 
-    def play(self, turns: Sequence[Recording]) -> None:
-        """Answer with these responses from now on, turn by turn, as `Scenario` does.
+    def play(self, answers: Answers) -> None:
+        """Answer with these responses from now on.
 
         Raises:
             ServerLost: The other process has ended, or does not respond within 60 s.
         """
+        self._ask(answers)
+
+    def collect(self) -> Seen:
+        """Return all that the proxy saw since the last call, and forget it.
+
+        Raises:
+            ServerLost: The other process has ended, or does not respond within 60 s.
+        """
+        seen = self._ask(None)
+        assert isinstance(seen, Seen)
+        return seen
+
+    def _ask(self, what: Answers | None) -> object:
         try:
-            self._connection.send(tuple(turns))
+            self._connection.send(what)
         except OSError as error:
             raise ServerLost("the embedded server has ended") from error
-        self._receive(_ANSWER_S)
+        return self._receive(_ANSWER_S)
 
     def _receive(self, timeout_s: float) -> object:
         try:
@@ -105,15 +145,20 @@ class EmbeddedServer:
 
 
 @contextmanager
-def embedded_server() -> Iterator[EmbeddedServer]:
+def embedded_server(*, proxied: bool = False, upstream: str | None = None) -> Iterator[EmbeddedServer]:
     """Start a server. It ignores Ctrl-C, and ends with the block or with this process.
+
+    Args:
+        proxied: Put a proxy between the clients and the server, which notes what passes.
+        upstream: URL of another server behind the proxy, instead of the replay server.
 
     Raises:
         ServerLost: The server did not start.
+        UsageError: The upstream's URL is malformed.
     """
     context = multiprocessing.get_context("spawn")  # a fork would take the event loop's state along
     ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs,), daemon=True)
+    process = context.Process(target=_serve, args=(theirs, proxied, upstream), daemon=True)
     with _interrupts_wait():
         process.start()
     theirs.close()
@@ -141,21 +186,41 @@ def _interrupts_wait() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _serve(connection: Connection) -> None:
+def _serve(connection: Connection, proxied: bool, upstream: str | None) -> None:  # noqa: FBT001 - positional: a process
     """Run the server in the other process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal: ignore it here
-    scenario: Scenario | None = None
+    answers: Answers | None = None
 
     def answer(request: Mapping[str, Any]) -> Recording:
-        assert scenario is not None  # no client knows the address before the first `play`
-        return scenario.answer(request)
+        assert answers is not None  # no client knows the address before the first `play`
+        # The body is the very object of the log, which knows the headers, too.
+        received = next((entry for entry in reversed(server.requests) if entry.complete is request), None)
+        betas = received.headers.get("anthropic-beta", "") if received is not None else ""
+        return answers.answer(request, eager=eager_form(request, betas) is not None)
 
+    # The simulation has given each response the times of its case.
+    server = ReplayServer(Scenario.of(answer), buffer_inputs=False)
     try:
-        # The simulation has given each response the times of its case.
-        with ReplayServer(Scenario.of(answer), buffer_inputs=False) as server:
-            connection.send(server.base_url)
+        with ExitStack() as stack:
+            try:
+                proxy = None
+                variables = {} if upstream else stack.enter_context(server).environment()
+                if proxied:
+                    own_url = upstream or server.base_url
+                    proxy = stack.enter_context(WireProxy(own_url))
+                    pointed = {name: value.replace(own_url, proxy.base_url) for name, value in variables.items()}
+                    variables = pointed or {"ANTHROPIC_BASE_URL": proxy.base_url}
+            except EagerStreamError as error:
+                connection.send(error)
+                return
+            connection.send((proxy.base_url if proxy else server.base_url, variables))
             while True:
-                scenario = Scenario(*connection.recv())
+                asked = connection.recv()
+                if asked is None:
+                    scripted = not isinstance(answers, ProgramAnswers) or answers.all_fitted
+                    connection.send(proxy.log.collect(scripted=scripted) if proxy else None)
+                    continue
+                answers = asked
                 connection.send(None)
     except (EOFError, OSError):
         pass  # the measuring side has left

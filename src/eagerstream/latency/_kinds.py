@@ -9,9 +9,13 @@ Streaming: TypeAlias = Literal["eager", "buffered"]
 
 MEANINGS: Final = {
     "start of the largest parameter": "time of the first characters of the longest value in the largest input",
+    "first byte": "time of the first byte of the first response",
     "first fragment of an input": "time of the first fragment of any tool input",
     "first finished field": "time of the first complete value in an input",
+    "first complete input": "time of the end of the first tool input",
     "first tool start": "time of the first call of a tool",
+    "request with results": "time of the request that brings the results of the first calls",
+    "time between turns": "from the end of each response with calls to the next request, all together",
     "complete run": "from the first request to the last result",
     "longest gap of an input": "the longest wait between two fragments of one input",
     "99th percentile of gaps": "99 of 100 waits between fragments are at most this long",

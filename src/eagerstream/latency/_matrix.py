@@ -14,25 +14,36 @@ from ..errors import UsageError
 from ..testing._buffering import BUFFERED_NOTE
 from ..tools import as_tool
 from ._kinds import Streaming, TransportName
+from ._programs import Program
 from ._sources import Source, ToolSet, called_tools
 
 MAX_CASES: Final = 1_000
 MAX_REPETITIONS: Final = 10_000
+PROGRAM: Final = "program"
+"""Name in place of a transport for programs of others."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One combination."""
+    """One combination.
+
+    Attributes:
+        source, tools, streaming, model, transport: Parts of the case. A program chooses the last three itself.
+        program: Program with a loop of its own; `None` for ours.
+    """
 
     source: Source
     tools: ToolSet
     streaming: Streaming
     model: str
     transport: TransportName
+    program: Program | None = None
 
     @property
     def parts(self) -> tuple[str, ...]:
         """Values of the case on each axis, which identify it."""
+        if self.program is not None:
+            return self.source.name, self.tools.name, self.program.name, self.model, PROGRAM
         return self.source.name, self.tools.name, self.streaming, self.model, self.transport
 
     @property
@@ -110,35 +121,60 @@ class Matrix:
                 yield Step(repetition, order, case)
                 order += 1
 
+    @property
+    def has_programs(self) -> bool:
+        """True if programs of others are measured."""
+        return any(case.program is not None for case in self.cases)
+
     def pairs(self) -> list[tuple[Case, Case]]:
         """Return the pairs of cases to compare, as (base, other).
 
         They differ on one axis, on which the base has the first value. On the axis of eager and buffered, buffered is
-        the base.
+        the base. A program is compared with each of our cases of the same source, tools and model. If there is none, it
+        is compared with the first program.
         """
-        axes = [list(dict.fromkeys(values)) for values in zip(*(case.parts for case in self.cases), strict=True)]
-        axes[_STREAMING].sort(key=_BASES.index)
-        bases = [axis[0] for axis in axes]
-        by_parts = {case.parts: case for case in self.cases}
+        ours = [case for case in self.cases if case.program is None]
         found: list[tuple[Case, Case]] = []
+        if ours:
+            axes = [list(dict.fromkeys(values)) for values in zip(*(case.parts for case in ours), strict=True)]
+            axes[_STREAMING].sort(key=_BASES.index)
+            bases = [axis[0] for axis in axes]
+            by_parts = {case.parts: case for case in ours}
+            for case in ours:
+                for axis, value in enumerate(case.parts):
+                    base = by_parts.get((*case.parts[:axis], bases[axis], *case.parts[axis + 1 :]))
+                    if value != bases[axis] and base is not None:
+                        found.append((base, case))
         for case in self.cases:
-            for axis, value in enumerate(case.parts):
-                base = by_parts.get((*case.parts[:axis], bases[axis], *case.parts[axis + 1 :]))
-                if value != bases[axis] and base is not None:
-                    found.append((base, case))
+            if case.program is not None:
+                alike = [other for other in self.cases if _is_alike(other, case)]
+                first = next(other for other in alike if other.program is not None)
+                bases_of = [other for other in alike if other.program is None] or [first][: case is not first]
+                found += [(base, case) for base in bases_of]
         return found
 
     def labels(self) -> dict[str, str]:
-        """Return, by id, the parts that not all cases share. A single case gets its way to stream."""
+        """Return, by id, the parts that not all cases share. A single case gets its way to stream, or its program."""
+        ours = [case.parts for case in self.cases if case.program is None]
         shared = [len(set(values)) == 1 for values in zip(*(case.parts for case in self.cases), strict=True)]
-        if all(shared):
-            shared[_STREAMING] = False
+        shared[_STREAMING] = shared[_STREAMING] and not all(shared)
+        # A program has no transport to tell apart, and its name tells it from ours.
+        shared[_TRANSPORT] = len({parts[_TRANSPORT] for parts in ours}) <= 1
         return {
-            case.id: ", ".join(part for part, is_shared in zip(case.parts, shared, strict=True) if not is_shared)
+            case.id: ", ".join(
+                part
+                for axis, (part, is_shared) in enumerate(zip(case.parts, shared, strict=True))
+                if not is_shared and not (axis == _TRANSPORT and case.program is not None)
+            )
             for case in self.cases
         }
 
 
+def _is_alike(one: Case, other: Case) -> bool:
+    return (one.source, one.tools.name, one.model) == (other.source, other.tools.name, other.model)
+
+
+_TRANSPORT: Final = 4
 _STREAMING: Final = 2
 _BASES: Final = ("buffered", "eager")
 
@@ -151,6 +187,8 @@ def cross(
     models: Sequence[str],
     transports: Sequence[TransportName],
     live: bool,
+    programs: Sequence[Program] = (),
+    programs_only: bool = False,
 ) -> tuple[Case, ...]:
     """Return every combination.
 
@@ -158,6 +196,8 @@ def cross(
         sources, streamings, models, transports: Values of the axes.
         tools: Tool sets. If it is empty, each source uses its own.
         live: True if the cases run on the API.
+        programs: Programs of others. Each is measured with each source, tool set and model.
+        programs_only: Measure no case of our own.
 
     Raises:
         UsageError: An axis is empty or has an invalid value, recorded calls do not fit the tools, or a recording cannot
@@ -177,9 +217,26 @@ def cross(
     for source in sources:
         _check_source(source, tools, streamings, live=live)
     cases = [
-        Case(source=source, tools=own, streaming=streaming, model=model, transport=transport)
+        case
         for source in sources
-        for own, model, transport, streaming in product(tools or [source.tools], models, transports, streamings)
+        for own, model in product(tools or [source.tools], models)
+        for case in (
+            *(
+                Case(source=source, tools=own, streaming=streaming, model=model, transport=transport)
+                for transport, streaming in ([] if programs_only else product(transports, streamings))
+            ),
+            *(
+                Case(
+                    source=source,
+                    tools=own,
+                    streaming="buffered",
+                    model=model,
+                    transport=transports[0],
+                    program=program,
+                )
+                for program in programs
+            ),
+        )
     ]
     with TemporaryDirectory() as folder:
         for case in cases:

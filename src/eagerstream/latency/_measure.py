@@ -19,8 +19,10 @@ from ..transports import HTTPTransport
 from ._embedded import EmbeddedServer, Simulation, embedded_server
 from ._kinds import TransportName
 from ._matrix import Case, Matrix, Step
-from ._metrics import figures
+from ._metrics import figures, wire_figures
+from ._programs import run_program
 from ._results import MeasuredRun
+from ._wire import Seen, wire_latency
 
 API_URL: Final = "https://api.anthropic.com"
 _ANY_KEY: Final = "simulated"
@@ -65,58 +67,130 @@ async def measure(matrix: Matrix, conditions: Conditions, tell: Callable[[Measur
     """Measure every run of a matrix, in order. `tell` is called with each run, warm-up rounds included.
 
     A failed run is reported with its failure, and the next one follows. Cancelling this ends the current run without a
-    report, and closes the connections and the server.
+    report, its program too, and closes the connections and the server.
+
+    If the matrix has programs, every run passes through a proxy. The figures that a proxy sees are then those at the
+    proxy, for our own cases as well.
 
     Raises:
         ServerLost: The embedded server did not start.
         MissingExtraError: A transport is not installed.
+        UsageError: The URL of the API in the environment is malformed.
     """
+    is_live = conditions.simulation is None
+    upstream = (os.environ.get("ANTHROPIC_BASE_URL") or API_URL) if is_live else None
     async with AsyncExitStack() as stack:
         server: EmbeddedServer | None = None
-        if conditions.simulation is not None:
-            server = stack.enter_context(embedded_server())
-        base_url = server.base_url if server else None
+        if matrix.has_programs or not is_live:
+            server = stack.enter_context(embedded_server(proxied=matrix.has_programs, upstream=upstream))
         connections: dict[TransportName, _Connection] = {}
         for case in matrix.cases:
             if case.transport not in connections:
-                connected = _connected(case.transport, base_url)
+                connected = _connected(case.transport, server.base_url if server else None, is_live=is_live)
                 connections[case.transport] = await stack.enter_async_context(connected)
         for step in matrix.schedule():
-            tell(await _measure_step(step, connections[step.case.transport], server, conditions))
+            attempt = _Attempt(step, connections[step.case.transport], server, conditions, proxied=matrix.has_programs)
+            tell(await attempt.measured())
 
 
-async def _measure_step(
-    step: Step, connection: _Connection, server: EmbeddedServer | None, conditions: Conditions
-) -> Measured:
-    case = step.case
-    running: Run | None = None
-    failure: Exception | None = None
-    with TemporaryDirectory(prefix="eagerstream-bench-", ignore_cleanup_errors=True) as folder:
+class _Attempt:
+    """One run to measure."""
+
+    def __init__(
+        self,
+        step: Step,
+        connection: _Connection,
+        server: EmbeddedServer | None,
+        conditions: Conditions,
+        *,
+        proxied: bool,
+    ) -> None:
+        self._step = step
+        self._case = step.case
+        self._connection = connection
+        self._server = server
+        self._conditions = conditions
+        self._proxied = proxied
+        self._latency: RunLatency | None = None
+        self._figures: dict[str, float | None] = {}
+        self._scripted = True
+
+    async def measured(self) -> Measured:
+        """Run it, and return its figures, or its failure."""
+        failure: Exception | None = None
         try:
-            with anyio.fail_after(conditions.timeout_s):
-                if server is not None and conditions.simulation is not None:
-                    # This blocks the thread, which has nothing else to do; the server answers at once.
-                    server.play(conditions.simulation.replies(case, step.repetition))
-                await connection.warm()
-            with anyio.fail_after(conditions.timeout_s):
-                running = _run(case, connection, Path(folder), conditions)
-                async with running:
-                    await running.finish()
+            await self._measure()
         except Exception as error:
             failure = _first(error)
-    # If no run started, use the latency of an empty run.
-    unbegun = RunLatency(RunMarks(), model=case.model, eager=None, status=RunStatus.ERROR.value)
-    latency = running.latency if running is not None else unbegun
-    measured: MeasuredRun = {
-        "repetition": step.repetition,
-        "order": step.order,
-        "status": latency.status,
-        "error": type(failure).__name__ if failure else None,
-        "latency": latency.to_dict(arrivals=True),
-    }
-    found = figures(latency) if failure is None else {}
-    words = _told(failure, conditions.timeout_s) if failure else None
-    return Measured(step=step, run=measured, figures=found, failure=words)
+        # If no run started, use the latency of an empty run.
+        latency = self._latency or RunLatency(
+            RunMarks(), model=self._case.model, eager=None, status=RunStatus.ERROR.value
+        )
+        run: MeasuredRun = {
+            "repetition": self._step.repetition,
+            "order": self._step.order,
+            "status": RunStatus.ERROR.value if failure and self._case.program else latency.status,
+            "error": type(failure).__name__ if failure else None,
+            "latency": latency.to_dict(arrivals=True),
+        }
+        if self._case.program is not None:
+            run["same_responses"] = self._scripted
+            # Not 0: a proxy does not see the tools.
+            run["latency"] |= {"tool_s": None, "hidden_s": None, "won_s": None}
+        words = _told(failure, self._conditions.timeout_s) if failure else None
+        return Measured(step=self._step, run=run, figures={} if failure else self._figures, failure=words)
+
+    async def _measure(self) -> None:
+        """Measure the run.
+
+        Raises:
+            Exception: The run failed.
+        """
+        limit_s = self._conditions.timeout_s
+        with anyio.fail_after(limit_s):
+            # These block the thread, which has nothing else to do; the server answers at once.
+            if self._server is not None and self._conditions.simulation is not None:
+                self._server.play(self._conditions.simulation.answers(self._case, self._step.repetition))
+            await self._connection.warm()
+            if self._server is not None and self._proxied:
+                self._server.collect()  # of an earlier run
+        failure: Exception | None = None
+        try:
+            with (
+                TemporaryDirectory(prefix="eagerstream-bench-", ignore_cleanup_errors=True) as folder,
+                anyio.fail_after(limit_s),
+            ):
+                await (self._run_ours(Path(folder)) if self._case.program is None else self._run_program())
+        except Exception as error:
+            failure = error
+        if self._server is not None and self._proxied:
+            failure = self._note(self._server.collect(), failure)
+        if failure is not None:
+            raise failure
+
+    async def _run_ours(self, folder: Path) -> None:
+        running = _run(self._case, self._connection, folder, self._conditions)
+        try:
+            async with running:
+                await running.finish()
+        finally:
+            self._latency = running.latency
+            self._figures = figures(self._latency)
+
+    async def _run_program(self) -> None:
+        assert self._case.program is not None
+        assert self._server is not None
+        source = self._case.source
+        variables = self._server.variables
+        await run_program(self._case.program, prompt=source.prompt, model=self._case.model, variables=variables)
+
+    def _note(self, seen: Seen, failure: Exception | None) -> Exception | None:
+        """Take the figures that the proxy saw. Return the failure of the run, also one that only the proxy saw."""
+        latency, fault = wire_latency(seen)
+        if self._case.program is not None:
+            self._latency, self._scripted = latency, seen.scripted
+        self._figures |= wire_figures(latency)
+        return failure or fault
 
 
 def _run(case: Case, connection: _Connection, folder: Path, conditions: Conditions) -> Run:
@@ -152,18 +226,23 @@ class _Connection:
 
 
 @asynccontextmanager
-async def _connected(transport: TransportName, base_url: str | None) -> AsyncIterator[_Connection]:
-    """Open a client for the embedded server at this address, or for the live API if the address is `None`.
+async def _connected(transport: TransportName, server_url: str | None, *, is_live: bool) -> AsyncIterator[_Connection]:
+    """Open a client.
+
+    Args:
+        transport: Its library.
+        server_url: Address of the embedded server or proxy; `None` for the API itself.
+        is_live: True if its requests reach the API.
 
     Raises:
         MissingExtraError: The transport is not installed.
     """
     import anthropic
 
-    url = base_url or os.environ.get("ANTHROPIC_BASE_URL") or API_URL
-    key = os.environ.get("ANTHROPIC_API_KEY") if base_url is None else _ANY_KEY
+    url = server_url or os.environ.get("ANTHROPIC_BASE_URL") or API_URL
+    key = os.environ.get("ANTHROPIC_API_KEY") if is_live else _ANY_KEY
     # The environment's proxies are for other machines, not for this one.
-    options: dict[str, Any] = {"trust_env": base_url is None}
+    options: dict[str, Any] = {"trust_env": server_url is None}
     if transport is TransportName.ANTHROPIC:
         async with (
             anthropic.DefaultAsyncHttpxClient(**options) as http_client,

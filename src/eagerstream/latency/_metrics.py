@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from ..loop import CallLatency, RunLatency
+from ..loop import CallLatency, RequestLatency, RunLatency
 from ..wire import Outcome
 from ._kinds import MEANINGS
 
@@ -24,6 +24,7 @@ class Metric:
         unit: Unit of its values; a share is from 0 to 1.
         lower, higher: Words for a run with a lower or higher figure than another run.
         of: Function from the latency of a finished run to the figure, or to `None` if the figure does not apply.
+        on_wire: A proxy sees it. The other figures are known only in the process that runs the tools.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Metric:
     lower: str
     higher: str
     of: Callable[[RunLatency], float | None]
+    on_wire: bool = True
 
     @property
     def meaning(self) -> str:
@@ -97,13 +99,46 @@ def _next(raw: str, at: int) -> int:
     return at
 
 
+def _first_byte_s(latency: RunLatency) -> float | None:
+    return next((request.first_byte_s for request in latency.requests if not request.discarded), None)
+
+
+def _input_complete_s(latency: RunLatency) -> float | None:
+    return min((call.stop_s for call in latency.calls if call.stop_s is not None), default=None)
+
+
+def _next_request_s(latency: RunLatency) -> float | None:
+    return next((request.next_request_s for request in _answered(latency)), None)
+
+
+def _between_turns_s(latency: RunLatency) -> float | None:
+    """Return the time from the end of each message with calls to the next request, all together."""
+    waits = [
+        # A program may send requests at the same time: the next one then does not answer these calls.
+        max(0.0, request.next_request_s - request.message_stop_s)
+        for request in _answered(latency)
+        if request.next_request_s is not None and request.message_stop_s is not None
+    ]
+    return sum(waits) if waits else None
+
+
+def _answered(latency: RunLatency) -> list[RequestLatency]:
+    """Return the requests with calls to answer. The API runs the calls of server tools."""
+    kept = (request for request in latency.requests if not request.discarded)
+    return [request for request in kept if any(call.block.kind == "tool_use" for call in request.calls)]
+
+
 METRICS: Final = {
     metric.name: metric
     for metric in (
         Metric("large_parameter_s", "start of the largest parameter", "s", *_TIME, large_parameter_s),
+        Metric("first_byte_s", "first byte", "s", *_TIME, _first_byte_s),
         Metric("first_fragment_s", "first fragment of an input", "s", *_TIME, lambda run: run.time_to_first_fragment_s),
         Metric("first_field_s", "first finished field", "s", *_TIME, lambda run: run.time_to_first_field_s),
-        Metric("tool_start_s", "first tool start", "s", *_TIME, lambda run: run.time_to_tool_start_s),
+        Metric("input_complete_s", "first complete input", "s", *_TIME, _input_complete_s),
+        Metric("tool_start_s", "first tool start", "s", *_TIME, lambda run: run.time_to_tool_start_s, on_wire=False),
+        Metric("next_request_s", "request with results", "s", *_TIME, _next_request_s),
+        Metric("between_turns_s", "time between turns", "s", *_LENGTH, _between_turns_s),
         Metric("duration_s", "complete run", "s", *_LENGTH, lambda run: run.duration_s),
         Metric(
             "longest_gap_s", "longest gap of an input", "s", *_LENGTH, lambda run: run.gaps.max_s if run.gaps else None
@@ -111,8 +146,15 @@ METRICS: Final = {
         Metric("p99_gap_s", "99th percentile of gaps", "s", *_LENGTH, lambda run: run.gaps.p99_s if run.gaps else None),
         Metric("fragments_per_s", "fragments in a second", "/s", *_COUNT, lambda run: run.fragments_per_s),
         Metric("chars_per_s", "characters in a second", "/s", *_COUNT, lambda run: run.chars_per_s),
-        Metric("hidden_share", "tool time behind the stream", "share", *_AMOUNT, lambda run: run.hidden_share),
-        Metric("won_s", "won by starting tools early", "s", *_AMOUNT, lambda run: run.won_s),
+        Metric(
+            "hidden_share",
+            "tool time behind the stream",
+            "share",
+            *_AMOUNT,
+            lambda run: run.hidden_share,
+            on_wire=False,
+        ),
+        Metric("won_s", "won by starting tools early", "s", *_AMOUNT, lambda run: run.won_s, on_wire=False),
     )
 }
 """Metrics by name, in the order of display."""
@@ -121,3 +163,8 @@ METRICS: Final = {
 def figures(latency: RunLatency) -> dict[str, float | None]:
     """Return every metric of a finished run."""
     return {name: metric.of(latency) for name, metric in METRICS.items()}
+
+
+def wire_figures(latency: RunLatency) -> dict[str, float | None]:
+    """Return the metrics that a proxy sees, of a run as it saw it."""
+    return {name: metric.of(latency) for name, metric in METRICS.items() if metric.on_wire}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, NotRequired, TypeAlias, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -31,7 +31,10 @@ class MeasuredRun(TypedDict):
         order: Position among all measured runs, from 0.
         error: Class of the exception that ended the run; `None` if there was none. A run with an error counts in no
             figure.
-        latency: Marks of the run, with all arrivals.
+        latency: Marks of the run, with all arrivals. Those of a program are the marks of the proxy, which does not see
+            tools: `tool_s`, `hidden_s` and `won_s` are `None` then.
+        same_responses: Only for programs. True if all requests got the responses of our own cases, False if some
+            responses were made for the program's own tools.
     """
 
     repetition: int
@@ -39,6 +42,7 @@ class MeasuredRun(TypedDict):
     status: str
     error: str | None
     latency: LatencyData
+    same_responses: NotRequired[bool]
 
 
 class Estimate(TypedDict):
@@ -62,7 +66,9 @@ class CaseData(TypedDict):
     Attributes:
         id: Parts of the case, joined by slashes.
         label: Parts of the case that not all cases share.
-        source, tools, streaming, model, transport: Parts of the case.
+        source, tools, streaming, model, transport: Parts of the case. The transport of a program is "program", and its
+            streaming is "eager" if any of its requests asked for eager inputs.
+        program: Name of a program with a loop of its own. Our own cases have no such key.
         metrics: Figures by name, see `metrics.METRICS`. Figures without a value in any run are left out.
         runs: Runs in the order of measurement.
     """
@@ -74,6 +80,7 @@ class CaseData(TypedDict):
     streaming: Literal["eager", "buffered"]
     model: str
     transport: str
+    program: NotRequired[str]
     metrics: dict[str, MetricData]
     runs: list[MeasuredRun]
 
@@ -106,7 +113,17 @@ class ComparisonData(Judged):
 
 
 class SettingsData(TypedDict):
-    """Settings of a benchmark. `profile` and `speed` belong to the embedded server, and are `None` on the live API."""
+    """Settings of a benchmark.
+
+    Attributes:
+        repetitions, warmup: Number of runs of each case, and of earlier ones that do not count.
+        seed: Seed of the order, the simulated times and the resampling.
+        confidence: Confidence of intervals and verdicts.
+        profile, speed: Settings of the embedded server; `None` on the live API.
+        measured_at: "proxy" if programs were measured: the figures that a proxy sees are then those at the proxy, for
+            all cases. "client": all figures are those of the process that runs the tools. Missing in older files,
+            which were measured at the client.
+    """
 
     repetitions: int
     warmup: int
@@ -114,6 +131,7 @@ class SettingsData(TypedDict):
     confidence: float
     profile: str | None
     speed: float | None
+    measured_at: NotRequired[Literal["client", "proxy"]]
 
 
 class Results(TypedDict):

@@ -39,6 +39,8 @@ def pairs(results: Results) -> list[Pair]:
     """Return all pairs, in the order of the cases."""
     found: dict[tuple[str, str, str, str], dict[str, CaseData]] = {}
     for case in results["cases"]:
+        if "program" in case:
+            continue  # two programs differ in more
         key = (case["source"], case["tools"], case["model"], case["transport"])
         found.setdefault(key, {}).setdefault(case["streaming"], case)
     return [Pair(two["eager"], two["buffered"]) for two in found.values() if len(two) == 2]

@@ -15,6 +15,7 @@ from ._selection import by_pair, metrics
 from ._statistics import least_n
 from ._waterfall import described
 from ._wording import (
+    AT_PROXY,
     LABEL_CHARS,
     Names,
     Scale,
@@ -24,6 +25,7 @@ from ._wording import (
     metric_name,
     moment,
     no_verdict_reason,
+    program_notes,
     ratio_words,
     verdict_interval,
     verdict_words,
@@ -157,7 +159,14 @@ def medians(results: Results, names: Names) -> Markup:
         f"An interval holds the median with a confidence of {confidence * 100:.4g} %. That takes {needed} runs."
         " With fewer runs, their range is shown."
     )
-    told = [f"{names[case['id']]}: {text}." for case in results["cases"] if (text := ended_text(case))]
+    if results["settings"].get("measured_at") == "proxy":
+        how += f" {AT_PROXY[:1].upper()}{AT_PROXY[1:]}."
+    told = [
+        f"{names[case['id']]}: {text}."
+        for case in results["cases"]
+        for text in (ended_text(case), program_notes(case, simulated=results["simulated"]))
+        if text
+    ]
     return section(
         results,
         "Medians",

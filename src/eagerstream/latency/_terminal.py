@@ -22,12 +22,14 @@ from ._results import Estimate, Judged, Results
 from ._selection import by_pair, metrics
 from ._statistics import least_n
 from ._wording import (
+    AT_PROXY,
     Names,
     Scale,
     ended_text,
     interval_words,
     metric_name,
     no_verdict_reason,
+    program_notes,
     verdict_interval,
     verdict_words,
 )
@@ -58,6 +60,8 @@ def print_results(results: Results, console: Console) -> None:
     for case in cases:
         if ended := ended_text(case):
             console.print(Text(f"{visible(case['label'])}: {ended}", style="yellow"))
+        if notes := program_notes(case, simulated=results["simulated"]):
+            console.print(Text(f"{visible(case['label'])}: {notes}", style="yellow"))
     for (base, other), comparisons in by_pair(results["comparisons"]).items():
         table = _table(f"{names[other]} compared with {names[base]}{simulated}", "figure", "verdict")
         for one in comparisons:
@@ -97,6 +101,8 @@ def _how(results: Results) -> Iterable[str]:
         f"seed {settings['seed']}; intervals of medians by the bootstrap, "
         f"confidence {settings['confidence'] * 100:.4g} %{played}"
     )
+    if settings.get("measured_at") == "proxy":
+        yield f"{AT_PROXY} (- is not available)"
 
 
 def _table(title: str, *columns: str) -> Table:

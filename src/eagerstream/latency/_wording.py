@@ -15,6 +15,11 @@ from ._results import CaseData, ComparisonData, Estimate, Judged, MeasuredRun, R
 LABEL_CHARS: Final = 72
 """Maximum length of the name of a case, a figure or a tool."""
 
+AT_PROXY: Final = (
+    "programs: all figures are those at a proxy, except those about tools, which only our own cases have"
+)
+"""Note about results with programs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scale:
@@ -185,6 +190,23 @@ def ended_text(case: CaseData) -> str:
         counts["with calls that were answered with an error"] = refused
     total = len(case["runs"])
     return "; ".join(f"{count} of {total} {how}" for how, count in counts.items())
+
+
+def program_notes(case: CaseData, *, simulated: bool) -> str:
+    """Describe the things in which the runs of a program differ from our own; empty if there are none."""
+    if "program" not in case:
+        return ""
+    latencies = [run["latency"] for run in case["runs"] if run["latency"]["requests"]]
+    notes: list[str] = []
+    if not all(run.get("same_responses", True) for run in case["runs"]):
+        told = "its tools cannot take the calls of the others, so it got calls of its own, and is compared with none"
+        notes.append(f"{told}: measure the same tools with --tools")
+    if len({latency["eager"] is None for latency in latencies}) > 1:
+        notes.append("it asked for eager inputs only in some runs")
+    models = {latency["model"] for latency in latencies} - {case["model"]}
+    if models and not simulated:
+        notes.append(f"it asked for another model: {plain(listed(sorted(models)), LABEL_CHARS)}")
+    return "; ".join(notes)
 
 
 def _has_failed_calls(run: MeasuredRun) -> bool:

@@ -83,7 +83,11 @@ class RequestData(TypedDict):
 # The names are those of the attributes of `RunLatency` and its parts: `to_dict` takes the members of these classes from
 # there. So a figure is declared once, and mypy checks who reads the JSON.
 class LatencyData(TypedDict):
-    """A complete run; see `RunLatency`."""
+    """A complete run; see `RunLatency`.
+
+    `RunLatency.to_dict` always gives `tool_s`, `hidden_s` and `won_s`. They are `None` in results of benchmarks if the
+    tools ran in another program.
+    """
 
     eagerstream_latency: Literal[1]
     model: str
@@ -98,8 +102,8 @@ class LatencyData(TypedDict):
     fragments_per_s: float | None
     chars_per_s: float | None
     gaps: GapsData | None
-    tool_s: float
-    hidden_s: float
+    tool_s: float | None
+    hidden_s: float | None
     hidden_share: float | None
-    won_s: float
+    won_s: float | None
     requests: list[RequestData]
