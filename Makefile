@@ -95,10 +95,8 @@ wheel: $(VENV)/.all  ## both wheels into dist/: pure Python, and with compiled m
 	then EAGERSTREAM_COMPILE=1 $(BIN)/python -m build --wheel --outdir dist; \
 	else echo 'The compiled wheel is left out: it needs a C compiler and the headers of Python (python3-dev).'; fi
 
-SCHEMA := src/eagerstream/progress/record.schema.json
-schema: $(VENV)/.all  ## the JSON Schema of the records of runs, written anew
-	$(BIN)/python -c 'import json; from eagerstream.progress import record_schema; print(json.dumps(record_schema(), indent=2))' > $(SCHEMA).part
-	mv $(SCHEMA).part $(SCHEMA)
+schema: $(VENV)/.all  ## the JSON Schemas of the records of runs and of the results of benchmarks, written anew
+	$(BIN)/python -m tests.schemas
 
 RECORDS := clients/eagerstream-records
 page:  ## the web page's module for records, built anew from the TypeScript package, and that package; needs Node.js

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin, get
 
 from benchmarks import readme, results as benchmark_results
 from benchmarks.results import grid
+from eagerstream.latency._metrics import METRICS
 from eagerstream.limits import Limits
 
 from .pages import FOLDER
@@ -175,6 +176,21 @@ def records() -> str:
     return "\n\n".join((_escaped(schema["description"]), *sections))
 
 
+def bench_results() -> str:
+    """Return a section for each part of the results of a benchmark. The data of a run has its own."""
+    schema = json.loads((ROOT / "src/eagerstream/latency/results.schema.json").read_text(encoding="utf-8"))
+    definitions: dict[str, Any] = {"Results": schema, **schema["$defs"]}
+    rows = [
+        (f"`{metric.name}`", metric.unit, metric.meaning, "yes" if metric.on_wire else "no")
+        for metric in METRICS.values()
+    ]
+    figures = grid(("figure", "unit", "meaning", "available for programs"), rows)
+    names = ("Results", "SettingsData", "CaseData", "MetricData", "Estimate", "MeasuredRun", "ComparisonData")
+    sections = "\n\n".join(_record(name, f"`{name}`", definitions) for name in names)
+    sections = sections.replace("(#latencydata)", "(#eagerstream.loop.LatencyData)")
+    return f"{figures}\n\n{sections}"
+
+
 _EXPLAINED: Final = frozenset({"v", "seq", "at_s", "type", "to_seq", "to_s", "count", "omitted_chars"})
 """Fields of every record, and of every delta. The page explains them once."""
 
@@ -331,5 +347,5 @@ def clients() -> str:
 
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     part.__name__: part
-    for part in (clients, commands, contributing, endings, examples, faults, limits, records, results)
+    for part in (bench_results, clients, commands, contributing, endings, examples, faults, limits, records, results)
 }

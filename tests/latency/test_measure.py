@@ -16,6 +16,7 @@ import pytest
 import eagerstream
 from eagerstream.errors import UsageError
 from eagerstream.latency._analysis import assemble
+from eagerstream.latency._answers import ScriptAnswers
 from eagerstream.latency._embedded import ServerLost, Simulation, embedded_server
 from eagerstream.latency._kinds import TransportName
 from eagerstream.latency._matrix import Matrix
@@ -192,12 +193,12 @@ def test_the_server_ends_with_its_block() -> None:
         (process,) = multiprocessing.active_children()
         assert process.pid is not None
         os.kill(process.pid, signal.SIGINT)
-        server.play([Recording.load(DATA / "text.sse")])
+        server.play(ScriptAnswers((Recording.load(DATA / "text.sse"),)))
         assert process.is_alive()
         process.kill()
         process.join()
         with pytest.raises(ServerLost):
-            server.play([Recording.load(DATA / "text.sse")])
+            server.play(ScriptAnswers((Recording.load(DATA / "text.sse"),)))
 
 
 # --- the metric that is not one of a run --------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import multiprocessing
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isinf
 from multiprocessing.connection import Connection
 from typing import Any, Final, TypeAlias
@@ -62,20 +62,21 @@ class Simulation:
     def answers(self, case: Case, repetition: int) -> Answers:
         """Return the responses to a case. A program gets them as it asks for them: eager or buffered."""
         if case.program is None:
-            return ScriptAnswers(self._replies(case, case.streaming, repetition))
+            return ScriptAnswers(self.replies(case, repetition))
         return ProgramAnswers(
-            eager=self._replies(case, "eager", repetition),
-            buffered=self._replies(case, "buffered", repetition),
+            eager=self.replies(replace(case, streaming="eager"), repetition),
+            buffered=self.replies(replace(case, streaming="buffered"), repetition),
             is_recorded=case.source.recordings is not None,
             profile=self.profile,
             speed=self.speed,
             seed=f"{self.seed} {repetition}",
         )
 
-    def _replies(self, case: Case, streaming: Streaming, repetition: int) -> tuple[Recording, ...]:
+    def replies(self, case: Case, repetition: int) -> tuple[Recording, ...]:
+        """Return the responses to a case, turn by turn."""
         turns = case.source.recordings if case.source.recordings is not None else case.tools.script()
         return tuple(
-            at_speed(self._timed(turn, streaming, f"{self.seed} {repetition} {number}"), self.speed)
+            at_speed(self._timed(turn, case.streaming, f"{self.seed} {repetition} {number}"), self.speed)
             for number, turn in enumerate(turns)
         )
 

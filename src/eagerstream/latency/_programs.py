@@ -81,11 +81,12 @@ def of_commands(commands: Sequence[str]) -> list[Program]:
 
 
 def _name_of(command: Sequence[str]) -> str:
-    """Return the module, the first argument that is a file, or else the program itself; never another argument."""
+    """Return the module, the script, or else the program itself; never another argument."""
     for before, part in pairwise(command):
         if before == "-m":
             return part
-        if not part.startswith("-") and Path(part).is_file():
+        # A suffix tells a script from an interpreter, as after `env`: python3.11 has none.
+        if not part.startswith("-") and Path(part).suffix[1:].isalpha() and Path(part).is_file():
             return Path(part).name
     return Path(command[0]).name
 

@@ -29,6 +29,7 @@ class MeasuredRun(TypedDict):
         repetition: Number of the repetition, from 0. Runs of different cases with the same number were measured in the
             same round.
         order: Position among all measured runs, from 0.
+        status: A value of `RunStatus`.
         error: Class of the exception that ended the run; `None` if there was none. A run with an error counts in no
             figure.
         latency: Marks of the run, with all arrivals. Those of a program are the marks of the proxy, which does not see
@@ -66,10 +67,13 @@ class CaseData(TypedDict):
     Attributes:
         id: Parts of the case, joined by slashes.
         label: Parts of the case that not all cases share.
-        source, tools, streaming, model, transport: Parts of the case. The transport of a program is "program", and its
-            streaming is "eager" if any of its requests asked for eager inputs.
+        source: Name of the prompt or the recordings.
+        tools: Name of the tool set.
+        streaming: Streaming of inputs. That of a program is "eager" if any of its requests asked for it.
+        model: Name of the model.
+        transport: Transport that sends the requests; "program" for a program.
         program: Name of a program with a loop of its own. Our own cases have no such key.
-        metrics: Figures by name, see `metrics.METRICS`. Figures without a value in any run are left out.
+        metrics: Figures by name. Figures without a value in any run are left out.
         runs: Runs in the order of measurement.
     """
 
@@ -103,7 +107,8 @@ class ComparisonData(Judged):
     """One figure of two cases, paired by repetition. The difference is that of the pairs, other minus base.
 
     Attributes:
-        base, other: Ids of the cases.
+        base: Id of the case to compare with.
+        other: Id of the compared case.
         ratio: Ratio of the pairs, other divided by base; `None` if a base is 0.
     """
 
@@ -116,10 +121,12 @@ class SettingsData(TypedDict):
     """Settings of a benchmark.
 
     Attributes:
-        repetitions, warmup: Number of runs of each case, and of earlier ones that do not count.
+        repetitions: Number of runs of each case that count.
+        warmup: Number of earlier runs of each case, which do not count.
         seed: Seed of the order, the simulated times and the resampling.
         confidence: Confidence of intervals and verdicts.
-        profile, speed: Settings of the embedded server; `None` on the live API.
+        profile: Name of the profile of the embedded server; `None` on the live API.
+        speed: Factor by which the embedded server plays faster; `None` on the live API.
         measured_at: "proxy" if programs were measured: the figures that a proxy sees are then those at the proxy, for
             all cases. "client": all figures are those of the process that runs the tools. Missing in older files,
             which were measured at the client.
@@ -147,6 +154,18 @@ class Results(TypedDict):
     settings: SettingsData
     cases: list[CaseData]
     comparisons: list[ComparisonData]
+
+
+def results_schema() -> dict[str, Any]:
+    """Return the JSON Schema of the results. The package contains it as `results.schema.json`.
+
+    Writers add keys without a new version: readers ignore keys that they do not know.
+    """
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **TypeAdapter(Results).json_schema(mode="serialization"),
+        "title": "Results of eagerstream bench",
+    }
 
 
 def save_results(results: Results, path: Path) -> None:
