@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -126,6 +127,10 @@ def test_a_wrong_command_line(arguments: list[str]) -> None:
     assert "Traceback" not in done.stderr
 
 
+_SERVE_LINES = 1 + 2 + 3 + 1 + len(Platform)
+"""Lines that `serve` prints: its address, two exports, and as comments those of OpenAI and of the platforms."""
+
+
 @pytest.mark.slow
 def test_serve_plays_until_interrupted() -> None:
     """The server prints where it is, for each platform, answers any client, and ends cleanly with Ctrl-C."""
@@ -141,7 +146,8 @@ def test_serve_plays_until_interrupted() -> None:
         url = process.stdout.readline().split()[-1]
         request = {"stream": True, "model": "m", "max_tokens": 16, "messages": [{"role": "user", "content": "Hi"}]}
         body = httpx.post(f"{url}/v1/messages", json=request).content
-        platforms = dict(process.stdout.readline().split() for _ in Platform)
+        lines = [process.stdout.readline() for _ in range(_SERVE_LINES - 1)]
+        platforms = dict(line.removeprefix("#").split() for line in lines[-len(Platform) :])
         assert list(platforms) == list(Platform)
         for platform in ("aws", "foundry", "google-cloud"):
             assert httpx.post(f"{platforms[platform]}/v1/messages", json=request).status_code in (400, 401)
@@ -349,18 +355,22 @@ def test_serve_needs_one_source(arguments: tuple[str, ...]) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGINT cannot be sent there")
 def test_serve_a_script() -> None:
-    """The printed variables point any client at the double."""
+    """The output is for a shell: two exports that point any client at the double, and comments."""
     command = [*COMMAND, "serve", "--script", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
         assert process.stdout is not None
-        first, *lines = (process.stdout.readline().split() for _ in range(1 + len(Platform) + 4))
-        assert first[:3] == ["serving", "scripted", "responses"]
-        variables = dict(words[1].split("=", 1) for words in lines if words[0] == "export")
+        lines = [process.stdout.readline() for _ in range(_SERVE_LINES)]
+        assert lines[0].startswith("# serving scripted responses at http://127.0.0.1:")
+        assert [line.split("=")[0] for line in lines if not line.startswith("#")] == [
+            "export ANTHROPIC_BASE_URL",
+            "export ANTHROPIC_API_KEY",
+        ]
+        ask = f'eval "$PRINTED"; exec {shlex.quote(sys.executable)} -c {shlex.quote(_ASK)}'
         done = subprocess.run(
-            [sys.executable, "-c", _ASK], env=ENVIRONMENT | variables, check=True, capture_output=True
+            ["sh", "-c", ask], env=ENVIRONMENT | {"PRINTED": "".join(lines)}, check=True, capture_output=True
         )
         assert b"tool_use" in done.stdout
-        assert variables["OPENAI_BASE_URL"] == f"{variables['ANTHROPIC_BASE_URL']}/v1"
+        assert f"OPENAI_BASE_URL={lines[0].split()[-1]}/v1\n" in "".join(lines)
         process.send_signal(signal.SIGINT)
         process.stdout.read()
     assert process.returncode == 0

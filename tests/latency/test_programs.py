@@ -25,6 +25,7 @@ from eagerstream.latency._results import load_results, results_schema
 from tests.cli.test_commands import COMMAND, ENVIRONMENT
 from tests.latency.lab import made_results, poem_cases
 from tests.latency.test_command import bench
+from tests.support import until
 
 SCHEMA = resources.files("eagerstream.latency") / "results.schema.json"
 
@@ -41,7 +42,9 @@ async def write(name: str, lines: list[str]) -> str:
     """Write lines."""
     return f"{len(lines)} lines"
 '''
-OURS = "import eagerstream, functions\n\nTOOLS = [eagerstream.tool(functions.look), eagerstream.tool(functions.write)]\n"
+OURS = (
+    "import eagerstream, functions\n\nTOOLS = [eagerstream.tool(functions.look), eagerstream.tool(functions.write)]\n"
+)
 
 RUNNER = '''
 """The tool runner of the anthropic package."""
@@ -193,14 +196,10 @@ async def test_it_ends_with_all_of_its_children(tmp_path: Path) -> None:
             await run_program(program, prompt="p", model="m", variables={})
 
         tasks.start_soon(run)
-        with anyio.fail_after(20):
-            while not (tmp_path / "pid").exists():
-                await anyio.sleep(0.01)
+        await until((tmp_path / "pid").exists)
         tasks.cancel_scope.cancel()
     child = int((tmp_path / "pid").read_text())
-    with anyio.fail_after(20):
-        while _is_running(child):
-            await anyio.sleep(0.01)
+    await until(lambda: not _is_running(child))
 
 
 def _is_running(pid: int) -> bool:
@@ -331,7 +330,18 @@ def test_interrupted(folder: Path, number: signal.Signals) -> None:
     """
     (folder / "slow.py").write_text(dedent(code))
     with subprocess.Popen(
-        [*COMMAND, "bench", "--program", command("slow.py"), "--programs-only", "-n", "5", "--warmup", "0", "--no-html"],
+        [
+            *COMMAND,
+            "bench",
+            "--program",
+            command("slow.py"),
+            "--programs-only",
+            "-n",
+            "5",
+            "--warmup",
+            "0",
+            "--no-html",
+        ],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

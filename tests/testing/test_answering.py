@@ -105,9 +105,9 @@ def test_structured_output() -> None:
 
 def test_tools_that_cannot_be_called() -> None:
     """No invalid input is sent: without a valid one, the tool is not called."""
-    pattern = {"type": "object", "properties": {"x": {"type": "string", "pattern": "^[A-Z]{9}$"}}, "required": ["x"]}
+    never = {"type": "object", "properties": {"x": {"type": "integer", "minimum": 5, "maximum": 4}}, "required": ["x"]}
     tools = [
-        {"name": "a", "input_schema": pattern},
+        {"name": "a", "input_schema": never},
         {"name": "b", "input_schema": {"type": 3}},
         {"type": "web_search_1"},
     ]
@@ -213,3 +213,21 @@ async def test_a_run() -> None:
     assert run.result.status is RunStatus.COMPLETED
     assert run.result.calls
     assert all(call.response is not None and call.response.status == "success" for call in run.result.calls)
+
+
+def test_a_tool_that_cannot_be_called() -> None:
+    """If no input fits, the text says so: a developer would search long for the reason why no tool was called."""
+    number = {"type": "integer", "minimum": 5, "maximum": 4}
+    schema = {"type": "object", "properties": {"n": number}, "required": ["n"]}
+    (only,) = conversation(tools=[{"name": "count", "input_schema": schema}])
+    assert texts(only) == ["I cannot call count: no input could be made up that the schema allows."]
+
+
+def test_a_schema_that_is_larger_than_the_bounds_of_this_library() -> None:
+    """The API takes it, and a program's own loop does: it is called with short texts."""
+    names = [f"p{number}" for number in range(500)]
+    properties = {name: {"type": "string", "description": "x" * 300} for name in names}
+    schema = {"type": "object", "properties": properties, "required": names}
+    first, _ = conversation(tools=[{"name": "fill", "input_schema": schema}])
+    ((_, input),) = calls(first)
+    assert list(input) == names

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field
 
-from eagerstream import ItemStream, tool
+from eagerstream import ItemStream, Tool, tool
 from eagerstream.errors import UsageError
 from eagerstream.testing._made_up import LINES, made_up, made_up_input
 
@@ -62,14 +63,47 @@ def test_examples_are_taken() -> None:
 
 
 def test_what_cannot_be_made_up() -> None:
-    """A pattern is not guessed: it is said what to do."""
+    """If no value fits a required parameter, the error says what to do."""
 
-    @tool
-    async def find(code: Annotated[str, Field(pattern="^[A-Z]{2}-[0-9]{2}$")]) -> None:
+    schema = {"type": "object", "properties": {"n": {"minimum": 5, "maximum": 4, "type": "integer"}}, "required": ["n"]}
+
+    async def find(_: dict[str, Any]) -> None:
         """Find."""
 
     with pytest.raises(UsageError, match="input_examples"):
-        made_up_input(find)
+        made_up_input(Tool(find, definition={"name": "find", "description": "", "input_schema": schema}))
+
+
+def test_an_optional_part_that_cannot_be_made_up() -> None:
+    """It is left out: the tool is called all the same."""
+    never = {"type": "integer", "minimum": 5, "maximum": 4}
+    schema = {"type": "object", "properties": {"q": {"type": "string"}, "n": never}, "required": ["q"]}
+
+    async def find(_: dict[str, Any]) -> None:
+        """Find."""
+
+    made = made_up_input(Tool(find, definition={"name": "find", "description": "", "input_schema": schema}))
+    assert set(made) == {"q"}
+
+
+PATTERNS = [
+    *("^[0-9]{5}$", r"^(INV|ORD)-\d{3,}[a-z]?$", "[^a-z/]+", r"^\S+@\S+\.com$", "^(?:a|b)*c?$", r"(x)\1{2}"),
+    *("^[A-Z]{2}-[0-9]{2}$", "^.{3,}$", "^[^1]$", r"^[\w.-]+$", r"^[\W]$", "^#[0-9a-fA-F]{6}$", "^/(?P<a>[a-z]+)/$"),
+]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_patterns(pattern: str) -> None:
+    """A text that the pattern is found in, by Python's own reading of it."""
+    made = made_up({"properties": {"x": {"type": "string", "pattern": pattern}}})["x"]
+    assert re.search(pattern, made)
+    assert len(made) < 20
+
+
+@pytest.mark.parametrize("pattern", ["[", "a{99999}", "(" * 99 + ")" * 99, "(a{9999}){9999}", "(?<x>a)"])
+def test_patterns_that_are_not_supported(pattern: str) -> None:
+    """No pattern of a request takes long, or much memory; the text is then any."""
+    assert made_up({"properties": {"x": {"type": "string", "pattern": pattern}}})["x"] == "\n".join(LINES)
 
 
 @pytest.mark.parametrize(
@@ -83,6 +117,9 @@ def test_what_cannot_be_made_up() -> None:
         ({"type": "string", "format": "email"}, "ada@example.com"),
         ({"type": "string", "maxLength": 11}, "The harbour"),
         ({"type": "integer", "exclusiveMinimum": 10, "multipleOf": 5}, 15),
+        ({"type": "integer", "minimum": 5, "multipleOf": 7}, 7),
+        ({"type": "object", "additionalProperties": {"type": "integer"}, "minProperties": 2}, {"key_1": 1, "key_2": 1}),
+        ({"type": "object", "required": ["a"]}, {"a": "\n".join(LINES)}),
         ({"type": "array", "items": {"type": "string"}}, list(LINES)),
         ({"type": "array", "items": {"enum": ["x", "y"]}, "uniqueItems": True}, ["x", "y"]),
         ({"type": "array", "prefixItems": [{"const": 1}], "items": False}, [1]),

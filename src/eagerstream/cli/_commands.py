@@ -6,6 +6,7 @@ import importlib.metadata
 import math
 import os
 import re
+import shlex
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -25,10 +26,9 @@ from ..wire import EagerSupport, check_positive
 
 if TYPE_CHECKING:
     from ..progress import Record
-    from ..testing import ReceivedRequest
+    from ..testing import ReceivedRequest, ReplayServer
 
 _PORT: Final = 8765
-_PRINTED_VARIABLES: Final = ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_KEY")
 _PAUSE_S: Final = 5.0  # between two runs of a demo that repeats until Ctrl-C
 
 app = typer.Typer(
@@ -137,12 +137,13 @@ def serve(
     Until Ctrl-C, or as long as a command runs that you add after `--`:
     eagerstream serve --script -- python agent.py
 
-    Without a command, point any client of the API at the first URL, as the printed variables do. It accepts any key, or
-    none. The other URLs use the dialects of platforms, for the anthropic package's platform clients. They require
-    credentials, of any value.
+    Without a command, run the two printed `export` lines in another shell: they point any client of the API here. It
+    accepts any key, or none. All other lines are comments, so `eval` and `source` take the complete output. The other
+    URLs use the dialects of platforms, for the anthropic package's platform clients. They require credentials, of any
+    value.
     """
     from .._serving.command import run_command
-    from ..testing import Faults, Platform, ReplayServer, Scenario, Timing, retime
+    from ..testing import Faults, ReplayServer, Scenario, Timing, retime
 
     command: list[str] | None = context.obj
     if bool(recordings) == script:
@@ -188,14 +189,26 @@ def serve(
 
     def tell(server: ReplayServer) -> None:
         what = "scripted responses" if script else f"{len(timed)} recording(s)"
-        typer.echo(f"serving {what} at {server.base_url}")
-        for platform in Platform:
-            typer.echo(f"  {platform:<14} {server.url_of(platform)}")
-        variables = server.environment()
-        for name in _PRINTED_VARIABLES:
-            typer.echo(f"export {name}={variables[name]}")
+        for line in _addresses(server, what):
+            typer.echo(line)
 
     server.run(on_start=tell)
+
+
+def _addresses(server: ReplayServer, what: str) -> Iterator[str]:
+    """Yield lines for a shell: the two exports for clients of the API, and everything else as comments."""
+    from ..testing import Platform
+
+    variables = server.environment()
+    yield f"# serving {what} at {server.base_url}"
+    for name in ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"):
+        yield f"export {name}={shlex.quote(variables[name])}"
+    yield "# for clients of OpenAI's protocol:"
+    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY"):
+        yield f"#   export {name}={shlex.quote(variables[name])}"
+    yield "# base URLs for the clients of platforms:"
+    for platform in Platform:
+        yield f"#   {platform:<14} {server.url_of(platform)}"
 
 
 def _files_of(paths: Sequence[Path]) -> Iterator[Path]:

@@ -15,9 +15,7 @@ from ._results import CaseData, ComparisonData, Estimate, Judged, MeasuredRun, R
 LABEL_CHARS: Final = 72
 """Maximum length of the name of a case, a figure or a tool."""
 
-AT_PROXY: Final = (
-    "programs: all figures are those at a proxy, except those about tools, which only our own cases have"
-)
+AT_PROXY: Final = "programs: all figures are those at a proxy, except those about tools, which only our own cases have"
 """Note about results with programs."""
 
 

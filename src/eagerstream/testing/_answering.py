@@ -113,13 +113,17 @@ class ScriptedModel:
         made: list[Mapping[str, Any]] = []
         try:
             checked = Tool(_nothing, definition={name: tool[name] for name in known if name in tool})
+        except UsageError:  # larger than tools of this library may be: the API takes it, and so does its loop
+            unchecked = _unchecked(tool["input_schema"], self._seed)
+            return [unchecked] if unchecked is not None else []
+        try:
             for number in range(_CALLS_OF_ONE_TOOL if alone else 1):
                 input = made_up_input(checked, self._seed + number)
                 is_short = len(json.dumps(input)) <= _SHORT_CHARS
                 if not made or (is_short and input not in made):
                     made.append(input)
         except UsageError:
-            pass  # no input fits, or the schema is not one
+            pass  # no input fits
         return made
 
     def _closing(self, asked: _Asked) -> str:
@@ -127,7 +131,21 @@ class ScriptedModel:
             return json.dumps(made_up(asked.schema, self._seed), ensure_ascii=False)
         if asked.results:
             return "Done. " + " ".join(f"{name} returned: {_excerpt(result)}." for name, result in asked.results)
+        own = [tool for tool in asked.tools if isinstance(tool.get("input_schema"), Mapping)]
+        uncalled = [tool.get("name") for tool in own if not self._inputs(tool, alone=False)]
+        if uncalled and not asked.calls:
+            names = " and ".join(map(str, uncalled))
+            return f"I cannot call {names}: no input could be made up that the schema allows."
         return "\n".join(LINES)
+
+
+def _unchecked(schema: Mapping[str, Any], seed: int) -> Mapping[str, Any] | None:
+    """Return an input for a schema that cannot be checked; `None` if the schema is not one."""
+    try:
+        made = made_up(schema, seed, sparse=True)
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError, ArithmeticError):
+        return None
+    return made if isinstance(made, dict) else None
 
 
 async def _nothing(_: Mapping[str, Any]) -> None:

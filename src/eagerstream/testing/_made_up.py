@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from ..errors import UsageError
 from ..tools import InputError, Tool
+from ._made_up_pattern import matching
 
 LINES: Final = (
     "The harbour keeps its hours in the rain,",
@@ -79,44 +81,51 @@ def made_up_input(tool: Tool, number: int = 0) -> dict[str, Any]:
         number: Number of the input. Different numbers give different inputs if the schema allows them.
 
     Raises:
-        UsageError: The schema has a rule that is not supported here (a pattern, for example), or there is none.
+        UsageError: The schema has a rule that is not supported here (a lookahead, for example), or no input fits it.
     """
     examples = tool.to_dict().get("input_examples") or ()
-    try:
-        made = dict(examples[number % len(examples)]) if examples else made_up(tool.input_schema, number)
-        if not isinstance(made, dict):
-            raise InputError("Error: not an object")
-        tool.check(made)
-    except (InputError, RecursionError) as error:
-        what = "no input could be made up that its schema allows: give it input_examples, or play a recording"
-        raise UsageError(f"the tool {tool.name}: {what}") from error
-    return made
+    fault: Exception | None = None
+    for sparse in (False, True):  # an optional part may have the rule that is not supported
+        try:
+            schema = tool.input_schema
+            made = dict(examples[number % len(examples)]) if examples else made_up(schema, number, sparse=sparse)
+            if not isinstance(made, dict):
+                raise InputError("Error: not an object")
+            tool.check(made)
+        except (InputError, RecursionError) as error:
+            fault = error
+        else:
+            return made
+    what = "no input could be made up that its schema allows: give it input_examples, or play a recording"
+    raise UsageError(f"the tool {tool.name}: {what}") from fault
 
 
-def made_up(schema: Mapping[str, Any], number: int = 0) -> Any:
+def made_up(schema: Mapping[str, Any], number: int = 0, *, sparse: bool = False) -> Any:
     """Return a value for a schema. It may break rules that are not supported here: check it.
 
     Args:
         schema: A JSON Schema.
         number: Number of the value, see `made_up_input`.
+        sparse: Leave out optional parts, and make short texts.
 
     Raises:
         RecursionError: The schema requires itself.
     """
-    return _Maker(schema, number).value(schema, "", 0)
+    return _Maker(schema, number, LINES[0] if sparse else _TEXT).value(schema, "", _MAX_DEPTH + 1 if sparse else 0)
 
 
 class _Maker:
     """Generator of the values of one schema. References are resolved in `root`."""
 
-    def __init__(self, root: Mapping[str, Any], number: int) -> None:
+    def __init__(self, root: Mapping[str, Any], number: int, text: str) -> None:
         self._root = root
         self._number = number
+        self._text = text
 
     def value(self, schema: Any, name: str, depth: int) -> Any:
         """Return a value for a part of the schema. `name` is the parameter's name, and hints at a plausible value."""
         if not isinstance(schema, Mapping):
-            return _TEXT  # `true` allows anything
+            return self._text  # `true` allows anything
         if isinstance(reference := schema.get("$ref"), str):
             return self.value(_resolved(reference, self._root), name, depth + 1)
         if schema.get("examples"):
@@ -159,11 +168,20 @@ class _Maker:
     def _object(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
         required = schema.get("required") or ()
         properties = schema.get("properties") or {}
-        return {
+        made = {
             name: self.value(of, name, depth + 1)
             for name, of in properties.items()
             if name in required or depth <= _MAX_DEPTH
         }
+        others = schema.get("additionalProperties", True)
+        needed = (
+            *(name for name in required if name not in made),
+            *(f"key_{number}" for number in range(1, _ITEMS + 1)),
+        )
+        for name in needed if others is not False else ():
+            if name in required or len(made) < schema.get("minProperties", 0):
+                made[name] = self.value(others, name, depth + 1)
+        return made
 
     def _array(self, schema: Mapping[str, Any], name: str, depth: int) -> list[Any]:
         items = schema.get("items", True)
@@ -176,7 +194,7 @@ class _Maker:
             if lines:
                 made.append(_fitted(LINES[number % len(LINES)], items if isinstance(items, Mapping) else {}))
             else:
-                made.append(_Maker(self._root, self._number + number).value(items, name, depth + 1))
+                made.append(_Maker(self._root, self._number + number, self._text).value(items, name, depth + 1))
         if schema.get("uniqueItems"):
             return [item for number, item in enumerate(made) if item not in made[:number]]
         return made
@@ -184,8 +202,10 @@ class _Maker:
     def _string(self, schema: Mapping[str, Any], name: str) -> str:
         if (formatted := _FORMATS.get(str(schema.get("format")))) is not None:
             return formatted
+        if "pattern" in schema and (matched := matching(str(schema["pattern"]))) is not None:
+            return matched
         hint = _hint(schema, name)
-        return _fitted(self._one_of(hint) if hint else _TEXT, schema)
+        return _fitted(self._one_of(hint) if hint else self._text, schema)
 
     def _number_in(self, schema: Mapping[str, Any], *, whole: bool) -> float:
         step = schema.get("multipleOf") or (1 if whole else 0.5)
@@ -195,6 +215,8 @@ class _Maker:
             low = above + step
         if high is None and below is not None:
             high = below - step
+        if low is not None:
+            low = math.ceil(low / step) * step
         made = low if low is not None else min(step, high) if high is not None else step
         if high is None or made + self._number * step <= high:
             made += self._number * step
