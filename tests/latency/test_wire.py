@@ -24,7 +24,7 @@ END = retime(reply(text("Done.")), TIMING)
 def exchange(recording: Recording, sent_s: float, **other: Any) -> Exchange:
     """A response as it was recorded, to a request that was sent then."""
     chunks = list(recording.chunks)
-    headers = {"content-type": "text/event-stream"} | recording.headers
+    headers = {"content-type": "text/event-stream", **recording.headers}
     taped = TapedReply(1, chunks[0].at_s, recording.status, headers, "", chunks)
     known: dict[str, Any] = {"sent_bytes": 9, "model": "m", "eager": None, "end_s": sent_s + recording.duration_s}
     return Exchange(sent_s=sent_s, reply=taped, **known | other)
