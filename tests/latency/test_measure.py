@@ -6,6 +6,8 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -199,6 +201,21 @@ def test_the_server_ends_with_its_block() -> None:
         process.join()
         with pytest.raises(ServerLost):
             server.play(ScriptAnswers((Recording.load(DATA / "text.sse"),)))
+
+
+@pytest.mark.slow
+def test_the_server_starts_without_interrupts() -> None:
+    """In a new process: what `multiprocessing` starts first there must not let Ctrl-C through to the server."""
+    code = """
+import signal
+from multiprocessing import resource_tracker
+from eagerstream.latency._embedded import _interrupts_wait
+
+with _interrupts_wait():
+    resource_tracker.getfd()  # as the start of a process does
+    assert signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 # --- the metric that is not one of a run --------------------------------------------------------------------------------

@@ -180,6 +180,11 @@ def _interrupts_wait() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    from multiprocessing import resource_tracker
+
+    # Started first: its start unblocks SIGINT. The new process would get Ctrl-C while it imports, and the benchmark
+    # would end with a traceback (test_the_server_starts_without_interrupts).
+    resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
