@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Containers often set it; without byte code, every program would compile all that it imports, every time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all compat-matrix fuzz check format docs bench bench-check wheel screenshots schema page secret-rules clean
+.PHONY: demo test test-all compat-matrix fuzz check format docs bench bench-check wheel screenshots schema page secret-rules vectors clean
 .DEFAULT_GOAL := demo
 
 # One environment, which grows: each command installs what it needs when it runs for the first time, and again after
@@ -104,6 +104,9 @@ page:  ## the web page's module for records, built anew from the TypeScript pack
 
 secret-rules: $(VENV)/.all  ## the rules for secrets, written anew from SOURCE, a gitleaks.toml or a wheel that has it, of VERSION
 	$(BIN)/python -m tests.secret_rules $(SOURCE) $(VERSION)
+
+vectors: $(VENV)/.test  ## the conformance vectors, written anew
+	$(BIN)/python -m tests.conformance
 
 screenshots: $(VENV)/.all  ## the pictures of the README and the docs, taken anew; needs Chromium and its driver
 	CI=1 EAGERSTREAM_SCREENSHOTS=examples $(BIN)/pytest -m 'slow or nightly' tests/progress/test_web_page.py tests/latency/test_report_page.py tests/progress/test_notebook_kernel.py -k 'from_its_beginning or picture or notebook'

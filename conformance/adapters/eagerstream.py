@@ -7,8 +7,6 @@ from typing import Any
 
 from eagerstream.wire import PartialJSON, SSEDecoder, copy_json, pointer
 
-_NOTHING = {"$nothing": True}
-
 
 def sse(chunks: Sequence[bytes]) -> dict[str, Any]:
     """Return the events of each chunk, and the reconnection time."""
@@ -22,22 +20,33 @@ def sse(chunks: Sequence[bytes]) -> dict[str, Any]:
 
 def partial_json(fragments: Sequence[str]) -> dict[str, Any]:
     """Return the value after each fragment, what the fragment finished and changed, and the outcome."""
-    parser = PartialJSON(reports=True)
+    # Twice: a parser that records changes reads long fragments value by value, another one several values at once.
+    parser, other = PartialJSON(reports=True), PartialJSON(tracks=True)
     steps = []
-    for fragment in fragments:
-        parser.feed(fragment)
-        steps.append(_step(parser))
-    parser.close()
-    steps.append(_step(parser))
+    for fragment in (*fragments, None):
+        for each in (parser, other):
+            each.close() if fragment is None else each.feed(fragment)
+        finished = _finished(parser)
+        # Without reports, values under a repeated key may be omitted, except those of the last one.
+        if _finished(other) != finished and (
+            len({*finished}) == len(finished) or not {*_finished(other)} <= {*finished}
+        ):
+            raise AssertionError("two parsers finish different values")
+        if _shown(other) != _shown(parser):
+            raise AssertionError("two parsers show different values")
+        value, state = _shown(parser)
+        steps.append({"value": value, "finished": finished, "changes": parser.patch, "state": state})
+    if parser.error != other.error:
+        raise AssertionError("two parsers find different errors")
     outcome = "valid" if parser.complete else "incomplete" if parser.error is None else "invalid"
     return {"steps": steps, "outcome": outcome, "error_at": parser.error and parser.error.offset_chars}
 
 
-def _step(parser: PartialJSON) -> dict[str, Any]:
-    return {
-        # A copy: the value grows in place.
-        "value": copy_json(parser.value) if parser.started else _NOTHING,
-        "finished": [pointer(*path) for path, _ in parser.finished],
-        "changes": parser.patch,
-        "state": "complete" if parser.complete else "partial" if parser.error is None else "invalid",
-    }
+def _finished(parser: PartialJSON) -> list[str]:
+    return [pointer(*path) for path, _ in parser.finished]
+
+
+def _shown(parser: PartialJSON) -> tuple[Any, str]:
+    is_shown = parser.value is not None or parser.is_finished(())
+    state = "complete" if parser.complete else "partial" if parser.error is None else "invalid"
+    return copy_json(parser.value) if is_shown else {"$nothing": True}, state  # a copy: the value grows in place

@@ -1,7 +1,7 @@
 """The adapter of an implementation in any language, as a program: a line of JSON for each call and for each answer.
 
 The command is in the environment variable CONFORMANCE_PROGRAM. Its first line answers `{"call": "hello"}` with a list
-of the kinds that it supports, and optionally with what it lacks: `{"kinds": ["sse"], "lacks": ["exact_integers"]}`.
+of the kinds that it supports, and optionally with what it lacks: `{"kinds": ["sse"], "lacks": ["lone_surrogates"]}`.
 Later calls have the form `{"call": "sse", "given": [...]}`. Chunks of bytes are given in base64.
 """
 

@@ -1,0 +1,12 @@
+"""Write the vectors anew: `python -m tests.conformance` (`make vectors`)."""
+
+from __future__ import annotations
+
+from . import partial_json, sse
+from .writing import FOLDER, written
+
+GENERATORS = {"sse": sse.cases, "partial_json": partial_json.cases}
+
+if __name__ == "__main__":
+    for kind, cases in GENERATORS.items():
+        (FOLDER / f"{kind}.json").write_text(written(kind, cases()), "utf-8")

@@ -1,0 +1,127 @@
+"""Turns fragments into cases, with the right answers of the second readings."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from . import reading_sse
+from .reading_json import NOTHING, Reading, changes, pointer, shown
+
+
+def json_case(id: str, why: str, fragments: Sequence[str]) -> dict[str, Any]:
+    """Return a case of the kind `partial_json`.
+
+    Args:
+        id: Family and name.
+        why: The rule, in a sentence.
+        fragments: The text, cut as given.
+    """
+    text = "".join(fragments)
+    whole = Reading(text)
+    steps: list[dict[str, Any]] = []
+    before_error: Any = None
+    read = 0
+    for fragment in fragments:
+        after, read = read, read + len(fragment)
+        now = Reading(text[:read])
+        step = _step(now, after, read, state=now.state)
+        others = [] if step["value"] != NOTHING else [None]
+        if now.state == "invalid":
+            # An implementation may show nothing of a fragment that turned out to be wrong.
+            if before_error is None:
+                before_error = [shown(now.notes, after)]
+                step.setdefault("also", {})["finished"] = [[]]
+            others += before_error
+        if now.number is not None:
+            others.append(_with_number(step["value"], *now.number))
+        if others := [other for other in others if other != step["value"]]:
+            step.setdefault("also", {})["value"] = others
+        if now.in_string:
+            step["needs"] = ["growing_strings"]
+        steps.append({"feed": fragment, **step})
+    is_over = any(note[1:3] == ("finish", ()) for note in whole.notes)
+    end = _step(whole, read, read + 1, state="complete" if is_over and whole.state != "invalid" else whole.state)
+    if before_error and before_error != [end["value"]]:
+        end["also"] = {"value": before_error}
+    if end["value"] == NOTHING:
+        end["also"] = {"value": [None]}
+    if whole.in_string:
+        end["needs"] = ["growing_strings"]
+    steps.append({"end": True, **end})
+    value = end["value"]
+    if not isinstance(value, dict) or value == NOTHING or "Infinity" in json.dumps(value):
+        for step in steps:
+            del step["changes"]
+    outcome = {"complete": "valid", "partial": "incomplete", "invalid": "invalid"}[end["state"]]
+    case: dict[str, Any] = {"id": f"partial_json/{id}", "why": why, "steps": steps}
+    if needs := _needs(text, value):
+        case["needs"] = needs
+    return {**case, "expect": {"outcome": outcome, "error_at": whole.error_at}}
+
+
+def _step(reading: Reading, after: int, read: int, *, state: str) -> dict[str, Any]:
+    finished = [note.path for note in reading.notes if note.op == "finish" and after < note.read <= read]
+    return {
+        "value": shown(reading.notes, read),
+        "finished": [pointer(path) for path in finished],
+        "changes": changes(reading.notes, after, read),
+        "state": state,
+    }
+
+
+def _with_number(value: Any, path: tuple[str | int, ...], number: str) -> Any:
+    """Return a value in which an unfinished number shows already."""
+    root = json.loads(json.dumps([value]))
+    parent: Any = root
+    for step in (0, *path)[:-1]:
+        parent = parent[step]
+    key = (0, *path)[-1]
+    if isinstance(parent, list) and key == len(parent):
+        parent.append(json.loads(number))
+    else:
+        parent[key] = json.loads(number)
+    return root[0]
+
+
+def _needs(text: str, value: Any) -> list[str]:
+    needs = []
+    if any("\ud800" <= character <= "\udfff" for character in text + json.dumps(value, ensure_ascii=False)):
+        needs.append("lone_surrogates")
+    if "Infinity" in json.dumps(value):
+        needs.append("infinity")
+    if text.count("[") + text.count("{") > 64:
+        needs.append("deep")
+    return needs
+
+
+def sse_case(id: str, why: str, chunks: Sequence[bytes]) -> dict[str, Any]:
+    """Return a case of the kind `sse`; see `json_case`."""
+    steps: list[dict[str, Any]] = []
+    body = b""
+    events: list[reading_sse.Event] = []
+    for chunk in chunks:
+        body += chunk
+        now, _ = reading_sse.read(body)
+        steps.append({**_fed(chunk), **_events_step(now[len(events) :])})
+        events = now
+    steps.append({"end": True, **_events_step([])})
+    retry = reading_sse.read(body)[1]
+    return {"id": f"sse/{id}", "why": why, "steps": steps, "expect": {"retry": retry}}
+
+
+def _events_step(events: Sequence[reading_sse.Event]) -> dict[str, Any]:
+    return {
+        "events": [{"event": event.event, "data": event.data} for event in events],
+        "ids": [event.id for event in events],
+        "retries": [event.retry for event in events],
+    }
+
+
+def _fed(chunk: bytes) -> dict[str, str]:
+    try:
+        return {"feed": chunk.decode()}
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(chunk).decode()}
