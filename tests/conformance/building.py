@@ -44,10 +44,11 @@ def json_case(id: str, why: str, fragments: Sequence[str]) -> dict[str, Any]:
         steps.append({"feed": fragment, **step})
     is_over = any(note[1:3] == ("finish", ()) for note in whole.notes)
     end = _step(whole, read, read + 1, state="complete" if is_over and whole.state != "invalid" else whole.state)
-    if before_error and before_error != [end["value"]]:
-        end["also"] = {"value": before_error}
-    if end["value"] == NOTHING:
-        end["also"] = {"value": [None]}
+    others = [*(before_error or ()), *([None] if end["value"] == NOTHING else ())]
+    if whole.number is not None:
+        others.append(_with_number(end["value"], *whole.number))
+    if others := [other for other in others if other != end["value"]]:
+        end["also"] = {"value": others}
     if whole.in_string:
         end["needs"] = ["growing_strings"]
     steps.append({"end": True, **end})
