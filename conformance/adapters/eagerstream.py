@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from eagerstream.wire import PartialJSON, SSEDecoder, copy_json, pointer
+from eagerstream.wire import PartialJSON, SSEDecoder, copy_json, find, pointer
 
 
 def sse(chunks: Sequence[bytes]) -> dict[str, Any]:
@@ -20,24 +20,28 @@ def sse(chunks: Sequence[bytes]) -> dict[str, Any]:
 
 def partial_json(fragments: Sequence[str]) -> dict[str, Any]:
     """Return the value after each fragment, what the fragment finished and changed, and the outcome."""
-    # Twice: a parser that records changes reads long fragments value by value, another one several values at once.
-    parser, other = PartialJSON(reports=True), PartialJSON(tracks=True)
+    # Three times: a parser that records changes reads long fragments value by value, the others several values at once.
+    parser, other, plain = PartialJSON(reports=True), PartialJSON(tracks=True), PartialJSON()
     steps = []
     for fragment in (*fragments, None):
-        for each in (parser, other):
+        for each in (parser, other, plain):
             each.close() if fragment is None else each.feed(fragment)
         finished = _finished(parser)
         # Without reports, values under a repeated key may be omitted, except those of the last one.
         if _finished(other) != finished and (
             len({*finished}) == len(finished) or not {*_finished(other)} <= {*finished}
         ):
-            raise AssertionError("two parsers finish different values")
-        if _shown(other) != _shown(parser):
-            raise AssertionError("two parsers show different values")
+            raise AssertionError("parsers finish different values")
+        if len({*finished}) == len(finished) and any(
+            find(parser.value, path) != value for path, value in parser.finished
+        ):
+            raise AssertionError("a finished value is not the one that shows")
+        if not _shown(plain) == _shown(other) == _shown(parser):
+            raise AssertionError("parsers show different values")
         value, state = _shown(parser)
         steps.append({"value": value, "finished": finished, "changes": parser.patch, "state": state})
-    if parser.error != other.error:
-        raise AssertionError("two parsers find different errors")
+    if not plain.error == other.error == parser.error:
+        raise AssertionError("parsers find different errors")
     outcome = "valid" if parser.complete else "incomplete" if parser.error is None else "invalid"
     return {"steps": steps, "outcome": outcome, "error_at": parser.error and parser.error.offset_chars}
 

@@ -44,6 +44,14 @@ def _line_ends() -> Iterator[Case]:
     yield "line_ends/lf-cr", why, [b"data: x\n\r", b"data: y\n\r"]
     yield "line_ends/cr-cr-lf", why, [b"data: x\r\r", b"\ndata: y\n\n"]
     yield "line_ends/event-after-cr-event-at-once", why, [b"data: x\r\rdata: y\n\n", b"data: z\r\r"]
+    why = "One CR among lines that end with LF ends its line, too."
+    yield "line_ends/cr-in-data-line", why, [b"event: a\ndata: x\rdata: y\n\n", _EVENT]
+    yield "line_ends/cr-in-name-line", why, [b"event: a\rid: 1\ndata: x\n\n" + _EVENT]
+    yield "line_ends/cr-after-data", why, [_EVENT + b"event: a\ndata: x\r\n\n" + _EVENT]
+    yield "line_ends/cr-cr-in-data-line", why, [_EVENT, b"event: a\ndata: x\r\rdata: y\n\n" + _EVENT]
+    yield "line_ends/cr-before-lf-events", why, [b"data: x\r", b"\n\nevent: a\ndata: y\n\n" + _EVENT]
+    yield "line_ends/cr-at-the-end-of-lf-events", why, [_EVENT + b"data: x\n\r", b"\nevent: a\ndata: y\n\n"]
+    yield "line_ends/unfinished-event-then-lf-events", why, [b"data: 1\r", b"event: a\ndata: y\n\n" + _EVENT]
     yield "line_ends/only-line-ends", "Blank lines alone dispatch nothing.", [b"\n", b"\r", b"\r\n", b"\n\n\r\r\r\n"]
     yield (
         "line_ends/many-blank-lines",
@@ -75,6 +83,8 @@ def _byte_order_marks() -> Iterator[Case]:
     why = "Any other byte order mark is text."
     yield "byte_order_marks/twice", why, [_BOM + _BOM + b"data: x\n\n", b"data: y\n\n"]
     yield "byte_order_marks/second-event", why, [b"data: x\n\n", _BOM + b"data: y\n\ndata: z\n\n"]
+    yield "byte_order_marks/after-named-event", why, [_EVENT, _BOM + b"data: y\n\ndata: z\n\n"]
+    yield "byte_order_marks/after-named-events", why, [_EVENT + _EVENT, _BOM + _EVENT, _BOM[:1], _BOM[1:] + _EVENT]
     yield "byte_order_marks/second-line", why, [b"data: x\n" + _BOM + b"data: y\n\n"]
     yield "byte_order_marks/in-value", why, [b"data: " + _BOM + b"\n\n"]
     yield "byte_order_marks/after-line-end", why, [b"\n" + _BOM + b"data: x\n\n" + _EVENT]
@@ -129,6 +139,11 @@ def _data() -> Iterator[Case]:
         yield f"data/{name}", why, _line_by_line(body)
         yield f"data/{name}-twice-at-once", why, [body + body]
         yield f"data/{name}-in-named-event", why, [_EVENT, b"event: e\n" + body + _EVENT]
+    why = "A chunk that looks like an event may be the end of another one."
+    yield "data/event-after-unfinished-value", why, [b"data: q", b"event: e\ndata: x\n\n" + _EVENT]
+    yield "data/event-after-data-line", why, [b"data: q\n", b"event: e\ndata: x\n\n" + _EVENT]
+    yield "data/event-after-cr-line", why, [b"data: q\r", b"event: e\ndata: x\n\n" + _EVENT]
+    yield "data/event-after-comment-start", why, [b":", b"event: e\ndata: x\n\n" + _EVENT]
     yield "data/in-pieces", "A value may come in any number of chunks.", [b"data: a", b"b", b"", b"c", b"\n", b"\n"]
     long = b"event: content_block_delta\ndata: " + b"0123456789" * 30 + b"\n\n"
     yield "data/long", "A long line is read like a short one.", [long[:100], long[100:200] + b"", long[200:] + long]

@@ -1,0 +1,30 @@
+"""The vectors alone notice slips in the parsers."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from eagerstream.wire import PartialJSON
+from tests.conformance.not_in_vectors import REASONS
+from tests.sampling import SEED
+
+_COUNT = 200
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(sys.platform != "linux", reason="mutants run in forks")
+@pytest.mark.skipif("mypyc" in type(PartialJSON.feed).__name__, reason="compiled modules have no mutants")
+def test_vectors_notice_mutants() -> None:
+    """Vectors that most slips pass would say little about an implementation in another language."""
+    command = [sys.executable, "-m", "tests.conformance.mutants", "--count", str(_COUNT), "--seed", SEED]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found = re.search(r"(\d+) of (\d+) mutants noticed", printed)
+    assert found is not None, printed
+    noticed, count = map(int, found.groups())
+    assert count == _COUNT
+    assert noticed >= 0.95 * count, printed
