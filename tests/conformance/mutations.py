@@ -26,6 +26,8 @@ _ARITHMETIC: Final[dict[type[ast.operator], type[ast.operator]]] = {
     ast.LShift: ast.RShift,
     ast.BitOr: ast.BitAnd,
 }
+_REMOVABLE: Final = (ast.Expr, ast.Assign, ast.AugAssign, ast.Return, ast.Raise, ast.Continue, ast.Break)
+"""Statements that a mutation leaves out. Without one of its names, a module does not even run."""
 _METHODS: Final = {
     "find": "rfind",
     "partition": "rpartition",
@@ -90,12 +92,8 @@ def _in_block(holder: Any, field: str, function: str) -> Iterator[Mutation]:
                 continue
             case ast.AnnAssign(value=None):
                 continue
-        if not (isinstance(statement, ast.AnnAssign | ast.Assign) and not function):
-            # Without a name, a module does not even run.
-            if isinstance(
-                statement, ast.Expr | ast.Assign | ast.AugAssign | ast.Return | ast.Raise | ast.Continue | ast.Break
-            ):
-                yield _mutation(statement, function, holder, field, index, ast.Pass())
+        if isinstance(statement, _REMOVABLE) and (function or not isinstance(statement, ast.Assign)):
+            yield _mutation(statement, function, holder, field, index, ast.Pass())
         for parent, name, place, node in _expressions(statement):
             for new in _replacements(node):
                 yield _mutation(statement, function, parent, name, place, new, line=getattr(node, "lineno", 0))

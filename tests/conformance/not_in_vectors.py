@@ -116,6 +116,7 @@ _REASONS: Final = (
     ("_json_builder", r"JSONBuilder\.__init__", "if reports", _SWITCH),
     ("_json_builder", r"JSONBuilder\._end_whole", "self.ended is not None: => if True", _SWITCH),
     ("_json_builder", "", "mirror", _MIRRORS),
+    ("_json_builder", r"JSONBuilder\._end_value", "^value = ", "the vectors have the places of finished values only"),
     ("_json_builder", r"JSONBuilder\._grow_mirrored", "", _MIRRORS),
     ("_json_builder", r"JSONBuilder\._grow", "= None => pass", "a string with another owner is copied: slower"),
     ("_json_builder", "", "_max_depth|^return False", _BOUND),

@@ -9,7 +9,6 @@ import sys
 import pytest
 
 from eagerstream.wire import PartialJSON
-from tests.conformance.not_in_vectors import REASONS
 from tests.sampling import SEED
 
 _COUNT = 200
