@@ -29,7 +29,7 @@ def same(left: Any, right: Any, strict: bool) -> bool:
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
         return len(left) == len(right) and all(same(*pair, strict) for pair in zip(left, right, strict=True))
     if isinstance(left, int | float) and isinstance(right, int | float) and bool not in {type(left), type(right)}:
-        return left == right if strict else float(left) == float(right)
+        return left == right if strict else float(repr(left)) == float(repr(right))  # no OverflowError
     return type(left) is type(right) and bool(left == right)
 
 

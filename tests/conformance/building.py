@@ -22,32 +22,31 @@ def json_case(id: str, why: str, fragments: Sequence[str]) -> dict[str, Any]:
     text = "".join(fragments)
     whole = Reading(text)
     steps: list[dict[str, Any]] = []
-    before_error: Any = None
+    others: list[Any] = []
+    after_error: list[Any] | None = None
     read = 0
     for fragment in fragments:
         after, read = read, read + len(fragment)
         now = Reading(text[:read])
         step = _step(now, after, read, state=now.state)
-        others = [] if step["value"] != NOTHING else [None]
-        if now.state == "invalid":
-            # An implementation may show nothing of a fragment that turned out to be wrong.
-            if before_error is None:
-                before_error = [shown(now.notes, after)]
-                step.setdefault("also", {})["finished"] = [[]]
-            others += before_error
-        if now.number is not None:
-            others.append(_with_number(step["value"], *now.number))
-        if others := [other for other in others if other != step["value"]]:
+        if now.state == "invalid" and after_error is None:
+            # An implementation may show nothing of a fragment that turned out to be wrong. What it showed early stays.
+            after_error = [shown(now.notes, after), *others]
+            before = Reading(text[: now.error_at])
+            if before.early is not None and before.early[1][0] in "-0123456789":
+                after_error.append(_with_early(step["value"], *before.early))
+            step.setdefault("also", {})["finished"] = [[]]
+        others = _others(step["value"], now, after_error)
+        if others:
             step.setdefault("also", {})["value"] = others
+        if now.early == ((), text[:read].strip(" \t\n\r")):
+            step.setdefault("also", {})["state"] = ["complete"]
         if now.in_string:
             step["needs"] = ["growing_strings"]
         steps.append({"feed": fragment, **step})
     is_over = any(note[1:3] == ("finish", ()) for note in whole.notes)
     end = _step(whole, read, read + 1, state="complete" if is_over and whole.state != "invalid" else whole.state)
-    others = [*(before_error or ()), *([None] if end["value"] == NOTHING else ())]
-    if whole.number is not None:
-        others.append(_with_number(end["value"], *whole.number))
-    if others := [other for other in others if other != end["value"]]:
+    if others := _others(end["value"], whole, after_error):
         end["also"] = {"value": others}
     if whole.in_string:
         end["needs"] = ["growing_strings"]
@@ -73,17 +72,29 @@ def _step(reading: Reading, after: int, read: int, *, state: str) -> dict[str, A
     }
 
 
-def _with_number(value: Any, path: tuple[str | int, ...], number: str) -> Any:
-    """Return a value in which an unfinished number shows already."""
+def _others(value: Any, now: Reading, after_error: list[Any] | None) -> list[Any]:
+    """Return the values by other conventions, each once."""
+    others = [*(after_error or ()), *([None] if value == NOTHING else ())]
+    if now.early is not None:
+        others.append(_with_early(value, *now.early))
+    found: list[Any] = []
+    for other in others:
+        if json.dumps(other) not in map(json.dumps, [value, *found]):
+            found.append(other)
+    return found
+
+
+def _with_early(value: Any, path: tuple[str | int, ...], text: str) -> Any:
+    """Return a value in which an unfinished number or literal shows already."""
     root = json.loads(json.dumps([value]))
     parent: Any = root
     for step in (0, *path)[:-1]:
         parent = parent[step]
     key = (0, *path)[-1]
     if isinstance(parent, list) and key == len(parent):
-        parent.append(json.loads(number))
+        parent.append(json.loads(text))
     else:
-        parent[key] = json.loads(number)
+        parent[key] = json.loads(text)
     return root[0]
 
 

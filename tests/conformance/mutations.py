@@ -92,6 +92,8 @@ def _in_block(holder: Any, field: str, function: str) -> Iterator[Mutation]:
                 continue
             case ast.AnnAssign(value=None):
                 continue
+            case _:
+                pass
         if isinstance(statement, _REMOVABLE) and (function or not isinstance(statement, ast.Assign)):
             yield _mutation(statement, function, holder, field, index, ast.Pass())
         for parent, name, place, node in _expressions(statement):

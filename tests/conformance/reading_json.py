@@ -51,7 +51,8 @@ class Reading:
         state: `"partial"`, `"complete"` or `"invalid"`.
         error_at: Place of the wrong character, if the text is invalid.
         closing: A text that completes a partial one to a document.
-        number: Path and text of the number at the end of the text, which may go on.
+        early: Path and text of a number or literal that some implementations show at the end of the text already. Of a
+            number that has just begun to go on, the longest part that is one.
         in_string: The text ends inside a string that shows.
     """
 
@@ -59,7 +60,7 @@ class Reading:
         self.notes: list[Note] = []
         self.error_at: int | None = None
         self.closing = ""
-        self.number: tuple[Path, str] | None = None
+        self.early: tuple[Path, str] | None = None
         self.in_string = False
         self._text = text
         self._at = 0
@@ -210,6 +211,8 @@ class Reading:
 
     def _literal(self, path: Path, op: str, word: str) -> None:
         for place, letter in enumerate(word):
+            if place and self._at == len(self._text):
+                self.early = (path, word)
             if self._peek(word[place:]) != letter:
                 raise _Wrong
             self._at += 1
@@ -222,9 +225,10 @@ class Reading:
         number = begun.group()
         self._at += len(number)
         is_whole = _NUMBER.fullmatch(number) is not None
-        if self._at == len(self._text) and is_whole:
-            self.number = (path, number)
-            if not path:  # the end of the text ends it
+        part = _NUMBER.match(number)
+        if self._at == len(self._text) and part is not None:
+            self.early = (path, part.group())
+            if is_whole and not path:  # the end of the text ends it
                 self.notes += [Note(self._at + 1, op, path, json.loads(number)), Note(self._at + 1, "finish", path)]
         if self._peek("" if is_whole else "0") not in delimiters or not is_whole:
             raise _Wrong
