@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from eagerstream.wire import PartialJSON, SSEDecoder, copy_json, pointer
+from eagerstream.wire import (
+    InputStop,
+    MessageAssembler,
+    MessageEvent,
+    PartialJSON,
+    ServerToolUse,
+    SSEDecoder,
+    ToolInput,
+    WireDecoder,
+    copy_json,
+    pointer,
+)
+
 
 
 def sse(chunks: Sequence[bytes]) -> dict[str, Any]:
@@ -50,3 +62,50 @@ def _shown(parser: PartialJSON) -> tuple[Any, str]:
     is_shown = parser.value is not None or parser.is_finished(())
     state = "complete" if parser.complete else "partial" if parser.error is None else "invalid"
     return copy_json(parser.value) if is_shown else {"$nothing": True}, state  # a copy: the value grows in place
+
+
+def inputs(chunks: Sequence[bytes]) -> dict[str, Any]:
+    """Return the calls that may start and the inputs that settle with each chunk, and all inputs at the end."""
+    decoder, assembler = WireDecoder(), MessageAssembler()
+    steps = []
+    is_over = False
+    for chunk in chunks:
+        events: list[MessageEvent] = []
+        for event in decoder.feed(chunk):
+            if is_over:
+                break
+            is_over = event["type"] == "error"  # the response ends with it
+            events += assembler.close(cleanly=False) if is_over else assembler.feed(event)
+        steps.append(_settled(events))
+    steps.append(_settled([] if is_over else assembler.close()))
+    found = [_told(input) for _, input in sorted(assembler.inputs.items())]
+    return {"steps": steps, "inputs": found, "stop_reason": assembler.stop_reason}
+
+
+def histories(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the messages of the request after a response."""
+    from .eagerstream_runs import next_request  # here, because it needs httpx
+
+    return next_request(given)
+
+
+def faults(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the requests, the calls, the status and the messages of a run."""
+    from .eagerstream_runs import run_through
+
+    return run_through(given)
+
+
+def _settled(events: Sequence[MessageEvent]) -> dict[str, Any]:
+    inputs = [event.input for event in events if isinstance(event, InputStop | ServerToolUse)]
+    return {
+        "may_start": [input.id for input in inputs if input.kind == "tool_use" and input.outcome == "valid"],
+        "settled": [{"id": input.id, "outcome": str(input.outcome)} for input in inputs],
+    }
+
+
+def _told(input: ToolInput) -> dict[str, Any]:
+    told = {"id": input.id, "name": input.name, "type": input.kind, "outcome": str(input.outcome)}
+    # An input that came with the start of its call has no fragments, so no text either.
+    told["raw"] = input.raw if input.fragments else ""
+    return told | ({"value": copy_json(input.value)} if input.value is not None else {})
