@@ -101,16 +101,15 @@ class _Ran:
         return [self._tool(name, any(id in self._results for id in found)) for name, found in ids.items()]
 
     def _tool(self, name: str, runs: bool) -> Any:
-        async def answer(call: ToolCall, **_: Any) -> str:
+        async def answer(call: ToolCall, input: dict[str, Any]) -> str:
             self.calls.append(call.id)
             result = self._results.get(call.id)
             if result is None or result.get("is_error"):
                 raise eagerstream.ToolError("Not executed." if result is None else result["content"])
             return str(result["content"])
 
-        schema = {"type": "object"}
-        made = tool(name=name, description="A tool.", input_schema=schema, start="block" if runs else "message")
-        return made(answer)
+        definition = {"name": name, "description": "A tool.", "input_schema": {"type": "object"}}
+        return tool(definition=definition, start="input" if runs else "message")(answer)
 
 
 def next_request(given: dict[str, Any]) -> dict[str, Any]:

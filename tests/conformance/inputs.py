@@ -254,6 +254,7 @@ def _given() -> Iterator[Case]:
     yield "given/null_and_no_text", "A null input is a placeholder.", [*call(0, input=None), *ended("max_tokens")]
     for name, value in {"list": [1], "text": "{}", "number": 1, "empty_list": [], "empty_text": "", "false": False}.items():
         yield f"given/{name}", "An input must be an object.", [*call(0, input=value), *end]
+        why = "An empty value may be a placeholder; any other than an object shows that the peer is wrong."
         yield f"given/{name}_and_fragments", why, [*call(0, *_CITY, input=value), *end]
     block = {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {"city": "Paris"}}
     why = "A call that is complete in message_start may start there: code that the API runs makes such calls."

@@ -185,9 +185,9 @@ class Message:
 
 
 def _outcome(raw: str, given: Any, *, whole: bool) -> str:
+    if given is not None and not isinstance(given, dict) and (not raw or given not in ("", [])):
+        return "invalid"  # an empty list or text may be a placeholder
     if not raw:
-        if given is not None and not isinstance(given, dict):
-            return "invalid"
         return "valid" if whole else "incomplete"
     first = raw.lstrip(" \t\n\r")[:1]
     state = Reading(raw).state
