@@ -19,7 +19,6 @@ from eagerstream.wire import (
 )
 
 
-
 def sse(chunks: Sequence[bytes]) -> dict[str, Any]:
     """Return the events of each chunk, and the reconnection time."""
     decoder = SSEDecoder()

@@ -91,7 +91,9 @@ class _Ran:
         for attempt in attempts:
             decoder = WireDecoder()
             try:
-                events = [event for piece in attempt["body"].split("\n\n") for event in decoder.feed(f"{piece}\n\n".encode())]
+                events = [
+                    event for piece in attempt["body"].split("\n\n") for event in decoder.feed(f"{piece}\n\n".encode())
+                ]
             except eagerstream.EagerStreamError:
                 continue
             for event in events:

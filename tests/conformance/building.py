@@ -117,7 +117,7 @@ def sse_case(id: str, why: str, chunks: Sequence[bytes]) -> dict[str, Any]:
     for chunk in chunks:
         body += chunk
         now, _ = reading_sse.read(body)
-        steps.append({**_fed(chunk), **_events_step(now[len(events) :])})
+        steps.append({**fed(chunk), **_events_step(now[len(events) :])})
         events = now
     steps.append({"end": True, **_events_step([])})
     retry = reading_sse.read(body)[1]
@@ -132,7 +132,8 @@ def _events_step(events: Sequence[reading_sse.Event]) -> dict[str, Any]:
     }
 
 
-def _fed(chunk: bytes) -> dict[str, str]:
+def fed(chunk: bytes) -> dict[str, str]:
+    """Return the part of a step that feeds a chunk."""
     try:
         return {"feed": chunk.decode()}
     except UnicodeDecodeError:

@@ -95,8 +95,12 @@ def _http() -> Iterator[dict[str, Any]]:
         yield _case(f"http/{status}-always", why, [one] * 9, 1 + RESTARTS, status="error")
     why = "The API itself says whether to send the request again."
     stop, again = ({"x_should_retry": word} for word in ("false", "true"))
-    yield _case("http/should_not_retry", why, [_refusal(529, "overloaded_error", **stop), *_GOOD_REPLIES], 1, status="error")
-    yield _case("http/should_retry", why, [_refusal(400, "invalid_request_error", **again), *_GOOD_REPLIES], 3, ["toolu_1"])
+    yield _case(
+        "http/should_not_retry", why, [_refusal(529, "overloaded_error", **stop), *_GOOD_REPLIES], 1, status="error"
+    )
+    yield _case(
+        "http/should_retry", why, [_refusal(400, "invalid_request_error", **again), *_GOOD_REPLIES], 3, ["toolu_1"]
+    )
     wait = _refusal(429, "rate_limit_error", retry_after="0")
     yield _case("http/retry_after", "The API says how long to wait.", [wait, *_GOOD_REPLIES], 3, ["toolu_1"])
     twice = [_refusal(529, "overloaded_error")] * 2
@@ -120,7 +124,14 @@ def _unanswered() -> Iterator[dict[str, Any]]:
     yield _case("unanswered/once", why, [_UNANSWERED, *_GOOD_REPLIES], 3, ["toolu_1"])
     yield _case("unanswered/after_call", why, [_reply(_GOOD), _UNANSWERED, _reply(_DONE)], 3, ["toolu_1"])
     yield _case("unanswered/always", why, [_UNANSWERED] * 9, 1 + RESTARTS, status="error")
-    yield _case("unanswered/always_after_call", why, [_reply(_GOOD), *[_UNANSWERED] * 9], 2 + RESTARTS, ["toolu_1"], status="error")
+    yield _case(
+        "unanswered/always_after_call",
+        why,
+        [_reply(_GOOD), *[_UNANSWERED] * 9],
+        2 + RESTARTS,
+        ["toolu_1"],
+        status="error",
+    )
 
 
 def _broken() -> Iterator[dict[str, Any]]:
@@ -135,7 +146,13 @@ def _broken() -> Iterator[dict[str, Any]]:
         why = "Nothing of the response ran, so the same request is sent again."
         for how, attempt in _ways(frames):
             yield _case(f"broken/{how}-{name}", why, [attempt, *_GOOD_REPLIES], 3, ["toolu_1"])
-        yield _case(f"broken/always-{name}", "A request is not sent again for ever.", [_reply(frames, ending="lost")] * 9, 1 + RESTARTS, status="error")
+        yield _case(
+            f"broken/always-{name}",
+            "A request is not sent again for ever.",
+            [_reply(frames, ending="lost")] * 9,
+            1 + RESTARTS,
+            status="error",
+        )
     more: dict[str, list[Frame]] = {
         "nothing": [], "text": said(2), "half_text": said(2)[:2], "thinking": thought(2), "call_in_text": [tool_start(2), fragment(2, '{"a')],
         "call_before_its_end": call(2, "{}")[:-1],
@@ -150,7 +167,9 @@ def _broken() -> Iterator[dict[str, Any]]:
         yield _case(f"broken/{how}-after_two_calls", why, [attempt, _reply(_DONE)], 2, both)
     why = "An interruption after a call, and then nothing but interruptions: the result stays in the history."
     lost = _reply([message_start(), *_CALL], ending="lost")
-    yield _case("broken/after_call_then_always", why, [lost, *[_UNANSWERED] * 9], 1 + RESTARTS, ["toolu_1"], status="error")
+    yield _case(
+        "broken/after_call_then_always", why, [lost, *[_UNANSWERED] * 9], 1 + RESTARTS, ["toolu_1"], status="error"
+    )
     why = "Each response loses its connection after another call."
     second = _reply([message_start(id="msg_2"), *call(0, "{}", id="toolu_2")], ending="lost")
     yield _case("broken/twice_after_a_call", why, [lost, second, _reply(_DONE)], 3, both)
@@ -181,14 +200,32 @@ def _streams() -> Iterator[dict[str, Any]]:
     why = "A gateway that tries again writes a second message_start. Nothing of the first message ran, so the second counts."
     again = message_start(id="msg_2")
     for name, frames in {"text": said(0)[:2], "call_in_text": [tool_start(0), fragment(0, '{"a')], "start": []}.items():
-        yield _case(f"streams/again_after_{name}", why, [_reply([message_start(), *frames, again, *_CALL, *ended("tool_use")]), _reply(_DONE)], 2, ran)
+        yield _case(
+            f"streams/again_after_{name}",
+            why,
+            [_reply([message_start(), *frames, again, *_CALL, *ended("tool_use")]), _reply(_DONE)],
+            2,
+            ran,
+        )
     why = "An event that comes twice must not make a call run twice."
     stop = _CALL[-1]
-    yield _case("streams/block_stop_twice", why, [_reply([message_start(), *_CALL, stop, *ended("tool_use")]), _reply(_DONE)], 2, ran)
+    yield _case(
+        "streams/block_stop_twice",
+        why,
+        [_reply([message_start(), *_CALL, stop, *ended("tool_use")]), _reply(_DONE)],
+        2,
+        ran,
+    )
     yield _case("streams/message_stop_twice", why, [_reply([*_GOOD, STOP]), _reply(_DONE)], 2, ran)
     yield _case("streams/reason_twice", why, [_reply([*_GOOD[:-1], *ended("tool_use")]), _reply(_DONE)], 2, ran)
     why = "A fragment that comes twice spoils the input: the call must not run, and the model learns why."
-    twice = [tool_start(1), fragment(1, '{"city": '), fragment(1, '{"city": '), fragment(1, '"Paris"}'), *call(1, "{}")[2:]]
+    twice = [
+        tool_start(1),
+        fragment(1, '{"city": '),
+        fragment(1, '{"city": '),
+        fragment(1, '"Paris"}'),
+        *call(1, "{}")[2:],
+    ]
     spoilt = _reply([message_start(), *twice, *ended("tool_use")])
     yield _case("streams/fragment_twice", why, [spoilt, _reply(_DONE)], 2, results={"toolu_1": "error"})
     why = "A fragment is missing: the call must not run, and the model learns why."
@@ -203,10 +240,20 @@ def _many() -> Iterator[dict[str, Any]]:
         why = "The stop reason of the last response says how the run ended."
         last = _reply([message_start(id="msg_2"), *said(0), message_delta(reason), STOP])
         yield _case(f"many/{reason}", why, [_reply(_GOOD), last], 2, ["toolu_1"], status=status)
-        yield _case(f"many/{reason}-after_fault", why, [_UNANSWERED, _reply(_GOOD), _refusal(529, "overloaded_error"), last], 4, ["toolu_1"], status=status)
+        yield _case(
+            f"many/{reason}-after_fault",
+            why,
+            [_UNANSWERED, _reply(_GOOD), _refusal(529, "overloaded_error"), last],
+            4,
+            ["toolu_1"],
+            status=status,
+        )
     why = "A long run may meet a fault in each of its turns."
     attempts: list[Attempt] = []
     for turn in range(1, 6):
-        attempts += [_UNANSWERED, _reply([message_start(id=f"msg_{turn}"), *call(0, "{}", id=f"toolu_{turn}"), *ended("tool_use")])]
+        attempts += [
+            _UNANSWERED,
+            _reply([message_start(id=f"msg_{turn}"), *call(0, "{}", id=f"toolu_{turn}"), *ended("tool_use")]),
+        ]
     ran = [f"toolu_{turn}" for turn in range(1, 6)]
     yield _case("many/five_turns", why, [*attempts, _UNANSWERED, _reply(_DONE)], 12, ran)

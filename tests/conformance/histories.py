@@ -99,7 +99,9 @@ def _case(
         "messages": [*messages],
         "response": body_of([message_start(), *events]),
         "ending": ending,
-        "results": {one: {"content": "failed", "is_error": True} if one in failed else {"content": "sunny"} for one in ran},
+        "results": {
+            one: {"content": "failed", "is_error": True} if one in failed else {"content": "sunny"} for one in ran
+        },
         "next": NEXT,
     }
     case: dict[str, Any] = {"id": f"histories/{id}", "why": why, "given": given}
@@ -182,11 +184,28 @@ def _interrupted() -> Iterator[dict[str, Any]]:
     for name, more in {"thinking": thought(0), "half_thinking": thought(0)[:2], "text": said(0), "start": []}.items():
         yield _case(f"lost/only_{name}", "Nothing ran, so the same request can be sent again.", more, {}, ending="lost")
     why = "Some gateways omit message_stop: after the stop reason, a clean end completes the response."
-    yield _case("no_end/after_reason", why, [*call(0, "{}"), message_delta("tool_use")], {"toolu_0": "ok"}, ran=["toolu_0"])
+    yield _case(
+        "no_end/after_reason", why, [*call(0, "{}"), message_delta("tool_use")], {"toolu_0": "ok"}, ran=["toolu_0"]
+    )
     why = "A connection that is lost after message_stop loses nothing."
-    yield _case("lost/after_the_end", why, [*call(0, "{}"), *ended("tool_use")], {"toolu_0": "ok"}, ran=["toolu_0"], ending="lost")
+    yield _case(
+        "lost/after_the_end",
+        why,
+        [*call(0, "{}"), *ended("tool_use")],
+        {"toolu_0": "ok"},
+        ran=["toolu_0"],
+        ending="lost",
+    )
     why = "A call whose tool failed has run: its error is its result."
-    yield _case("lost/after_failed_call", why, call(0, "{}"), {"toolu_0": "error"}, ran=["toolu_0"], failed=["toolu_0"], ending="lost")
+    yield _case(
+        "lost/after_failed_call",
+        why,
+        call(0, "{}"),
+        {"toolu_0": "error"},
+        ran=["toolu_0"],
+        failed=["toolu_0"],
+        ending="lost",
+    )
 
 
 def _contents() -> Iterator[dict[str, Any]]:
@@ -215,8 +234,12 @@ def _contents() -> Iterator[dict[str, Any]]:
     ]
     why = "Earlier turns stay as they are."
     results = {"toolu_x": "ok", "toolu_0": "ok"}
-    yield _case("contents/after_a_turn", why, [*call(0, "{}"), *ended("tool_use")], results, ran=["toolu_0"], messages=earlier)
-    yield _case("contents/refused_after_a_turn", why, [*said(0), *ended("refusal")], {"toolu_x": "ok"}, messages=earlier)
+    yield _case(
+        "contents/after_a_turn", why, [*call(0, "{}"), *ended("tool_use")], results, ran=["toolu_0"], messages=earlier
+    )
+    yield _case(
+        "contents/refused_after_a_turn", why, [*said(0), *ended("refusal")], {"toolu_x": "ok"}, messages=earlier
+    )
     yield _case("contents/lost_after_a_turn", why, said(0)[:2], {"toolu_x": "ok"}, messages=earlier, ending="lost")
     why = "Calls before a fallback block are those of a model that gave up: the API wants them left out."
     fallback = [block_start(2, type="fallback", **{"from": {"model": "a"}, "to": {"model": "b"}}), block_stop(2)]
@@ -229,12 +252,24 @@ def _server_calls() -> Iterator[dict[str, Any]]:
     why = "If the API did not run its own call, the call is left out: without its result, the API refuses it."
     for reason in ("end_turn", "max_tokens", "stop_sequence"):
         yield _case(f"server_calls/open-{reason}", why, [*open_search, *said(1), *ended(reason)], {})
-    yield _case("server_calls/open-lost", why, [*open_search, *call(1, "{}")], {"toolu_1": "ok"}, ran=["toolu_1"], ending="lost")
+    yield _case(
+        "server_calls/open-lost", why, [*open_search, *call(1, "{}")], {"toolu_1": "ok"}, ran=["toolu_1"], ending="lost"
+    )
     why = "A paused response goes back as it is, and the API goes on with its own call."
-    yield _case("server_calls/paused", why, [*said(0), *searched(1, "srvtoolu_1", answered=False), *ended("pause_turn")], {})
-    yield _case("server_calls/paused_after_result", why, [*searched(0, "srvtoolu_0"), *said(2), *ended("pause_turn")], {})
+    yield _case(
+        "server_calls/paused", why, [*said(0), *searched(1, "srvtoolu_1", answered=False), *ended("pause_turn")], {}
+    )
+    yield _case(
+        "server_calls/paused_after_result", why, [*searched(0, "srvtoolu_0"), *said(2), *ended("pause_turn")], {}
+    )
     why = "The API goes on with its own call once the client's calls are answered."
-    yield _case("server_calls/beside_a_call", why, [*open_search, *call(1, "{}"), *ended("tool_use")], {"toolu_1": "ok"}, ran=["toolu_1"])
+    yield _case(
+        "server_calls/beside_a_call",
+        why,
+        [*open_search, *call(1, "{}"), *ended("tool_use")],
+        {"toolu_1": "ok"},
+        ran=["toolu_1"],
+    )
     why = "A server call and its result stay together."
     yield _case("server_calls/answered", why, [*searched(0, "srvtoolu_0"), *said(2), *ended("end_turn")], {})
     yield _case("server_calls/answered_and_call", why, [
@@ -263,7 +298,21 @@ def _echoes() -> Iterator[dict[str, Any]]:
         ("repeated_key", '{"a": 1, "a": 2}', {"a": 2}), ("escapes", '{"a": "\\u00e9\\n"}', {"a": "é\n"}),
     ):  # fmt: skip
         why = "A valid input goes back as the object that it is."
-        yield _case(f"echoes/{name}", why, [*call(0, text), *ended("tool_use")], {"toolu_0": "ok"}, ran=["toolu_0"], echoed={"toolu_0": value})
+        yield _case(
+            f"echoes/{name}",
+            why,
+            [*call(0, text), *ended("tool_use")],
+            {"toolu_0": "ok"},
+            ran=["toolu_0"],
+            echoed={"toolu_0": value},
+        )
     why = "An input that came with the start of its call goes back as it came."
     given = call(0, input={"a": 1})
-    yield _case("echoes/given", why, [*given, *ended("tool_use")], {"toolu_0": "ok"}, ran=["toolu_0"], echoed={"toolu_0": {"a": 1}})
+    yield _case(
+        "echoes/given",
+        why,
+        [*given, *ended("tool_use")],
+        {"toolu_0": "ok"},
+        ran=["toolu_0"],
+        echoed={"toolu_0": {"a": 1}},
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from .building import _fed
+from .building import fed
 from .reading_inputs import effects_of
 from .response import (
     PING,
@@ -69,7 +69,7 @@ def _case(
     steps: list[dict[str, Any]] = []
     for begin, end in zip(ends, ends[1:], strict=False):
         may_start, settled = decisive.get(end, ([], []))
-        steps.append({**_fed(body[begin:end]), "may_start": may_start, "settled": settled})
+        steps.append({**fed(body[begin:end]), "may_start": may_start, "settled": settled})
     steps.append({"end": True, "may_start": effects[-1][0], "settled": effects[-1][1]})
     expect = {"inputs": [*message.inputs()], "stop_reason": message.stop_reason}
     case: dict[str, Any] = {"id": f"inputs/{id}", "why": why, "steps": steps}
@@ -210,7 +210,11 @@ def _order() -> Iterator[Case]:
     a, b = [tool_start(0), fragment(0, '{"a": ')], [tool_start(1), fragment(1, '{"b": ')]
     end = ended("tool_use")
     yield "order/interleaved", why, [*a, *b, fragment(0, "1}"), fragment(1, "2}"), block_stop(0), block_stop(1), *end]
-    yield "order/second_ends_first", why, [*a, *b, fragment(1, "2}"), block_stop(1), fragment(0, "1}"), block_stop(0), *end]
+    yield (
+        "order/second_ends_first",
+        why,
+        [*a, *b, fragment(1, "2}"), block_stop(1), fragment(0, "1}"), block_stop(0), *end],
+    )
     yield "order/one_is_cut", why, [*a, *b, fragment(1, "2}"), block_stop(1), *end]
     yield "order/text_between", why, [*a, *said(1), fragment(0, "1}"), block_stop(0), *end]
     yield "order/ping_between", why, [a[0], PING, a[1], PING, fragment(0, "1}"), PING, block_stop(0), *end]
@@ -232,7 +236,11 @@ def _kinds() -> Iterator[Case]:
     yield "kinds/search", "A search and its result are the API's own.", [*searched(0, "srvtoolu_1"), *said(2), *end]
     why = "Only blocks that call something have an input."
     for kind in ("text", "thinking", "redacted_thinking", "web_search_tool_result", "fallback", "hologram"):
-        yield f"kinds/{kind}_has_none", why, [block_start(0, type=kind), block_stop(0), *call(1, "{}"), *ended("tool_use")]
+        yield (
+            f"kinds/{kind}_has_none",
+            why,
+            [block_start(0, type=kind), block_stop(0), *call(1, "{}"), *ended("tool_use")],
+        )
     why = "A call before a fallback block was complete, so it may have started."
     fallback = [block_start(1, type="fallback", **{"from": {"model": "a"}, "to": {"model": "b"}}), block_stop(1)]
     yield "kinds/call_before_fallback", why, [*call(0, *_CITY), *fallback, *call(2, "{}"), *ended("tool_use")]
@@ -252,7 +260,14 @@ def _given() -> Iterator[Case]:
     yield "given/and_cut_fragments", why, [*call(0, '{"city": "', input={"city": "Oslo"}), *end]
     yield "given/null", "A null input is a placeholder, as an empty object is.", [*call(0, *_CITY, input=None), *end]
     yield "given/null_and_no_text", "A null input is a placeholder.", [*call(0, input=None), *ended("max_tokens")]
-    for name, value in {"list": [1], "text": "{}", "number": 1, "empty_list": [], "empty_text": "", "false": False}.items():
+    for name, value in {
+        "list": [1],
+        "text": "{}",
+        "number": 1,
+        "empty_list": [],
+        "empty_text": "",
+        "false": False,
+    }.items():
         yield f"given/{name}", "An input must be an object.", [*call(0, input=value), *end]
         why = "An empty value may be a placeholder; any other than an object shows that the peer is wrong."
         yield f"given/{name}_and_fragments", why, [*call(0, *_CITY, input=value), *end]
@@ -292,13 +307,25 @@ def _lost() -> Iterator[Case]:
     end = ended("tool_use")
     why = "A fragment is known to be lost. What is left may look complete, so the call must not run."
     for name, text in {"number": 1, "null": None, "object": {"a": 1}, "list": ["{}"]}.items():
-        yield f"lost/fragment_is_{name}", why, [tool_start(0), fragment(0, text), fragment(0, "{}"), block_stop(0), *end]
+        yield (
+            f"lost/fragment_is_{name}",
+            why,
+            [tool_start(0), fragment(0, text), fragment(0, "{}"), block_stop(0), *end],
+        )
     broken = {"type": "content_block_delta", "index": 0}
     yield "lost/no_delta", why, [tool_start(0), broken, fragment(0, "{}"), block_stop(0), *end]
-    yield "lost/no_text", why, [tool_start(0), delta(0, type="input_json_delta"), fragment(0, "{}"), block_stop(0), *end]
+    yield (
+        "lost/no_text",
+        why,
+        [tool_start(0), delta(0, type="input_json_delta"), fragment(0, "{}"), block_stop(0), *end],
+    )
     yield "lost/in_empty_input", why, [tool_start(0), fragment(0, None), block_stop(0), *end]
     yield "lost/after_text", why, [tool_start(0), fragment(0, "{}"), fragment(0, 5), block_stop(0), *end]
-    yield "lost/other_call_runs", why, [*call(0, "{}"), tool_start(1), fragment(1, 5), block_stop(1), *call(2, "{}"), *end]
+    yield (
+        "lost/other_call_runs",
+        why,
+        [*call(0, "{}"), tool_start(1), fragment(1, 5), block_stop(1), *call(2, "{}"), *end],
+    )
     without_index = {"type": "content_block_delta", "delta": {"type": "input_json_delta", "partial_json": "x"}}
     two = [tool_start(0), fragment(0, "{}"), tool_start(1), fragment(1, "{}")]
     stops = [block_stop(0), block_stop(1)]
@@ -335,7 +362,11 @@ def _unknown() -> Iterator[Case]:
     yield "unknown/event", why, [{"type": "later", "index": 0}, *call(0, *_CITY), *end]
     yield "unknown/event_in_input", why, [tool_start(0), {"type": "later"}, fragment(0, "{}"), block_stop(0), *end]
     yield "unknown/event_after_empty", why, [*call(0), {"type": "later"}, *ended("max_tokens")]
-    yield "unknown/delta", why, [tool_start(0), delta(0, type="later_delta", x=1), fragment(0, "{}"), block_stop(0), *end]
+    yield (
+        "unknown/delta",
+        why,
+        [tool_start(0), delta(0, type="later_delta", x=1), fragment(0, "{}"), block_stop(0), *end],
+    )
     yield "unknown/block", why, [block_start(0, type="later_block", x=[1]), block_stop(0), *call(1, *_CITY), *end]
     yield "unknown/block_with_input", why, [block_start(0, type="later_tool_use", input={}), block_stop(0), *end]
     yield "unknown/fields", why, [tool_start(0, later=1), {**fragment(0, "{}"), "later": 2}, block_stop(0), *end]

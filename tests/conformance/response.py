@@ -66,7 +66,10 @@ def said(index: int, text: str = "Let me see.") -> list[Event]:
 
 def thought(index: int) -> list[Event]:
     """Return a block of thinking, with its signature."""
-    deltas = [delta(index, type="thinking_delta", thinking="So."), delta(index, type="signature_delta", signature="c2ln")]
+    deltas = [
+        delta(index, type="thinking_delta", thinking="So."),
+        delta(index, type="signature_delta", signature="c2ln"),
+    ]
     return [block_start(index, type="thinking", thinking="", signature=""), *deltas, block_stop(index)]
 
 
