@@ -9,7 +9,7 @@ from typing import Any, Final
 from .histories import NEXT, USER
 from .response import (
     STOP,
-    Frame,
+    Event,
     body_of,
     call,
     ended,
@@ -59,7 +59,7 @@ def _case(
     return {"id": f"faults/{id}", "why": why, "given": given, "expect": expect}
 
 
-def _reply(frames: Iterable[Frame], *, ending: str = "complete") -> Attempt:
+def _reply(frames: Iterable[Event], *, ending: str = "complete") -> Attempt:
     return {"status": 200, "body": body_of(frames), "ending": ending}
 
 
@@ -135,7 +135,7 @@ def _unanswered() -> Iterator[dict[str, Any]]:
 
 
 def _broken() -> Iterator[dict[str, Any]]:
-    places: dict[str, list[Frame]] = {
+    places: dict[str, list[Event]] = {
         "nothing": [], "start": [message_start()], "half_text": [message_start(), *said(0)[:2]],
         "text": [message_start(), *said(0)], "thinking": [message_start(), *thought(0)],
         "call_without_text": [message_start(), tool_start(0)], "call_in_text": [message_start(), tool_start(0), fragment(0, '{"a')],
@@ -153,7 +153,7 @@ def _broken() -> Iterator[dict[str, Any]]:
             1 + RESTARTS,
             status="error",
         )
-    more: dict[str, list[Frame]] = {
+    more: dict[str, list[Event]] = {
         "nothing": [], "text": said(2), "half_text": said(2)[:2], "thinking": thought(2), "call_in_text": [tool_start(2), fragment(2, '{"a')],
         "call_before_its_end": call(2, "{}")[:-1],
     }  # fmt: skip
@@ -175,7 +175,7 @@ def _broken() -> Iterator[dict[str, Any]]:
     yield _case("broken/twice_after_a_call", why, [lost, second, _reply(_DONE)], 3, both)
 
 
-def _ways(frames: list[Frame]) -> Iterator[tuple[str, Attempt]]:
+def _ways(frames: list[Event]) -> Iterator[tuple[str, Attempt]]:
     yield "lost", _reply(frames, ending="lost")
     yield "ended", _reply(frames)
     if frames:
@@ -199,7 +199,12 @@ def _streams() -> Iterator[dict[str, Any]]:
         yield _case(f"streams/{type}", why, [_reply([message_start(), error(type)]), *_GOOD_REPLIES], 3, ran)
     why = "A gateway that tries again writes a second message_start. Nothing of the first message ran, so the second counts."
     again = message_start(id="msg_2")
-    for name, frames in {"text": said(0)[:2], "call_in_text": [tool_start(0), fragment(0, '{"a')], "start": []}.items():
+    firsts: dict[str, list[Event]] = {
+        "text": said(0)[:2],
+        "call_in_text": [tool_start(0), fragment(0, '{"a')],
+        "start": [],
+    }
+    for name, frames in firsts.items():
         yield _case(
             f"streams/again_after_{name}",
             why,

@@ -24,7 +24,7 @@ from .response import (
     tool_start,
 )
 
-USER: Final = {"role": "user", "content": "Weather in Paris?"}
+USER: Final[dict[str, Any]] = {"role": "user", "content": "Weather in Paris?"}
 NEXT: Final = "Go on."
 
 
@@ -227,7 +227,7 @@ def _contents() -> Iterator[dict[str, Any]]:
     }.items():  # fmt: skip
         results = {"toolu_0": "ok", "toolu_2": "ok"}
         yield _case(f"contents/{name}", why, [*events, *ended("tool_use")], results, ran=[*results])
-    earlier = [
+    earlier: list[dict[str, Any]] = [
         USER,
         {"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_x", "name": "look", "input": {}}]},
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_x", "content": "seen"}]},
@@ -293,10 +293,11 @@ def _echoes() -> Iterator[dict[str, Any]]:
     echoed = {"toolu_0": {"a": 1}, "toolu_1": {"INVALID_JSON": '{"a": x}'}}
     results = {"toolu_0": "ok", "toolu_1": "error"}
     yield _case("echoes/valid_and_invalid", why, events, results, ran=["toolu_0"], echoed=echoed)
-    for name, text, value in (
+    values: tuple[tuple[str, str, dict[str, Any]], ...] = (
         ("nested", '{"a": {"b": [1, null, "x"]}}', {"a": {"b": [1, None, "x"]}}), ("no_text", "", {}),
         ("repeated_key", '{"a": 1, "a": 2}', {"a": 2}), ("escapes", '{"a": "\\u00e9\\n"}', {"a": "é\n"}),
-    ):  # fmt: skip
+    )  # fmt: skip
+    for name, text, value in values:
         why = "A valid input goes back as the object that it is."
         yield _case(
             f"echoes/{name}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 from .building import fed
@@ -67,7 +68,7 @@ def _case(
     cuts = {0, len(body), *decisive, *(end - 1 for end in decisive), *(range(0, len(body), every) if every else ())}
     ends = sorted(cuts)
     steps: list[dict[str, Any]] = []
-    for begin, end in zip(ends, ends[1:], strict=False):
+    for begin, end in pairwise(ends):
         may_start, settled = decisive.get(end, ([], []))
         steps.append({**fed(body[begin:end]), "may_start": may_start, "settled": settled})
     steps.append({"end": True, "may_start": effects[-1][0], "settled": effects[-1][1]})
@@ -104,8 +105,8 @@ def _empty() -> Iterator[Case]:
     for reason in ("tool_use", "end_turn", "pause_turn"):
         yield f"empty/then_{reason}", f"{why} The model ended by itself.", [*call(0), *ended(reason)]
         yield f"empty/fragment_then_{reason}", f"{why} The model ended by itself.", [*call(0, ""), *ended(reason)]
-    for reason in ("max_tokens", "refusal", "stop_sequence", "model_context_window_exceeded", "later_reason", None):
-        yield f"empty/then_{str(reason).lower()}", f"{why} This reason does not.", [*call(0), *ended(reason)]
+    for other in ("max_tokens", "refusal", "stop_sequence", "model_context_window_exceeded", "later_reason", None):
+        yield f"empty/then_{str(other).lower()}", f"{why} This reason does not.", [*call(0), *ended(other)]
     why = "The response went on after an input without a text, so nothing of it was cut."
     yield "empty/then_call", why, [*call(0), *call(1, *_CITY), *ended("tool_use")]
     yield "empty/then_text", why, [*call(0), *said(1), *ended("max_tokens")]

@@ -90,6 +90,8 @@ class Message:
             case "error":
                 self._break_off()
                 self._is_over = True
+            case _:
+                pass
 
     def end(self) -> None:
         """Read the end of the body."""
