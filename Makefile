@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Containers often set it; without byte code, every program would compile all that it imports, every time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all compat-matrix fuzz check format docs bench bench-check wheel screenshots schema page secret-rules vectors clean
+.PHONY: demo test test-all compat-matrix fuzz check format docs bench bench-check conformance wheel screenshots schema page secret-rules vectors clean
 .DEFAULT_GOAL := demo
 
 # One environment, which grows: each command installs what it needs when it runs for the first time, and again after
@@ -84,6 +84,16 @@ $(VENV)/.bench: $(VENV)/.all
 
 bench: $(VENV)/.bench  ## the benchmarks, both sides in one run; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
+
+# The libraries that only this command needs: 10 MB from PyPI, and 260 MB from npm.
+PEERS := benchmarks/conformance
+$(VENV)/.conformance: $(PEERS)/requirements.txt $(PEERS)/npm/package-lock.json | $(VENV)/.all
+	@$(install) --requirement $(PEERS)/requirements.txt
+	npm ci --no-progress --prefix $(PEERS)/npm
+	@touch $@
+
+conformance: $(VENV)/.conformance  ## the scores of other libraries on the conformance vectors; writes benchmarks/conformance.json
+	$(BIN)/python -m benchmarks.conformance
 
 bench-check: $(VENV)/.all  ## whether the hot path costs more than it did, or more with size; instructions, where there is valgrind
 	$(BIN)/python -m benchmarks.guard

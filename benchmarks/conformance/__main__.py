@@ -23,7 +23,9 @@ _LIMIT_S = 900
 def main() -> int:
     """Write the results; return 1 if a library is missing or its adapter failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.conformance", description=__doc__)
-    parser.add_argument("--only", default="", help="only libraries whose name contains this; writes nothing, prints all")
+    parser.add_argument(
+        "--only", default="", help="only libraries whose name contains this; writes nothing, prints all"
+    )
     options = parser.parse_args()
     places = [place for place, peer in enumerate(PEERS) if options.only in peer.package]
     if missing := [PEERS[place].package for place in places if PEERS[place].version is None]:

@@ -70,7 +70,9 @@ PEERS: Final = (
     Peer("anthropic", "Python", "anthropic", "`messages.stream()`; its internal reader of event streams"),
     Peer("@anthropic-ai/sdk", "TypeScript", "anthropic", "`messages.stream()`; its internal reader of event streams"),
     Peer("ai", "TypeScript", "ai", "`parsePartialJson`"),
-    Peer("eventsource-parser", "TypeScript", "eventsource_parser", "`createParser`, with which `ai` reads event streams"),
+    Peer(
+        "eventsource-parser", "TypeScript", "eventsource_parser", "`createParser`, with which `ai` reads event streams"
+    ),
     Peer("@mastra/core", "TypeScript", "mastra", "`Agent.stream()` with `eagerToolExecution`"),
     Peer("pydantic-ai-slim", "Python", "pydantic_ai", "`model_request_stream()` with its model of Claude"),
     Peer("langchain-core", "Python", "langchain", "`parse_partial_json`"),

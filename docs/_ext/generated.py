@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from benchmarks import readme, results as benchmark_results
+from benchmarks.conformance import page as conformance_page
 from benchmarks.results import grid
 from eagerstream.latency._metrics import METRICS
 from eagerstream.limits import Limits
@@ -306,6 +307,11 @@ def results() -> str:
     return document.partition("\n\n")[2].replace("`results.json`", "`benchmarks/results.json`")
 
 
+def conformance() -> str:
+    """Return the scores of libraries on the conformance vectors."""
+    return conformance_page.rendered(conformance_page.read())
+
+
 def contributing() -> str:
     """Return CONTRIBUTING.md without its title."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("\n\n")[2]
@@ -347,5 +353,8 @@ def clients() -> str:
 
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     part.__name__: part
-    for part in (bench_results, clients, commands, contributing, endings, examples, faults, limits, records, results)
+    for part in (
+        *(bench_results, clients, commands, conformance, contributing, endings, examples, faults, limits, records),
+        results,
+    )
 }

@@ -16,7 +16,14 @@ from .reading import NOTHING, server_sent_events
 
 lacks = ["growing_strings", "lone_surrogates"]  # jiter, which reads for it, shows complete strings, and those of Rust
 
-_MESSAGE = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude", "content": [], "stop_reason": None}
+_MESSAGE = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "claude",
+    "content": [],
+    "stop_reason": None,
+}
 _TOOL_USE = {"type": "tool_use", "id": "toolu_1", "name": "tool", "input": {}}
 
 

@@ -1,0 +1,114 @@
+"""The published scores of other libraries, and the runner in TypeScript."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.conformance.page import read, rendered
+from benchmarks.conformance.peers import PEERS
+from benchmarks.conformance.scoring import cases, scores
+from conformance.run import KINDS, judged
+
+_ROOT = Path(__file__).parents[2]
+_NPM = _ROOT / "benchmarks/conformance/npm"
+_MEASURED = {(peer["package"], peer["language"]): peer for peer in read()["peers"]}
+_INSTALLED = ("jiter", "langchain-core", "pydantic-ai-slim")  # they come with the tests, and are quick
+
+
+def test_scores_are_of_the_vectors_that_are_published():
+    """Otherwise `make conformance` has to run again: the page would show cases that are others by now."""
+    assert read()["cases"] == {kind: len(cases(kind)) for kind in KINDS}
+    ids = {case["id"] for kind in KINDS for case in cases(kind)}
+    for peer in _MEASURED.values():
+        assert {f"{family}/{name}" for family, found in peer["wrong"].items() for name in found["cases"]} <= ids
+
+
+def test_page_names_each_library_and_each_of_its_wrong_cases():
+    text = rendered(read())
+    assert list(_MEASURED) == [(peer.package, peer.language) for peer in PEERS]
+    for peer in _MEASURED.values():
+        section = text.partition(f"\n## {peer['package']} {peer['version']} ({peer['language']})\n")[2].partition(
+            "\n## "
+        )[0]
+        assert all(name in section for found in peer["wrong"].values() for name in found["cases"])
+        wrong = sum(score["wrong"] for score in peer["scores"].values())
+        assert wrong == sum(len(found["cases"]) for found in peer["wrong"].values())
+
+
+def test_own_core_is_right_in_all_cases():
+    own = _MEASURED["eagerstream", "Python"]
+    assert own["wrong"] == {}
+    assert [kind for kind in KINDS if own["scores"][kind]["not supported"]] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("package", _INSTALLED)
+def test_committed_verdicts_are_those_of_the_adapter(package):
+    """A page of old verdicts would accuse a library of what it does not do."""
+    (peer,) = [one for one in PEERS if one.package == package]
+    committed = _MEASURED[package, peer.language]
+    if peer.version != committed["version"]:
+        pytest.skip(f"{package} {peer.version} is not the one that was measured")
+    found = json.loads(json.dumps(scores(peer)))
+    assert {name: found[name] for name in found} == {name: committed[name] for name in found}
+
+
+_COMPARE = """
+import { readFileSync, writeSync } from "node:fs";
+import { KINDS, judged, read, type Case, type Adapter } from "ROOT/conformance/run.ts";
+import * as adapter from "ROOT/conformance/adapters/program.ts";
+const verdicts: unknown[] = [];
+void (async () => {
+  for (const kind of KINDS)
+    for (const one of (read(readFileSync(`ROOT/conformance/${kind}.json`, "utf8")) as unknown as { cases: Case[] }).cases)
+      for (const strict of [true, false])
+        for (const [aspect, right] of await judged(adapter as unknown as Adapter, kind, one, strict))
+          verdicts.push([one.id, strict, aspect, right]);
+  writeSync(1, JSON.stringify(verdicts));
+  process.exit();
+})();
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adapter", ["conformance.adapters.eagerstream", "tests.conformance.wrong_adapter"])
+def test_both_runners_give_the_same_verdicts(adapter, tmp_path, monkeypatch):
+    """For the core, and for an adapter that is wrong in every way that a runner has to notice."""
+    command = _runner(tmp_path)
+    program = f"{sys.executable} -m conformance.adapters.lines {adapter}"
+    environment = {"PATH": str(Path(shutil.which("node") or "").parent), "CONFORMANCE_PROGRAM": program}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=_ROOT, env=environment)
+    assert done.returncode == 0, done.stderr[-4000:]
+    module = __import__(adapter, fromlist=["sse"])
+    assert json.loads(done.stdout) == [
+        [case["id"], strict, aspect, right]
+        for kind in KINDS
+        for case in cases(kind)
+        for strict in (True, False)
+        for aspect, (right, _) in judged(module, kind, case, strict).items()
+    ]
+
+
+@pytest.mark.slow
+def test_runner_in_typescript_is_strictly_typed_and_short():
+    if not (_NPM / "node_modules/typescript").exists():
+        pytest.skip("needs the packages of `make conformance`")
+    done = subprocess.run(
+        ["node", "node_modules/typescript/bin/tsc", "-p", "."], capture_output=True, text=True, check=False, cwd=_NPM
+    )
+    assert done.stdout == ""
+    assert len((_ROOT / "conformance/run.ts").read_text().splitlines()) <= 150
+
+
+def _runner(folder: Path) -> list[str]:
+    """The command of a program in TypeScript that prints the verdicts of run.ts."""
+    tsx = _NPM / "node_modules/tsx/dist/cli.mjs"
+    if not tsx.exists() or shutil.which("node") is None:
+        pytest.skip("needs Node.js, and the packages of `make conformance`")
+    script = folder / "verdicts.mts"
+    script.write_text(_COMPARE.replace("ROOT", str(_ROOT)))
+    return ["node", str(tsx), str(script)]
