@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import datetime
+import datetime as dt
 import json
 import os
 import subprocess
@@ -37,7 +37,7 @@ def main() -> int:
         print(json.dumps(found, indent=1))
         return 0
     results = {
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "date": dt.datetime.now(dt.UTC).date().isoformat(),
         "cases": {kind: len(cases(kind)) for kind in KINDS},
         "peers": found,
     }

@@ -20,8 +20,8 @@ _EXAMPLE_CHARS: Final = 240
 def scores(peer: Peer) -> dict[str, Any]:
     """Return the counts of cases by kind, and the wrong cases by family with one difference each.
 
-    A case is right if all aspects that the library has are right, and wrong if one of them is wrong. An error in one case does not
-    make the library have aspects that it never answers.
+    A case is right if all aspects that the library has are right, and wrong if one of them is wrong. An
+    error in one case does not make the library have aspects that it never answers.
     """
     os.environ.update(peer.environment)
     adapter = importlib.import_module(peer.module)

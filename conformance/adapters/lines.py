@@ -1,4 +1,4 @@
-"""Make an adapter in Python a program that speaks the lines of `program.py`: `python -m conformance.adapters.lines ADAPTER`."""
+"""Speak the lines of `program.py` for an adapter in Python: `python -m conformance.adapters.lines ADAPTER`."""
 
 import base64
 import importlib

@@ -1,4 +1,4 @@
-"""anthropic: `messages.stream()` over a transport that answers with the body, and its internal reader of event streams."""
+"""anthropic: `messages.stream()` over a transport that answers with the body, and its reader of event streams."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def inputs(chunks: Sequence[bytes]) -> dict[str, Any]:
     found = []
     for index, block in enumerate(message.content):
         if block.type.endswith("tool_use"):
-            # The last input of a response that `max_tokens` cut is known to be cut, to a program that looks at `stop_reason`.
+            # A program that looks at `stop_reason` knows that `max_tokens` cut the last input.
             is_cut = message.stop_reason == "max_tokens" and index == len(message.content) - 1
             verdict = {"outcome": "incomplete"} if is_cut else {"outcome": "valid", "value": block.input}
             item = {"id": block.id, "name": block.name, "type": block.type, "raw": raw.get(index, "")}

@@ -1,4 +1,4 @@
-"""eager-tools-core: `SealDetector`, which says when a call may start. It reads no wire format; the adapter gives it events."""
+"""eager-tools-core: `SealDetector`, which says when a call may start. The adapter reads the wire format for it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from eager_tools import SealDetector
+
 from eagerstream.wire import SSEDecoder
 
 

@@ -34,10 +34,13 @@ async def _inputs(chunks: Sequence[bytes]) -> dict[str, Any]:
             response = stream.get()
     calls = [(part, part is response.parts[-1]) for part in response.parts if isinstance(part, BaseToolCallPart)]
     stop_reason = (response.provider_details or {}).get("finish_reason")
-    return {"inputs": [_input(part, is_last, stop_reason) for part, is_last in calls], "stop_reason": stop_reason}
+    return {
+        "inputs": [_input(part, is_last=is_last, stop_reason=stop_reason) for part, is_last in calls],
+        "stop_reason": stop_reason,
+    }
 
 
-def _input(part: BaseToolCallPart, is_last: bool, stop_reason: Any) -> dict[str, Any]:
+def _input(part: BaseToolCallPart, *, is_last: bool, stop_reason: Any) -> dict[str, Any]:
     kind = "tool_use" if isinstance(part, ToolCallPart) else "server_tool_use"
     raw = part.args if isinstance(part.args, str) else ""
     item = {"id": part.tool_call_id, "name": part.tool_name, "type": kind, "raw": raw}
