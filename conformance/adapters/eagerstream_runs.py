@@ -17,8 +17,10 @@ from eagerstream.wire import WireDecoder
 _DONE = (
     b'event: message_start\ndata: {"type": "message_start", "message": {"id": "msg_done", "type": "message", "role": '
     b'"assistant", "model": "claude", "content": [], "stop_reason": null, "usage": {"input_tokens": 1, '
-    b'"output_tokens": 1}}}\n\nevent: content_block_start\ndata: {"type": "content_block_start", "index": 0, "content_block": {"type": '
-    b'"text", "text": "Done."}}\n\nevent: content_block_stop\ndata: {"type": "content_block_stop", "index": 0}\n\n'
+    b'"output_tokens": 1}}}\n\n'
+    b'event: content_block_start\ndata: {"type": "content_block_start", "index": 0, "content_block": '
+    b'{"type": "text", "text": "Done."}}\n\n'
+    b'event: content_block_stop\ndata: {"type": "content_block_stop", "index": 0}\n\n'
     b'event: message_delta\ndata: {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}\n\n'
     b'event: message_stop\ndata: {"type": "message_stop"}\n\n'
 )

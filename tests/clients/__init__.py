@@ -73,7 +73,7 @@ def run_client(script: str, *arguments: str, given: Any = None) -> Any:
 def ask_client(script: str, given: Any) -> Any:
     """The line with which a script of this folder answers one, both as JSON. It is started once, and stays.
 
-    Skips the test as `run_client` does.
+    Skips the test as `need_packages` does.
     """
     process = _lasting(script)
     assert process.stdin is not None
@@ -87,7 +87,7 @@ def ask_client(script: str, given: Any) -> Any:
 
 @cache
 def _lasting(script: str) -> subprocess.Popen[str]:
-    _need_clients()
+    need_packages()
     command = ["node", str(_HERE / script)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8")
 

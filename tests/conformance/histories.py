@@ -290,9 +290,9 @@ def _echoes() -> Iterator[dict[str, Any]]:
         echoed = {"toolu_0": {"INVALID_JSON": text}}
         yield _case(f"echoes/{name}", why, [*call(0, text), *ended("tool_use")], {"toolu_0": "error"}, echoed=echoed)
     events = [*call(0, '{"a": 1}'), *call(1, '{"a": x}', name="other"), *ended("tool_use")]
-    echoed = {"toolu_0": {"a": 1}, "toolu_1": {"INVALID_JSON": '{"a": x}'}}
+    both: dict[str, Any] = {"toolu_0": {"a": 1}, "toolu_1": {"INVALID_JSON": '{"a": x}'}}
     results = {"toolu_0": "ok", "toolu_1": "error"}
-    yield _case("echoes/valid_and_invalid", why, events, results, ran=["toolu_0"], echoed=echoed)
+    yield _case("echoes/valid_and_invalid", why, events, results, ran=["toolu_0"], echoed=both)
     values: tuple[tuple[str, str, dict[str, Any]], ...] = (
         ("nested", '{"a": {"b": [1, null, "x"]}}', {"a": {"b": [1, None, "x"]}}), ("no_text", "", {}),
         ("repeated_key", '{"a": 1, "a": 2}', {"a": 2}), ("escapes", '{"a": "\\u00e9\\n"}', {"a": "é\n"}),

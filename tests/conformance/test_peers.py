@@ -1,7 +1,10 @@
 """The published scores of other libraries, and the runner in TypeScript."""
 
+from __future__ import annotations
+
+import importlib
 import json
-import shutil
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +13,10 @@ import pytest
 
 from benchmarks.conformance.page import read, rendered
 from benchmarks.conformance.peers import PEERS
-from benchmarks.conformance.scoring import cases, scores
+from benchmarks.conformance.scoring import VECTORS, cases, scores
 from conformance.run import KINDS, judged
+from tests.clients import need_packages
+from tests.sampling import SEED
 
 _ROOT = Path(__file__).parents[2]
 _NPM = _ROOT / "benchmarks/conformance/npm"
@@ -19,7 +24,7 @@ _MEASURED = {(peer["package"], peer["language"]): peer for peer in read()["peers
 _INSTALLED = ("jiter", "langchain-core", "pydantic-ai-slim")  # they come with the tests, and are quick
 
 
-def test_scores_are_of_the_vectors_that_are_published():
+def test_scores_are_of_the_vectors_that_are_published() -> None:
     """Otherwise `make conformance` has to run again: the page would show cases that are others by now."""
     assert read()["cases"] == {kind: len(cases(kind)) for kind in KINDS}
     ids = {case["id"] for kind in KINDS for case in cases(kind)}
@@ -27,7 +32,7 @@ def test_scores_are_of_the_vectors_that_are_published():
         assert {f"{family}/{name}" for family, found in peer["wrong"].items() for name in found["cases"]} <= ids
 
 
-def test_page_names_each_library_and_each_of_its_wrong_cases():
+def test_page_names_each_library_and_each_of_its_wrong_cases() -> None:
     text = rendered(read())
     assert list(_MEASURED) == [(peer.package, peer.language) for peer in PEERS]
     for peer in _MEASURED.values():
@@ -39,7 +44,7 @@ def test_page_names_each_library_and_each_of_its_wrong_cases():
         assert wrong == sum(len(found["cases"]) for found in peer["wrong"].values())
 
 
-def test_own_core_is_right_in_all_cases():
+def test_own_core_is_right_in_all_cases() -> None:
     own = _MEASURED["eagerstream", "Python"]
     assert own["wrong"] == {}
     assert [kind for kind in KINDS if own["scores"][kind]["not supported"]] == []
@@ -47,7 +52,7 @@ def test_own_core_is_right_in_all_cases():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("package", _INSTALLED)
-def test_committed_verdicts_are_those_of_the_adapter(package):
+def test_committed_verdicts_are_those_of_the_adapter(package: str) -> None:
     """A page of old verdicts would accuse a library of what it does not do."""
     (peer,) = [one for one in PEERS if one.package == package]
     committed = _MEASURED[package, peer.language]
@@ -58,57 +63,60 @@ def test_committed_verdicts_are_those_of_the_adapter(package):
 
 
 _COMPARE = """
-import { readFileSync, writeSync } from "node:fs";
-import { KINDS, judged, read, type Case, type Adapter } from "ROOT/conformance/run.ts";
+import { readFileSync, writeFileSync } from "node:fs";
+import { judged, read, type Case, type Adapter } from "ROOT/conformance/run.ts";
 import * as adapter from "ROOT/conformance/adapters/program.ts";
 const verdicts: unknown[] = [];
 void (async () => {
-  for (const kind of KINDS)
-    for (const one of (read(readFileSync(`ROOT/conformance/${kind}.json`, "utf8")) as unknown as { cases: Case[] }).cases)
-      for (const strict of [true, false])
-        for (const [aspect, right] of await judged(adapter as unknown as Adapter, kind, one, strict))
-          verdicts.push([one.id, strict, aspect, right]);
-  writeSync(1, JSON.stringify(verdicts));
+  for (const [kind, one] of read(readFileSync(process.argv[2]!, "utf8")) as unknown as [string, Case][])
+    for (const strict of [true, false])
+      for (const [aspect, right] of await judged(adapter as unknown as Adapter, kind, one, strict))
+        verdicts.push([one.id, strict, aspect, right]);
+  writeFileSync(process.argv[3]!, JSON.stringify(verdicts));
   process.exit();
 })();
 """
+_SHARE = 6  # of the cases, one of so many goes through both runners
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("adapter", ["conformance.adapters.eagerstream", "tests.conformance.wrong_adapter"])
-def test_both_runners_give_the_same_verdicts(adapter, tmp_path, monkeypatch):
+def test_both_runners_give_the_same_verdicts(adapter: str, tmp_path: Path) -> None:
     """For the core, and for an adapter that is wrong in every way that a runner has to notice."""
-    command = _runner(tmp_path)
+    need_packages(_NPM)
+    texts = {kind: json.loads((VECTORS / f"{kind}.json").read_bytes())["cases"] for kind in KINDS}
+    drawn = [(kind, one) for kind in KINDS for one in texts[kind][int(SEED) % _SHARE :: _SHARE]]
+    (tmp_path / "drawn.json").write_text(json.dumps(drawn))
+    script, found = tmp_path / "verdicts.mts", tmp_path / "verdicts.json"
+    script.write_text(_COMPARE.replace("ROOT", str(_ROOT)))
     program = f"{sys.executable} -m conformance.adapters.lines {adapter}"
-    environment = {"PATH": str(Path(shutil.which("node") or "").parent), "CONFORMANCE_PROGRAM": program}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=_ROOT, env=environment)
+    done = subprocess.run(
+        ["node", str(_NPM / "node_modules/tsx/dist/cli.mjs"), str(script), str(tmp_path / "drawn.json"), str(found)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd=_ROOT,
+        env={**os.environ, "CONFORMANCE_PROGRAM": program},
+    )
     assert done.returncode == 0, done.stderr[-4000:]
-    module = __import__(adapter, fromlist=["sse"])
-    assert json.loads(done.stdout) == [
+    module = importlib.import_module(adapter)
+    ids = {one["id"] for _, one in drawn}
+    assert json.loads(found.read_bytes()) == [
         [case["id"], strict, aspect, right]
         for kind in KINDS
         for case in cases(kind)
+        if case["id"] in ids
         for strict in (True, False)
         for aspect, (right, _) in judged(module, kind, case, strict).items()
     ]
 
 
 @pytest.mark.slow
-def test_runner_in_typescript_is_strictly_typed_and_short():
-    if not (_NPM / "node_modules/typescript").exists():
-        pytest.skip("needs the packages of `make conformance`")
+def test_runner_in_typescript_is_strictly_typed_and_short() -> None:
+    need_packages(_NPM)
     done = subprocess.run(
         ["node", "node_modules/typescript/bin/tsc", "-p", "."], capture_output=True, text=True, check=False, cwd=_NPM
     )
     assert done.stdout == ""
     assert len((_ROOT / "conformance/run.ts").read_text().splitlines()) <= 150
-
-
-def _runner(folder: Path) -> list[str]:
-    """The command of a program in TypeScript that prints the verdicts of run.ts."""
-    tsx = _NPM / "node_modules/tsx/dist/cli.mjs"
-    if not tsx.exists() or shutil.which("node") is None:
-        pytest.skip("needs Node.js, and the packages of `make conformance`")
-    script = folder / "verdicts.mts"
-    script.write_text(_COMPARE.replace("ROOT", str(_ROOT)))
-    return ["node", str(tsx), str(script)]

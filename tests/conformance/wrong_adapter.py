@@ -1,11 +1,15 @@
 """An adapter that is wrong in many ways, by the length of what it is given: the runners have to notice the same ones."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from conformance.adapters import eagerstream
 
 lacks = ["deep"]
 
 
-def sse(chunks):
+def sse(chunks: Any) -> dict[str, Any]:
     if len(chunks) % 5 == 4:
         raise ValueError("an error of the implementation")
     answer = eagerstream.sse(chunks)
@@ -16,10 +20,12 @@ def sse(chunks):
             del answer["retry"]
         case 3:
             answer["steps"] = [{"events": step["events"][:1]} for step in answer["steps"]]
+        case _:
+            pass
     return answer
 
 
-def partial_json(fragments):
+def partial_json(fragments: Any) -> dict[str, Any]:
     answer = eagerstream.partial_json(fragments)
     steps = answer["steps"]
     match len(fragments) % 9:
@@ -43,14 +49,16 @@ def partial_json(fragments):
                 step["value"], step["changes"] = True, []
         case 8:
             return {}
+        case _:
+            pass
     return answer
 
 
-def inputs(chunks):
+def inputs(chunks: Any) -> dict[str, Any]:
     return {"steps": [{"may_start": ["toolu_1"]}], "stop_reason": "tool_use"}
 
 
-def histories(given):
+def histories(given: Any) -> dict[str, Any]:
     messages = given["messages"]
     match len(str(given)) % 4:
         case 0:
@@ -65,6 +73,8 @@ def histories(given):
                     {"role": "user", "content": ""},
                 ]
             }
+        case _:
+            pass
     result = {"type": "tool_result", "tool_use_id": "a", "is_error": True}
     call = {"type": "tool_use", "id": "a"}
     return {"messages": [*messages, {"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]}

@@ -6,7 +6,7 @@ import copy
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import httpx2
 from anthropic import Anthropic, DefaultHttpxClient
@@ -16,7 +16,7 @@ from .reading import NOTHING, server_sent_events
 
 lacks = ["growing_strings", "lone_surrogates"]  # jiter, which reads for it, shows complete strings, and those of Rust
 
-_MESSAGE = {
+_MESSAGE: Final[dict[str, Any]] = {
     "id": "msg_1",
     "type": "message",
     "role": "assistant",

@@ -30,4 +30,5 @@ def _observed(detector: SealDetector, event: dict[str, Any]) -> Any:
             return detector.observe(tool_call_id=None, index=index, name=None, args_delta=partial)
         case {"type": "message_stop"}:
             return detector.finalize()
-    return None
+        case _:
+            return None
