@@ -78,7 +78,8 @@ def inputs(chunks: Sequence[bytes]) -> dict[str, Any]:
         steps.append(_settled(events))
     steps.append(_settled([] if is_over else assembler.close()))
     found = [_told(input) for _, input in sorted(assembler.inputs.items())]
-    return {"steps": steps, "inputs": found, "stop_reason": assembler.stop_reason}
+    starts = sorted(call for step in steps for call in step["may_start"])
+    return {"steps": steps, "inputs": found, "starts": starts, "stop_reason": assembler.stop_reason}
 
 
 def histories(given: dict[str, Any]) -> dict[str, Any]:

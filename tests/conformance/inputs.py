@@ -72,12 +72,16 @@ def _case(
         may_start, settled = decisive.get(end, ([], []))
         steps.append({**fed(body[begin:end]), "may_start": may_start, "settled": settled})
     steps.append({"end": True, "may_start": effects[-1][0], "settled": effects[-1][1]})
-    expect = {"inputs": [*message.inputs()], "stop_reason": message.stop_reason}
+    inputs = [*message.inputs()]
+    starts = sorted(call for step in steps for call in step["may_start"])
+    expect = {"inputs": inputs, "starts": starts, "stop_reason": message.stop_reason}
     case: dict[str, Any] = {"id": f"inputs/{id}", "why": why, "steps": steps}
     if "\\ud8" in str(body):
         case["needs"] = ["lone_surrogates"]
     elif "[" * 60 in str(body):
         case["needs"] = ["deep"]
+    elif any(input["type"] != "tool_use" for input in inputs):
+        case["needs"] = ["server_calls"]
     return {**case, "expect": expect}
 
 

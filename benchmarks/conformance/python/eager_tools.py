@@ -13,12 +13,10 @@ from eagerstream.wire import SSEDecoder
 
 def inputs(chunks: Sequence[bytes]) -> dict[str, Any]:
     decoder, detector = SSEDecoder(), SealDetector()
-    steps = []
-    for events in [*map(decoder.feed, chunks), decoder.close()]:
-        sealed = [_observed(detector, json.loads(event.data)) for event in events]
-        started = [seal.tool_call.tool_call_id for seal in sealed if seal is not None and seal.parse_error is None]
-        steps.append({"may_start": started})
-    return {"steps": steps}
+    events = [event for found in [*map(decoder.feed, chunks), decoder.close()] for event in found]
+    sealed = [_observed(detector, json.loads(event.data)) for event in events]
+    starts = [seal.tool_call.tool_call_id for seal in sealed if seal is not None and seal.parse_error is None]
+    return {"starts": sorted(starts)}
 
 
 def _observed(detector: SealDetector, event: dict[str, Any]) -> Any:

@@ -8,16 +8,15 @@ import {modelOf, toolNames} from '../loops.mjs';
 process.env.MASTRA_TELEMETRY_DISABLED = '1';
 
 export async function inputs(chunks) {
-  const steps = Array.from({length: chunks.length + 1}, () => ({may_start: []}));
-  const {model, source} = modelOf(chunks);
+  const starts = [];
+  const {model} = modelOf(chunks);
   const execute = async (_input, context) => {
-    const id = context?.agent?.toolCallId ?? context?.toolCallId;
-    steps[Math.min(source.asked, steps.length) - 1].may_start.push(id);
+    starts.push(context?.agent?.toolCallId ?? context?.toolCallId);
     return 'done';
   };
   const tools = toolNames(chunks).map((id) => [id, createTool({id, description: id, inputSchema: z.looseObject({}), execute})]);
   const agent = new Agent({id: 'agent', name: 'agent', instructions: '', model, tools: Object.fromEntries(tools), maxRetries: 0});
   const stream = await agent.stream('x', {maxSteps: 1, eagerToolExecution: true});
   for await (const _ of stream.fullStream);
-  return {steps};
+  return {starts: starts.sort()};
 }
