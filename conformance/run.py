@@ -51,18 +51,19 @@ def changed(value: Any, changes: Iterable[dict[str, Any]]) -> Any:
 
 def results_in(messages: list[Any]) -> dict[str, str] | str:
     """Return call id to `ok` or `error`, or why the API would refuse this history."""
-    results: dict[str, str] = {}
-    calls: set[str] = set()  # of the message before
+    results, calls, server = dict[str, str](), set[str](), set[str]()  # of the message before; the API runs the last
     for at, message in enumerate(messages):
-        blocks = message["content"]
-        blocks = blocks if isinstance(blocks, list) else [{"type": "text", "text": blocks}]
-        if message["role"] != ("user", "assistant")[at % 2] or not blocks or {"type": "text", "text": ""} in blocks:
-            return f"messages.{at}: wrong role, or nothing in it"
+        blocks = text if isinstance(text := message["content"], list) else [{"type": "text", "text": text}]
+        is_wrong = message["role"] != ("user", "assistant")[at % 2] or {"type": "text", "text": ""} in blocks
+        if is_wrong or not blocks or blocks[-1]["type"] in ("thinking", "redacted_thinking"):
+            return f"messages.{at}: wrong role, nothing in it, or thinking at its end"
         found = [block for block in blocks if block["type"] == "tool_result"]
-        if sorted(block["tool_use_id"] for block in found) != sorted(calls) or blocks[: len(found)] != found:
-            return f"messages.{at}: {sorted(calls)} need one result each, first in the message"
+        is_wrong = sorted(block["tool_use_id"] for block in found) != sorted(calls) or blocks[: len(found)] != found
+        if is_wrong or (server and found != blocks):  # the API's own calls may wait for results of the client
+            return f"messages.{at}: {sorted(calls | server)} need one result each, first in the message"
         results |= {block["tool_use_id"]: "error" if block.get("is_error") else "ok" for block in found}
         calls = {block["id"] for block in blocks if block["type"] == "tool_use"}
+        server = {it["id"] for it in blocks if "_tool_use" in it["type"]} - {it.get("tool_use_id") for it in blocks}
     return "the last calls have no results" if calls else results  # the API continues a response without calls
 
 
@@ -97,8 +98,7 @@ def stepwise(call: Any, kind: str, case: dict[str, Any], lacks: set[str], strict
         for at, step in enumerate([*([joined(steps)] if name == "at once" else steps), end]):
             got = joined(next(found, {}) for _ in [*groups, [end]][at])
             if "changes" in step and "changes" in got and not (strict and name == "as given"):
-                # Other operations are right, too, if they turn the value before them into the one after them.
-                is_right = same(changed(value, got["changes"]), got["value"], strict)
+                is_right = same(changed(value, got["changes"]), got["value"], strict)  # by any operations
                 got["changes"] = step["changes"] if is_right else [*got["changes"], "do not lead to the value"]
             value = got.get("value", value)
             if not lacks & {*step.get("needs", ())}:

@@ -49,20 +49,22 @@ function changed(value: JSONValue, changes: JSONObject[]): JSONValue {
 
 /** Return call id to `ok` or `error`, or why the API would refuse this history. */
 function resultsIn(messages: any[]): JSONValue {
-  const results: JSONObject = {};
-  let calls: string[] = []; // of the message before
+  let [results, calls, waiting]: [JSONObject, string[], string[]] = [{}, [], []]; // of the message before; the API runs the last
   for (const [at, message] of messages.entries()) {
     const blocks = [part(message, "content")].flatMap((item) => (typeof item === "string" ? { type: "text", text: item } : item));
     const isEmpty = blocks.length === 0 || blocks.some((block) => same(block, { type: "text", text: "" }, true));
-    if (message.role !== ["user", "assistant"][at % 2] || isEmpty) return `messages.${at}: wrong role, or nothing in it`;
+    if (message.role !== ["user", "assistant"][at % 2] || isEmpty || /^(redacted_)?thinking$/.test(blocks.at(-1).type))
+      return `messages.${at}: wrong role, nothing in it, or thinking at its end`;
     const found = blocks.filter((block) => part(block, "type") === "tool_result");
     const ids = found.map((block) => part(block, "tool_use_id")).sort();
-    if (!same(ids, calls.sort(), true) || found.some((block, place) => blocks[place] !== block))
-      return `messages.${at}: ${calls} need one result each, first in the message`;
+    const isWrong = !same(ids, calls.sort(), true) || found.some((block, place) => blocks[place] !== block);
+    if (isWrong || (waiting.length && found.length < blocks.length)) // the API's own calls may wait for results of the client
+      return `messages.${at}: ${[...calls, ...waiting]} need one result each, first in the message`;
     for (const block of found) results[block.tool_use_id] = block.is_error ? "error" : "ok";
-    calls = [...new Set<string>(blocks.filter((block) => block.type === "tool_use").map((block) => part(block, "id")))];
+    const idsOf = (type: RegExp) => [...new Set<string>(blocks.filter((one) => type.test(one.type)).map((one) => part(one, "id")))];
+    [calls, waiting] = [idsOf(/^tool_use$/), idsOf(/_tool_use$/).filter((id) => !blocks.some((one) => one.tool_use_id === id))];
   }
-  return messages.length % 2 ? results : "the last message is not the user's";
+  return calls.length ? "the last calls have no results" : results; // the API continues a response without calls
 }
 
 /** Return several steps as one. All of a case have the same aspects. */
@@ -105,8 +107,7 @@ async function differences(call: Call, kind: string, one: Case, lacks: string[],
     for (const [at, step] of [...(name === "at once" ? [joined(steps)] : steps), end].entries()) {
       const got: any = joined([...(groups[at] ?? [end])].map(() => answers.shift() ?? {}));
       if ("changes" in step && "changes" in got && !(strict && name === "as given")) {
-        // Other operations are right, too, if they turn the value before them into the one after them.
-        const isRight = same(changed(value, got.changes), part(got, "value"), strict);
+        const isRight = same(changed(value, got.changes), part(got, "value"), strict); // by any operations
         got.changes = isRight ? step.changes : [...got.changes, "do not lead to the value"];
       }
       value = "value" in got ? got.value : value;
@@ -129,8 +130,7 @@ export async function judged(adapter: Adapter, kind: string, one: Case, strict: 
   return aspects.map((aspect) => first(aspect, false) ?? first(aspect, true) ?? [aspect, null, ""]);
 }
 
-const isMain = process.argv[1] && resolve(process.argv[1]) === fileURLToPath(import.meta.url);
-if (isMain) void (async () => { // a module that waits could not be imported by adapters
+if (resolve(process.argv[1] ?? "") === fileURLToPath(import.meta.url)) void (async () => { // a module that waits has no importers
   const options = { strict: { type: "boolean", default: false }, only: { type: "string", default: "" } } as const;
   const { values, positionals } = parseArgs({ options, allowPositionals: true });
   const file = positionals[0] ?? fail("usage: run.ts ADAPTER.ts [--strict] [--only START_OF_ID]");

@@ -73,7 +73,12 @@ PEERS: Final = (
     Peer(
         "eventsource-parser", "TypeScript", "eventsource_parser", "`createParser`, with which `ai` reads event streams"
     ),
-    Peer("@mastra/core", "TypeScript", "mastra", "`Agent.stream()` with `eagerToolExecution`, and tools that take any object"),
+    Peer(
+        "@mastra/core",
+        "TypeScript",
+        "mastra",
+        "`Agent.stream()` with `eagerToolExecution`, and tools that take any object",
+    ),
     Peer("pydantic-ai-slim", "Python", "pydantic_ai", "`model_request_stream()` with its model of Claude"),
     Peer("langchain-core", "Python", "langchain", "`parse_partial_json`"),
     Peer("openai", "Python", "openai", "its internal reader of event streams"),
