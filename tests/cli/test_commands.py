@@ -322,7 +322,7 @@ def test_serve_a_command() -> None:
     done = eagerstream("serve", "--script", "--speed", "100", "--log", "--", *ask)
     assert done.returncode == 7
     assert "I will " in done.stdout
-    assert done.stderr == "POST /v1/messages, turn 0, tools: f, HTTP 200\n"
+    assert done.stderr == "POST /v1/messages, streamed, turn 0, tools: f, HTTP 200\n"
 
 
 def test_the_log_of_a_thread(capsys: pytest.CaptureFixture[str]) -> None:
@@ -330,7 +330,18 @@ def test_the_log_of_a_thread(capsys: pytest.CaptureFixture[str]) -> None:
     body = {"messages": [{"role": "user", "content": "Again."}], "thread": {"type": "continue"}}
     complete = {"messages": [{"role": "assistant", "content": "Hello."}], "tools": [{"name": "f"}]}
     _log_request(ReceivedRequest("req_1", {}, path="/v1/messages", body=body, complete=complete, status=200))
-    assert capsys.readouterr().err == "POST /v1/messages, turn 1, tools: f, HTTP 200\n"
+    assert capsys.readouterr().err == "POST /v1/messages, in one piece, turn 1, tools: f, HTTP 200\n"
+
+
+def test_the_log_of_other_requests(capsys: pytest.CaptureFixture[str]) -> None:
+    """The log says which requests ask for eager inputs, and which went to a wrong address."""
+    eager = {"messages": [], "tools": [{"name": "f", "eager_input_streaming": True}], "stream": True}
+    _log_request(ReceivedRequest("req_1", {}, path="/v1/messages", complete=eager, status=200))
+    _log_request(ReceivedRequest("req_2", {}, method="GET", path="/v1/models", status=404))
+    assert capsys.readouterr().err.splitlines() == [
+        "POST /v1/messages, streamed, turn 0, tools: f, eager, HTTP 200",
+        "GET /v1/models, HTTP 404",
+    ]
 
 
 @pytest.mark.slow

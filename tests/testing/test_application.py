@@ -12,6 +12,7 @@ import pytest
 
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.testing import (
+    ReceivedRequest,
     ReplayServer,
     Scenario,
     Timing,
@@ -137,6 +138,20 @@ def test_other_paths(
     response = client.request(method, url, json=_BODY)
     assert (response.status_code, response.json()["error"]["type"]) == (status, error_type)
     assert len(server.requests) == before
+
+
+def test_other_paths_are_reported() -> None:
+    """Who looks for the request that went to a wrong address finds it in the log of the command."""
+    told: list[ReceivedRequest] = []
+    with ReplayServer(_REPLY, on_answer=told.append) as server, httpx.Client(base_url=server.base_url) as client:
+        ids = [client.get(url).headers["request-id"] for url in ("/v1/models", "/v1/models", "/v1/messages")]
+    assert [(request.method, request.path, request.status) for request in told] == [
+        ("GET", "/v1/models", 404),
+        ("GET", "/v1/models", 404),
+        ("GET", "/v1/messages", 405),
+    ]
+    assert [request.request_id for request in told] == ids
+    assert len(set(ids)) == 3
 
 
 def test_about(client: httpx.Client) -> None:

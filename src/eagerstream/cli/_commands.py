@@ -147,7 +147,7 @@ def serve(
 
     command: list[str] | None = context.obj
     if bool(recordings) == script:
-        raise UsageError("serve takes recordings, or --script to answer any request")
+        raise UsageError(f"serve takes recordings, or --script to answer any request{', not both' if script else ''}")
     if command == []:
         raise UsageError("serve needs a command after --")
     match cut:
@@ -228,15 +228,22 @@ def _files_of(paths: Sequence[Path]) -> Iterator[Path]:
 
 
 def _log_request(request: ReceivedRequest) -> None:
-    """Print a line about a request: its path, turn and tools, and the status. Nothing of its contents."""
+    """Print a line about a request: its form, turn and tools, and the status. Nothing of its contents."""
+    from ..testing._eager_requests import eager_tools
     from ..testing._scenario import assistant_messages
+    from ..transports import betas_in
 
     # A request that continues a thread has neither the earlier messages nor the tools.
     body = request.complete if isinstance(request.complete, dict) else {}
     tools = [tool for tool in body.get("tools") or () if isinstance(tool, dict)]
     names = (str((tool.get("function") or tool).get("name") or tool.get("type")) for tool in tools)
-    line = f"POST {request.path}, turn {assistant_messages(body)}, tools: {' '.join(names) or 'none'}"
-    typer.echo(f"{printable(line)}, HTTP {request.status or 'without a status'}", err=True)
+    told = [f"{request.method} {request.path}"]
+    if body:
+        form = "streamed" if body.get("stream") is True else "in one piece"
+        told += [form, f"turn {assistant_messages(body)}", f"tools: {' '.join(names) or 'none'}"]
+    if tools and eager_tools(body, betas_in(request.headers)) != frozenset():
+        told.append("eager")
+    typer.echo(f"{printable(', '.join(told))}, HTTP {request.status or 'without a status'}", err=True)
 
 
 @app.command(context_settings={"allow_interspersed_args": False})

@@ -120,7 +120,9 @@ class Script:
         return response
 
     def note(self, request: ReceivedRequest) -> None:
-        """Note a request whose response starts now."""
+        """Note a request whose response starts now, unless its path is not served, as for checks of the connection."""
+        if request.body is None and request.status in (404, 405):
+            return
         chosen, self._chosen = self._chosen, None
         exchange = Exchange(request, monotonic() - self._began_s)
         if chosen is not None:

@@ -127,7 +127,7 @@ class Recording:
         """
         path = Path(path)
         suffix = path.suffix.lower()
-        if suffix not in {".jsonl", ".sse", ".txt"}:
+        if suffix not in {".jsonl", ".sse", ".txt"} and path.exists():
             raise UsageError(f"{path}: a recording is a .jsonl, .sse or .txt file")
         try:
             content = path.read_bytes()

@@ -79,11 +79,16 @@ def make_application(behaviour: Behaviour, log: RequestLog) -> ASGIApplication:
 
     async def refuse(request: Request, error: Exception) -> Any:
         assert isinstance(error, HTTPException)
+        query = request.scope["query_string"].decode("latin-1")
+        received = log.other(request.method, request.headers, query, path=request.scope["path"])
+        received.status = error.status_code
+        if behaviour.on_answer is not None:
+            behaviour.on_answer(received)
         if error.status_code == 404:
             refused = Refused(404, "not_found_error", f"Not found: {request.scope['path']}")
         else:
             refused = Refused(error.status_code, "invalid_request_error", error.detail)
-        return Playback(Answer(_answer_to(refused)))
+        return Playback(Answer(_answer_to(refused, received)), received)
 
     chats = [(None, dialect) for dialect in CHAT_DIALECTS.values()]
     dialects: list[tuple[Platform | None, Dialect]] = [(None, PLAIN), (None, UNVERSIONED), *DIALECTS.items(), *chats]

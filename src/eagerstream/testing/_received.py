@@ -26,6 +26,7 @@ class ReceivedRequest:
         request_id: The request id of the response, unless the recording has its own.
         platform: The platform of its dialect. `None` for the plain dialect, at the root of the server, and for chat
             completions.
+        method: The HTTP method.
         path: The requested path, decoded. That of a count ends with `/count_tokens`, on Vertex with `:rawPredict`.
         headers: Names in lower case. Values with credentials or ids of organizations are `"[redacted]"`.
         query: The text after the `?`, for example `"beta=true"`, with its secrets redacted.
@@ -40,6 +41,7 @@ class ReceivedRequest:
     request_id: str
     headers: dict[str, str] = field(repr=False)
     platform: Platform | None = None
+    method: str = "POST"
     path: str = ""
     query: str = ""
     body: Any = field(default=None, repr=False)  # may contain text that does not belong in a log
@@ -76,12 +78,19 @@ class RequestLog:
         self, headers: Mapping[str, str], query: str, *, platform: Platform | None = None, path: str = ""
     ) -> ReceivedRequest:
         """Add an entry with the next request id, and return it."""
+        request = self.other("POST", headers, query, path=path)
+        request.platform = platform
+        with self._lock:
+            self._requests.append(request)
+        return request
+
+    def other(self, method: str, headers: Mapping[str, str], query: str, *, path: str) -> ReceivedRequest:
+        """Return a request with the next request id, which is no entry."""
         shown = redact_headers({name.lower(): headers[name] for name in headers})
         with self._lock:
             self._count += 1
-            request = ReceivedRequest(f"req_{self._count:024}", shown, platform, path, redact_text(query))
-            self._requests.append(request)
-        return request
+            request_id = f"req_{self._count:024}"
+        return ReceivedRequest(request_id, shown, method=method, path=path, query=redact_text(query))
 
     def entries(self) -> list[ReceivedRequest]:
         """Return the entries so far, in a new list."""

@@ -70,6 +70,7 @@ class ReplayServer(ThreadedServer):
         eager: The accepted ways to ask for eager input streaming: `"any"`, the `"field"` on a tool, the `"header"` with
             the legacy beta, or `"none"`. Give one for all models, or a mapping by model. Other ways get HTTP 400.
         on_answer: Called with each request when its response starts, in the server's thread. It should return quickly.
+            Requests to paths and with methods that are not served are among them. `requests` does not have those.
         threads: Keeps the conversations of message threads. `None` (default) keeps them as the API does, for five
             minutes. `MessageThreads("ignores")` ignores the field `thread`.
         read_bytes_per_s: Bytes of a request's body that are read per second, to model an upload, or the time that the
