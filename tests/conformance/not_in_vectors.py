@@ -1,4 +1,4 @@
-"""Mutants that no vector can notice, each with its reason."""
+"""Mutants that no vector can notice, each with its reason. They are tried, too: a reason counts only for a survivor."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ _REASONS: Final = (
 
 
 def reason_for(module: str, mutation: Mutation) -> str:
-    """Return why no vector can notice a mutation; empty if one can."""
+    """Return why no vector notices a mutation, if none does; empty if one should."""
     for name, function, part, reason in _REASONS:
         if (
             name == module

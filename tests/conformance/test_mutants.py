@@ -12,6 +12,8 @@ from eagerstream.wire import PartialJSON
 from tests.sampling import SEED
 
 _COUNT = 200
+_FLOOR = 0.62
+"""Share of all mutants, also of those that no vector can notice: a reason that fits too many would hide a loss."""
 
 
 @pytest.mark.slow
@@ -22,8 +24,9 @@ def test_vectors_notice_mutants() -> None:
     """Vectors that most slips pass would say little about an implementation in another language."""
     command = [sys.executable, "-m", "tests.conformance.mutants", "--count", str(_COUNT), "--seed", SEED]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    found = re.search(r"(\d+) of (\d+) mutants noticed", printed)
+    found = re.search(r"(\d+) noticed, (\d+) survive with a reason, (\d+) survive without", printed)
     assert found is not None, printed
-    noticed, count = map(int, found.groups())
-    assert count == _COUNT
-    assert noticed >= 0.95 * count, printed
+    noticed, equal, survivors = map(int, found.groups())
+    assert noticed + equal + survivors == _COUNT
+    assert noticed >= 0.95 * (noticed + survivors), printed
+    assert noticed >= _FLOOR * _COUNT, printed
