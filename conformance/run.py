@@ -125,8 +125,8 @@ def judged(adapter: Any, kind: str, case: dict[str, Any], strict: bool) -> dict[
     return {aspect: next(one[1:] for one in worst_first if one[0] == aspect) for aspect in sorted(aspects)}
 
 
-def main() -> int:
-    """Print the differences and a table; return 1 if there is a difference."""
+def main() -> int | str:
+    """Print the differences and a table; return 1 if there is a difference, or that no case was run."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("adapter", help="a Python module; conformance.adapters.program for any other language")
     parser.add_argument("--strict", action="store_true", help="accept no other conventions")
@@ -143,7 +143,7 @@ def main() -> int:
     print(f"{'':32}{'right':>8}{'wrong':>8}{'not supported':>16}")
     for row in dict.fromkeys(row for row, _ in scores):
         print(f"{row:32}{scores[row, True]:8}{scores[row, False]:8}{scores[row, None]:16}")
-    return any(right is False for _, right in scores)
+    return any(right is False for _, right in scores) if scores else f"no case is named {options.only}..."
 
 
 if __name__ == "__main__":

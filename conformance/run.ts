@@ -133,8 +133,7 @@ export async function judged(adapter: Adapter, kind: string, one: Case, strict: 
 if (resolve(process.argv[1] ?? "") === fileURLToPath(import.meta.url)) void (async () => { // a module that waits has no importers
   const options = { strict: { type: "boolean", default: false }, only: { type: "string", default: "" } } as const;
   const { values, positionals } = parseArgs({ options, allowPositionals: true });
-  const file = positionals[0] ?? fail("usage: run.ts ADAPTER.ts [--strict] [--only START_OF_ID]");
-  const adapter = (await import(pathToFileURL(resolve(file)).href)) as Adapter;
+  const adapter = (await import(pathToFileURL(resolve(positionals[0] ?? fail("usage: run.ts ADAPTER.ts"))).href)) as Adapter;
   const scores: { [row: string]: [number, number, number] } = {};
   for (const kind of KINDS) {
     const { cases } = read(readFileSync(new URL(`${kind}.json`, import.meta.url), "utf8")) as unknown as { cases: Case[] };
@@ -146,5 +145,6 @@ if (resolve(process.argv[1] ?? "") === fileURLToPath(import.meta.url)) void (asy
   }
   for (const [row, counts] of Object.entries({ "": ["right", "wrong", "not supported"], ...scores }))
     console.log(row.padEnd(32) + counts.map((count, at) => `${count}`.padStart([8, 8, 16][at]!)).join(""));
+  if (!Object.keys(scores).length) fail(`no case is named ${values.only}...`);
   process.exit(Object.values(scores).some((row) => row[1] > 0) ? 1 : 0); // an adapter may hold a program open
 })();

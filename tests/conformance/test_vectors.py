@@ -168,6 +168,13 @@ def test_the_runner_prints_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     assert re.search(r"sse: ids +1\d +0 +0\n", printed.getvalue())
 
 
+def test_a_run_of_no_case_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An id with a typing error would pass otherwise."""
+    monkeypatch.setattr("sys.argv", ["run", "conformance.adapters.eagerstream", "--only", "sse/idz"])
+    with redirect_stdout(io.StringIO()):
+        assert run.main() == "no case is named sse/idz..."
+
+
 def test_the_runner_is_short() -> None:
     """It is meant to be written anew in other languages."""
     assert len(Path(run.__file__).read_text("utf-8").splitlines()) <= 150

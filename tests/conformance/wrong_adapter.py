@@ -60,7 +60,10 @@ def inputs(chunks: Any) -> dict[str, Any]:
 
 def histories(given: Any) -> dict[str, Any]:
     messages = given["messages"]
-    match len(str(given)) % 4:
+    said = {"role": "user", "content": "Go on."}
+    search = {"type": "server_tool_use", "id": "s"}
+    found = {"type": "web_search_tool_result", "tool_use_id": "s"}
+    match len(str(given)) % 7:
         case 0:
             return {"messages": messages}
         case 1:
@@ -73,6 +76,12 @@ def histories(given: Any) -> dict[str, Any]:
                     {"role": "user", "content": ""},
                 ]
             }
+        case 3:
+            return {"messages": [*messages, {"role": "assistant", "content": [{"type": "thinking"}]}, said]}
+        case 4:
+            return {"messages": [*messages, {"role": "assistant", "content": [search]}, said]}
+        case 5:
+            return {"messages": [*messages, {"role": "assistant", "content": [search, found]}]}
         case _:
             pass
     result = {"type": "tool_result", "tool_use_id": "a", "is_error": True}
