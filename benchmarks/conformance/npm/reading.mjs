@@ -5,17 +5,18 @@ const NOTHING = {$nothing: true};
 /**
  * Read a text with a function of a prefix, which most libraries of partial JSON are.
  *
- * `read` gets the text so far and returns `{value, state}`, both optional; it throws if the text is wrong. After that the
- * last value stays, as in a program that goes on showing it.
+ * `read` gets the text so far and returns `{value, state}`, both optional; it throws if it cannot read it. Then the last
+ * value stays, as in a program that goes on showing it, and the next prefix is tried again: some libraries cannot read each
+ * prefix of a text that is right.
  */
 export async function byPrefix(fragments, read) {
   let text = '';
   let step = {value: NOTHING};
-  let failed = false;
   const steps = [];
   for (const fragment of [...fragments, '']) {
     text += fragment;
-    if (!failed && text.trim() !== '') {
+    let failed = false;
+    if (text.trim() !== '') {
       try {
         const {value, state} = await read(text);
         step = {value: value === undefined ? step.value : structuredClone(value), ...(state && {state})};

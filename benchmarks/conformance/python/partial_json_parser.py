@@ -8,7 +8,7 @@ from typing import Any
 from partial_json_parser import MalformedJSON, PartialJSON, loads
 from partial_json_parser.options import Allow
 
-from .reading import NOTHING, WrongTextError, by_prefix
+from .reading import WrongTextError, by_prefix
 
 
 def partial_json(fragments: Sequence[str]) -> dict[str, Any]:
@@ -19,9 +19,7 @@ def partial_json(fragments: Sequence[str]) -> dict[str, Any]:
 def _read(text: str) -> Any:
     try:
         return loads(text, Allow.ALL)
-    except PartialJSON:
-        return NOTHING
-    except Exception as error:  # MalformedJSON, but also AssertionError and IndexError
+    except Exception as error:  # PartialJSON if there is nothing to show yet, MalformedJSON, AssertionError, IndexError
         raise WrongTextError from error
 
 

@@ -10,24 +10,25 @@ NOTHING = {"$nothing": True}
 
 
 class WrongTextError(Exception):
-    """A peer says that a text is no JSON, and cannot become any."""
+    """A peer does not read a text."""
 
 
 def by_prefix(fragments: Sequence[str], read: Callable[[str], Any]) -> list[dict[str, Any]]:
     """Read a text with a function of a prefix, which most libraries of partial JSON are.
 
-    If `read` raises WrongTextError, the last value stays, as in a program that goes on showing it.
+    If `read` raises WrongTextError, the last value stays, as in a program that goes on showing it. The next prefix is
+    tried again: some libraries cannot read each prefix of a text that is right.
 
     Returns:
         A step for each fragment and one for the end, each with `value` and `state`; the state is never "complete".
     """
     text = ""
     value: Any = NOTHING
-    failed = False
     steps = []
     for fragment in [*fragments, ""]:
         text += fragment
-        if text.strip(" \t\r\n") and not failed:
+        failed = False
+        if text.strip(" \t\r\n"):
             try:
                 value = copy.deepcopy(read(text))
             except WrongTextError:
