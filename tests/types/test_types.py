@@ -30,6 +30,8 @@ _WITHOUT_TYPES = {
     "quickstart-notebook": "awaits outside of functions",
 }
 """Programs of pages that are not correct for type checkers, and the reason."""
+_SAVED_AS = {"testing-agent": "agent.py"}
+"""Programs that others of their page import."""
 
 
 @pytest.fixture(scope="module", params=CHECKERS)
@@ -95,5 +97,6 @@ def test_pages_and_examples(checker: str, tmp_path: Path) -> None:
     for page in (ROOT / "README.md", *PAGES):
         for number, program in enumerate(programs(page)):
             if program.name and program.name not in _WITHOUT_TYPES:
-                (tmp_path / f"{page.stem}_{number}_{program.name}.py").write_text(program.code, encoding="utf-8")
+                name = _SAVED_AS.get(program.name, f"{page.stem}_{number}_{program.name}.py")
+                (tmp_path / name).write_text(program.code, encoding="utf-8")
     assert _pyright(checker, tmp_path) == []

@@ -174,10 +174,10 @@ def bench(
     matrix = Matrix(cases=cases, repetitions=repetitions, warmup=warmup, seed=seed)
     simulation = None if live else _simulation(matrix, profile, speed, seed)
     conditions = Conditions(simulation=simulation, max_tokens=max_tokens, max_turns=max_turns, timeout_s=timeout_s)
-    _make_folder(out)
     table = None if csv is None else Path(csv) if csv else out / "results.csv"
     if table is not None:
-        _check_file(table)
+        _check_file(table, folder_to_make=out)
+    _make_folder(out)
     _warn_of_no_verdict(matrix, confidence)
     if live:
         _ask(matrix, max_turns, yes=yes)
@@ -307,9 +307,10 @@ def _make_folder(out: Path) -> None:
         raise UsageError(f"{out}: cannot be written to")
 
 
-def _check_file(path: Path) -> None:
+def _check_file(path: Path, *, folder_to_make: Path) -> None:
     folder = path.absolute().parent
-    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+    is_there = folder == folder_to_make.absolute() or (folder.is_dir() and os.access(folder, os.W_OK))
+    if path.is_dir() or not is_there:
         raise UsageError(f"{path}: cannot be written")
 
 
