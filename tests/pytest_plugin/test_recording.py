@@ -61,6 +61,7 @@ def test_record_and_play(pytester: pytest.Pytester, upstream: ReplayServer) -> N
     result.stdout.no_fnmatch_line("stale*")
 
 
+@pytest.mark.slow
 def test_what_is_recorded_stays_unless_the_test_passes(pytester: pytest.Pytester, upstream: ReplayServer) -> None:
     """A failed attempt to record loses nothing, and a run that was killed while it replaced files does not either."""
     run_tests(pytester, _TEST, "--claude-record").assert_outcomes(passed=1)
@@ -94,6 +95,7 @@ def test_what_is_recorded_stays_unless_the_test_passes(pytester: pytest.Pytester
     assert _files() == before
 
 
+@pytest.mark.slow
 def test_requests_that_have_changed(pytester: pytest.Pytester, upstream: ReplayServer) -> None:
     """A response plays for the same messages, else for the same turn, and the summary says so. No other request is
     answered, and a response that nobody requests fails the test."""
@@ -118,6 +120,7 @@ def test_requests_that_have_changed(pytester: pytest.Pytester, upstream: ReplayS
     )
 
 
+@pytest.mark.slow
 def test_the_same_messages_come_first(pytester: pytest.Pytester, upstream: ReplayServer) -> None:
     """Conversations may come in another order than they were recorded in: the turn decides only without a match."""
     upstream.close()

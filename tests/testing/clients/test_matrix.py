@@ -62,6 +62,7 @@ def _cells() -> Iterator[Any]:
         yield pytest.param(client, feature, id=f"{key(client)}-{feature}", marks=marks)
 
 
+@pytest.mark.sample(50)
 @pytest.mark.parametrize(("client", "feature"), list(_cells()))
 async def test_cell(client: Client, feature: str, played: list[Recording]) -> None:
     module, _, name = client.driver.partition(":")
