@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 # pytest forgets the modules that an inner run imports, and would import these in each one.
-for _name in ("anthropic", "eagerstream.pytest_plugin._opening", "eagerstream.pytest_plugin._recorder"):
+# With two copies of httpx, the proxy would not know its own errors.
+for _name in ("anthropic", "httpx", "eagerstream.pytest_plugin._opening", "eagerstream.pytest_plugin._recorder"):
     importlib.import_module(_name)
 
 _UNUSED = ("cacheprovider", "doctest", "hypothesispytest", "junitxml", "langsmith_plugin", "timeout", "xdist")
