@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / "build" / "ci"
 CORES = 2
 PARTS = 5  # of the nightly tests; a run has one
-STAGE_LIMIT_S = 1500
+STAGE_LIMIT_S = 2100
 STATUS_EVERY_S = 30
 SHOWN_LINES = 150  # of a stage that failed
 
