@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import time
-from contextlib import ExitStack
+from concurrent.futures import Future
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import anyio
 import pytest
 
-from eagerstream._serving.asgi_server import ThreadedServer
+from eagerstream._serving.asgi_server import ThreadedServer, _make_server
 from eagerstream.progress._sse import EventStream, Write
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
@@ -94,3 +96,28 @@ def test_too_many_connections_are_cut() -> None:
         answer = b""
         while b"said" not in answer:
             answer += first.recv(65_536)
+
+
+@pytest.mark.parametrize("turns", range(5))
+def test_a_connection_that_comes_during_the_close(turns: int) -> None:
+    """It is cut, in whatever state the event loop has it, instead of being left open for ever."""
+
+    async def nothing(_scope: object, _receive: object, _send: object) -> None:
+        pass
+
+    async def connect_and_close() -> None:
+        ready: Future[None] = Future()
+        server: Any = _make_server(nothing, ready, max_connections=None, idle_s=10, date_header=True)
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            serving = asyncio.create_task(server.serve(sockets=[listener]))
+            await asyncio.wrap_future(ready)
+            with socket.create_connection(listener.getsockname(), timeout=10) as client:
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                await server.shutdown([listener])
+                serving.cancel()
+                await asyncio.wait([serving])
+                with suppress(ConnectionResetError):
+                    assert client.recv(1) == b""
+
+    asyncio.run(connect_and_close())

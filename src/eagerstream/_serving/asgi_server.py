@@ -297,6 +297,12 @@ def _make_server(
                     await asyncio.wait_for(told.wait(), _TICK_S)
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            # A socket that was accepted in this turn of the loop has its connection in the next one. asyncio cannot
+            # make it after the server is closed, and would leave the socket open: its client would wait for ever.
+            with suppress(NotImplementedError):  # Windows: the loop accepts and connects in one step
+                for listener in sockets or ():
+                    asyncio.get_running_loop().remove_reader(listener)
+                await asyncio.sleep(0)
             for listener in (*self.servers, *(sockets or ())):
                 listener.close()
             with suppress(TimeoutError):
