@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
-from langchain_anthropic import ChatAnthropic, _client_utils
+import pytest
+from langchain_anthropic import ChatAnthropic, chat_models
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 
@@ -50,16 +51,20 @@ async def _converse(job: Job, ask: _Ask) -> Result:
 
 @asynccontextmanager
 async def _model(settings: Mapping[str, Any]) -> AsyncIterator[Any]:
-    """Close the model's clients, which it shares with all models of the same address and never closes."""
-    model: Any = ChatAnthropic(**settings)
-    try:
-        yield model
-    finally:
-        await model._async_client.close()
-        model._client.close()
-        shared: Any = _client_utils
-        shared._get_default_async_httpx_client.cache_clear()
-        shared._get_default_httpx_client.cache_clear()
+    """Give the model clients of its own, and close them. It would share them with all models of the same address.
+
+    The clients that other tests share stay as they are: to drop one would close it, in an event loop that has ended.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("_get_default_httpx_client", "_get_default_async_httpx_client"):
+            shared: Any = getattr(chat_models, name)
+            patch.setattr(chat_models, name, shared.__wrapped__)
+        model: Any = ChatAnthropic(**settings)
+        try:
+            yield model
+        finally:
+            await model._async_client.close()
+            model._client.close()
 
 
 async def _ask(job: Job, ask: _Ask, model: Any, result: Result, get_weather: Any) -> Result:
