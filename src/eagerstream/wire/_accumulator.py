@@ -125,6 +125,29 @@ class InputAccumulator(Generic[InputT]):
         UsageError: `invalid_key` cannot be sent.
     """
 
+    __slots__ = (
+        "_count",
+        "_empty",
+        "_ids",
+        "_input_type",
+        "_invalid_key",
+        "_lack_all",
+        "_limits",
+        "_lost",
+        "_none_is_empty",
+        "_open",
+        "_parser",
+        "_reason_is_early",
+        "_reports",
+        "has_placeholder",
+        "inputs",
+        "lost_fragments",
+        "places",
+        "stop_reason",
+        "violation_count",
+        "violations",
+    )
+
     def __init__(
         self,
         *,

@@ -79,6 +79,14 @@ class _DataDecoder(EventStreamDecoder[T]):
     nothing, over any bytes, cuts and limits.
     """
 
+    __slots__ = (
+        "_index",
+        "_may_learn",
+        "_prefix",
+        "_short_bytes",
+        "_text_start",
+    )
+
     _learns: ClassVar[bool] = False
 
     def __init__(self, *, max_event_bytes: int = DEFAULT_LIMITS.max_event_bytes) -> None:
@@ -179,6 +187,8 @@ class WireDecoder(_DataDecoder[WireEvent]):
 @mypyc_attr(allow_interpreted_subclasses=True)
 class FragmentDecoder(_DataDecoder[WireEvent | InputFragment]):
     """A `WireDecoder` for `feed_deltas`: returns fragments of inputs as `InputFragment`s if possible."""
+
+    __slots__ = ()
 
     _learns: ClassVar[bool] = True
 

@@ -130,6 +130,23 @@ class MessageAssembler(Generic[InputT]):
         UsageError: `invalid_key` cannot be sent.
     """
 
+    __slots__ = (
+        "_accumulator",
+        "_blocks",
+        "_earlier_calls",
+        "_fields",
+        "_limits",
+        "_messages",
+        "_open",
+        "_server_calls",
+        "_usage",
+        "_voided",
+        "_voided_blocks",
+        "feed_deltas",
+        "inputs",
+        "state",
+    )
+
     def __init__(
         self,
         *,

@@ -58,6 +58,20 @@ class EventStreamDecoder(Decoder[T]):
         UsageError: `max_event_bytes` is not a positive number.
     """
 
+    __slots__ = (
+        "_after_cr",
+        "_between_events",
+        "_data",
+        "_event",
+        "_event_bytes",
+        "_id",
+        "_pieces",
+        "_pieces_bytes",
+        "_retry",
+        "_start",
+        "reconnection_time_ms",
+    )
+
     media_type = "text/event-stream"
 
     def __init__(self, *, max_event_bytes: int = DEFAULT_LIMITS.max_event_bytes) -> None:
