@@ -25,6 +25,18 @@ class ReplyDeadline:
     taking its chunk in, so there is one deadline, and it is moved only when a twentieth of its time has passed.
     """
 
+    __slots__ = (
+        "_byte_at",
+        "_idle_s",
+        "_moved_at",
+        "_progress_at",
+        "_progress_s",
+        "_reply_s",
+        "_reply_until",
+        "_slack_s",
+        "scope",
+    )
+
     # Three bounds, because each alone misses a peer: one that pings is not silent, one that drips events makes
     # progress, and `max_reply_s` has to allow hours. Each chunk asks for the time, which costs 60 ns with
     # `time.monotonic` and 480 with `anyio.current_time`. Only the deadline needs the latter: trio has a clock of its

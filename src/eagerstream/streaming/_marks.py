@@ -79,6 +79,22 @@ class BlockMarks:
         fragments, chars: Number of fragments and characters so far.
     """
 
+    # Slots for the caches of the processor: each chunk of each stream comes here.
+    __slots__ = (
+        "_at_s",
+        "_chars",
+        "_counts",
+        "chars",
+        "fragments",
+        "id",
+        "index",
+        "input",
+        "kind",
+        "name",
+        "start_s",
+        "stop_s",
+    )
+
     def __init__(self, index: int, block: Mapping[str, Any], start_s: float, input: ToolInput | None = None) -> None:
         self.index = index
         self.kind: str = str(block.get("type", ""))
@@ -173,6 +189,18 @@ class ReplyMarks:
         end_s: Time from which on nothing more was read: its end, or its interruption.
         blocks: Block index, as in `MessageStream.inputs`, to the marks of the block, in the order of their starts.
     """
+
+    __slots__ = (
+        "_growing",
+        "blocks",
+        "clock",
+        "end_s",
+        "first_byte_s",
+        "headers_s",
+        "message_start_s",
+        "message_stop_s",
+        "sent_s",
+    )
 
     wants_deltas = False
     wants_chunks = True

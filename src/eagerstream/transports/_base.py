@@ -89,6 +89,21 @@ class StreamedReply:
         ProtocolError: The content coding of the body is not the requested one.
     """
 
+    __slots__ = (
+        "_bytes",
+        "_chunks_in_a_row",
+        "_decoder",
+        "_max_bytes",
+        "_next_chunk",
+        "_pieces",
+        "_unpacker",
+        "ended",
+        "headers",
+        "request_id",
+        "sent_bytes",
+        "tap",
+    )
+
     def __init__(
         self,
         chunks: AsyncIterator[bytes],
