@@ -163,19 +163,10 @@ class JSONBuilder:
                 fields += (key,) if depth == 1 else ()
         return fields
 
-    def _step_into(self) -> None:
-        """Start a value. In an array its key is the next index (an object's key was read before)."""
-        self.started = True
-        if type(self._container) is list:
-            self._key = len(self._container)
-
     # `type(x) is dict` and not `isinstance`: all containers are made here, and the exact test is one comparison.
 
     def _add(self, value: JSON) -> None:
-        """Start, show and end a scalar that is complete within the fragment.
-
-        This does the work of `_step_into`, `_put` and `_end_value` in one call, because most scalars come this way.
-        """
+        """Show and end a scalar. In an array its key is the next index (an object's key was read before)."""
         container = self._container
         if type(container) is list:
             self._key = len(container)
@@ -194,20 +185,24 @@ class JSONBuilder:
             self._root = value
             self._state = DONE
 
-    def _put(self, value: Any) -> None:
-        """Show `value` at the place of the current value."""
+    def _begin_string(self, string: str) -> None:
+        """Show a string that may go on. It shows from its quote on: eager streaming exists for long strings."""
         container = self._container
+        self.started = True
+        self._state = TEXT
+        if type(container) is list:
+            self._key = len(container)
         if self.mirrors:
             self.mirrors.clear()
         if self._changes is not None:
-            self._changes.add(container, self._node, self._key, value)
+            self._changes.add(container, self._node, self._key, string)
         if type(container) is dict:
             # A repeated key loses its old value only now, when the new one shows: a key without a value never shows.
-            container[self._key] = value
+            container[self._key] = string
         elif type(container) is list:
-            container.append(value)
+            container.append(string)
         else:
-            self._root = value
+            self._root = string
 
     def _grow(self, run: str) -> None:
         """Lengthen the current string by `run`, in O(len(run)).
@@ -262,7 +257,6 @@ class JSONBuilder:
         if self._changes is not None:
             self._changes.add(outer, self._node, len(outer) if type(outer) is list else self._key, container)
         self._stack.append(outer)
-        # Does the work of `_step_into` and `_put`, in one check of the outer container: brackets cost the most.
         if type(outer) is list:
             self._node = (self._node, len(outer))
             outer.append(container)

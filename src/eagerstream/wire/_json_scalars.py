@@ -209,8 +209,12 @@ class ScalarReader(JSONBuilder):
                 break
             at += 1
             if backslash < 0:
-                self._append(run)
-                self._end_string()
+                if self._in_key:
+                    self._end_key(run)
+                else:
+                    if run:
+                        self._grow(run)
+                    self._end_value()
                 return at
             # An escape of one letter is decoded here, without a state change: code in an input has one per line.
             escaped = _ESCAPES.get(text[at]) if at < end else None
@@ -283,14 +287,11 @@ class ScalarReader(JSONBuilder):
         else:
             self._grow(run)
 
-    def _end_string(self) -> None:
-        if self._in_key:
-            self._in_key = False
-            self._key = "".join(self._parts)
-            self._parts.clear()
-            self._state = COLON
-        else:
-            self._end_value()
+    def _end_key(self, run: str) -> None:
+        self._in_key = False
+        self._key = "".join((*self._parts, run))
+        self._parts.clear()
+        self._state = COLON
 
     # --- literals and numbers -----------------------------------------------------------------------------------------
 
@@ -305,8 +306,7 @@ class ScalarReader(JSONBuilder):
             self._literal_at += 1
             at += 1
         if self._literal_at == len(literal):
-            self._put(LITERAL_VALUES[literal])
-            self._end_value()
+            self._add(LITERAL_VALUES[literal])
         return at
 
     def _begin_number(self, text: str, at: int) -> int:
@@ -336,7 +336,7 @@ class ScalarReader(JSONBuilder):
             return at
         # No delimiter yet. jiter shows `1`, then nothing at `1.`, then `1.0`, then `1.5`. Other parsers and Anthropic's
         # TypeScript SDK hold back unfinished numbers. So does this one: a number that shows is final.
-        self._step_into()
+        self.started = True
         self._number_start = self._base + start
         self._number = number
         self._state = NUMBER
@@ -385,8 +385,7 @@ class ScalarReader(JSONBuilder):
                 at = self._number_start - self._base
                 return self._fail("an integer of more digits than this Python converts", at, text[0])
         self._parts.clear()
-        self._put(number)
-        self._end_value()
+        self._add(number)
         return at
 
     def _checked(self, number: float, offset: int) -> float:

@@ -121,8 +121,6 @@ class PartialJSON(ScalarReader):
         Raises:
             UsageError: The parser was closed.
         """
-        if self._closed:
-            raise UsageError("PartialJSON.feed() after close()")
         if self.ended:
             self.ended.clear()
         if self._changes is not None:
@@ -145,10 +143,12 @@ class PartialJSON(ScalarReader):
             self._parse(fragment)
 
     def _feed_up_to_limit(self, fragment: str) -> None:
-        """Parse the part within the limit. The first character beyond it is the fault.
+        """Parse the part within the limit. The first character beyond it is the fault. Refuse text after the end.
 
         A fault, not a `LimitError`: an input that is too long means one call that does not run, not the stream's end.
         """
+        if self._closed:
+            raise UsageError("PartialJSON.feed() after close()")
         room = self._max_chars - self._base
         if self._state != FAILED and room >= 0:
             self._parse(fragment[:room])
@@ -168,6 +168,7 @@ class PartialJSON(ScalarReader):
             self._base = self._length
             self._end_number(0)
         self._closed = True
+        self._max_chars = -1  # any further text is too long: `feed` needs no check of its own
 
     @property
     def patch(self) -> Patch:
@@ -254,7 +255,7 @@ class PartialJSON(ScalarReader):
                     return self._fail(EXPECTED[state], at, character)
                 self._state = VALUE
                 at += 1
-            elif state in (KEY, FIRST_KEY):
+            elif FIRST_KEY <= state <= KEY:  # a tuple of names would be made anew for each character
                 if character == '"':
                     if end - at >= LONG_FRAGMENT and self._takes_runs and self._changes is None:
                         # Not while changes are recorded: each value needs its own operation, and of a run only the end
@@ -296,15 +297,15 @@ class PartialJSON(ScalarReader):
     def _begin_value(self, text: str, at: int, character: str) -> int:
         """Start a value at its first character. Add a scalar at once if it is complete within the fragment."""
         if character == '"':
-            quote = text.find('"', at + 1)
-            string = text[at + 1 : quote]
-            if quote >= 0 and "\\" not in string and string.isprintable():
+            at += 1
+            quote = text.find('"', at)
+            string = text[at:quote] if quote >= 0 else text[at:]
+            is_plain = "\\" not in string and string.isprintable()
+            if quote >= 0 and is_plain:
                 self._add(string)
                 return quote + 1
-            self._step_into()
-            self._put("")  # it shows from its quote on: eager streaming exists for long strings
-            self._state = TEXT
-            return at + 1
+            self._begin_string(string if is_plain else "")
+            return at + len(string) if is_plain else at
         if character in "{[":
             if not self._push({} if character == "{" else []):
                 return self._fail(f"nested deeper than {self._max_depth}", at, character)
@@ -314,7 +315,7 @@ class PartialJSON(ScalarReader):
             if text.startswith(literal, at):
                 self._add(LITERAL_VALUES[literal])
                 return at + len(literal)
-            self._step_into()
+            self.started = True
             self._literal = literal
             self._literal_at = 1
             self._state = LITERAL

@@ -76,8 +76,8 @@ class ToolInput:
         invalid_key: The key of `wrapped` for an unusable input.
     """
 
-    # More than the 30 attributes whose names instances can share: without slots, each input has a dict of its own, and a
-    # fragment reads it in several places. In one event loop with 1,000 inputs none of them is in a cache.
+    # Slots: instances share the names of at most 30 attributes, so each input would have a dict of its own, which a
+    # fragment reads in several places. In one event loop with 1,000 inputs, none of them is in a cache.
     __slots__ = (
         "__weakref__",
         "_blocks",
