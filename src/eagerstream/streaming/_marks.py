@@ -81,9 +81,7 @@ class BlockMarks:
 
     # Slots for the caches of the processor: each chunk of each stream comes here.
     __slots__ = (
-        "_at_s",
-        "_chars",
-        "_counts",
+        "_arrivals",
         "chars",
         "fragments",
         "id",
@@ -105,30 +103,32 @@ class BlockMarks:
         self.stop_s: float | None = None
         self.fragments: int = 0
         self.chars: int = 0
-        # Three arrays, 24 bytes an arrival. A tuple in a list takes more than 100, and the garbage collector visits it.
-        self._at_s = array("d")
-        self._counts = array("L")
-        self._chars = array("L")
+        # Time, fragments and characters of each arrival: 24 bytes. A tuple in a list takes over 100, and the garbage
+        # collector visits it. Three arrays would be three times as many places in memory to write for each chunk.
+        self._arrivals = array("d")
 
     @property
     def first_fragment_s(self) -> float | None:
         """The time of its first fragment."""
-        return self._at_s[0] if self._at_s else None
+        return self._arrivals[0] if self._arrivals else None
 
     @property
     def last_fragment_s(self) -> float | None:
         """The time of its last fragment."""
-        return self._at_s[-1] if self._at_s else None
+        return self._arrivals[-3] if self._arrivals else None
 
     def arrivals(self) -> Iterator[Arrival]:
         """Iterate over its fragments as they came."""
-        # Not strictly as many: where another thread looks, one of the arrays may just have grown.
-        return map(Arrival._make, zip(self._at_s, self._counts, self._chars, strict=False))
+        arrivals = self._arrivals
+        for at in range(0, len(arrivals), 3):
+            at_s, fragments, chars = arrivals[at : at + 3]
+            yield Arrival(at_s, int(fragments), int(chars))
 
     def gaps_s(self) -> list[float]:
         """Return the seconds from each fragment to the next; 0 between those that came together."""
-        together = self.fragments - len(self._at_s)
-        return [later - earlier for earlier, later in pairwise(self._at_s)] + [0.0] * together
+        times = self._arrivals[::3]
+        together = self.fragments - len(times)
+        return [later - earlier for earlier, later in pairwise(times)] + [0.0] * together
 
     def fields(self, maximum: int = MAX_FIELDS) -> list[FinishedField]:
         """Return the values of its input in the order in which they were finished, with the times; at most `maximum`.
@@ -139,7 +139,7 @@ class BlockMarks:
         # Parsed afterwards instead of reported with each fragment: every run has marks, and few programs ask for
         # fields. The input keeps its text anyway, and the arrivals give the time of each part.
         input = self.input
-        if input is None or not self._at_s:
+        if input is None or not self._arrivals:
             return []
         found: list[FinishedField] = []
         parser = PartialJSON(reports=True)
@@ -162,14 +162,14 @@ class BlockMarks:
             return
         new_fragments, new_chars = fragments - self.fragments, chars - self.chars
         self.fragments, self.chars = fragments, chars
-        if len(self._at_s) < MAX_ARRIVALS:
-            self._at_s.append(at_s)
-            self._counts.append(new_fragments)
-            self._chars.append(new_chars)
+        arrivals = self._arrivals
+        if len(arrivals) < 3 * MAX_ARRIVALS:
+            # One call of C: another thread that looks at the marks sees all three or none.
+            arrivals.extend((at_s, new_fragments, new_chars))
         else:
-            self._at_s[-1] = at_s
-            self._counts[-1] += new_fragments
-            self._chars[-1] += new_chars
+            arrivals[-3] = at_s
+            arrivals[-2] += new_fragments
+            arrivals[-1] += new_chars
 
 
 class ReplyMarks:
