@@ -20,8 +20,8 @@ invariants, each with a property test of its name:
 
 The rejected alternative completes the text so far, and rereads all of it at each fragment, as jiter's `partial_mode`
 does. That is quadratic. In "Partial values" of `benchmarks/RESULTS.md`, a fragment of 16 characters costs jiter 10 us
-in a document of 10,000 characters and 128 us in one of 100,000, and this parser 2 us in both. At 1,000 characters jiter
-is cheaper.
+in a document of 10,000 characters and 128 us in one of 100,000, and this parser 2 us in both. At 1,000 characters and
+16 per fragment, jiter is cheaper than plain Python; at 7, which is the median, it is not.
 
 One typed, character-level source: plain Python runs it, and mypyc can compile it unchanged. Compilation made a
 prototype of regular expressions 5 to 25% faster, and one of characters 2 to 4.5 times as fast. The median fragment of
