@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 # Containers often set it; without byte code, every program would compile all that it imports, every time.
 unexport PYTHONDONTWRITEBYTECODE
 
+# Editable installations run the source: without it, each of them would ask for the compiler's packages.
+export EAGERSTREAM_COMPILE := 0
+
 .PHONY: demo test test-all compat-matrix fuzz check format docs bench bench-check conformance wheel screenshots schema page secret-rules vectors clean
 .DEFAULT_GOAL := demo
 

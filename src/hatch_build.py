@@ -1,60 +1,173 @@
-"""The compiled wheel: with `EAGERSTREAM_COMPILE=1` in the environment, mypyc compiles the hot modules.
+"""The compiled wheel: mypyc compiles the hot modules, which `pyproject.toml` lists, when a wheel is built.
 
-Without it the wheel is pure Python, and its build needs only hatchling. Both wheels contain the same source, for
-tracebacks and type checkers. `pyproject.toml` registers this hook with hatchling and lists the modules to compile.
+`EAGERSTREAM_COMPILE` in the environment decides:
 
-The package hatch-mypyc does the same, but builds inside the source tree. The compiled modules that it leaves there hide
+- `1`: compile, and fail if that is impossible.
+- `0`: leave them as plain Python. The build then needs only hatchling.
+- `auto`, or not set: compile if this is CPython with a GIL, its headers and a C compiler. If compiling fails, the wheel
+  is pure Python.
+
+Both wheels contain the same source, for tracebacks, type checkers and `EAGERSTREAM_PURE=1`.
+
+The package hatch-mypyc compiles, too, but builds inside the source tree. The compiled modules that it leaves there hide
 the source from an editable installation. It also moves `pyproject.toml` away during the build.
 """
 
 from __future__ import annotations
 
+import ast
 import os
+import re
+import shlex
+import shutil
+import sys
+import sysconfig
+from collections.abc import Iterator
+from contextlib import chdir
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Final
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-_COMPILED = os.environ.get("EAGERSTREAM_COMPILE") == "1"
-_SHARED = "eagerstream.wire.compiled"  # the modules' shared library: next to them, not in site-packages itself
+_MODES: Final = ("auto", "0", "1")
+_MODE: Final = os.environ.get("EAGERSTREAM_COMPILE") or "auto"
+
+# The shared library of the modules. mypyc derives their `__file__` from its place, and takes the right one for granted
+# only if it is next to the package.
+_SHARED: Final = "eagerstream_compiled"
 
 
 class CompiledWheel(BuildHookInterface[Any]):
     """Adds the compiled modules to a wheel, and gives it the tag of this platform and this Python."""
 
+    _directory: TemporaryDirectory[str] | None = None
+
     def dependencies(self) -> list[str]:
         """Return the packages that the build needs besides hatchling."""
-        return ["mypy[mypyc]>=1.18"] if _COMPILED else []
+        return [] if _missing() else ["mypy[mypyc]>=2.0"]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile before the wheel is packed. An editable installation runs the source."""
-        if not _COMPILED or version == "editable":
+        if version == "editable":
             return
-        sources = [f"{self.root}/src/{module.replace('.', '/')}.py" for module in self.config["modules"]]
+        if reason := _missing():
+            self._leave_out(reason)
+            return
         self._directory = TemporaryDirectory(prefix="eagerstream-")  # until `finalize`: the wheel is packed from there
-        libraries = _compile(sources, Path(self._directory.name))
+        try:
+            libraries = _compile(Path(self.root) / "src", self.config["modules"], Path(self._directory.name))
+        except (Exception, SystemExit) as error:  # mypyc exits if it refuses a source
+            if _MODE == "1":
+                raise
+            self._leave_out(f"{type(error).__name__}: {error}")
+            return
         build_data["force_include"].update(libraries)
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
 
-    def finalize(self, _version: str, build_data: dict[str, Any], _artifact_path: str) -> None:
+    def finalize(self, _version: str, _build_data: dict[str, Any], _artifact_path: str) -> None:
         """Remove the compiled libraries after the wheel is packed."""
-        if not build_data["pure_python"]:
+        if self._directory is not None:
             self._directory.cleanup()
 
+    def _leave_out(self, reason: str) -> None:
+        if _MODE != "0":
+            self.app.display_warning(f"The wheel is pure Python, without compiled modules: {reason}")
 
-def _compile(sources: list[str], directory: Path) -> dict[str, str]:
+
+def _missing() -> str:
+    """Return the reason not to compile; empty if nothing is known to be missing."""
+    if _MODE not in _MODES:
+        raise ValueError(f"EAGERSTREAM_COMPILE is {_MODE!r}, and must be one of {', '.join(_MODES)}")
+    if _MODE == "0":
+        return "EAGERSTREAM_COMPILE=0"
+    if _MODE == "1":
+        return ""
+    if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return "only CPython with a GIL runs them"
+    if not Path(sysconfig.get_path("include"), "Python.h").exists():
+        return "the headers of Python are missing (python3-dev)"
+    compiler = os.environ.get("CC") or sysconfig.get_config_var("CC")  # none on Windows, where setuptools searches
+    if compiler and shutil.which(shlex.split(compiler)[0]) is None:
+        return f"the C compiler {compiler} is missing"
+    return ""
+
+
+def _compile(source: Path, modules: list[str], directory: Path) -> dict[str, str]:
     """Return the compiled libraries: the path of each, and its path in the wheel."""
     from mypyc.build import mypycify
     from setuptools import Distribution
 
     # Without the project's settings: an isolated build lacks the packages that they require.
     options = ["--config-file=", "--ignore-missing-imports", f"--cache-dir={directory / 'mypy'}"]
-    extensions = mypycify([*options, *sources], group_name=_SHARED, debug_level="0", target_dir=str(directory / "c"))
+    files = [f"{module.replace('.', '/')}.py" for module in modules]
+    # Tracebacks name the files as mypyc got them. Relative names are found in the user's site-packages, and are the
+    # same for each build.
+    with chdir(source):
+        extensions = mypycify([*options, *files], group_name=_SHARED, debug_level="0", target_dir=str(directory / "c"))
+        docstrings = {name: text for file in files for name, text in _docstrings(Path(file))}
+    generated = directory / "c" / f"__native_{_SHARED}.c"
+    generated.write_text(_documented(generated.read_text(encoding="utf-8"), docstrings), encoding="utf-8")
     command = Distribution({"ext_modules": extensions}).get_command_obj("build_ext")
     command.build_lib = str(directory / "lib")
     command.build_temp = str(directory / "objects")
     command.ensure_finalized()
     command.run()
     return {path: str(Path(path).relative_to(directory / "lib")) for path in command.get_outputs()}
+
+
+# mypyc leaves docstrings out, and they cannot be set at run time. They are put into the tables of the generated C. A
+# fuzz target compares them with those of the source.
+
+_STRING: Final = r'"(?:[^"\\]|\\.)*"'
+_FUNCTION: Final = re.compile(rf"(\(PyCFunction\)CPyPy_(\w+),\s+METH_[A-Z_ |]+, PyDoc_STR\()(NULL|{_STRING})\)")
+_PROPERTY: Final = re.compile(r"(\(getter\)(\w+),\s+(?:NULL|\(setter\)\w+),\s+)NULL, NULL\}")
+_CLASS: Final = re.compile(
+    rf"(PyTypeObject CPyType_(\w+)_template_ = \{{(?:(?!\}};).)*?\.tp_doc = PyDoc_STR\()(NULL|{_STRING})\)", re.DOTALL
+)
+
+
+def _docstrings(file: Path) -> Iterator[tuple[str, str]]:
+    """Yield each docstring of a module with the name that mypyc gives to its object in C."""
+
+    def found(body: list[ast.stmt], prefix: str) -> Iterator[tuple[str, str]]:
+        for node in body:
+            if not isinstance(node, ast.ClassDef | ast.FunctionDef):
+                continue
+            name = f"{prefix}___{node.name}"
+            if (text := ast.get_docstring(node, clean=False)) and not _is_setter(node):
+                yield name, text
+                yield f"{prefix}_get_{node.name}", text  # if it is a property
+            if isinstance(node, ast.ClassDef):
+                yield from found(node.body, name)
+
+    return found(ast.parse(file.read_text(encoding="utf-8")).body, file.stem)
+
+
+def _is_setter(node: ast.ClassDef | ast.FunctionDef) -> bool:
+    return any(isinstance(decorator, ast.Attribute) and decorator.attr == "setter" for decorator in node.decorator_list)
+
+
+def _documented(code: str, docstrings: dict[str, str]) -> str:
+    """Return the C code with the docstrings, each behind the signature that mypyc has put there."""
+
+    def with_signature(match: re.Match[str]) -> str:
+        head, name, signature = match.groups()
+        text = docstrings.get(name)
+        if text is None:
+            return match[0]
+        return f"{head}{'' if signature == 'NULL' else signature} {_c_string(text)})"
+
+    def of_property(match: re.Match[str]) -> str:
+        text = docstrings.get(match[2])
+        return match[0] if text is None else f"{match[1]}{_c_string(text)}, NULL}}"
+
+    code = _FUNCTION.sub(with_signature, code)
+    return _PROPERTY.sub(of_property, _CLASS.sub(with_signature, code))
+
+
+def _c_string(text: str) -> str:
+    """Return a literal of C, in UTF-8. Octal escapes have at most three digits, so nothing after one belongs to it."""
+    escaped = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\?' else f"\\{byte:03o}" for byte in text.encode())
+    return f'"{"".join(escaped)}"'

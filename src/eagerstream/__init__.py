@@ -5,11 +5,17 @@ Names are loaded when they are first used: `import eagerstream` alone loads none
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from ._support.lazy import lazy_exports
 
 __version__ = "0.1.0"
+
+if os.environ.get("EAGERSTREAM_PURE", "0") not in ("", "0"):
+    from ._support.flavor import import_sources
+
+    import_sources(__path__[0])
 
 __all__: list[str]
 

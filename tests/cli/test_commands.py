@@ -22,6 +22,7 @@ from eagerstream.cli._commands import _log_request
 from eagerstream.errors import APIError
 from eagerstream.recordings import Recording
 from eagerstream.testing import FaultKind, Faults, Platform, ReceivedRequest, buffered, reply, text
+from eagerstream.wire import is_compiled
 
 DATA = Path(__file__).parent.parent / "data"
 COMMAND = [sys.executable, "-m", "eagerstream"]
@@ -62,9 +63,10 @@ def assert_one_line(done: subprocess.CompletedProcess[str], code: int, *words: s
 
 
 def test_the_version() -> None:
-    """The command tells which version is installed; the changelog and the package's metadata know the same one."""
+    """The command tells which version runs, and in which flavor; the changelog and the package's metadata agree."""
     done = eagerstream("--version")
-    assert (done.returncode, done.stdout) == (0, f"eagerstream {__version__}\n")
+    flavor = "compiled" if is_compiled() else "pure Python"
+    assert (done.returncode, done.stdout) == (0, f"eagerstream {__version__} ({flavor})\n")
     assert importlib.metadata.version("eagerstream") == __version__
     changelog = (Path(__file__).parents[2] / "CHANGELOG.md").read_text(encoding="utf-8")
     assert re.findall(r"^## \[(.+)\]", changelog, re.MULTILINE)[0] == __version__

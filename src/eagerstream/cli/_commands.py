@@ -22,7 +22,7 @@ from .._support.redaction import printable
 from ..errors import UsageError
 from ..latency._command import bench_app
 from ..recordings import Recording
-from ..wire import EagerSupport, check_positive
+from ..wire import EagerSupport, check_positive, is_compiled
 
 if TYPE_CHECKING:
     from ..progress import Record
@@ -40,7 +40,8 @@ app.add_typer(bench_app, name="bench")
 
 def _show_version(asked: object) -> None:
     if asked:
-        typer.echo(f"eagerstream {importlib.metadata.version('eagerstream')}")
+        flavor = "compiled" if is_compiled() else "pure Python"
+        typer.echo(f"eagerstream {importlib.metadata.version('eagerstream')} ({flavor})")
         raise typer.Exit
 
 

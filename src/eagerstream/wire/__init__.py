@@ -35,6 +35,7 @@ from ._events import (
     UnknownEvent,
     WireEvent,
 )
+from ._flavor import is_compiled
 from ._json_scalars import ParseFault
 from ._message import MessageAssembler, MessageState
 from ._parser import Parser, ParserFactory
@@ -147,6 +148,7 @@ __all__ = [
     "error_code_of",
     "find",
     "forbids_legacy_beta",
+    "is_compiled",
     "is_deeper",
     "is_error_result",
     "is_server_result",
