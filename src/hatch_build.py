@@ -108,7 +108,8 @@ def _compile(source: Path, modules: list[str], directory: Path) -> dict[str, str
         extensions = mypycify([*options, *files], group_name=_SHARED, debug_level="0", target_dir=str(directory / "c"))
         docstrings = {name: text for file in files for name, text in _docstrings(Path(file))}
     generated = directory / "c" / f"__native_{_SHARED}.c"
-    generated.write_text(_documented(generated.read_text(encoding="utf-8"), docstrings), encoding="utf-8")
+    code = _documented(generated.read_text(encoding="utf-8"), docstrings)
+    generated.write_text(_copied_completely(_undeletable(code)), encoding="utf-8")
     command = Distribution({"ext_modules": extensions}).get_command_obj("build_ext")
     command.build_lib = str(directory / "lib")
     command.build_temp = str(directory / "objects")
@@ -171,3 +172,47 @@ def _c_string(text: str) -> str:
     """Return a literal of C, in UTF-8. Octal escapes have at most three digits, so nothing after one belongs to it."""
     escaped = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\?' else f"\\{byte:03o}" for byte in text.encode())
     return f'"{"".join(escaped)}"'
+
+
+# `del` calls the setter of a property without a value. The setters of mypyc do not expect that, and end the process.
+
+_SETTER: Final = re.compile(r"(_set_(\w+)\(\w+ \*self, PyObject \*value, void \*closure\)\s+\{\n)(?=\s+char retval)")
+
+
+def _undeletable(code: str) -> str:
+    """Return the C code with setters of properties that refuse to delete, as those of Python do."""
+    raising = """PyErr_Format(PyExc_AttributeError, "property '%s' of '%s' object has no deleter", "NAME","""
+    refusal = f"if (value == NULL) {{ {raising} Py_TYPE(self)->tp_name); return -1; }}\n"
+    return _SETTER.sub(lambda match: match[1] + refusal.replace("NAME", match[2]), code)
+
+
+# `copy` and `pickle` take the attributes that mypyc knows, and lose those of subclasses in plain Python.
+
+_GET_STATE: Final = """
+static PyObject *eagerstream_get_state(PyObject *self, PyObject *Py_UNUSED(unused)) {
+    PyObject *state = CPyPickle_GetState(self);
+    PyObject *attributes = state == NULL ? NULL : PyObject_GetAttrString(self, "__dict__");
+    if (attributes == NULL) {
+        if (state != NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+            PyErr_Clear();
+            return state;
+        }
+    } else if (PyDict_Update(state, attributes) == 0) {
+        Py_DECREF(attributes);
+        if (PyDict_GetItemString(state, "__dict__") == NULL || PyDict_DelItemString(state, "__dict__") == 0) {
+            return state;
+        }
+        attributes = NULL;
+    }
+    Py_XDECREF(attributes);
+    Py_XDECREF(state);
+    return NULL;
+}
+"""
+
+
+def _copied_completely(code: str) -> str:
+    """Return the C code with a `__getstate__` that adds the attributes of the instance's dict."""
+    code = code.replace("(PyCFunction)CPyPickle_GetState", "(PyCFunction)eagerstream_get_state")
+    first_table = code.index("static PyMethodDef ")
+    return f"{code[:first_table]}{_GET_STATE}{code[first_table:]}"

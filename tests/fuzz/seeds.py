@@ -33,6 +33,7 @@ _HEADER: Final = {
     "worker_frames": bytes(2),
     "redaction": bytes(1),
     "sql_guard": bytes(2),
+    "flavors": bytes(12),
 }
 """Before raw input, per target: the choices of limits, of no grammar, and of a cut."""
 

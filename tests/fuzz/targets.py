@@ -21,6 +21,7 @@ SHARES: Final = {
     "worker_frames": 0.05,
     "redaction": 0.01,  # hundreds of expressions, and windows of a few characters
     "sql_guard": 0.02,  # sqlglot is slow
+    "flavors": 0.02,  # two processes, and many lines
 }
 """Target to its part of all cases."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import ClassVar, Generic, TypeVar
 
 from ..errors import EagerStreamError, UsageError
@@ -14,7 +13,7 @@ T = TypeVar("T")
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Decoder(ABC, Generic[T]):
+class Decoder(Generic[T]):
     """Turns the chunks of a body, cut anywhere, into events.
 
     Args:
@@ -24,6 +23,7 @@ class Decoder(ABC, Generic[T]):
         UsageError: `max_event_bytes` is not a positive number.
     """
 
+    # No abstract base class: compiled classes would share one cache of `isinstance`, and give wrong answers.
     # Slots here and in the subclasses: a chunk then reads one piece of memory instead of the object, a dict and values.
     __slots__ = (
         "_closed",
@@ -40,13 +40,13 @@ class Decoder(ABC, Generic[T]):
         self._failure: EagerStreamError | None = None
         self._closed = False
 
-    @abstractmethod
     def _take(self, chunk: bytes, events: list[T]) -> None:
         """Add the events that this chunk completes. An `EagerStreamError` ends the decoding."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _forget(self) -> None:
         """Drop the kept part of the body, after an error has ended the decoding."""
+        raise NotImplementedError
 
     def feed(self, chunk: bytes) -> list[T]:
         """Return the events that this chunk completes, in order; often none.

@@ -77,6 +77,8 @@ _ALWAYS_CONVERTED_DIGITS: Final = 640
 # Minimum number of remaining characters at which a search for runs pays. Compiled, a character costs 25 ns, and
 # fragments of 64 characters take 1.45 us instead of 2.5 without a search. In plain Python it pays from 32 characters.
 LONG_FRAGMENT: Final = 32 if __file__.endswith((".py", ".pyc")) else 256
+# The same with finished values recorded, compiled or not: of a key that comes twice, a run reports one value.
+LONG_IF_RECORDED: Final = 32
 
 # Text in a string, up to its quote, to an incomplete escape, or to the escape of a surrogate without its other half.
 # jiter refuses lone surrogates, and a half at the end of a fragment may still get its other half.

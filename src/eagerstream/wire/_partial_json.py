@@ -55,7 +55,15 @@ from ._json_builder import (
     VALUE,
 )
 from ._json_changes import steps
-from ._json_scalars import COMPLETE_NUMBER, EXPECTED, LITERAL_VALUES, LITERALS, LONG_FRAGMENT, ScalarReader
+from ._json_scalars import (
+    COMPLETE_NUMBER,
+    EXPECTED,
+    LITERAL_VALUES,
+    LITERALS,
+    LONG_FRAGMENT,
+    LONG_IF_RECORDED,
+    ScalarReader,
+)
 from ._mypyc import mypyc_attr
 from ._patch import Patch, finite
 from ._values import MISSING, Path, find
@@ -257,7 +265,12 @@ class PartialJSON(ScalarReader):
                 at += 1
             elif FIRST_KEY <= state <= KEY:  # a tuple of names would be made anew for each character
                 if character == '"':
-                    if end - at >= LONG_FRAGMENT and self._takes_runs and self._changes is None:
+                    if (
+                        end - at >= LONG_IF_RECORDED
+                        and (end - at >= LONG_FRAGMENT or self.ended is not None)
+                        and self._takes_runs
+                        and self._changes is None
+                    ):
                         # Not while changes are recorded: each value needs its own operation, and of a run only the end
                         # is known. Most watchers of an input only track finished values.
                         after = self._take_run(text, at)
@@ -277,7 +290,8 @@ class PartialJSON(ScalarReader):
                 return self._fail(EXPECTED[state], at, character)
             else:
                 if (
-                    end - at >= LONG_FRAGMENT
+                    end - at >= LONG_IF_RECORDED
+                    and (end - at >= LONG_FRAGMENT or self.ended is not None)
                     and self._takes_runs
                     and self._changes is None
                     and type(self._container) is list

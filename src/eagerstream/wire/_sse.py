@@ -9,7 +9,6 @@ U+0085, which a JSON string may contain. The bytes of LF, CR and the colon never
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Final, NamedTuple
 
 from ..errors import LimitError
@@ -96,9 +95,9 @@ class EventStreamDecoder(Decoder[T]):
 
     # A subclass, without a list of `ServerSentEvent`s in between. An event of the Messages API repeats its type in its
     # data, so a wire decoder needs neither the name nor the id, nor the data as text (jiter reads bytes).
-    @abstractmethod
     def _dispatched(self, data: bytes) -> T | None:
         """Return the event for this data; None for no event. An `EagerStreamError` ends the decoding."""
+        raise NotImplementedError
 
     def _take(self, chunk: bytes, events: list[T]) -> None:
         # The API sends events of two lines that end with LF, and an HTTP client usually returns complete ones. Such a

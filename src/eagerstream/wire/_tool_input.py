@@ -77,9 +77,9 @@ class ToolInput:
     """
 
     # Slots: instances share the names of at most 30 attributes, so each input would have a dict of its own, which a
-    # fragment reads in several places. In one event loop with 1,000 inputs, none of them is in a cache.
+    # fragment reads in several places. In one event loop with 1,000 inputs, none of them is in a cache. No weak
+    # references, as in the compiled form. Subclasses take them, and other attributes.
     __slots__ = (
-        "__weakref__",
         "_blocks",
         "_blocks_chars",
         "_damage",
