@@ -41,6 +41,12 @@ class _Number(enum.IntEnum):
     ONE = 1
 
 
+class _Marked:
+    """Marks subclasses in plain Python."""
+
+    __slots__ = ()
+
+
 class _Foreign:
     """Has nothing that anybody asks for."""
 
@@ -101,11 +107,11 @@ def _arguments(choices: Choices, values: tuple[Any, ...]) -> list[Any]:
 
 def _made(choices: Choices, values: tuple[Any, ...]) -> Any:
     kind = choices.pick(_CLASSES)
-    derived = choices.below(4) == 0 and kind is not ToolInput
+    derived = choices.below(4) == 0
     if derived:
-        kind = type("Derived", (kind,), {"__module__": __name__})
-    if kind is ToolInput:
-        accumulator = InputAccumulator()
+        kind = type("Derived", (kind, _Marked), {"__module__": __name__})
+    if issubclass(kind, ToolInput):
+        accumulator: InputAccumulator[Any] = InputAccumulator(input_type=kind)
         accumulator.feed(tool_start(0))
         accumulator.feed(input_delta(0, choices.pick(('{"a": [1, "x', '{"a": 1}', "[", "x"))))
         return accumulator.inputs[0]
@@ -155,7 +161,8 @@ def _delete(choices: Choices, made: Any, values: tuple[Any, ...]) -> str:
 
 
 def _add(choices: Choices, made: Any, values: tuple[Any, ...]) -> str:
-    return attempted(lambda: setattr(made, "mine", 1))
+    """A subclass takes attributes. Of compiled classes, some do."""
+    return attempted(lambda: setattr(made, "mine", 1)) if isinstance(made, _Marked) else ""
 
 
 def _copy(choices: Choices, made: Any, values: tuple[Any, ...]) -> str:
@@ -174,7 +181,8 @@ def _compare(choices: Choices, made: Any, values: tuple[Any, ...]) -> str:
 
 
 def _refer(choices: Choices, made: Any, values: tuple[Any, ...]) -> str:
-    return str(weakref.ref(made)() is made)
+    """A subclass takes weak references. Of compiled classes, some do, on some Pythons."""
+    return str(weakref.ref(made)() is made) if isinstance(made, _Marked) else ""
 
 
 def _begin_again(choices: Choices, made: Any, values: tuple[Any, ...]) -> str:
@@ -191,7 +199,7 @@ def _derive(choices: Choices, made: Any, values: tuple[Any, ...]) -> str:
         return super(derived, self).feed(*arguments)
 
     derived: Any = type("Overriding", (kind,), {"feed": feed, "extra": 1, "__module__": __name__})
-    if kind is ToolInput:
+    if issubclass(kind, ToolInput):
         return shown(derived.__mro__[1:])
     object = derived()
     object.mine = 2
