@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Editable installations run the source: without it, each of them would ask for the compiler's packages.
 export EAGERSTREAM_COMPILE := 0
 
-.PHONY: demo test test-all compat-matrix fuzz check format docs bench bench-check conformance wheel screenshots schema page secret-rules vectors clean
+.PHONY: demo test test-all compat-matrix fuzz fuzz-flavors check format docs bench bench-check conformance wheel wheels screenshots schema page secret-rules vectors clean
 .DEFAULT_GOAL := demo
 
 # One environment, which grows: each command installs what it needs when it runs for the first time, and again after
@@ -60,8 +60,11 @@ compat-matrix: $(VENV)/.all  ## the tests about transports, on the oldest suppor
 	$(BIN)/python -m tests.versions
 
 SECONDS ?= 600
-fuzz: $(VENV)/.fuzz  ## attack the parsers, for SECONDS=600; what is found stays in build/fuzz
-	$(BIN)/python -m tests.fuzz --seconds $(SECONDS)
+fuzz: $(VENV)/.fuzz  ## attack the parsers, or those of TARGETS=..., for SECONDS=600; what is found stays in build/fuzz
+	$(BIN)/python -m tests.fuzz $(TARGETS) --seconds $(SECONDS)
+
+fuzz-flavors: $(VENV)/.fuzz  ## the compiled core and the pure one on the same inputs, for a minute
+	$(BIN)/python -m tests.fuzz flavors --seconds 60
 
 check: $(VENV)/.all  ## lint, format, types and plain English
 	$(BIN)/ruff check
@@ -107,6 +110,9 @@ wheel: $(VENV)/.all  ## both wheels into dist/: pure Python, and with compiled m
 	@if echo '#include <Python.h>' | $${CC:-cc} -E -I"$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("include"))')" - >/dev/null 2>&1; \
 	then EAGERSTREAM_COMPILE=1 $(BIN)/python -m build --wheel --outdir dist; \
 	else echo 'The compiled wheel is left out: it needs a C compiler and the headers of Python (python3-dev).'; fi
+
+wheels:  ## the wheels of all Pythons of pyenv, or of PYTHONS=..., into dist/; each is tested
+	.ci/wheels-of $(PYTHONS)
 
 schema: $(VENV)/.all  ## the JSON Schemas of the records of runs and of the results of benchmarks, written anew
 	$(BIN)/python -m tests.schemas

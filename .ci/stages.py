@@ -125,8 +125,9 @@ def stages(seed: int) -> list[Stage]:
         Stage("check", "make check", needs=("install",), is_short=True),
         Stage("quick", f"{all_packages} make test", needs=("install",), cores=2, is_short=True),
         Stage("wheels", ".ci/wheels", needs=("install",)),
-        Stage("installed", _installed(seed), needs=("install",)),
+        Stage("installed", _installed(seed), needs=("install", "wheels")),
         Stage("sanitize", ".ci/sanitize", needs=("install", "wheels")),
+        Stage("flavors", _flavors(seed), needs=("wheels",)),
         Stage("compat", f".venv/bin/python -m tests.versions --count 2 --seed {seed}", needs=("install",)),
         *pythons[1:],
         Stage("speed", "make bench-check", needs=("install",)),
@@ -139,7 +140,7 @@ def stages(seed: int) -> list[Stage]:
         ),
         Stage(
             "fuzz",
-            f".venv/bin/python -m tests.fuzz --seconds 60 --seed {seed} --max-len 64",
+            f".venv/bin/python -m tests.fuzz --without flavors --seconds 60 --seed {seed} --max-len 64",
             needs=("install", "quick"),
             cores=2,
         ),
@@ -173,6 +174,12 @@ def _installed(seed: int) -> str:
     """Programs of the pages with the installed wheel: on this Python, and on one of the others on this machine."""
     others = [python for version in ("3.12", "3.13") if (python := _find_python(version))]
     return shlex.join([".ci/installed", "whl", sys.executable, *others[seed % max(len(others), 1) :][:1]])
+
+
+def _flavors(seed: int) -> str:
+    """The compiled wheel and the sources, on the same inputs."""
+    other = "EAGERSTREAM_OTHER_PYTHON=build/wheel-compiled/bin/python"
+    return f"{other} .venv/bin/python -m tests.fuzz flavors --seconds 60 --seed {seed} --max-len 64"
 
 
 def _find_python(version: str) -> str | None:

@@ -46,6 +46,7 @@ def main() -> int:
     """See `--help`."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(SHARES)}; all by default")
+    parser.add_argument("--without", choices=SHARES, action="append", default=[], help="leave this target out")
     parser.add_argument("--runs", type=int, help="cases in total; without it only the time limits them")
     parser.add_argument("--seconds", type=float, default=600, help="at most so long in total; 600 by default")
     parser.add_argument("--seed", type=int, help="where chance begins: the same runs again")
@@ -54,7 +55,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=_ROOT / "build" / "fuzz", help="for corpora, logs and failures")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="try this input alone, in this process")
     options = parser.parse_args()
-    targets = options.targets or list(SHARES)
+    targets = options.targets or [target for target in SHARES if target not in options.without]
     if unknown := [target for target in targets if target not in SHARES]:
         parser.error(f"no target is named {', '.join(unknown)}; there are {', '.join(SHARES)}")
     if options.replay:

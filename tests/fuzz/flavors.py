@@ -1,7 +1,8 @@
 """The two flavors of the wire core, compiled and pure, on the same inputs: whatever a program can see is the same.
 
-One flavor runs in this process, the other in a second one, because a process can import only one of them. The compiled
-one is built from this checkout.
+One flavor runs in this process, the other in a second one, because a process can import only one of them. If this one is
+compiled, the other runs the sources of the same installation. Otherwise the compiled one is built from this checkout, or is
+that of another Python: `EAGERSTREAM_OTHER_PYTHON=build/wheel-compiled/bin/python`.
 """
 
 from __future__ import annotations
@@ -68,6 +69,18 @@ def _difference(data: bytes) -> str:
     return "" if len(here) == len(there) else f"{len(here)} lines and {len(there)}"
 
 
+def other_python() -> tuple[str, dict[str, str]]:
+    """The program and the environment that run the other flavor."""
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    if is_compiled():
+        environment["EAGERSTREAM_PURE"] = "1"
+    elif given := os.environ.get("EAGERSTREAM_OTHER_PYTHON"):
+        return given, environment
+    else:
+        environment["PYTHONPATH"] = str(path_of(Flavor.COMPILED))
+    return sys.executable, environment
+
+
 def _is_checked_earlier(compiled: str) -> bool:
     """Compiled code checks the types of all arguments first, and pure code when it uses them, or never."""
     return compiled.startswith(MISUSES) and "raises TypeError" in compiled
@@ -77,13 +90,9 @@ class _Other:
     """The other flavor, in a process of its own."""
 
     def __init__(self) -> None:
-        environment = {**os.environ, "PYTHONHASHSEED": "0"}
-        if is_compiled():
-            environment["EAGERSTREAM_PURE"] = "1"
-        else:
-            environment["PYTHONPATH"] = str(path_of(Flavor.COMPILED))
+        python, environment = other_python()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__, "pure" if is_compiled() else "compiled"],
+            [python, "-m", __name__, "pure" if is_compiled() else "compiled"],
             cwd=_ROOT,
             env=environment,
             stdin=subprocess.PIPE,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import copy
 import enum
-import inspect
 import pickle
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -17,7 +16,6 @@ from eagerstream.wire import (
     FragmentDecoder,
     InputAccumulator,
     MessageAssembler,
-    Parser,
     PartialJSON,
     SSEDecoder,
     TolerantJSON,
@@ -176,7 +174,7 @@ def _copy(choices: Choices, made: Any, values: tuple[Any, ...]) -> str:
 
 def _compare(choices: Choices, made: Any, values: tuple[Any, ...]) -> str:
     other = choices.pick((made, *values))
-    answers = (made == other, made != other, bool(made), isinstance(made, Parser), hash(made) == hash(made))
+    answers = (made == other, made != other, bool(made), isinstance(made, Hashable), hash(made) == hash(made))
     return f"{shown(answers)} {shown(repr(made))} {attempted(lambda: made < other)}"
 
 
@@ -207,13 +205,6 @@ def _derive(choices: Choices, made: Any, values: tuple[Any, ...]) -> str:
     return f"{answer} {calls} {object.mine} {object.extra} {_state(object)}"
 
 
-def _inspect(choices: Choices, made: Any, values: tuple[Any, ...]) -> str:
-    name = choices.pick(_names(made))
-    member = getattr(type(made), name, None)
-    parameters = attempted(lambda: [(p.name, p.kind.name, p.default) for p in inspect.signature(member).parameters.values()][1:]) if callable(member) else ""  # type: ignore[arg-type]  # fmt: skip
-    return f"{name} {parameters} {shown(inspect.getdoc(member)) if inspect.isroutine(member) or (inspect.isdatadescriptor(member) and member.__doc__) else ''}"
-
-
 def _match(choices: Choices, made: Any, values: tuple[Any, ...]) -> str:
     match made:
         case PartialJSON(value=value, complete=complete):
@@ -227,5 +218,5 @@ def _match(choices: Choices, made: Any, values: tuple[Any, ...]) -> str:
 
 
 _OPERATIONS: Final[tuple[Callable[[Choices, Any, tuple[Any, ...]], str], ...]] = (
-    *(_call,) * 8, _construct, _construct, _set, _set, _delete, _add, _copy, _compare, _refer, _begin_again, _derive, _inspect, _match,
+    *(_call,) * 8, _construct, _construct, _set, _set, _delete, _add, _copy, _compare, _refer, _begin_again, _derive, _match,
 )  # fmt: skip

@@ -98,7 +98,7 @@ def _bytes_to_events(choices: Choices) -> Lines:
     bound = choices.pick((1 << 30, 1 << 30, 100, 9))
     grammar = choices.pick((None, event_stream, body, body))
     seed = Choices(choices.take(6))
-    decoder = kind(max_event_bytes=bound)
+    decoder: Any = kind(max_event_bytes=bound)
     for chunk in pieces(seed, choices.rest() if grammar is None else grammar(choices))[: 3 * _MAX_STEPS]:
         yield attempted(lambda chunk=chunk: decoder.feed(chunk))  # type: ignore[misc]
         yield shown(decoder.reconnection_time_ms)

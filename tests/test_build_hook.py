@@ -1,0 +1,47 @@
+"""`EAGERSTREAM_COMPILE`: whether a wheel that is built contains compiled modules."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mypyc", reason="mypy compiles the modules")
+
+_ROOT = Path(__file__).parent.parent
+
+pytestmark = pytest.mark.slow
+
+
+def _built(folder: Path, **environment: str) -> tuple[subprocess.CompletedProcess[str], list[str]]:
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    env = {name: value for name, value in os.environ.items() if name != "EAGERSTREAM_COMPILE"} | environment
+    done = subprocess.run(command, cwd=_ROOT, env=env, capture_output=True, text=True, check=False)
+    return done, [wheel.name.removeprefix("eagerstream-").partition("-")[2] for wheel in folder.glob("*.whl")]
+
+
+@pytest.mark.parametrize(
+    ("environment", "reason"),
+    [
+        ({"EAGERSTREAM_COMPILE": "0"}, ""),
+        ({"CC": "no-such-compiler"}, "the C compiler no-such-compiler is missing"),
+        ({"EAGERSTREAM_COMPILE": "auto", "CC": "false"}, "pure Python, without compiled modules"),
+    ],
+)
+def test_a_pure_wheel(environment: dict[str, str], reason: str, tmp_path: Path) -> None:
+    """A machine that cannot compile gets the pure wheel, and is told why. Nothing fails."""
+    done, tags = _built(tmp_path, **environment)
+    assert (done.returncode, tags) == (0, ["py3-none-any.whl"]), done.stderr
+    assert reason in done.stdout + done.stderr
+    assert bool(reason) == ("pure Python" in done.stdout + done.stderr)
+
+
+@pytest.mark.parametrize("environment", [{"EAGERSTREAM_COMPILE": "1", "CC": "false"}, {"EAGERSTREAM_COMPILE": "yes"}])
+def test_no_wheel(environment: dict[str, str], tmp_path: Path) -> None:
+    """A release must not become pure by accident, and neither by a slip in the variable."""
+    done, tags = _built(tmp_path, **environment)
+    assert done.returncode != 0
+    assert tags == []
