@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from eagerstream import wire
 from eagerstream.errors import ProtocolError, UsageError
 from eagerstream.wire import (
     InputAccumulator,
@@ -41,18 +42,23 @@ def test_the_same_surface() -> None:
     done = subprocess.run(command, cwd=_ROOT, env=environment, capture_output=True, text=True, check=True)
     pure, compiled = json.loads(done.stdout), json.loads(json.dumps(surface()))
     assert pure.keys() == compiled.keys()
-    unknown = set()
-    for name, mine in compiled.items():
-        if mine != pure[name]:
-            unknown.add(name)
-            assert [part for part in mine if part != "unknown"] == [
-                part for part, shown in zip(pure[name], mine, strict=True) if shown != "unknown"
-            ]
-    # Their defaults are no literals, which the text of a signature in C cannot express.
-    assert unknown == {
-        *("Decoder", "FragmentDecoder", "InputAccumulator", "MessageAssembler"),
-        *("PartialJSON", "SSEDecoder", "WireDecoder"),
+    # A signature in C has only literals as defaults; and the compiler leaves no docstring in enums and named tuples.
+    constructors = {
+        "Decoder",
+        "FragmentDecoder",
+        "InputAccumulator",
+        "MessageAssembler",
+        "PartialJSON",
+        "SSEDecoder",
+        "WireDecoder",
     }
+    without_docstring = {"MessageState", "Outcome", "ParseFault", "ServerSentEvent"}
+    for name in constructors:
+        pure[name][2] = compiled[name][2] = None
+    for name in pure:
+        if name.partition(".")[0] in without_docstring:
+            pure[name][-1] = compiled[name][-1] = None
+    assert compiled == pure
 
 
 def _input() -> ToolInput:
@@ -64,12 +70,12 @@ def _input() -> ToolInput:
 @compiled_only
 @pytest.mark.parametrize(
     ("call", "arguments"),
-    [(PartialJSON().feed, [3]), (SSEDecoder().feed, ["text"]), (decode_event, [None]), (PartialJSON, [])],
+    [(PartialJSON().feed, [3]), (SSEDecoder().feed, ["text"]), (decode_event, [None])],
 )
 def test_wrong_types(call: Any, arguments: list[Any]) -> None:
     """A compiled function checks its arguments first. Its object stays as it was."""
     with pytest.raises(TypeError):
-        call(*arguments, **({} if arguments else {"limits": 3}))
+        call(*arguments)
 
 
 @compiled_only
@@ -112,14 +118,15 @@ def test_methods_are_not_replaced() -> None:
 
 
 @compiled_only
-def test_tracebacks_show_the_source() -> None:
-    """The name of a file in a traceback is relative, and is found in the installation."""
+def test_tracebacks_name_the_source() -> None:
+    """By a path relative to the installation, the same for each build; Python does not show the line itself."""
     with pytest.raises(ProtocolError) as caught:
         decode_event("x")
     frame = traceback.extract_tb(caught.value.__traceback__)[-1]
     assert (frame.filename, frame.name) == ("eagerstream/wire/_decoding.py", "decode_json")
-    assert frame.line is not None
-    assert "raise ProtocolError" in frame.line
+    lines = (Path(wire.__file__).parent / "_decoding.py").read_text(encoding="utf-8").splitlines()
+    assert frame.lineno is not None
+    assert "raise ProtocolError" in lines[frame.lineno - 1]
 
 
 def test_an_input_is_made_smaller() -> None:
