@@ -1,4 +1,4 @@
-"""Whether the wire core of this process is compiled."""
+"""Report the flavor of the wire core: compiled, or plain Python."""
 
 from __future__ import annotations
 
