@@ -8,7 +8,7 @@ from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from functools import partial
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from ..streaming import FeedEnd
 from ..tools._call import ToolCall
@@ -39,7 +39,7 @@ class ParentCall:
 
 
 class CallRuns:
-    """The runs of one call that have not ended. Enter it in the task that executes the call.
+    """The runs of one call that have not ended. Enter it in the task that executes the call, and then name the call.
 
     When it is left, the runs that are still open are reported as they are. If the call was cancelled or timed out, they
     are cancelled. Other runs continue without a parent, because a tool may start work that outlives it on purpose.
@@ -48,21 +48,24 @@ class CallRuns:
     # Context variables are inherited by the tasks that the tool starts, and by its threads. A thread may run an event
     # loop of its own, so all changes are made on the loop of the call.
 
-    def __init__(self, call: ToolCall) -> None:
-        # None when it was left. Contexts keep this object for long: those of tasks that outlive the call, and those of
+    def __init__(self) -> None:
+        self.call: ToolCall | None = None
+        """The call; None before it is known, and when this was left."""
+        # None when it was left: contexts keep this object for long, those of tasks that outlive the call, and those of
         # cancelled timers (test_calls_of_earlier_responses_are_not_kept).
-        self._call: ToolCall | None = call
         self._home = _Loop()
         self._open: dict[_SubRun, None] = {}
         self._tokens: list[Token[CallRuns | None]] = []
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         self._tokens.append(_current.set(self))
+        return self
 
     def __exit__(self, *error: object) -> None:
         _current.reset(self._tokens.pop())
-        call, self._call = self._call, None
-        assert call is not None
+        call, self.call = self.call, None
+        if call is None:
+            return  # no call came
         is_given_up = call.result is None or (call.response is not None and call.response.code == ToolErrorCode.TIMEOUT)
         for sub_run in self._open:
             if is_given_up:
@@ -72,7 +75,7 @@ class CallRuns:
 
     def begin(self, run: Run[Any]) -> ParentCall | None:
         """Make a run a child of the call. Return None if the call has ended."""
-        call = self._call
+        call = self.call
         if call is None:
             return None
         sub_run = _SubRun(run, self)
@@ -85,14 +88,14 @@ class CallRuns:
         self._home.do(partial(self._ended, sub_run, end))
 
     def _begun(self, sub_run: _SubRun) -> None:
-        if self._call is not None:
+        if self.call is not None:
             self._open[sub_run] = None
-            self._call.listener.call_told(SubRunStart(self._call, sub_run.run.id, sub_run.run.model))
+            self.call.listener.call_told(SubRunStart(self.call, sub_run.run.id, sub_run.run.model))
 
     def _ended(self, sub_run: _SubRun, end: FeedEnd) -> None:
-        if self._call is not None and sub_run in self._open:
+        if self.call is not None and sub_run in self._open:
             del self._open[sub_run]
-            _report(self._call, sub_run, RunStatus(end.status), end)
+            _report(self.call, sub_run, RunStatus(end.status), end)
 
 
 def _report(call: ToolCall, sub_run: _SubRun, status: RunStatus, end: FeedEnd) -> None:

@@ -77,11 +77,6 @@ class Step:
     started: list[ToolCall] = field(default_factory=list)
     cancelled: list[ToolCall] = field(default_factory=list)
 
-    @property
-    def follows(self) -> bool:
-        """There is something to do."""
-        return bool(self.started or self.expected or self.cancelled)
-
 
 class Turn:
     """One response of the model and its calls.

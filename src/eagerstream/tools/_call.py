@@ -127,7 +127,6 @@ class ToolCall:
         rejected: The answer of a guard that rejected the call during its writing; None otherwise.
         withdrawn: True if the call was answered without running because of the way the response ended.
         blocked_s: The longest time, in seconds, for which the tool blocked the event loop.
-        answered: Set when the call has its result.
         listener: Gets the events of the call's life.
         accounts: Token counts to which those of the runs that the tool starts are added.
     """
@@ -154,11 +153,22 @@ class ToolCall:
     """True while the tool runs in a thread, possibly after the wait for it ended."""
     on_thread_end: Callable[[], object] | None = field(default=None, repr=False)
     _started_s: float = field(default=0.0, repr=False)
-    answered: anyio.Event = field(default_factory=anyio.Event, repr=False)
+    _answered: anyio.Event | None = field(default=None, repr=False)
     listener: CallListener = field(default_factory=CallListener, repr=False)
     accounts: tuple[Any, ...] = field(default=(), repr=False)
     is_reported: bool = field(default=False, repr=False)
     """True if the end was reported to the listener."""
+
+    @property
+    def answered(self) -> anyio.Event:
+        """Set when the call has its result."""
+        # Made when somebody asks for it: the call is made between the end of its input and the start of its tool, and
+        # the event took four fifths of the time.
+        if self._answered is None:
+            self._answered = anyio.Event()
+            if self.result is not None:
+                self._answered.set()
+        return self._answered
 
     @property
     def id(self) -> str:
@@ -221,7 +231,6 @@ class ToolCall:
         call.result = plain["result"]
         if call.result is not None:
             call.state = CallState.ANSWERED
-            call.answered.set()
         return call
 
     def start(self) -> None:
@@ -332,4 +341,5 @@ class ToolCall:
     def _close(self, result: Block) -> None:
         self.result = result
         self.state = CallState.ANSWERED
-        self.answered.set()
+        if self._answered is not None:
+            self._answered.set()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -83,6 +83,14 @@ class _Admission:
     def group(self) -> Group | None:
         return self.tool.group if self.tool else None
 
+    @property
+    def is_ready(self) -> bool:
+        """True if the call waits for nothing: its arguments are checked, and it has its slot (so no approval is due)."""
+        return self.place.is_free and self.arguments is not None and self.group is None
+
+
+_Phase: TypeAlias = Callable[[ToolCall, _Admission], Awaitable[None]]
+
 
 class InProcessExecutor:
     """Runs tools in this process: `async` ones as tasks on the event loop, plain ones in threads.
@@ -152,15 +160,8 @@ class InProcessExecutor:
         """
         admission = self._admissions.pop(call, None) or self._admission(call)
         place = admission.place
-        phases = (
-            self._wait_for_group,
-            self._read_arguments,
-            self._ask_approval,
-            self._wait_for_slot,
-            self._run_tool,
-        )
         try:
-            for phase in phases:
+            for phase in self._phases(admission):
                 await phase(call, admission)
                 self._refuse_if_open(call, admission.tool)
                 if call.result is not None:
@@ -180,6 +181,11 @@ class InProcessExecutor:
                 call.on_thread_end = place.leave_group
             else:
                 place.leave_group()
+
+    def _phases(self, admission: _Admission) -> tuple[_Phase, ...]:
+        if admission.is_ready:  # most calls: their tools start without a step through phases that have nothing to do
+            return self._wait_for_slot, self._run_tool
+        return self._wait_for_group, self._read_arguments, self._ask_approval, self._wait_for_slot, self._run_tool
 
     # --- the phases of a call; a phase may answer it, and the next ones are then skipped ----------------------------
 
@@ -341,7 +347,9 @@ class InProcessExecutor:
 
     def _refuse_if_open(self, call: ToolCall, tool: Tool | None) -> None:
         """Answer a call whose circuit is open. Checked again after each wait, because other calls may have failed."""
-        refusal = self._breaker.refusal(tool.name) if self._breaker and tool and call.result is None else None
+        if self._breaker is None or tool is None or call.result is not None:
+            return
+        refusal = self._breaker.refusal(tool.name)
         if refusal is not None:
             call.end(Invoked(refusal))
 

@@ -5,6 +5,37 @@ from __future__ import annotations
 from collections import deque
 
 import anyio
+import anyio.lowlevel
+
+
+class Ticket:
+    """A place in the queue for a slot.
+
+    Attributes:
+        is_due: It is the turn of its holder.
+    """
+
+    __slots__ = ("_due", "is_due")
+
+    def __init__(self, *, is_due: bool) -> None:
+        self.is_due = is_due
+        self._due: anyio.Event | None = None  # made by the one that waits: most tickets are due at once
+
+    def call(self) -> None:
+        """Let the holder have its turn."""
+        self.is_due = True
+        if self._due is not None:
+            self._due.set()
+
+    async def wait(self) -> None:
+        """Wait for the turn. Cancelling it keeps the place."""
+        if self.is_due:
+            # No pass of the event loop, because the tool would start that much later. But not in a cancelled scope
+            # (test_leaving_gives_back_the_place_of_a_call_about_to_begin).
+            await anyio.lowlevel.checkpoint_if_cancelled()
+        else:
+            self._due = anyio.Event()
+            await self._due.wait()
 
 
 class Slots:
@@ -12,24 +43,23 @@ class Slots:
 
     def __init__(self, count: int) -> None:
         self._free = count
-        self._waiting: deque[anyio.Event] = deque()
+        self._waiting: deque[Ticket] = deque()
 
-    def reserve(self) -> anyio.Event:
-        """Return a ticket, which is set when it is its holder's turn. Every ticket must be given back."""
-        ticket = anyio.Event()
+    def reserve(self) -> Ticket:
+        """Return a ticket. Every ticket must be given back."""
         if self._free:
             self._free -= 1
-            ticket.set()
-        else:
-            self._waiting.append(ticket)
+            return Ticket(is_due=True)
+        ticket = Ticket(is_due=False)
+        self._waiting.append(ticket)
         return ticket
 
-    def give_back(self, ticket: anyio.Event) -> None:
+    def give_back(self, ticket: Ticket) -> None:
         """Give back a ticket after its turn, or to give up the turn."""
-        if not ticket.is_set():
+        if not ticket.is_due:
             self._waiting.remove(ticket)
         elif self._waiting:
-            self._waiting.popleft().set()
+            self._waiting.popleft().call()
         else:
             self._free += 1
 
@@ -46,12 +76,12 @@ class Place:
 
     @property
     def _is_next_of_group(self) -> bool:
-        return self._group_ticket is None or self._group_ticket.is_set()
+        return self._group_ticket is None or self._group_ticket.is_due
 
     @property
     def is_free(self) -> bool:
         """True if it is the call's turn."""
-        return self._ticket is not None and self._ticket.is_set()
+        return self._ticket is not None and self._ticket.is_due
 
     async def wait_for_group(self) -> None:
         """Wait until no earlier call of the group is left. Cancelling it keeps the place."""
