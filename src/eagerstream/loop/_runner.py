@@ -47,6 +47,7 @@ class CallRunner:
         self._executor = executor
         self._tasks = tasks
         self._waits_for_input = waits_for_input
+        self._wakes_in_order = wakes_in_order()
         self._open: dict[ToolCall, None] = {}  # those that were started, and whose end was not reported
         self._scopes: dict[ToolCall, anyio.CancelScope] = {}
         self._expected: dict[GrowingInput, _Work] = {}  # that of the tasks which wait for calls of these
@@ -143,6 +144,10 @@ class CallRunner:
     async def _execute(self, work: _Work, runs: CallRuns, scope: anyio.CancelScope) -> None:
         try:
             await work.begun()
+            # Consumers see the end of an input before its tool starts, and may still cancel the run
+            # (test_nothing_begins_after_cancel). `start` comes after their events, which is enough on asyncio.
+            if not self._wakes_in_order:
+                await anyio.lowlevel.checkpoint()
         finally:
             # If this is cancelled after the call was admitted, the call must reach the executor all the same, or its
             # place would be lost to other runs (test_leaving_gives_back_the_place_of_a_call_about_to_begin).
@@ -197,13 +202,9 @@ class _Work:
         self._begun.set()
 
     async def begun(self) -> None:
-        """Wait for `begin`, and then for the tasks that were woken before."""
+        """Wait for `begin`."""
         if self._begun is not None:
             await self._begun.wait()
-        # Consumers see the end of an input before its tool starts, and may still cancel the run
-        # (test_nothing_begins_after_cancel). `start` comes after their events, which is enough on asyncio.
-        if not wakes_in_order():
-            await anyio.lowlevel.checkpoint()
 
 
 async def _execute_for_code(executor: Executor, call: ToolCall) -> None:

@@ -200,7 +200,7 @@ class Turn:
                 if tool is not None and tool.guard is not None and (call is None or call.rejected is None):
                     self._guarded[input] = tool
                 self._ask_guard(input)
-                self._take_stop(input, step)
+                self._take_stop(input, tool, step)
             case MessageStart(restarted=True):
                 self._restart(step)
             case MessageStop(stop_reason=reason):
@@ -238,7 +238,7 @@ class Turn:
             call.streams = tool.approve is None
             self._start(call, step)
 
-    def _take_stop(self, input: GrowingInput, step: Step) -> None:
+    def _take_stop(self, input: GrowingInput, tool: Tool | None, step: Step) -> None:
         """Start, hold or leave the call of a settled input. If it was cut off, the executor answers it."""
         call = self._by_input.get(input)
         if call is not None and call.rejected is None:
@@ -248,7 +248,6 @@ class Turn:
         # runner reports its end.
         if call is None or call in self._started or self.is_stopped:
             return
-        tool = self._tools.find(input.block)
         if tool is not None and self._must_wait(tool) and input.outcome is Outcome.VALID:
             # Not given to the executor yet, where it would take a slot from calls that may start now. A call whose
             # input is not valid need not wait, because its tool does not run.

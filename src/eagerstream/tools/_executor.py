@@ -85,7 +85,7 @@ class _Admission:
 
     @property
     def is_ready(self) -> bool:
-        """True if the call waits for nothing: its arguments are checked, and it has its slot (so no approval is due)."""
+        """True if the call waits for nothing: its arguments are checked, and it has its slot, so nobody is asked."""
         return self.place.is_free and self.arguments is not None and self.group is None
 
 
@@ -251,7 +251,8 @@ class InProcessExecutor:
         accepts = tool is not None and tool.accepts_invalid_input and call.input.outcome is Outcome.INVALID
         if accepts and not call.input.is_damaged:
             return {INVALID_JSON: call.input.raw}  # for any key that the model sees: this is the parameter's name
-        if call.input.outcome is not Outcome.VALID or call.input.value is None:
+        value = call.input.value  # None unless it is valid
+        if value is None:
             call.refuse()
             return None
         if tool is None:
@@ -260,7 +261,7 @@ class InProcessExecutor:
             call.refuse(f"Error: Tool '{name}' not found. Available tools: {known}", code=ToolErrorCode.NOT_FOUND)
             return None
         try:
-            return tool.check(call.input.value)
+            return tool.check(value)
         except InputError as error:
             call.refuse(str(error), code=ToolErrorCode.INVALID_PARAM)
         except Exception as error:  # a validator of the tool's own
@@ -288,7 +289,8 @@ class InProcessExecutor:
 
             def begin() -> None:
                 call.start()
-                scope.shield = shield
+                if shield:
+                    scope.shield = True
                 scope.deadline = anyio.current_time() + timeout_s
 
             try:

@@ -17,7 +17,7 @@ from pydantic_core import PydanticUndefined, to_jsonable_python
 from ..streaming._faults import InputError
 from ..streaming._growing_input import GrowingInput
 from ..streaming._typed_dicts import readable, typed_dict_of
-from ..streaming._validation import checked
+from ..streaming._validation import Validator, checked
 from ..wire import JSON, JSONObject
 from ._streams import ItemStream, Later, TextStream, hides_a_stream, stream_kind, value_type
 
@@ -80,8 +80,10 @@ class Parameters:
         self.first: list[str] = [name for name in fields if name not in self._streams]
         try:
             self.input_type: Any = _input_type(fields, extra="forbid")
-            self._adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(self.input_type)
-            self.schema |= _without_titles(self._adapter.json_schema())
+            adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(self.input_type)
+            # Without the adapter's own method, which is one more frame on the way from an input to its tool.
+            self._validator: Validator = adapter.validator
+            self.schema |= _without_titles(adapter.json_schema())
             if self._streams:
                 first = _input_type({name: fields[name] for name in self.first}, extra="ignore")
                 self._first_adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(first)
@@ -96,13 +98,17 @@ class Parameters:
         Raises:
             InputError: The input does not fit. One message for the model lists every fault.
         """
-        arguments = checked(self._adapter, input)
+        arguments: dict[str, Any] = checked(self._validator, input)
+        if not self._streams:
+            return arguments
         return {
             name: self._streams[name].of(value) if name in self._streams else value for name, value in arguments.items()
         }
 
     def with_field_defaults(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments with the defaults that the signature gives as pydantic's fields."""
+        if not self._fields:
+            return arguments
         defaults = {
             name: field.get_default(call_default_factory=True, validated_data={})
             for name, field in self._fields.items()
