@@ -203,7 +203,9 @@ class _Work:
 
     async def begun(self) -> None:
         """Wait for `begin`."""
-        if self._begun is not None:
+        # Not if it was called already, because the call came in one chunk: to wait for an event that is set takes one
+        # pass of the event loop (test_one_pass_from_an_input_to_its_tool).
+        if self._begun is not None and not self._begun.is_set():
             await self._begun.wait()
 
 
