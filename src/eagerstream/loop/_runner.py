@@ -123,7 +123,16 @@ class CallRunner:
         with anyio.CancelScope() as scope:
             try:
                 with CallRuns() as runs:
-                    await self._execute(work, runs, scope)
+                    try:
+                        await self._wait_for_call(work, runs, scope)
+                    finally:
+                        # If this is cancelled after the call was admitted, the call must reach the executor all the
+                        # same, or its place would be lost to other runs
+                        # (test_leaving_gives_back_the_place_of_a_call_about_to_begin).
+                        if work.call is not None and work.call.is_programmatic:
+                            await _execute_for_code(self._executor, work.call)
+                        elif work.call is not None:
+                            await self._executor.execute(work.call)
             except Exception as error:
                 # The executor may be the user's. An exception in this task would cancel all other tools.
                 assert work.call is not None
@@ -141,7 +150,8 @@ class CallRunner:
         # too: the run, its client and its buffer stayed with each result (test_a_result_keeps_no_run).
         del self, scope
 
-    async def _execute(self, work: _Work, runs: CallRuns, scope: anyio.CancelScope) -> None:
+    async def _wait_for_call(self, work: _Work, runs: CallRuns, scope: anyio.CancelScope) -> None:
+        """Wait until the call of a task may run, and take it up."""
         try:
             await work.begun()
             # Consumers see the end of an input before its tool starts, and may still cancel the run
@@ -149,23 +159,16 @@ class CallRunner:
             if not self._wakes_in_order:
                 await anyio.lowlevel.checkpoint()
         finally:
-            # If this is cancelled after the call was admitted, the call must reach the executor all the same, or its
-            # place would be lost to other runs (test_leaving_gives_back_the_place_of_a_call_about_to_begin).
             self._expected.pop(work.input, None)
             call = runs.call = work.call
             if call is not None:
-                if self.is_stopped:
-                    # Stopped after it was admitted. The call is answered so that it does not start, and still goes to
-                    # the executor, which takes its place back. The answer waits for the end of the input, because it
-                    # may have to quote a text that `cancel` cuts off.
-                    await call.input.ended()
-                    answer(call)
                 self._scopes[call] = scope
-                if call.is_programmatic:
-                    await _execute_for_code(self._executor, call)
-                else:
-                    await self._executor.execute(call)
-            del self, scope  # as in `_run`
+        if call is not None and self.is_stopped:
+            # Stopped after it was admitted. The call is answered so that it does not start, and still goes to the
+            # executor, which takes its place back. The answer waits for the end of the input, because it may have to
+            # quote a text that `cancel` cuts off.
+            await call.input.ended()
+            answer(call)
 
     async def _end_after_input(self, call: ToolCall) -> None:
         # If the call was cancelled, it ends after its input: consumers get the `InputStop` before the `ToolStop`, and
