@@ -148,7 +148,7 @@ class CallRunner:
             await self._end_after_input(call)
         # The call keeps its tool's error, and the error keeps frames. From Python 3.12 on, a frame keeps its callers,
         # too: the run, its client and its buffer stayed with each result (test_a_result_keeps_no_run).
-        del self, scope
+        del self, work, scope, runs
 
     async def _wait_for_call(self, work: _Work, runs: CallRuns, scope: anyio.CancelScope) -> None:
         """Wait until the call of a task may run, and take it up."""
