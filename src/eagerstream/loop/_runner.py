@@ -119,10 +119,11 @@ class CallRunner:
                 ends.callback(self.end, call)
 
     async def _run(self, work: _Work) -> None:
+        runs = CallRuns()
         # A scope for each call: one call is cancelled without the others.
         with anyio.CancelScope() as scope:
             try:
-                with CallRuns() as runs:
+                with runs:
                     try:
                         await self._wait_for_call(work, runs, scope)
                     finally:

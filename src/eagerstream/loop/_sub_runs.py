@@ -8,7 +8,7 @@ from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from functools import partial
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from ..streaming import FeedEnd
 from ..tools._call import ToolCall
@@ -57,9 +57,8 @@ class CallRuns:
         self._open: dict[_SubRun, None] = {}
         self._tokens: list[Token[CallRuns | None]] = []
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> None:
         self._tokens.append(_current.set(self))
-        return self
 
     def __exit__(self, *error: object) -> None:
         _current.reset(self._tokens.pop())
