@@ -18,7 +18,7 @@ class Ticket:
     __slots__ = ("_due", "is_due")
 
     def __init__(self, *, is_due: bool) -> None:
-        self.is_due = is_due
+        self.is_due: bool = is_due
         self._due: anyio.Event | None = None  # made by the one that waits: most tickets are due at once
 
     def call(self) -> None:
