@@ -164,7 +164,7 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         Raises:
             UsageError: The message is not one of the user, the API would refuse it, or the run has ended.
         """
-        if self._ended.is_set():
+        if self._has_ended:
             raise UsageError("the run has ended: start another one with its result and this message")
         self._conversation.say(message, when)
         if when != "now" or self._is_cancelled or self._scope is None:
@@ -230,7 +230,7 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         """
         # Not the scope of the task group: its cancellation would take the reader with it, which has yet to settle the
         # turn and to hand out its last events.
-        if self._is_cancelled or self._ended.is_set():
+        if self._is_cancelled or self._has_ended:
             return
         self._is_cancelled = self._is_used = True
         if self._turn is not None:

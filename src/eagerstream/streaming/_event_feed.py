@@ -10,10 +10,11 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, cast
 
 import anyio
 import anyio.abc
+import anyio.lowlevel
 
 from .._support.cancellation import leave
 from ..errors import UsageError
@@ -41,7 +42,8 @@ class EventFeed(ABC, Generic[E]):
     def __init__(self, buffer: EventBuffer[E]) -> None:
         self._buffer = buffer
         self._tasks: anyio.abc.TaskGroup | None = None
-        self._ended = anyio.Event()
+        self._has_ended = False
+        self._when_ended: anyio.Event | None = None  # made only if somebody waits for it
         self._failure: BaseException | None = None
         self.wants_deltas: bool = True
         """Somebody has a use for `InputDelta`s."""
@@ -121,12 +123,9 @@ class EventFeed(ABC, Generic[E]):
     def _show_sending(self, request: Mapping[str, Any]) -> None:
         """Show the observers a request that is about to be sent by this task."""
 
-        def tell(observer: Observer[E]) -> None:
-            if isinstance(observer, RequestObserver):
-                observer.sending(request)
-
-        if self._observers:
-            self._show(tell, self._observers)
+        # By the attribute: `isinstance` with a protocol costs 20 times as much.
+        observers = [each for each in self._observers if hasattr(each, "sending")]
+        self._show(lambda observer: cast("RequestObserver[E]", observer).sending(request), observers)
 
     def _put(self, event: E) -> None:
         """Show an event to the observers, and hand it over to the consumer."""
@@ -176,7 +175,7 @@ class EventFeed(ABC, Generic[E]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
         assert self._tasks is not None
-        has_ended = self._ended.is_set()
+        has_ended = self._has_ended
         # First: tools that may finish can still report progress while `leave` waits for them, and nobody takes it.
         self._discard()
         try:
@@ -206,7 +205,9 @@ class EventFeed(ABC, Generic[E]):
             self._tell_end()
         finally:
             self._buffer.close()
-            self._ended.set()
+            self._has_ended = True
+            if self._when_ended is not None:
+                self._when_ended.set()
 
     def __aiter__(self) -> Self:
         return self
@@ -253,6 +254,10 @@ class EventFeed(ABC, Generic[E]):
             raise UsageError(f"enter the {type(self).__name__} first: async with ...")
         self._is_used = True
         self._discard()
-        await self._ended.wait()
+        if self._has_ended:
+            await anyio.lowlevel.checkpoint()
+        else:
+            self._when_ended = self._when_ended or anyio.Event()
+            await self._when_ended.wait()
         if self._failure is not None:
             raise self._failure

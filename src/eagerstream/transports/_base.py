@@ -295,6 +295,7 @@ async def streamed(response: Any, limits: Limits) -> AsyncIterator[StreamedReply
     # example by a hook of the client, it is already unpacked.
     is_raw = not getattr(response, "is_stream_consumed", True)
     chunks: AsyncIterator[bytes] = response.aiter_raw() if is_raw else response.aiter_bytes()
+    reply: StreamedReply | None = None
     try:
         reply = StreamedReply(
             chunks,
@@ -308,4 +309,5 @@ async def streamed(response: Any, limits: Limits) -> AsyncIterator[StreamedReply
             reply.sent_bytes = len(response.request.content)
         yield reply
     finally:
-        await unwind(chunks)
+        if reply is None or reply.ended is not True:
+            await unwind(chunks)
