@@ -7,9 +7,11 @@ decoded here, including Bedrock's binary frames.
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from .._support.unpacking import ACCEPT_ENCODING
 from ..errors import APIError, UsageError
@@ -54,8 +56,13 @@ class AnthropicTransport(Transport):
     @property
     def default_betas(self) -> Sequence[str]:
         """See `Transport.default_betas`."""
+        return betas_in(self._default_headers)
+
+    @cached_property
+    def _default_headers(self) -> Mapping[str, object]:
+        """The headers of every request of the client, by lower-case name. The client puts them together each time."""
         headers = getattr(self._client, "default_headers", None)
-        return betas_in(headers) if isinstance(headers, Mapping) else ()
+        return {name.lower(): value for name, value in headers.items()} if isinstance(headers, Mapping) else {}
 
     @asynccontextmanager
     async def open(self, request: RequestBody, limits: Limits) -> AsyncIterator[Reply]:
@@ -97,14 +104,28 @@ class AnthropicTransport(Transport):
 
     def _arguments(self, create: Any, request: RequestBody) -> dict[str, Any]:
         """Return the arguments of `create`. Fields that this version of the client does not know go to `extra_body`."""
-        known = inspect.signature(create).parameters
+        known = _parameters_of(create)
         arguments = {name: value for name, value in request.items() if name in known}
         unknown = {name: value for name, value in request.items() if name not in known}
         if unknown:
             arguments["extra_body"] = {**(arguments.get("extra_body") or {}), **unknown}
         headers = arguments.get("extra_headers") or {}
-        always = getattr(self._client, "default_headers", None)
-        names = {name.lower() for given in (headers, always if isinstance(always, Mapping) else {}) for name in given}
-        if "accept-encoding" not in names:
+        if "accept-encoding" not in self._default_headers.keys() | {name.lower() for name in headers}:
             arguments["extra_headers"] = {**headers, "accept-encoding": ACCEPT_ENCODING}
         return arguments
+
+
+_known_parameters: WeakKeyDictionary[object, Collection[str]] = WeakKeyDictionary()
+
+
+def _parameters_of(create: Any) -> Collection[str]:
+    """Return the names of the parameters of a client's `create`."""
+    # Found out once for each function, not for each request: `signature` takes as long as the parsing of 60 fragments.
+    function = getattr(create, "__func__", create)
+    try:
+        known = _known_parameters.get(function)
+        if known is None:
+            known = _known_parameters[function] = frozenset(inspect.signature(create).parameters)
+    except TypeError:  # it has no hash or no weak references
+        return inspect.signature(create).parameters
+    return known

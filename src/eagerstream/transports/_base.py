@@ -217,6 +217,8 @@ async def close_quietly(response: Any) -> None:
 
     Closing is shielded from cancellation and therefore bounded: 5 seconds.
     """
+    if getattr(response, "is_closed", False) is True:
+        return  # nearly always: a client closes a response whose body it has read to the end
     with anyio.move_on_after(_CLOSE_TIMEOUT_S, shield=True), suppress(Exception):
         await (response.aclose() if hasattr(response, "aclose") else response.close())
 
@@ -247,8 +249,10 @@ def check_legacy_beta(tools: Iterable[Mapping[str, Any]], betas: Iterable[str]) 
     Raises:
         UsageError: `betas` contains the beta, and the API refuses it together with one of the tools.
     """
+    if LEGACY_BETA not in betas:
+        return
     forbidding = next((tool_kind(tool) for tool in tools if forbids_legacy_beta(tool)), None)
-    if forbidding is not None and LEGACY_BETA in betas:
+    if forbidding is not None:
         raise UsageError(f"the API refuses the beta {LEGACY_BETA} together with {forbidding}, and no tool needs it")
 
 

@@ -22,7 +22,7 @@ import logging
 import math
 import re
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, MutableMapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from enum import Enum
 from typing import Final, Literal, TypeAlias, assert_never
@@ -112,7 +112,6 @@ class EagerFallback(Transport):
         self._transport = transport
         self._falls_back = option is not None
         self._memory = _memories.of(client)
-        self._address = str(getattr(client, "base_url", ""))
         # Kept even before any form is accepted: no form is tried twice. Per model, because a run may change its model.
         self._refused_by: defaultdict[str, set[_Form]] = defaultdict(set)
 
@@ -129,15 +128,16 @@ class EagerFallback(Transport):
                 refused one of them for another reason.
             StreamInterrupted: One form got no response within the opening time of the wrapped transport.
         """
-        request = self._with_betas_of_tools(request)
+        default_betas = self._transport.default_betas  # asked for once: a client puts all its headers together for them
+        request = _with_betas_of_tools(request, default_betas)
         refused = self._refused_by[str(request.get("model"))]
-        forms = self._forms_left(request, refused)
+        forms = self._forms_left(request, refused, default_betas)
         timeout_s = self._transport.opening_timeout_s(limits)
 
         def opening(form: _Form) -> _Opening:
             # Reset for each form: all together may take longer, but the peer must not be silent for that long.
             scope.deadline = anyio.current_time() + timeout_s
-            return self._transport.open(self._in_form(form, request), limits)
+            return self._transport.open(_in_form(form, request, default_betas), limits)
 
         with anyio.CancelScope() as scope:
             async with AsyncExitStack() as stack:
@@ -149,27 +149,15 @@ class EagerFallback(Transport):
             # Not "no byte came": the client may have received errors in that time, and waited as they asked.
             raise StreamInterrupted(f"no response started within {timeout_s:g} s")
 
-    def _with_betas_of_tools(self, request: RequestBody) -> RequestBody:
-        """Return the request with the betas that its tools need, including those in a header of the client.
-
-        Bedrock's client reads only the headers of the request.
-        """
-        tools, defaults = request.get("tools") or (), self._transport.default_betas
-        given = betas_of(request, defaults)
-        check_legacy_beta(tools, given)
-        needed = [beta for tool in tools for beta in accepted_betas(tool) if beta in defaults]
-        betas = [*needed, *betas_for(tools, given)]
-        return with_betas(request, betas, defaults) if {*betas} - {*betas_of(request, ())} else request
-
     async def _enter_first(
         self,
-        forms: Sequence[_Form],
+        forms: Iterator[_Form],
         opening: Callable[[_Form], _Opening],
         stack: AsyncExitStack,
         refused: set[_Form],
     ) -> tuple[_Form, Reply]:
         """Return the first accepted form and its response, which `stack` closes."""
-        form, *others = forms
+        form = next(forms)
         try:
             return form, await stack.enter_async_context(opening(form))
         except APIError as error:
@@ -178,11 +166,11 @@ class EagerFallback(Transport):
                 refused.add(form)
             elif is_400 and form in _HOW and error.hint is None:
                 error.hint = f"The request was sent {_HOW[form]}: {EAGER_FIELD} is refused, see eager_fallback"
+            others = [*forms]
             if not others or form not in refused:
                 raise
-            return await self._enter_first(
-                others, opening, stack, refused
-            )  # inside `except`: an error keeps the earlier ones as its context
+            # Inside `except`: an error keeps the earlier ones as its context.
+            return await self._enter_first(iter(others), opening, stack, refused)
 
     def _accept(self, form: _Form, request: RequestBody, refused: set[_Form]) -> None:
         """Record the accepted form, and log once per model that it replaces the field."""
@@ -191,7 +179,7 @@ class EagerFallback(Transport):
         if form is _Form.FIELD:
             return
         model = str(request.get("model"))
-        learned = self._memory.setdefault((self._address, model), _Learned())
+        learned = self._memory.setdefault(self._key(request), _Learned())
         learned.refused |= refused
         if form not in learned.told:
             learned.told.add(form)
@@ -199,36 +187,56 @@ class EagerFallback(Transport):
             what = "the API refuses %s for the model %.80r: %s (see eager_fallback of eagerstream.stream)"
             _log.warning(what, names, model, _INSTEAD[form])
 
-    def _forms_left(self, request: RequestBody, refused: set[_Form]) -> list[_Form]:
+    def _forms_left(self, request: RequestBody, refused: set[_Form], default_betas: Sequence[str]) -> Iterator[_Form]:
         """Return the forms not known to be refused. If all are, return the last: its error gives the reason."""
-        forms = self._forms(request)
-        learned = self._memory.get((self._address, str(request.get("model"))), _Learned())
-        known = learned.refused | refused
-        return [form for form in forms if form not in known] or forms[-1:]
+        learned = self._memory.get(self._key(request)) if self._memory else None
+        known = refused if learned is None else learned.refused | refused
+        possible = self._forms(request, default_betas)
+        if not known:
+            return possible
+        forms = [*possible]
+        return iter([form for form in forms if form not in known] or forms[-1:])
 
-    def _forms(self, request: RequestBody) -> list[_Form]:
-        """Return the possible forms of a request, in the order of the attempts."""
+    def _forms(self, request: RequestBody, default_betas: Sequence[str]) -> Iterator[_Form]:
+        """Yield the possible forms of a request, in the order of the attempts."""
+        yield _Form.FIELD
+        # Only after a refusal: nearly all requests are accepted in their first form.
         said = _said(request)
         if not (said and self._falls_back):
-            return [_Form.FIELD]
-        forms = [_Form.FIELD]
+            return
         is_forbidden = any(map(forbids_legacy_beta, request["tools"]))
         if True in said and False not in said and not is_forbidden:
-            forms.append(_Form.HEADER)
-        if LEGACY_BETA not in betas_of(request, self._transport.default_betas):
-            forms.append(_Form.NEITHER)
-        return forms
+            yield _Form.HEADER
+        if LEGACY_BETA not in betas_of(request, default_betas):
+            yield _Form.NEITHER
 
-    def _in_form(self, form: _Form, request: RequestBody) -> RequestBody:
-        match form:
-            case _Form.FIELD:
-                return request
-            case _Form.HEADER:
-                return with_betas(_without_field(request), [LEGACY_BETA], self._transport.default_betas)
-            case _Form.NEITHER:
-                return _without_field(request)
-            case _:
-                assert_never(form)
+    def _key(self, request: RequestBody) -> tuple[str, str]:
+        return str(getattr(self.client, "base_url", "")), str(request.get("model"))
+
+
+def _with_betas_of_tools(request: RequestBody, default_betas: Sequence[str]) -> RequestBody:
+    """Return the request with the betas that its tools need, including those in a header of the client.
+
+    Bedrock's client reads only the headers of the request.
+    """
+    tools = request.get("tools") or ()
+    given = betas_of(request, default_betas)
+    check_legacy_beta(tools, given)
+    needed = [beta for tool in tools for beta in accepted_betas(tool) if beta in default_betas]
+    betas = [*needed, *betas_for(tools, given)]
+    return with_betas(request, betas, default_betas) if {*betas} - {*betas_of(request, ())} else request
+
+
+def _in_form(form: _Form, request: RequestBody, default_betas: Sequence[str]) -> RequestBody:
+    match form:
+        case _Form.FIELD:
+            return request
+        case _Form.HEADER:
+            return with_betas(_without_field(request), [LEGACY_BETA], default_betas)
+        case _Form.NEITHER:
+            return _without_field(request)
+        case _:
+            assert_never(form)
 
 
 def _said(request: RequestBody) -> list[object]:
