@@ -20,7 +20,7 @@ from ._compaction import check_compaction
 from ._options import LoopOptions
 from ._output import RunOutput
 from ._result import RunResult
-from ._tool_changes import addition, removal, tool_key, without_inline_tools, without_tool_changes
+from ._tool_changes import addition, has_tool_changes, removal, tool_key, without_inline_tools, without_tool_changes
 
 GivenTool: TypeAlias = ForeignTool | Mapping[str, Any]
 
@@ -104,9 +104,10 @@ class Requests:
             HistoryError: The API would refuse the request.
         """
         system = count_breakpoints(self._request.get("system"))
-        history = self._result.messages
-        tools = without_inline_tools({**self._request, "messages": history}).get("tools")
-        faults = validate_history(history, tools, system_breakpoints=system)
+        history, request = self._result.messages, self._request
+        if has_tool_changes(history):
+            request = without_inline_tools({**request, "messages": history})
+        faults = validate_history(history, request.get("tools"), system_breakpoints=system)
         if faults:
             raise HistoryError(faults)
 

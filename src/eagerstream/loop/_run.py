@@ -437,6 +437,9 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         error = {"type": str(result.error["type"]), "text": str(result.error["text"])} if result.error else None
         return FeedEnd(result.status.value, result.turns, result.usage, error, self._violation_count)
 
+    def _is_idle(self) -> bool:
+        return False  # tools may run on after the end, if nobody waits for their results
+
     def _close(self) -> None:
         # A status alone does not prove that the run ended by itself: it is set at the end of the response, and tools
         # may still have been running when the block was left. So the turn must be closed, too. An error keeps its

@@ -68,6 +68,10 @@ class EventFeed(ABC, Generic[E]):
     def _how_it_ended(self) -> FeedEnd:
         """Return how the feed ended, as of now."""
 
+    def _is_idle(self) -> bool:
+        """Return True if no task of the group has anything left to do."""
+        return self._has_ended
+
     def _close(self) -> None:
         """Clean up after the block was left; nothing runs any more."""
 
@@ -178,7 +182,7 @@ class EventFeed(ABC, Generic[E]):
         # First: tools that may finish can still report progress while `leave` waits for them, and nobody takes it.
         self._discard()
         try:
-            return await leave(self._tasks, error)
+            return await leave(self._tasks, error, is_idle=self._is_idle())
         finally:
             self._close()
             self._tell_end()

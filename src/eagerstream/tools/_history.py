@@ -494,5 +494,7 @@ def count_breakpoints(holders: object) -> int:
             pending += found
         elif type(found) is dict or isinstance(found, Mapping):
             count += found.get("cache_control") is not None
-            pending.append(found.get("content"))
+            content = found.get("content")
+            if not isinstance(content, str):  # most contents of a long history are results
+                pending.append(content)
     return count

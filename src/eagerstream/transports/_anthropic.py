@@ -9,17 +9,19 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import cached_property
-from typing import Any
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from .._support.unpacking import ACCEPT_ENCODING
 from ..errors import APIError, UsageError
 from ..limits import Limits
 from ..wire import encodable
-from ._base import Reply, RequestBody, Transport, betas_in, close_quietly, streamed
+from ._base import BETA_HEADER, Reply, RequestBody, Transport, betas_of_header, close_quietly, streamed
 from ._error_bodies import bounded_error_bodies
 from ._failures import is_resent_by_clients, raise_as, refusal
+
+_ENCODING_HEADER: Final = "accept-encoding"
+_LOOKED_AT: Final = frozenset({BETA_HEADER, _ENCODING_HEADER})
 
 
 class AnthropicTransport(Transport):
@@ -42,6 +44,7 @@ class AnthropicTransport(Transport):
                 f"not {type(client).__name__}"
             )
         self._client = client
+        self._headers: dict[str, object] | None = None
 
     def opening_timeout_s(self, limits: Limits) -> float:
         """See `Transport.opening_timeout_s`. Includes the client's retries, each after a pause the peer may ask for."""
@@ -56,13 +59,17 @@ class AnthropicTransport(Transport):
     @property
     def default_betas(self) -> Sequence[str]:
         """See `Transport.default_betas`."""
-        return betas_in(self._default_headers)
+        return betas_of_header(self._default_headers.get(BETA_HEADER))
 
-    @cached_property
+    @property
     def _default_headers(self) -> Mapping[str, object]:
-        """The headers of every request of the client, by lower-case name. The client puts them together each time."""
-        headers = getattr(self._client, "default_headers", None)
-        return {name.lower(): value for name, value in headers.items()} if isinstance(headers, Mapping) else {}
+        """The headers of `_LOOKED_AT` that the client sends with every request, by lower-case name."""
+        # Kept, because the client puts them together each time. Not all of them: one is the key.
+        if self._headers is None:
+            headers = getattr(self._client, "default_headers", None)
+            named = headers.items() if isinstance(headers, Mapping) else ()
+            self._headers = {low: value for name, value in named if (low := name.lower()) in _LOOKED_AT}
+        return self._headers
 
     @asynccontextmanager
     async def open(self, request: RequestBody, limits: Limits) -> AsyncIterator[Reply]:
@@ -110,8 +117,8 @@ class AnthropicTransport(Transport):
         if unknown:
             arguments["extra_body"] = {**(arguments.get("extra_body") or {}), **unknown}
         headers = arguments.get("extra_headers") or {}
-        if "accept-encoding" not in self._default_headers.keys() | {name.lower() for name in headers}:
-            arguments["extra_headers"] = {**headers, "accept-encoding": ACCEPT_ENCODING}
+        if _ENCODING_HEADER not in self._default_headers and all(name.lower() != _ENCODING_HEADER for name in headers):
+            arguments["extra_headers"] = {**headers, _ENCODING_HEADER: ACCEPT_ENCODING}
         return arguments
 
 

@@ -225,7 +225,11 @@ async def close_quietly(response: Any) -> None:
 
 def betas_in(headers: Mapping[str, object]) -> list[str]:
     """Return the betas in `anthropic-beta` of a request's headers, in any case; an empty list if there are none."""
-    value = {name.lower(): value for name, value in headers.items()}.get(BETA_HEADER)
+    return betas_of_header({name.lower(): value for name, value in headers.items()}.get(BETA_HEADER))
+
+
+def betas_of_header(value: object) -> list[str]:
+    """Return the betas in the value of `anthropic-beta`; an empty list if the header is missing."""
     # The anthropic package uses an object to express the removal of a header.
     named = value.split(",") if isinstance(value, str) else ()
     return [beta.strip() for beta in named if beta.strip()]
