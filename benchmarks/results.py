@@ -20,6 +20,7 @@ BENCHMARKS = (
     "fault_matrix",
     "bedrock_frames",
     "bytes_to_events",
+    "small_response",
     "partial_values",
     "typed_partials",
     "unwatched",
