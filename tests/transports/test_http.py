@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import logging
-from contextlib import AsyncExitStack
 from typing import Any
 
 import anyio
-import httpx
 import pytest
 
 import eagerstream
 from eagerstream.errors import APIError, ProtocolError, StreamInterrupted, UsageError
 from eagerstream.limits import Limits
-from eagerstream.testing import ReplayServer, reply, text
+from eagerstream.testing import reply, text
 from eagerstream.transports import HTTPTransport
 from tests.support import REQUEST, Broken, LocalAPI, message_start
 
@@ -172,39 +170,13 @@ def test_a_synchronous_http_client(library: Any) -> None:
 
 @pytest.mark.anyio
 async def test_who_closes_the_client(library: Any) -> None:
-    """A client that was given stays open; the transport's own, one of httpx, is closed with it."""
+    """A client that was given stays open."""
     api = LocalAPI([HELLO])
     given = api.client(library)
     async with HTTPTransport(base_url="http://local", http_client=given) as transport:
         await sent(transport)
     assert not given.is_closed
     await given.aclose()
-    async with ReplayServer(HELLO) as server:
-        async with HTTPTransport(base_url=server.base_url) as transport:
-            await sent(transport)
-            own = transport._client
-            assert isinstance(own, httpx.AsyncClient)
-            assert not own.is_closed
-        assert own.is_closed
-        await transport.aclose()
-
-
-@pytest.mark.anyio
-async def test_connections_are_used_again(library: Any) -> None:
-    """Requests after one another share a connection, since each reply is read to its end."""
-    async with ReplayServer(HELLO) as server, library.AsyncClient(verify=False) as http_client:
-        connections = set()
-
-        async def note(response: Any) -> None:
-            connections.add(response.extensions["network_stream"].get_extra_info("client_addr"))
-
-        http_client.event_hooks["response"].append(note)
-        transport = HTTPTransport(base_url=server.base_url, http_client=http_client)
-        for _ in range(3):
-            await sent(transport)
-            async with eagerstream.run(transport, **REQUEST) as run:
-                await run.finish()
-    assert len(connections) == 1
 
 
 @pytest.mark.anyio
@@ -244,17 +216,6 @@ async def test_the_page_of_a_proxy_is_not_told(library: Any) -> None:
     with pytest.raises(APIError) as caught:
         await sent(api.transport(library))
     assert caught.value.reason == "the server answered with HTTP 502"
-
-
-@pytest.mark.slow
-@pytest.mark.anyio
-async def test_many_replies_at_once() -> None:
-    """More than httpx would have connections for, and none of them waits for another."""
-    async with ReplayServer(HELLO) as server, HTTPTransport(base_url=server.base_url) as transport:
-        async with AsyncExitStack() as stack:
-            for _ in range(101):
-                await stack.enter_async_context(transport.open(REQUEST, Limits()))
-            assert len(server.requests) == 101
 
 
 @pytest.mark.anyio

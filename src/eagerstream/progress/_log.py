@@ -16,10 +16,11 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
+from .._support.event_loops import event_loop
 from ..errors import LimitError, UsageError
 from ._exact import json_pieces
 from ._merge import DELTA_TEXTS, OVERHEAD_CHARS, MergedRecords, merge_records, size
-from ._notifier import Notifier, event_loop
+from ._notifier import Notifier
 from ._record import Record
 
 MAX_RECENT: Final = 10_000

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
 import anyio
 
-
-def event_loop() -> Any:
-    """Return the running event loop: asyncio's object or trio's token."""
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        import trio
-
-        return trio.lowlevel.current_trio_token()
+from .._support.event_loops import event_loop, is_asyncio
 
 
 class Notifier:
@@ -27,9 +18,8 @@ class Notifier:
 
     def __init__(self) -> None:
         loop = event_loop()
-        is_asyncio = isinstance(loop, asyncio.AbstractEventLoop)
         self._call_soon: Callable[[Callable[[], object]], Any] = (
-            loop.call_soon_threadsafe if is_asyncio else loop.run_sync_soon
+            loop.call_soon_threadsafe if is_asyncio(loop) else loop.run_sync_soon
         )
         self._is_notified = False
         self._events: set[anyio.Event] = set()

@@ -54,6 +54,9 @@ _UNREACHED: Final = frozenset(
 )
 """Exceptions, of these sources and of their HTTP clients, for a service that could not be reached."""
 
+_LOST_BY_AIOHTTP: Final = frozenset({"ClientConnectionError", "ClientPayloadError", "ClientResponseError"})
+"""Exceptions of aiohttp for a lost connection, and for bytes that are not HTTP."""
+
 _EXTRAS: Final = {"boto3": "bedrock", "botocore": "bedrock", "google": "vertex"}
 """The extra of eagerstream that installs the top-level module of another platform."""
 
@@ -96,6 +99,9 @@ def refusal(error: Exception) -> Exception:
     if "APIStatusError" in names and isinstance(status, int):
         response = getattr(error, "response", None)
         return status_error(status, getattr(error, "body", None), getattr(response, "headers", {}), str(error))
+    if names & _LOST_BY_AIOHTTP and "ClientError" in names:
+        # Before the mistakes: its exception for a certificate is a ValueError.
+        return APIError(f"the API could not be reached: {_words(error)}", retryable=True)
     is_lost = bool(names & {"APIConnectionError", "TransportError"})
     # A closed client raises a RuntimeError, which newer clients report as a lost connection.
     cause = error.__cause__ if is_lost and isinstance(error.__cause__, Exception) else error
@@ -168,7 +174,7 @@ def interruption(error: Exception, request_id: str | None) -> Exception:
     names = _class_names(error)
     if "DecodingError" in names:
         return ProtocolError(f"the response cannot be decompressed: {_words(error)}")
-    if names & {"TransportError", "StreamError"}:
+    if names & {"TransportError", "StreamError", *_LOST_BY_AIOHTTP}:
         return StreamInterrupted(f"the connection was lost: {_words(error)}", request_id=request_id)
     return error
 
