@@ -31,7 +31,9 @@ class AIOHTTPClient:
 
     def __init__(self, session: aiohttp.ClientSession, proxy: str | None = None) -> None:
         self._session = session
-        self._proxy = proxy
+        self._proxy = self._password = None
+        if proxy is not None:
+            self._proxy, self._password = settings.without_password(proxy)
         self._loop: asyncio.AbstractEventLoop | None = None  # of a session that was made here
 
     @classmethod
@@ -63,14 +65,17 @@ class AIOHTTPClient:
         """See `HTTPClient.post`."""
         if not is_asyncio(event_loop()):
             raise UsageError("aiohttp runs only on asyncio: on trio, use httpx2 or httpx")
+        password = {"proxy-authorization": self._password} if self._password else {}
+        is_tunnel = url.startswith("https:")  # only its first request is for the proxy
         response = await self._session.post(
             url,
-            headers=headers,
+            headers=headers if is_tunnel else {**headers, **password},
             data=content if len(content) <= _LARGE_BODY_BYTES else io.BytesIO(content),
             allow_redirects=False,  # one could send the key and the prompt to any address
             raise_for_status=False,
             auto_decompress=False,  # it would unpack each read completely, however large the result
             proxy=self._proxy,
+            proxy_headers=password if is_tunnel else None,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=settings.CONNECT_TIMEOUT_S),
             read_bufsize=_READ_BUFFER_BYTES,
             max_field_size=_MAX_HEADER_BYTES,
@@ -91,17 +96,18 @@ class AIOHTTPResponse:
         self._response = response
         self.status_code = response.status
         self.headers = _readable(response.headers)
+        self._chunks = _Chunks(response)
 
     def aiter_raw(self) -> AsyncIterator[bytes]:
         """Return the bytes as they come. Each step takes all that have arrived."""
-        content = self._response.content
-        return self._whole() if content.at_eof() else content.iter_any()
+        return self._whole() if self._response.content.at_eof() else self._chunks
 
     async def _whole(self) -> AsyncIterator[bytes]:
         yield await self._response.read()  # a middleware may have read it before us
 
     async def aclose(self) -> None:
         """Close the connection at once, unless the body was read to its end."""
+        self._chunks.unwatch()
         connection = self._response.connection
         if connection is not None and connection.transport is not None:
             # Closing would say goodbye first, and wait for half a minute for the answer of a peer with TLS.
@@ -109,10 +115,53 @@ class AIOHTTPResponse:
         self._response.close()
 
 
+class _Chunks:
+    """The body of a response. Reading it fails when its connection is lost."""
+
+    # aiohttp forgets the body if its chunked coding is broken: a reader would wait until its time is up, for bytes of a
+    # closed connection (test_a_cut_response_spoils_no_connection).
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._content = response.content
+        self._is_lost = False
+        protocol = response.connection and response.connection.protocol
+        self._closed: asyncio.Future[None] | None = getattr(protocol, "closed", None)  # None if it is closed already
+        if self._closed is not None:
+            # A pooled connection keeps its future. The failure of one that nobody uses is not to be logged.
+            self._closed.remove_done_callback(_take_failure)
+            self._closed.add_done_callback(_take_failure)
+            self._closed.add_done_callback(self._end)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        chunk = await self._content.readany()
+        if chunk:
+            return chunk
+        if self._is_lost:
+            raise aiohttp.ClientPayloadError("the body is not valid HTTP")
+        raise StopAsyncIteration
+
+    def unwatch(self) -> None:
+        """Let go of the connection: others may use it now."""
+        if self._closed is not None:
+            self._closed.remove_done_callback(self._end)
+
+    def _end(self, _: object) -> None:
+        if not self._content.is_eof() and self._content.exception() is None:
+            self._is_lost = True
+            self._content.feed_eof()  # what has come is read before the failure
+
+
+def _take_failure(closed: asyncio.Future[None]) -> None:
+    if not closed.cancelled():
+        closed.exception()
+
+
 def _readable(headers: Mapping[str, str]) -> Mapping[str, str]:
     """Return headers as httpx has them: values of one name joined, and text that can be encoded."""
-    names = [name.lower() for name in headers]
-    if len(set(names)) == len(names) and all(map(str.isascii, headers.values())):
+    if len({name.lower() for name in headers}) == len(headers) and all(map(str.isascii, headers.values())):
         return headers
     found: CIMultiDict[str] = CIMultiDict()
     for name, value in headers.items():

@@ -57,6 +57,9 @@ _UNREACHED: Final = frozenset(
 _LOST_BY_AIOHTTP: Final = frozenset({"ClientConnectionError", "ClientPayloadError", "ClientResponseError"})
 """Exceptions of aiohttp for a lost connection, and for bytes that are not HTTP."""
 
+_PEER_BYTES: Final = re.compile(r"""\n|\\n|\b(?:bytearray\()?b['"]""")
+"""The start of a peer's bytes in the text of an exception of h11 or aiohttp."""
+
 _EXTRAS: Final = {"boto3": "bedrock", "botocore": "bedrock", "google": "vertex"}
 """The extra of eagerstream that installs the top-level module of another platform."""
 
@@ -101,7 +104,7 @@ def refusal(error: Exception) -> Exception:
         return status_error(status, getattr(error, "body", None), getattr(response, "headers", {}), str(error))
     if names & _LOST_BY_AIOHTTP and "ClientError" in names:
         # Before the mistakes: its exception for a certificate is a ValueError.
-        return APIError(f"the API could not be reached: {_words(error)}", retryable=True)
+        return APIError(f"the API could not be reached: {_words_of_loss(error)}", retryable=True)
     is_lost = bool(names & {"APIConnectionError", "TransportError"})
     # A closed client raises a RuntimeError, which newer clients report as a lost connection.
     cause = error.__cause__ if is_lost and isinstance(error.__cause__, Exception) else error
@@ -118,7 +121,7 @@ def refusal(error: Exception) -> Exception:
     if names & _SIGN_IN or _is_of_aws(error):
         return _sign_in_error(error)
     if is_lost:
-        return APIError(f"the API could not be reached: {_words(cause)}", retryable=True)
+        return APIError(f"the API could not be reached: {_words_of_loss(cause)}", retryable=True)
     if "RetryableError" in names:  # raised by middleware to request another attempt
         return APIError(_words(error), retryable=True)
     return mistake if "AnthropicError" in names else error
@@ -175,7 +178,7 @@ def interruption(error: Exception, request_id: str | None) -> Exception:
     if "DecodingError" in names:
         return ProtocolError(f"the response cannot be decompressed: {_words(error)}")
     if names & {"TransportError", "StreamError", *_LOST_BY_AIOHTTP}:
-        return StreamInterrupted(f"the connection was lost: {_words(error)}", request_id=request_id)
+        return StreamInterrupted(f"the connection was lost: {_words_of_loss(error)}", request_id=request_id)
     return error
 
 
@@ -185,6 +188,16 @@ def _class_names(error: BaseException | None) -> set[str]:
 
 def _words(error: Exception) -> str:
     return str(error) or type(error).__name__
+
+
+def _words_of_loss(error: Exception) -> str:
+    """Return a client's words about a lost connection, without the bytes of the peer: they may be a model's text."""
+    if isinstance(status := getattr(error, "status", None), int) and "ClientHttpProxyError" in _class_names(error):
+        return f"the proxy answered with HTTP {status}"
+    # The message of aiohttp; its text has the address besides.
+    told = getattr(error, "message", None)
+    words = told if isinstance(told, str) and told else _words(error)
+    return _PEER_BYTES.split(words, maxsplit=1)[0].rstrip(" :,(") or type(error).__name__
 
 
 # --- error responses and error events ---------------------------------------------------------------------------------

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Self
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from .._support.event_loops import event_loop, has_ended
@@ -20,6 +19,7 @@ from ._base import BETA_HEADER, Reply, RequestBody, Transport, betas_in, close_q
 from ._error_bodies import read_error
 from ._failures import body_error, raise_as, refusal
 from ._http_clients import HTTPClient, Library, check_library, client_of, make_client
+from ._http_settings import without_password
 
 
 class HTTPTransport(Transport):
@@ -65,13 +65,13 @@ class HTTPTransport(Transport):
         check_library(library)
         if library is not None and http_client is not None:
             raise UsageError("library chooses the client that is made here: pass either library or http_client")
-        self._url, password = _without_password(_messages_url(base_url))
+        self._url, password = without_password(_messages_url(base_url))
         self._headers = {
             "accept": "text/event-stream",
             "accept-encoding": ACCEPT_ENCODING,
             "anthropic-version": "2023-06-01",
             "content-type": "application/json",
-            **password,
+            **({"authorization": password} if password else {}),
             **_sendable({"x-api-key": api_key} if api_key else {}),
             **_sendable(headers or {}),
         }
@@ -120,8 +120,9 @@ class HTTPTransport(Transport):
         """See `Transport.open`. Leaving the context closes the response, also when cancelled.
 
         Raises:
-            UsageError: The request has no JSON form, or has `timeout` or `extra_query`; or `library` is not installed,
-                or cannot run in this event loop.
+            UsageError: The request has no JSON form, or has `timeout` or `extra_query`; or the library cannot run in
+                this event loop, or cannot use the proxy of the environment.
+            MissingExtraError: The library is not installed.
             APIError: The API refused the request, or could not be reached.
             ProtocolError: The response is not a stream of events, or has another content coding than requested.
         """
@@ -173,17 +174,6 @@ def _messages_url(base_url: str) -> str:
     # Only in the path: a host may be named v1.
     given = next((known for known in ("/v1/messages", "/v1") if url.path.rstrip("/").endswith(known)), "")
     return base_url.rstrip("/") + "/v1/messages".removeprefix(given)
-
-
-def _without_password(url: str) -> tuple[str, dict[str, str]]:
-    """Return the URL without user and password, and the header that carries them. HTTP clients log URLs as they are."""
-    parts = urlsplit(url)
-    userinfo, at, host = parts.netloc.rpartition("@")
-    if not at:
-        return url, {}
-    user, _, password = userinfo.partition(":")
-    credentials = b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode()
-    return parts._replace(netloc=host).geturl(), {"authorization": f"Basic {credentials}"}
 
 
 def _not_a_url(base_url: str) -> UsageError:

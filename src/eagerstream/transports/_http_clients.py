@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 
 from .._support.event_loops import event_loop, is_asyncio
-from ..errors import UsageError
+from ..errors import MissingExtraError, UsageError
 from . import _http_settings as settings
 
 Library: TypeAlias = Literal["aiohttp", "httpx2", "httpx"]
@@ -101,7 +101,8 @@ def make_client(given: Library | None, url: str) -> HTTPClient:
         url: Decides about the proxy and certificates.
 
     Raises:
-        UsageError: The library is not installed, cannot run in this event loop, or cannot use the proxy.
+        MissingExtraError: The library is not installed.
+        UsageError: It cannot run in this event loop, or cannot use the proxy of the environment.
     """
     proxy = settings.proxy_for(url)
     problem = _problem_of_aiohttp(proxy)
@@ -116,7 +117,7 @@ def make_client(given: Library | None, url: str) -> HTTPClient:
     try:
         module = import_module(library)
     except ModuleNotFoundError as error:
-        raise UsageError(f"{library} is not installed: pip install 'eagerstream[{library}]'") from error
+        raise MissingExtraError(library, library) from error
     if library == "aiohttp":
         from ._aiohttp import AIOHTTPClient
 

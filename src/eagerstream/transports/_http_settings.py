@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from base64 import b64encode
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
     import ssl
@@ -54,3 +55,17 @@ def proxy_for(url: str) -> str | None:
     if not proxy or proxy_bypass(address.netloc) or proxy_bypass(host):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def without_password(url: str) -> tuple[str, str | None]:
+    """Return the URL without user and password, and the value of the header that carries them, if there are any.
+
+    HTTP clients write URLs as they are into logs and exceptions.
+    """
+    parts = urlsplit(url)
+    userinfo, at, host = parts.netloc.rpartition("@")
+    if not at:
+        return url, None
+    user, _, password = userinfo.partition(":")
+    credentials = b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode()
+    return parts._replace(netloc=host).geturl(), f"Basic {credentials}"
