@@ -179,7 +179,7 @@ def converse_all(
 
     Args:
         schedules: What goes wrong.
-        backend: `"asyncio"` or `"trio"`.
+        backend: `"asyncio"`, `"uvloop"` or `"trio"`.
         connect: Makes the client, for a server.
         threads: The server keeps conversations. Three of four use that, the faults meet their second request, and in
             every second one the user says something at once, each at another event.
@@ -187,7 +187,8 @@ def converse_all(
     numbered = dict(enumerate(schedules))
     gc.collect()  # what a test before this one left does not count
     files = _open_files()
-    reports = anyio.run(_converse_all, numbered, connect, threads, backend=backend)
+    name, options = ("asyncio", {"use_uvloop": True}) if backend == "uvloop" else (backend, {})
+    reports = anyio.run(_converse_all, numbered, connect, threads, backend=name, backend_options=options)
     gc.collect()
     assert _open_files() <= files, "a socket or a file is left"
     return reports
