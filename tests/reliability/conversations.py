@@ -8,10 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import anyio
+import anyio.lowlevel
 
 import eagerstream
 from eagerstream import EagerStreamError, InputInterrupted, ItemStream, Limits, Restarted, RunStatus, TurnStop
@@ -185,10 +187,12 @@ def converse_all(
             every second one the user says something at once, each at another event.
     """
     numbered = dict(enumerate(schedules))
+    name, options = ("asyncio", {"use_uvloop": True}) if backend == "uvloop" else (backend, {})
+    run = partial(anyio.run, backend=name, backend_options=options)
+    run(anyio.lowlevel.checkpoint)  # the first loop of uvloop opens a pipe, which serves all later ones
     gc.collect()  # what a test before this one left does not count
     files = _open_files()
-    name, options = ("asyncio", {"use_uvloop": True}) if backend == "uvloop" else (backend, {})
-    reports = anyio.run(_converse_all, numbered, connect, threads, backend=name, backend_options=options)
+    reports: list[Report] = run(_converse_all, numbered, connect, threads)
     gc.collect()
     assert _open_files() <= files, "a socket or a file is left"
     return reports

@@ -121,6 +121,9 @@ class _Chunks:
     # aiohttp forgets the body if its chunked coding is broken: a reader would wait until its time is up, for bytes of a
     # closed connection (test_a_cut_response_spoils_no_connection).
 
+    takes_all = True
+    """See `StreamedReply`."""
+
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._content = response.content
         self._is_lost = False

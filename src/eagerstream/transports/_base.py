@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
@@ -124,6 +125,8 @@ class StreamedReply:
         self._max_bytes = limits.max_reply_bytes
         self._bytes = 0
         self._chunks_in_a_row = 0
+        # If each chunk is all that has arrived, the next one is waited for, and nobody needs a pause.
+        self._max_in_a_row = math.inf if getattr(chunks, "takes_all", False) else _CHUNKS_IN_ONE_GO
         self._pieces: Iterator[bytes] = iter(())  # the rest of a long chunk
         self._unpacker: Unpacker | None = None
         if content_encoding:
@@ -141,7 +144,7 @@ class StreamedReply:
             LimitError: An event exceeds `Limits.max_event_bytes`, or the body exceeds `Limits.max_reply_bytes`.
         """
         piece = next(self._pieces, None)
-        if piece is not None or self._chunks_in_a_row == _CHUNKS_IN_ONE_GO:
+        if piece is not None or self._chunks_in_a_row >= self._max_in_a_row:
             self._chunks_in_a_row = 0
             # Shielded: received bytes are processed before a cancellation takes effect.
             await anyio.lowlevel.cancel_shielded_checkpoint()
@@ -317,5 +320,5 @@ async def streamed(response: Any, limits: Limits) -> AsyncIterator[StreamedReply
             reply.sent_bytes = len(response.request.content)
         yield reply
     finally:
-        if reply is None or reply.ended is not True:
+        if reply is None or not reply.ended:  # otherwise the iteration is over
             await unwind(chunks)
