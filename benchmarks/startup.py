@@ -59,7 +59,7 @@ async def main():
 asyncio.run(main())
 """
 _HTTPX2: Final = "eagerstream.HTTPTransport(base_url=sys.argv[1], http_client=httpx2.AsyncClient())"
-_HTTPX: Final = "eagerstream.HTTPTransport(base_url=sys.argv[1])"
+_HTTPX: Final = "eagerstream.HTTPTransport(base_url=sys.argv[1], library='httpx')"
 _ANTHROPIC: Final = 'AsyncAnthropic(base_url=sys.argv[1], api_key="k", max_retries=0)'
 _OURS: Final = "stream, HTTPTransport with httpx2"
 _THEIRS: Final = "anthropic, messages.stream()"

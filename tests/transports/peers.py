@@ -11,10 +11,18 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
+import anyio
+import pytest
+
+import eagerstream
+from eagerstream.errors import APIError
 from eagerstream.testing import reply, text
+from eagerstream.transports import HTTPTransport
 from eagerstream.transports._http_clients import Library
+from tests.support import REQUEST
 
 HELLO: Final = reply(text("Hello.")).body
+HALF: Final = len(HELLO) // 2
 PATIENCE_S: Final = 20.0
 
 
@@ -152,3 +160,31 @@ async def made_client(library: Library, **options: Any) -> AsyncIterator[Any]:
     else:
         async with module.AsyncClient(verify=False, **options) as client:
             yield client
+
+
+async def finish(transport: HTTPTransport, **options: Any) -> eagerstream.MessageStream[Any]:
+    with anyio.fail_after(PATIENCE_S):
+        async with eagerstream.stream(transport, **{**REQUEST, **options}) as stream:
+            await stream.finish()
+    return stream
+
+
+async def error_of(transport: HTTPTransport, kind: type[Any] = APIError, **options: Any) -> Any:
+    with pytest.raises(kind) as caught:
+        await finish(transport, **options)
+    assert type(caught.value) is kind
+    return caught.value
+
+
+def waits(connection: Connection, _: Request | None = None) -> bool:
+    """Read until the client closes the connection."""
+    while connection.socket.recv(1):
+        pass
+    return True
+
+
+def waits_in_body(connection: Connection, _: Request) -> None:
+    """Send half of a response."""
+    connection.begin(content_length="1000")
+    connection.send(HELLO[:HALF])
+    waits(connection)

@@ -16,8 +16,8 @@ response. `_conventions` has all names.
 Prompts, responses, arguments and results are recorded only if you set `capture_content`.
 
 The client of the anthropic package writes the headers that carry a trace. For an `HTTPTransport`, the instrumentation
-of its HTTP library writes them (`opentelemetry-instrumentation-httpx`). If you drive a `Conversation` by hand, its
-streams have spans and its calls have none.
+of its HTTP library writes them (`opentelemetry-instrumentation-aiohttp-client` or `-httpx`). If you drive a
+`Conversation` by hand, its streams have spans and its calls have none.
 """
 
 from __future__ import annotations

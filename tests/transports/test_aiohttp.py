@@ -1,0 +1,155 @@
+"""`HTTPTransport` treats requests and responses the same with aiohttp, httpx2 and httpx."""
+
+from __future__ import annotations
+
+import gzip
+import select
+import threading
+from contextlib import suppress
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from eagerstream.errors import LimitError, ProtocolError
+from eagerstream.limits import Limits
+from eagerstream.transports import HTTPTransport, StreamedReply
+from eagerstream.transports._http_clients import Library
+from tests.support import REQUEST
+from tests.transports.peers import (
+    HALF,
+    HELLO,
+    PATIENCE_S,
+    Connection,
+    Peer,
+    Request,
+    error_of,
+    finish,
+)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("chars", [10, 3_000_000])
+@pytest.mark.filterwarnings("error")
+async def test_the_request(http_library: Library, chars: int) -> None:
+    """The same headers and bytes, however long they are, and their size is known."""
+    content = "x" * chars
+    messages = [{"role": "user", "content": content}]
+    with Peer() as peer:
+        async with HTTPTransport(base_url=f"{peer.url}/a%2Fb", api_key="k", library=http_library) as transport:
+            async with transport.open({**REQUEST, "messages": messages}, Limits()) as reply:
+                assert isinstance(reply, StreamedReply)
+                sent_bytes = reply.sent_bytes
+    (request,) = peer.requests
+    assert (request.method, request.target) == ("POST", "/a%2Fb/v1/messages")
+    assert sent_bytes == len(request.body) == int(request.headers["content-length"]) > chars
+    names = ("accept", "accept-encoding", "anthropic-version", "content-type", "x-api-key")
+    assert {name: request.headers[name] for name in names} == {
+        "accept": "text/event-stream",
+        "accept-encoding": "gzip",
+        "anthropic-version": "2023-06-01",
+        "content-type": "application/json",
+        "x-api-key": "k",
+    }
+    assert "transfer-encoding" not in request.headers
+
+
+@pytest.mark.anyio
+async def test_headers_of_a_response(http_library: Library) -> None:
+    """Found in any case; a name that comes twice is one; and bytes that are no ASCII make text that can be written."""
+
+    def answer(connection: Connection, _: Request) -> None:
+        connection.respond(REQUEST_ID="req_\xe9", x_twice="a\r\nx-twice: b")
+
+    with Peer(answer) as peer:
+        async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
+            async with transport.open(REQUEST, Limits()) as reply:
+                assert isinstance(reply, StreamedReply)
+                assert reply.request_id == "req_\xe9"
+                assert reply.headers["X-Twice"] == "a, b"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("header_bytes", "number"), [(20_000, 1), (1_000_000, 1), (1_000, 1_000)])
+async def test_bounds_of_headers(http_library: Library, header_bytes: int, number: int) -> None:
+    """Headers may be longer than policies are; a peer that sends megabytes of them is given up."""
+
+    def answer(connection: Connection, _: Request) -> None:
+        with suppress(OSError):
+            connection.respond(HELLO, **{f"x_{index}": "a" * header_bytes for index in range(number)})
+
+    with Peer(answer) as peer:
+        async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
+            if header_bytes * number < 30_000:
+                await finish(transport)
+                return
+            error = await error_of(transport)
+    assert error.reason.startswith("the API could not be reached: ")
+    assert "aaaa" not in error.reason
+    assert error.retryable
+
+
+@pytest.mark.anyio
+async def test_a_compressed_body(http_library: Library) -> None:
+    """It is unpacked here, within the bounds of a reply."""
+    packed = gzip.compress(HELLO)
+    with Peer(lambda connection, _: connection.respond(packed, content_encoding="gzip")) as peer:
+        async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
+            stream = await finish(transport)
+    assert stream.message["content"] == [{"type": "text", "text": "Hello."}]
+
+
+_BOMB = gzip.compress(b": x\n" * 2_000_000, 6)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("coding", "kind"), [("gzip", LimitError), ("br", ProtocolError), ("gzip\r\ncontent-encoding: gzip", ProtocolError)]
+)
+async def test_a_bomb(http_library: Library, coding: str, kind: type[Exception]) -> None:
+    """Some kilobytes stand for 8 MB; and what was not asked for is not unpacked at all."""
+    with Peer(lambda connection, _: connection.respond(_BOMB, content_encoding=coding)) as peer:
+        async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
+            await error_of(transport, kind, limits=Limits(max_reply_bytes=1_000_000))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("coding", ["identity", "gzip"])
+async def test_an_error_without_an_end(http_library: Library, coding: str) -> None:
+    """A part of it is enough to give up, packed or not, and the connection is closed."""
+    piece = b'{"error": {"message": "no"}}' + b" " * 100_000
+
+    def answer(connection: Connection, _: Request) -> None:
+        connection.begin(status="529 Overloaded", content_encoding=coding, request_id="req_1")
+        while True:
+            connection.send(gzip.compress(piece) if coding == "gzip" else piece)
+
+    with Peer(answer) as peer:
+        async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
+            error = await error_of(transport)
+            (connection,) = peer.connections
+            assert await anyio.to_thread.run_sync(connection.ended.wait, PATIENCE_S)
+    assert (error.status_code, error.request_id, error.retryable) == (529, "req_1", True)
+
+
+@pytest.mark.anyio
+async def test_a_slow_consumer(http_library: Library) -> None:
+    """It holds the peer back: what it does not read stays there, apart from the buffers of the sockets."""
+    accepted = 0
+    is_full = threading.Event()
+
+    def answer(connection: Connection, _: Request) -> None:
+        nonlocal accepted
+        connection.begin()
+        connection.send(HELLO[:HALF])
+        connection.socket.setblocking(False)
+        while accepted < 100_000_000 and select.select([], [connection.socket], [], 0.3)[1]:
+            accepted += connection.socket.send(b": ping\n" * 10_000)
+        is_full.set()
+
+    with Peer(answer) as peer:
+        async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
+            async with transport.open(REQUEST, Limits()) as reply:
+                await reply.receive()
+                assert await anyio.to_thread.run_sync(is_full.wait, PATIENCE_S)
+    assert accepted < 30_000_000

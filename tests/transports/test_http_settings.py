@@ -1,0 +1,211 @@
+"""Certificates and proxies of an `HTTPTransport`: the same with aiohttp, httpx2 and httpx."""
+
+from __future__ import annotations
+
+import logging
+import select
+import ssl
+import sys
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+import trustme
+
+import eagerstream
+from eagerstream.errors import UsageError
+from eagerstream.transports import HTTPTransport
+from eagerstream.transports._http_clients import LIBRARIES, Library
+from tests.support import REQUEST
+from tests.transports.peers import (
+    HALF,
+    HELLO,
+    PATIENCE_S,
+    Connection,
+    Peer,
+    Request,
+    error_of,
+    finish,
+)
+
+_PROXY_VARIABLES = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"]
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """An environment without proxies and certificates."""
+    for name in _PROXY_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    return monkeypatch
+
+
+@pytest.fixture(scope="module")
+def ca_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The certificate of the authority that signs those of the peers."""
+    path = tmp_path_factory.mktemp("ca") / "ca.pem"
+    _CA.cert_pem.write_to_path(path)
+    return path
+
+
+def _tls(name: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _CA.issue_cert(name).configure_cert(context)
+    return context
+
+
+_CA = trustme.CA()
+
+
+@pytest.mark.anyio
+async def test_certificates_of_the_environment(
+    http_library: Library, environment: pytest.MonkeyPatch, ca_file: Path
+) -> None:
+    """An authority of one's own is named by the environment; without it, the peer is not trusted."""
+    with Peer(tls=_tls("127.0.0.1")) as peer:
+        async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
+            error = await error_of(transport)
+            assert error.retryable
+            assert "the API could not be reached: " in error.reason
+            assert "certificate verify failed" in error.reason.lower().replace("_", " ")
+        assert peer.requests == []
+        environment.setenv("SSL_CERT_FILE", str(ca_file))
+        async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
+            await finish(transport)
+            await finish(transport)
+    assert len(peer.requests) == 2
+
+
+@pytest.mark.anyio
+async def test_a_certificate_of_somebody_else(
+    http_library: Library, environment: pytest.MonkeyPatch, ca_file: Path
+) -> None:
+    """The name of the host is checked, too."""
+    environment.setenv("SSL_CERT_FILE", str(ca_file))
+    with Peer(tls=_tls("thief.example")) as peer:
+        async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
+            assert "mismatch" in (await error_of(transport)).reason
+    assert peer.requests == []
+
+
+@pytest.mark.anyio
+async def test_a_peer_with_tls_that_is_cancelled(
+    http_library: Library, environment: pytest.MonkeyPatch, ca_file: Path
+) -> None:
+    """The connection is closed at once, though the peer never says goodbye itself."""
+    environment.setenv("SSL_CERT_FILE", str(ca_file))
+
+    def hold(connection: Connection, _: Request) -> None:
+        connection.begin(content_length="1000")
+        connection.send(HELLO[:HALF])
+        while connection.socket.recv(1):  # raises an error, or returns nothing, when the connection is closed
+            pass
+
+    with Peer(hold, tls=_tls("127.0.0.1")) as peer:
+        async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
+            with anyio.fail_after(PATIENCE_S):
+                async with eagerstream.stream(transport, **REQUEST) as stream:
+                    await anext(stream)
+                (connection,) = peer.connections
+                assert await anyio.to_thread.run_sync(connection.ended.wait, PATIENCE_S)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("variable", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
+async def test_a_proxy_of_the_environment(
+    http_library: Library, environment: pytest.MonkeyPatch, variable: str
+) -> None:
+    """The request goes to the proxy, which gets its own password, and no other one."""
+    with Peer() as proxy:
+        environment.setenv(variable, f"http://me:hunter2@{proxy.address}")
+        async with HTTPTransport(base_url="http://api.example", library=http_library) as transport:
+            await finish(transport)
+    (request,) = proxy.requests
+    assert request.target == "http://api.example/v1/messages"
+    assert request.headers["host"] == "api.example"
+    assert request.headers["proxy-authorization"] == "Basic bWU6aHVudGVyMg=="
+    assert "authorization" not in request.headers
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("no_proxy", ["127.0.0.1", "*", "localhost, 127.0.0.1"])
+async def test_no_proxy(http_library: Library, environment: pytest.MonkeyPatch, no_proxy: str) -> None:
+    """Requests to these hosts go straight to them."""
+    with Peer() as proxy, Peer() as peer:
+        environment.setenv("HTTP_PROXY", proxy.url)
+        environment.setenv("NO_PROXY", no_proxy)
+        async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
+            await finish(transport)
+    assert (len(proxy.requests), len(peer.requests)) == (0, 1)
+
+
+def _tunnel(connection: Connection, request: Request) -> None:
+    """Connect a client with the host that it asks for, whatever its port."""
+    assert request.method == "CONNECT"
+    host, _, port = request.target.partition(":")
+    with __import__("socket").create_connection((host, int(port))) as there:
+        connection.send(b"HTTP/1.1 200 OK\r\n\r\n")
+        ends = {connection.socket: there, there: connection.socket}
+        while True:
+            for end in select.select(list(ends), [], [], PATIENCE_S)[0]:
+                if not (data := end.recv(65_536)):
+                    raise ConnectionError
+                ends[end].sendall(data)
+
+
+@pytest.mark.anyio
+async def test_a_tunnel(http_library: Library, environment: pytest.MonkeyPatch, ca_file: Path) -> None:
+    """What is encrypted goes through the proxy as it is: the key and the certificate are not its business."""
+    environment.setenv("SSL_CERT_FILE", str(ca_file))
+    with Peer(_tunnel) as proxy, Peer(tls=_tls("127.0.0.1")) as peer:
+        environment.setenv("HTTPS_PROXY", f"http://me:hunter2@{proxy.address}")
+        async with HTTPTransport(base_url=peer.url, api_key="k", library=http_library) as transport:
+            await finish(transport)
+    (asked,) = proxy.requests
+    (request,) = peer.requests
+    assert asked.headers["proxy-authorization"] == "Basic bWU6aHVudGVyMg=="
+    assert "x-api-key" not in asked.headers
+    assert request.headers["x-api-key"] == "k"
+    assert "proxy-authorization" not in request.headers
+
+
+@pytest.mark.anyio
+async def test_a_proxy_that_refuses(
+    http_library: Library, environment: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It could not be reached, in the same terms; and nobody reads the password."""
+    caplog.set_level(logging.DEBUG)
+    with Peer(lambda connection, _: connection.respond(b"no", status="407 Proxy Authentication Required")) as proxy:
+        environment.setenv("HTTPS_PROXY", f"http://me:hunter2@{proxy.address}")
+        async with HTTPTransport(base_url="https://api.example", library=http_library) as transport:
+            error = await error_of(transport)
+    assert error.reason.startswith("the API could not be reached: ")
+    assert "407" in error.reason
+    assert error.retryable
+    assert "hunter2" not in f"{error!r} {error} {error.__cause__!r} {error.__cause__} {caplog.text}"
+
+
+@pytest.mark.anyio
+async def test_a_proxy_that_is_not_there(http_library: Library, environment: pytest.MonkeyPatch) -> None:
+    """As if the API itself were not there."""
+    with Peer() as proxy:
+        environment.setenv("HTTP_PROXY", f"http://me:hunter2@{proxy.address}")
+    async with HTTPTransport(base_url="http://api.example", library=http_library) as transport:
+        error = await error_of(transport)
+    assert error.reason.startswith("the API could not be reached: ")
+    assert error.retryable
+    assert "hunter2" not in f"{error!r} {error} {error.__cause__!r}"
+
+
+@pytest.mark.anyio
+async def test_a_proxy_of_another_kind(environment: pytest.MonkeyPatch, anyio_backend: str) -> None:
+    """aiohttp has no SOCKS: it is not chosen, and is refused by name. The others need a package for it."""
+    environment.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
+    environment.setitem(sys.modules, "socksio", None)
+    for library in (*LIBRARIES, None):
+        if library == "aiohttp" and anyio_backend != "asyncio":
+            continue
+        error = await error_of(HTTPTransport(base_url="http://api.example", library=library), UsageError)
+        assert "proxy" in str(error)
+        assert ("aiohttp can" in str(error)) == (library == "aiohttp")
