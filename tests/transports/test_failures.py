@@ -6,6 +6,7 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
+import aiohttp
 import anthropic
 import httpx
 import pytest
@@ -581,3 +582,29 @@ def test_details_of_an_error() -> None:
         unknown = told({"error": {"message": "m", "details": odd}})
         assert (unknown.details, unknown.error_code) == (None, None)
     assert told({"error": {"message": "m", "details": {"error_code": 5}}}).error_code is None
+
+
+def test_a_body_that_aiohttp_forgot() -> None:
+    """It raises no exception of its own for a body whose chunked coding broke; another mistake stays one."""
+    lost = interruption(RuntimeError("Connection closed."), "req_1")
+    assert isinstance(lost, StreamInterrupted)
+    assert str(lost.reason) == "the connection was lost: Connection closed."
+    mistake = RuntimeError("mine")
+    assert interruption(mistake, None) is mistake
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ("illegal chunk header: bytearray(b'hunter2')", "illegal chunk header"),
+        ('Invalid character in chunk size:\n\n  b"hunter2"\n    ^', "Invalid character in chunk size"),
+        ("Got more than 8190 bytes when reading: b'hunter2", "Got more than 8190 bytes when reading"),
+        ("<TransferEncodingError: 400, message='a:\\n  hunter2'>", "<TransferEncodingError: 400, message='a"),
+        ("b'hunter2'", "ClientPayloadError"),
+    ],
+)
+def test_the_bytes_of_a_peer_are_not_told(told: str, words: str) -> None:
+    """They may be a model's text."""
+    error = interruption(aiohttp.ClientPayloadError(told), None)
+    assert isinstance(error, StreamInterrupted)
+    assert error.reason == f"the connection was lost: {words}"

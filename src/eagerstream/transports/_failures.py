@@ -177,7 +177,9 @@ def interruption(error: Exception, request_id: str | None) -> Exception:
     names = _class_names(error)
     if "DecodingError" in names:
         return ProtocolError(f"the response cannot be decompressed: {_words(error)}")
-    if names & {"TransportError", "StreamError", *_LOST_BY_AIOHTTP}:
+    # aiohttp raises it for a body that it forgot when its chunked coding broke.
+    is_forgotten = type(error) is RuntimeError and str(error) == "Connection closed."
+    if is_forgotten or names & {"TransportError", "StreamError", *_LOST_BY_AIOHTTP}:
         return StreamInterrupted(f"the connection was lost: {_words_of_loss(error)}", request_id=request_id)
     return error
 
