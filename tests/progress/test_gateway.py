@@ -361,6 +361,30 @@ async def test_a_client_speaks_to_its_run() -> None:
 
 
 @pytest.mark.anyio
+async def test_a_client_cancels_its_run() -> None:
+    """Its records end in order, and nothing is found afterwards. A form of another page's cannot do it."""
+    gate = Gate()
+    api = LocalAPI([message_start(), block_start(0, "text", text=""), text_delta(0, "It is "), gate])
+    app = gateway_app(starting(api.transport()), slots=RunSlots(1), hub=(hub := Hub()))
+    answers: list[httpx.Response] = []
+
+    async def first() -> None:
+        answers.append(await ask(app))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(first)
+        await gate.reached.wait()
+        (log,) = hub.logs
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+            address = f"/runs/{log.id}/cancel"
+            assert (await client.post(address, data={"a": "b"})).status_code == 415
+            assert (await client.post("/runs/another/cancel", json={})).status_code == 404
+            assert (await client.post(address, json={})).status_code == 202
+    last = records_of(answers[0].content)[-1]
+    assert (last["type"], last["status"]) == ("run_stop", "cancelled")
+
+
+@pytest.mark.anyio
 async def test_no_more_than_100_messages_wait() -> None:
     gate = Gate()
     app = gateway_app(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Generic, Self
-from uuid import uuid4
 
 import anyio
 import anyio.lowlevel
 
+from .._support.run_ids import new_run_id
 from .._support.turns import wakes_in_order
 from ..errors import APIError, EagerStreamError, ProtocolError, UsageError
 from ..streaming import EventFeed, FeedEnd, GrowingInput, InputOptions, StreamEvent
@@ -65,7 +65,7 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         thread: MessageThread,
     ) -> None:
         super().__init__(events)
-        self.id: str = uuid4().hex
+        self.id: str = new_run_id()
         """The id of the run."""
         self.parent: ParentCall | None = None
         """The call of another run whose tool entered this run; None if there is none, and before the run is entered."""

@@ -7,10 +7,10 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
-from uuid import uuid4
 
 import anyio
 
+from .._support.run_ids import new_run_id
 from ..errors import UsageError
 from ..streaming import EventFeed, on_feed
 from ..tools import ToolCall
@@ -108,7 +108,7 @@ class Hub:
         """
         # The run's own id, by which the records of its parent name it; another one if it is observed a second time.
         id = str(getattr(run, "id", ""))
-        log = RunLog(id if id and id not in self._logs else uuid4().hex, name=name)
+        log = RunLog(id if id and id not in self._logs else new_run_id(), name=name)
         model, turn = getattr(run, "model", None), getattr(run, "turn", None)
         recorder = RunRecorder(
             log.append,

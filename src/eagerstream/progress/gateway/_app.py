@@ -52,6 +52,7 @@ def gateway_app(
     `GET /runs`                      `{"held": ..., "max_runs": ..., "waiting": ..., "max_waiting": ...}`
     `POST /runs/{run}/messages`      `{"message": ..., "when": ...}` speaks to a run, by the `run` of its `run_start`;
                                      see `Run.say`. 202, 404 if it is not held, 429 if 100 messages wait
+    `POST /runs/{run}/cancel`        ends a run, see `Run.cancel`: its records go on to `run_stop`. 202, or 404
     ===============================  ===================================================================================
 
     The run lives in its request. If the client leaves, the run is cancelled: its connection is closed, and its tools
@@ -116,11 +117,29 @@ def gateway_app(
             return json_response({"error": bad.text}, bad.status)
         return json_response({}, 202)
 
+    async def cancel(request: Request) -> Response:
+        # A body is required, though empty, so that a page of another origin needs a preflight request here, too.
+        try:
+            await bodies.read_json(request, json_object)
+        except BadBody as bad:
+            return json_response({"error": bad.text}, bad.status)
+        if (run := held.get(request.path_params["run"])) is None:
+            return json_response({"error": "there is no such run"}, 404)
+        run.cancel()
+        return json_response({}, 202)
+
     async def tell(_: Request) -> Response:
         names = ("held", "max_runs", "waiting", "max_waiting")
         return json_response({name: getattr(slots, name) for name in names})
 
-    return application([("POST", path, post), ("GET", path, tell), ("POST", f"{path}/{{run}}/messages", say)])
+    return application(
+        [
+            ("POST", path, post),
+            ("GET", path, tell),
+            ("POST", f"{path}/{{run}}/messages", say),
+            ("POST", f"{path}/{{run}}/cancel", cancel),
+        ]
+    )
 
 
 class _Telling:
