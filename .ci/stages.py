@@ -29,7 +29,14 @@ STATUS_EVERY_S = 30
 SHOWN_LINES = 150  # of a stage that failed
 
 CORE_TESTS = "tests/wire tests/loop tests/tools tests/transports tests/streaming"
-DEBIAN = {"chromium": "chromium", "chromedriver": "chromium-driver", "tmux": "tmux", "node": "nodejs", "npm": "npm"}
+DEBIAN = {
+    "chromium": "chromium",
+    "chromedriver": "chromium-driver",
+    "tmux": "tmux",
+    "node": "nodejs",
+    "npm": "npm",
+    "redis-server": "redis-server",
+}
 
 
 @dataclass

@@ -139,7 +139,7 @@ class ThreadedServer:
                 )
             except ModuleNotFoundError as error:
                 raise MissingExtraError("web", (error.name or "starlette").partition(".")[0]) from error
-            listener = self._listen()
+            listener = listen(self._host, self._port)
             port = listener.getsockname()[1]
             thread = threading.Thread(
                 target=_serve, args=(server, listener, ready, self._name), name=f"eagerstream {self._name}", daemon=True
@@ -218,17 +218,23 @@ class ThreadedServer:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(self.close)
 
-    def _listen(self) -> socket.socket:
-        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
-        try:
-            listener = socket.create_server((self._host, self._port), family=family, backlog=_BACKLOG)
-            # Connections inherit it; asyncio sets it only for sockets made with their protocol by name. Without it the
-            # kernel holds small chunks back, and replayed timing is off by 40 ms.
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return listener
-        except (OSError, UnicodeError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise UsageError(f"cannot listen on {self._host} port {self._port}: {reason}") from error
+
+def listen(host: str, port: int, *, backlog: int = _BACKLOG) -> socket.socket:
+    """Return a socket that listens.
+
+    Raises:
+        UsageError: It cannot listen there, for example because the port is in use.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family, backlog=backlog)
+        # Connections inherit it; asyncio sets it only for sockets made with their protocol by name. Without it the
+        # kernel holds small chunks back, and replayed timing is off by 40 ms.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listener
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"cannot listen on {host} port {port}: {reason}") from error
 
 
 def _make_server(
