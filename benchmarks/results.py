@@ -33,6 +33,7 @@ BENCHMARKS = (
     "waiters",
     "hub",
     "thousand_runs",
+    "gateway_workers",
     "latency_marks",
     "capture",
     "tracing",
