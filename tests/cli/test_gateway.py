@@ -1,0 +1,122 @@
+"""The command `gateway`: what it serves, and what it refuses. tests/progress/test_gateway_workers.py serves with it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eagerstream import MissingExtraError, UsageError
+from eagerstream.cli import _gateway
+from eagerstream.cli._gateway import WorkerFactory, load_application, serve_gateway
+
+PROGRAM = """
+from contextlib import asynccontextmanager
+from starlette.applications import Starlette
+
+async def plain(scope, receive, send):
+    raise AssertionError(scope["type"])
+
+def make(name="app"):
+    return plain
+
+def nothing():
+    return None
+
+@asynccontextmanager
+async def lifespan(app):
+    raise OSError("no database")
+    yield
+
+failing = Starlette(lifespan=lifespan)
+number = 5
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A module of the user's, in the folder in which the command runs."""
+    (tmp_path / "served_program.py").write_text(PROGRAM)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "served_program", raising=False)
+    return tmp_path
+
+
+def serve(target: str, **options: Any) -> None:
+    settings: dict[str, Any] = {"workers": 1, "host": "127.0.0.1", "port": 0, "grace_s": 1, "redis_url": None}
+    settings |= {"advertised": None, "has_metrics": False, "on_start": print}
+    serve_gateway(target, **settings | options)
+
+
+def test_an_application_and_a_function_that_makes_one(program: Path) -> None:
+    application = load_application("served_program:plain")
+    assert load_application("served_program:make") is application
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("served_program:number", "no ASGI application"),
+        ("served_program:nothing", "makes no ASGI application"),
+        ("served_program:missing", 'Attribute "missing" not found'),
+        ("no_such_program:app", "Could not import"),
+        ("served_program", "must be in format"),
+    ],
+)
+def test_what_is_no_application(program: Path, target: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        load_application(target)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="refused there before")
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"redis_url": "http://localhost"}, "the URL of Redis begins with"),
+        ({"redis_url": "redis://localhost", "host": "0.0.0.0"}, "--advertise has to say"),
+        ({"redis_url": "redis://localhost", "advertised": "http://here/path"}, "without a path"),
+        ({"redis_url": "redis://localhost", "advertised": "ftp://here"}, "without a path"),
+    ],
+)
+def test_machines_that_cannot_find_each_other(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        serve("served_program:plain", **options)
+
+
+def test_an_extra_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is named before anything starts."""
+    monkeypatch.setattr(_gateway, "find_spec", lambda name: None if name == "prometheus_client" else find_spec(name))
+    with pytest.raises(MissingExtraError) as raised:
+        serve("served_program:plain")
+    assert (raised.value.extra, raised.value.module) == ("gateway", "prometheus_client")
+
+
+def test_a_password_is_in_no_repr() -> None:
+    assert "secret" not in repr(WorkerFactory("a:b", None, "redis://:secret@here", "http://here", False))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets and signals")
+def test_an_application_that_cannot_start_ends_the_gateway(program: Path) -> None:
+    """It would fail in each new process, for ever."""
+    command = [
+        sys.executable,
+        "-m",
+        "eagerstream",
+        "gateway",
+        "served_program:failing",
+        "--port",
+        "0",
+        "--workers",
+        "2",
+    ]
+    done = subprocess.run(command, env=os.environ, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2
+    assert "eagerstream: a worker could not start" in done.stderr
+    assert "no database" in done.stderr
