@@ -24,6 +24,7 @@ BENCHMARKS = (
     "partial_values",
     "typed_partials",
     "unwatched",
+    "transport",
     "loopback_run",
     "threads",
     "hand_off",
@@ -50,7 +51,7 @@ BENCHMARKS = (
 FOLDER = Path(__file__).parent
 """Folder with the results of the last complete run."""
 
-OPTIONAL = ("botocore", "httpx2", "numpy", "opentelemetry", "ray")
+OPTIONAL = ("aiohttp", "botocore", "httpx2", "numpy", "opentelemetry", "ray")
 """Packages that only some benchmarks need."""
 
 
