@@ -10,7 +10,7 @@ RUNS = 200
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("side", ["run, HTTPTransport with a client of its own", "run, AsyncAnthropic"])
+@pytest.mark.parametrize("side", ["run, HTTPTransport on aiohttp", "run, AsyncAnthropic"])
 def test_many_runs_at_once(side: str) -> None:
     """Each has its whole result: all its events, each call run once with its own input, and its answer in the history.
 
