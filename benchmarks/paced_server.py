@@ -16,12 +16,12 @@ import ssl
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from .unread import Unread
 
@@ -32,6 +32,7 @@ _HEAD: Final = (
 )
 _LAST: Final = b"0\r\n\r\n"
 _READ_BYTES: Final = 1 << 16
+_BACKLOG: Final = 2_048
 
 Conversation = Sequence[Sequence[bytes]]
 """Responses of a conversation, each as its events."""
@@ -92,31 +93,38 @@ def paced(
 def _serve(
     parent: Connection, conversations: Mapping[str, Conversation], pace_s: float, certificate: Certificate | None
 ) -> None:
-    chunks = {
-        model: [[b"%x\r\n%s\r\n" % (len(event), event) for event in response] for response in responses]
-        for model, responses in conversations.items()
-    }
     context = None
     if certificate:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate.certificate, certificate.key)
-    listener = socket.create_server(("127.0.0.1", 0), backlog=2_048)
-    parent.send(listener.getsockname()[1])
-    threading.Thread(target=_accept, args=(listener, context, chunks, pace_s), daemon=True).start()
+
+    def answer(request: Mapping[str, Any]) -> Sequence[bytes]:
+        turn = sum(message["role"] == "assistant" for message in request["messages"])
+        return conversations[request["model"]][turn]
+
+    parent.send(listen(answer, pace_s, context))
     parent.poll(None)  # its end; the threads end with the process
 
 
-def _accept(
-    listener: socket.socket, context: ssl.SSLContext | None, chunks: Mapping[str, Conversation], pace_s: float
-) -> None:
+Answer = Callable[[Mapping[str, Any]], Sequence[bytes]]
+"""Returns the events of the response to a request. Called in the thread of the connection."""
+
+
+def listen(answer: Answer, pace_s: float, context: ssl.SSLContext | None = None) -> int:
+    """Serve in daemon threads, until the process ends. Return the port."""
+    listener = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
+    threading.Thread(target=_accept, args=(listener, answer, pace_s, context), daemon=True).start()
+    port: int = listener.getsockname()[1]
+    return port
+
+
+def _accept(listener: socket.socket, answer: Answer, pace_s: float, context: ssl.SSLContext | None) -> None:
     while True:
         connection, _ = listener.accept()
-        threading.Thread(target=_talk, args=(connection, context, chunks, pace_s), daemon=True).start()
+        threading.Thread(target=_talk, args=(connection, answer, pace_s, context), daemon=True).start()
 
 
-def _talk(
-    connection: socket.socket, context: ssl.SSLContext | None, chunks: Mapping[str, Conversation], pace_s: float
-) -> None:
+def _talk(connection: socket.socket, answer: Answer, pace_s: float, context: ssl.SSLContext | None) -> None:
     with suppress(OSError):  # the client has left
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if context:
@@ -125,10 +133,9 @@ def _talk(
             received = b""
             while True:
                 body, received = _request(connection, received)
-                request = json.loads(body)
-                turn = sum(message["role"] == "assistant" for message in request["messages"])
+                events = answer(json.loads(body))
                 connection.sendall(_HEAD)
-                _play(connection, chunks[request["model"]][turn], pace_s)
+                _play(connection, events, pace_s)
                 connection.sendall(_LAST)
 
 
@@ -155,7 +162,7 @@ def _play(connection: socket.socket, events: Sequence[bytes], pace_s: float) -> 
     unread = Unread.of(connection)
     due = time.perf_counter()
     for event in events:
-        connection.sendall(event)
+        connection.sendall(b"%x\r\n%s\r\n" % (len(event), event))
         due = max(due + pace_s, time.perf_counter())
         time.sleep(max(0.0, due - time.perf_counter()))
         while unread is not None and unread.count():

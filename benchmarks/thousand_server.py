@@ -6,21 +6,24 @@ import multiprocessing
 import resource
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
 from eagerstream.recordings import Recording
-from eagerstream.testing import ReplayServer, Scenario, Timing, reply, retime, text, tool_use
+from eagerstream.testing import reply, text, tool_use
+
+from .paced_server import listen
 
 FRAGMENT_CHARS: Final = 16
 EVENTS_PER_SECOND: Final = 1_500
 """Rate of all responses together. A process with its own core can process more."""
 _LINES: Final = 2  # of each input
 _START_S: Final = 60.0
-_SPARE_FILES: Final = 200  # in addition to a connection for each run
+_FILES_OF_A_RUN: Final = 2  # for the server: a connection, and the counter of its unread bytes
+_SPARE_FILES: Final = 200
 
 CALLS: Final = (2, 1)
 """Number of calls in each response except the last."""
@@ -73,16 +76,12 @@ def _said(run: int, turn: int) -> list[tuple[Any, ...]]:
 class _Asked:
     """Answers to the requests of each run. It counts the requests, and records their faults."""
 
-    def __init__(self, runs: int) -> None:
+    def __init__(self) -> None:
         self.counts: Counter[tuple[int, int]] = Counter()
         self.faults: list[str] = []
-        # `Timing` counts four characters as a token.
-        timing = Timing(tokens_per_second=EVENTS_PER_SECOND / runs * FRAGMENT_CHARS / 4)
-        turns = range(len(CALLS) + 1)
-        self._replies = {(run, turn): retime(_reply(run, turn), timing) for run in range(runs + 1) for turn in turns}
 
-    def answer(self, request: Mapping[str, Any]) -> Recording:
-        """Return the next response of the conversation."""
+    def answer(self, request: Mapping[str, Any]) -> list[bytes]:
+        """Return the events of the next response of the conversation."""
         first, *rest = request["messages"]
         run, turn = int(first["content"]), len(rest) // 2
         self.counts[run, turn] += 1
@@ -90,7 +89,7 @@ class _Asked:
         said = [(block["type"], block.get("input") or _told(block.get("content"))) for block in blocks]
         if said != _said(run, turn):
             self.faults.append(f"run {run} asked for turn {turn} with a wrong history")
-        return self._replies[run, turn]
+        return [event + b"\n\n" for event in _reply(run, turn).body.split(b"\n\n")[:-1]]
 
 
 def _told(content: Any) -> Any:
@@ -141,15 +140,13 @@ def served(runs: int) -> Iterator[Server]:
 
 def _serve(connection: Connection, runs: int) -> None:
     allow_files(runs)
-    asked = _Asked(runs)
-    with ReplayServer(Scenario.of(asked.answer), buffer_inputs=False) as server:
-        connection.send(server.base_url)
-        try:
-            while connection.recv():
-                connection.send(Asked(asked.counts, asked.faults))
-                asked.counts, asked.faults = Counter(), []
-        except EOFError:
-            pass
+    asked = _Asked()
+    port = listen(asked.answer, pace_s=runs / EVENTS_PER_SECOND)
+    connection.send(f"http://127.0.0.1:{port}")
+    with suppress(EOFError):
+        while connection.recv():
+            connection.send(Asked(asked.counts, asked.faults))
+            asked.counts, asked.faults = Counter(), []
 
 
 def spawn(work: Callable[..., None], *arguments: Any) -> tuple[Connection, Any]:
@@ -171,13 +168,13 @@ def receive(connection: Connection, patience_s: float) -> Any:
 
 
 def allow_files(runs: int) -> None:
-    """Raise the limit of open files. Each connection is a file, and systems allow about 1,000 by default.
+    """Raise the limit of open files. Systems allow about 1,000 by default.
 
     Raises:
         RuntimeError: The hard limit is too low.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = runs + _SPARE_FILES
+    needed = runs * _FILES_OF_A_RUN + _SPARE_FILES
     if soft != resource.RLIM_INFINITY and soft < needed:
         if hard != resource.RLIM_INFINITY and hard < needed:
             raise RuntimeError(f"{needed} open files are needed, and the system allows {hard} (ulimit -Hn)")
