@@ -1,4 +1,4 @@
-"""Run the benchmarks: `python -m benchmarks [--quick] [--output DIR] [--render] [NAME...]`."""
+"""Run the benchmarks: `python -m benchmarks [--quick] [--output DIR] [--update] [--render] [NAME...]`."""
 
 from __future__ import annotations
 
@@ -31,6 +31,10 @@ def main(
             help="Folder of RESULTS.md and results.json. A complete run writes to benchmarks/, the README and the docs."
         ),
     ] = None,
+    update: Annotated[
+        bool,
+        typer.Option("--update", help="Replace the sections of these NAMEs in RESULTS.md and in the docs."),
+    ] = False,
     render: Annotated[
         bool,
         typer.Option("--render", help="Measure nothing. Write RESULTS.md and the figures of the docs again."),
@@ -47,6 +51,8 @@ def main(
         results.render()
         readme.write()
         return
+    if update and (quick or not names or output is not None):
+        raise typer.BadParameter("it needs NAMEs, and neither --quick nor --output", param_hint="--update")
     described = machine.describe()
     chosen = names or BENCHMARKS
     sections = [
@@ -55,9 +61,11 @@ def main(
     if output is None and not names and not quick:
         output = results.FOLDER
     faults = results.broken(sections)
+    if update:
+        results.update(results.FOLDER, described, [section for section in sections if not section.error])
     if output is not None:
         results.write(output, described, sections)
-    if output == results.FOLDER:
+    if update or output == results.FOLDER:
         try:
             readme.write()
         except LookupError as error:  # a compiler or a package is missing, or a benchmark failed

@@ -5,7 +5,7 @@ a client in this process records their arrival. The benchmark compares the gaps 
 since the first byte, with the played ones. The cost is the CPU time of a run, user and system, compared with the same
 run whose marks do nothing. The runs alternate, and the least of the repetitions counts. There are two cases:
 
-- `in chunks of its own`: over loopback, one millisecond between the events, as in `loopback_run`.
+- `in chunks of its own`: over loopback, one millisecond between the events.
 - `at once`: played in this process, all events of the input in a few large chunks. The run waits for nothing else, so
   the share of the marks is the largest possible.
 """

@@ -14,6 +14,7 @@ from . import jsonriver
 
 _PACKAGES = (
     "eagerstream",
+    "aiohttp",
     "anthropic",
     "anyio",
     "botocore",
@@ -27,6 +28,7 @@ _PACKAGES = (
     "pydantic",
     "pydantic_core",
     "pydantic-ai-slim",
+    "uvloop",
 )
 
 

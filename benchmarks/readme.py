@@ -17,6 +17,16 @@ ROOT: Final = FOLDER.parent
 _SECTION: Final = re.compile(r"(<!-- bench: ([a-z_]+) -->\n).*?(<!-- -->)", re.DOTALL)
 _MEDIAN_FRAGMENT: Final = 7  # characters, of recorded streams
 _SHOWN_SIZES: Final = (1_000, 1_000_000)  # characters
+_SPEED: Final = (
+    "transport",
+    "small_response",
+    "thousand_runs",
+    "gateway_workers",
+    "partial_values",
+    "hand_off",
+    "many_inputs",
+)
+"""Benchmarks of transport, start and scale."""
 
 
 def pages() -> list[Path]:
@@ -164,9 +174,43 @@ def thousand_runs(results: Mapping[str, Any]) -> str:
     """Table of 1,000 runs in one process."""
     figures = results["benchmarks"]["thousand_runs"]
     size = f"{figures['runs']:,} runs, {figures['events']:,} events"
-    forms = {"ratio": ".2f", "kb_per_run": ".0f", "unfairness": ".2f", "restarts": "d"}
+    forms = {"ratio": ".2f", "gc_share": ".0%", "kb_per_run": ".0f", "unfairness": ".2f", "restarts": "d"}
     table = [[side["name"], *(f"{side[name]:{form}}" for name, form in forms.items())] for side in figures["sides"]]
-    return _numbers((size, "CPU", "KB per run", "slowest / median", "restarts"), table)
+    return _numbers((size, "CPU", "of it GC", "KB per run", "slowest / median", "restarts"), table)
+
+
+def transport(results: Mapping[str, Any]) -> str:
+    """Table of the CPU of a run over each client."""
+    figures = results["benchmarks"]["transport"]
+    tls = {side["name"]: f"{side['ratio']:.2f}" for side in figures.get("tls", ())}
+    size = f"{figures['events']:,} events, one per read"
+    table = [
+        [
+            side["name"],
+            f"{side['ratio']:.2f}",
+            f"{side['cpu_s'] / figures['events'] * 1e6:.0f}",
+            tls.get(side["name"], ""),
+        ]
+        for side in figures["plain"]
+    ]
+    return _numbers((size, "CPU", "µs per event", "CPU, over TLS"), table)
+
+
+def speed_targets(results: Mapping[str, Any]) -> str:
+    """Table of the targets for transport, start and scale, met or not.
+
+    Raises:
+        LookupError: None of them was measured.
+    """
+    found = {name: results["benchmarks"].get(name, {}) for name in _SPEED}
+    rows = [
+        (row["work"], row["against"], row["target"], row["measured"], {True: "yes", False: "no", None: "-"}[row["met"]])
+        for figures in found.values()
+        for row in figures.get("rows", ())
+    ]
+    if not rows:
+        raise LookupError("targets of speed")
+    return grid(("work", "compared with", "target", "measured", "met"), rows)
 
 
 def threads(results: Mapping[str, Any]) -> str:
@@ -306,12 +350,6 @@ def _streaming_costs(all_figures: Mapping[str, Any]) -> list[tuple[str, str]]:
         f"{name} {_ratios(found, 'pure')} times (compiled {_ratios(found, 'compiled')})"
         for name, found in groups.items()
     )
-    runs = {side["name"]: side["ratio"] for side in all_figures["loopback_run"]["sides"]}
-    loopback = ", ".join(
-        f"{runs[f'run.finish(), {client}']:.2f} times over `{client}`"
-        f" ({runs[f'run, partial read at each delta, {client}']:.2f} with a read of `partial` at each delta)"
-        for client in ("HTTPTransport", "AsyncAnthropic")
-    )
     alone, beside = (
         f"p50 {case['ms']['50']:.2f}, p99 {case['ms']['99']:.2f} ms"
         f" (an empty task: {case['bare_ms']['50']:.2f}, {case['bare_ms']['99']:.2f})"
@@ -320,10 +358,6 @@ def _streaming_costs(all_figures: Mapping[str, Any]) -> list[tuple[str, str]]:
     many = all_figures["many_inputs"]
     return [
         ("updates, `partial` never read, compared with `jiter.from_json` of each `data:` line", unwatched),
-        (
-            "CPU of a run with an input of 100 KB over loopback, all on httpx2, compared with draining the bytes",
-            loopback,
-        ),
         ("from the end of an input to the first line of its tool", f"{alone}; during 8 other streams {beside}"),
         (
             "1,000 inputs at once, compared with one after another",
@@ -392,6 +426,8 @@ SECTIONS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
         watchers,
         frameworks,
         thousand_runs,
+        transport,
+        speed_targets,
         growth,
         latency_marks,
         faults,

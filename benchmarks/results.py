@@ -25,7 +25,6 @@ BENCHMARKS = (
     "typed_partials",
     "unwatched",
     "transport",
-    "loopback_run",
     "threads",
     "hand_off",
     "executors",
@@ -116,7 +115,29 @@ def left_out(name: str, package: str) -> dict[str, Any]:
 def write(directory: Path, machine: Mapping[str, str], sections: Sequence[Section]) -> None:
     """Write both files into `directory`. Make it if it is missing."""
     directory.mkdir(parents=True, exist_ok=True)
-    results = {
+    _store(directory, _results(machine, sections))
+
+
+def update(directory: Path, machine: Mapping[str, str], sections: Sequence[Section]) -> None:
+    """Replace these sections of the files in `directory`, with a note that they were measured later.
+
+    Raises:
+        FileNotFoundError: There is no `results.json`.
+    """
+    old, new = read(directory), _results(machine, sections)
+    versions = ", ".join(f"{name} {machine[name]}" for name in ("anthropic", "aiohttp", "httpx2"))
+    note = f"Measured on {machine['date']}, after the sections that have no such note, with {versions}."
+    for text in new["texts"].values():
+        text["note"] = note
+    merged = {"machine": old["machine"]}
+    for part in ("benchmarks", "texts"):
+        both = {**old[part], **new[part]}
+        merged[part] = {name: both[name] for name in BENCHMARKS if name in both}
+    _store(directory, merged)
+
+
+def _results(machine: Mapping[str, str], sections: Sequence[Section]) -> dict[str, Any]:
+    return {
         "machine": dict(machine),
         "benchmarks": {
             section.name: {"error": section.error} if section.error else section.figures for section in sections
@@ -131,6 +152,9 @@ def write(directory: Path, machine: Mapping[str, str], sections: Sequence[Sectio
             for section in sections
         },
     }
+
+
+def _store(directory: Path, results: Mapping[str, Any]) -> None:
     (directory / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     render(directory)
 

@@ -30,12 +30,23 @@ from rich.table import Table
 
 from .paced_server import Certificate, paced
 from .targets import Row
-from .transport_sides import AIOHTTP, ANTHROPIC_AIOHTTP, BASE, CHARS, MEASURED, SIDES, UVLOOP, Cost, conversation
+from .transport_sides import (
+    AIOHTTP,
+    ANTHROPIC_AIOHTTP,
+    BASE,
+    CHARS,
+    HTTPX2,
+    MEASURED,
+    SIDES,
+    UVLOOP,
+    Cost,
+    conversation,
+)
 
 PACE_S: Final = 0.0003
 _PATIENCE_S: Final = 120.0
 _AGAINST: Final = "draining the same bytes with httpx2 alone, asyncio"
-TARGETS: Final = {AIOHTTP: 0.55, f"{AIOHTTP}{UVLOOP}": 0.40, ANTHROPIC_AIOHTTP: 0.65}
+TARGETS: Final = {AIOHTTP: 0.55, f"{AIOHTTP}{UVLOOP}": 0.40, ANTHROPIC_AIOHTTP: 0.65, HTTPX2: 1.25}
 _MARGIN: Final = 1.15
 """A run fails above the target times this: caches and neighbours change a ratio by some per cent."""
 _WITH_TLS: Final = (BASE, *TARGETS)
@@ -153,7 +164,7 @@ def _row(name: str, target: float, figures: Mapping[str, list[dict[str, Any]]]) 
         target=limit,
         measured=measured,
         met=ratio <= target,
-        asserted=ratio > target * _MARGIN or ratio <= target,
+        asserted=not target < ratio <= target * _MARGIN,
     )
 
 

@@ -264,6 +264,7 @@ Open = Callable[[Peer], AbstractAsyncContextManager[Converse]]
 
 BASE: Final = "httpx2 alone"
 AIOHTTP: Final = "run, HTTPTransport on aiohttp"
+HTTPX2: Final = "run, HTTPTransport on httpx2"
 ANTHROPIC_AIOHTTP: Final = "run, AsyncAnthropic on aiohttp"
 UVLOOP: Final = ", uvloop"
 
@@ -284,7 +285,7 @@ _ON_BOTH_LOOPS: Final[Mapping[str, Open]] = {
     BASE: partial(_httpx, module="httpx2"),
     "aiohttp alone": _aiohttp,
     "run, HTTPTransport on httpx": partial(_run, open_client=_on_httpx),
-    "run, HTTPTransport on httpx2": partial(_run, open_client=_on_httpx2),
+    HTTPX2: partial(_run, open_client=_on_httpx2),
     AIOHTTP: partial(_run, open_client=_on_aiohttp),
     "run, AsyncAnthropic": partial(_run, open_client=_anthropic_httpx),
     ANTHROPIC_AIOHTTP: partial(_run, open_client=_anthropic_aiohttp),
