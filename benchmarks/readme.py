@@ -196,6 +196,18 @@ def transport(results: Mapping[str, Any]) -> str:
     return _numbers((size, "CPU", "µs per event", "CPU, over TLS"), table)
 
 
+def cpu_profile(results: Mapping[str, Any]) -> str:
+    """Table of the CPU of an event, by part of the code: of one run, and of 1,000 at once."""
+    one, many = (results["benchmarks"][name]["profiles"] for name in ("transport", "thousand_runs"))
+    runs = results["benchmarks"]["thousand_runs"]["runs"]
+    sides = {**one, **{f"{runs:,} at once: {name}": costs for name, costs in many.items()}}
+    parts = {part for costs in sides.values() for part in costs}
+    most = sorted(parts, key=lambda part: -sum(costs.get(part, 0.0) for costs in sides.values()))
+    rows = [[part, *(f"{costs.get(part, 0.0):.1f}" for costs in sides.values())] for part in most]
+    rows.append(["all", *(f"{sum(costs.values()):.1f}" for costs in sides.values())])
+    return _numbers(("µs per event", *sides), rows)
+
+
 def speed_targets(results: Mapping[str, Any]) -> str:
     """Table of the targets for transport, start and scale, met or not.
 
@@ -427,6 +439,7 @@ SECTIONS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
         frameworks,
         thousand_runs,
         transport,
+        cpu_profile,
         speed_targets,
         growth,
         latency_marks,

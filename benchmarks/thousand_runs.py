@@ -19,7 +19,8 @@ import resource
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from multiprocessing.connection import Connection
@@ -30,6 +31,8 @@ import anyio
 from rich.console import Console
 from rich.table import Table
 
+from . import cpu_shares
+from .cpu_shares import Collector, CPUShares
 from .targets import Row
 from .thousand_clients import DRAIN, PATIENCE_S, RUN, SIDES, UVLOOP
 from .thousand_server import allow_files, events_of_a_run, receive, served, spawn
@@ -58,6 +61,7 @@ class Took:
         rss_peak: Largest number of resident bytes during the runs.
         restarts: Number of lost connections whose response was requested again.
         faults: Lost, repeated or wrong things.
+        shares: Shares of the CPU time by part of the code, if asked for: see `cpu_shares`.
     """
 
     name: str
@@ -69,6 +73,7 @@ class Took:
     rss_peak: int
     restarts: int
     faults: list[str] = field(default_factory=list)
+    shares: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def unfairness(self) -> float:
@@ -81,24 +86,24 @@ class Took:
         return (self.rss_peak - self.rss_before) / len(self.durations_s)
 
 
-def take(name: str, url: str, runs: int) -> Took:
+def take(name: str, url: str, runs: int, *, profiled: bool = False) -> Took:
     """Perform all runs by one side, in a new process."""
-    ours, process = spawn(_work, name, url, runs)
+    ours, process = spawn(_work, name, url, runs, profiled)
     took: Took = receive(ours, PATIENCE_S)
     process.join()
     return took
 
 
-def _work(connection: Connection, name: str, url: str, runs: int) -> None:
+def _work(connection: Connection, name: str, url: str, runs: int, profiled: bool) -> None:  # noqa: FBT001
     factory = importlib.import_module("uvloop").new_event_loop if name.endswith(UVLOOP) else asyncio.new_event_loop
     try:
         with asyncio.Runner(loop_factory=factory) as runner:
-            connection.send(runner.run(_take(name, url, runs)))
+            connection.send(runner.run(_take(name, url, runs, CPUShares() if profiled else None)))
     except Exception as error:
         connection.send(RuntimeError(f"{name}: {''.join(traceback.format_exception(error))}"))
 
 
-async def _take(name: str, url: str, runs: int) -> Took:
+async def _take(name: str, url: str, runs: int, shares: CPUShares | None) -> Took:
     allow_files(runs)
     durations_s: list[float] = []
     faults: list[str] = []
@@ -117,41 +122,21 @@ async def _take(name: str, url: str, runs: int) -> Took:
         await one(runs)  # a warm-up: it loads modules, but opens no connections of the runs
         spread_s, durations_s[:] = durations_s[0] / 3, []
         gc.collect()
-        resident, collector = _Resident(), _Collector()
+        resident, collector = _Resident(), Collector()
         start, wakeups = time.process_time(), _wakeups()
-        with resident, collector:
+        with resident, collector, shares or nullcontext():
             async with anyio.create_task_group() as tasks:
                 for run in range(runs):
                     tasks.start_soon(one, run, spread_s * run / runs)
         cpu_s = time.process_time() - start - resident.cpu_s
         wakeups = _wakeups() - wakeups
     rss = (resident.before, resident.peak)
-    return Took(name, cpu_s, collector.took_s, durations_s, wakeups, *rss, restarts, faults)
+    parts = shares.shares() if shares else {}
+    return Took(name, cpu_s, collector.took_s, durations_s, wakeups, *rss, restarts, faults, parts)
 
 
 def _wakeups() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
-
-
-class _Collector:
-    """Seconds of CPU that the collector of cycles takes."""
-
-    def __init__(self) -> None:
-        self.took_s = 0.0
-        self._start = 0.0
-
-    def __enter__(self) -> None:
-        gc.callbacks.append(self._note)
-
-    def __exit__(self, *_: object) -> None:
-        gc.callbacks.remove(self._note)
-
-    def _note(self, phase: str, _: object) -> None:
-        now = time.thread_time()
-        if phase == "start":
-            self._start = now
-        else:
-            self.took_s += now - self._start
 
 
 class _Resident:
@@ -199,6 +184,16 @@ def measure(runs: int, repeats: int, names: Sequence[str]) -> list[Took]:
     return list(best.values())
 
 
+def _profiles(runs: int) -> dict[str, dict[str, float]]:
+    """Return µs per event by part of the code, for some sides."""
+    events = runs * events_of_a_run()
+    with served(runs) as server:
+        costs = [take(name, server.url, runs, profiled=True) for name in (DRAIN, RUN)]
+    return {
+        took.name: {part: share * took.cpu_s / events * 1e6 for part, share in took.shares.items()} for took in costs
+    }
+
+
 def main(console: Console, *, quick: bool) -> dict[str, Any]:
     """Measure all sides, print a table, and return the figures."""
     runs = RUNS // 10 if quick else RUNS
@@ -240,7 +235,15 @@ def main(console: Console, *, quick: bool) -> dict[str, Any]:
         table.add_row(side.name, *cells, str(side.restarts))
         figures.append({"name": side.name, "restarts": side.restarts, "rss_peak": side.rss_peak, **figure})
     console.print(table)
-    return {"runs": runs, "events": events, "sides": figures, "rows": [asdict(row) for row in _rows(runs, figures)]}
+    profiles = _profiles(runs)
+    console.print(cpu_shares.table("µs per event by part of the code, sampled", profiles))
+    return {
+        "runs": runs,
+        "events": events,
+        "sides": figures,
+        "profiles": profiles,
+        "rows": [asdict(row) for row in _rows(runs, figures)],
+    }
 
 
 def _rows(runs: int, figures: Sequence[dict[str, Any]]) -> list[Row]:

@@ -10,12 +10,13 @@ alternate. The least of each side counts, and ratios are to the least of `httpx2
 the least and the largest ratio of all repetitions.
 
 `blocking socket` and `asyncio.Protocol` are bounds: they only look for the end of the body, and do not read HTTP. The
-part with TLS repeats the sides with targets.
+part with TLS repeats the sides with targets. A compiled side has the compiled core, as in a wheel for a platform.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,8 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
+from . import cpu_shares
+from .flavors import ROOT, Flavor, NoCompilerError, path_of
 from .paced_server import Certificate, paced
 from .targets import Row
 from .transport_sides import (
@@ -45,11 +48,16 @@ from .transport_sides import (
 
 PACE_S: Final = 0.0003
 _PATIENCE_S: Final = 120.0
-_AGAINST: Final = "draining the same bytes with httpx2 alone, asyncio"
 TARGETS: Final = {AIOHTTP: 0.55, f"{AIOHTTP}{UVLOOP}": 0.40, ANTHROPIC_AIOHTTP: 0.65, HTTPX2: 1.25}
 _MARGIN: Final = 1.15
 """A run fails above the target times this: caches and neighbours change a ratio by some per cent."""
 _WITH_TLS: Final = (BASE, *TARGETS)
+_PROFILED: Final = (BASE, HTTPX2, AIOHTTP)
+COMPILED: Final = ", compiled"
+_COMPILED: Final = tuple(name + COMPILED for name in (AIOHTTP, f"{AIOHTTP}{UVLOOP}", ANTHROPIC_AIOHTTP))
+"""Sides that are also measured with the compiled core."""
+_TLS: Final = " over TLS"
+_FORMS: Final = {"pure": "", "compiled": COMPILED, "pure over TLS": _TLS}
 
 
 @dataclass
@@ -93,14 +101,29 @@ def measure(names: Iterable[str], *, share: float, repeats: int, tls: bool = Fal
     return sides
 
 
-def _cost(name: str, url: str, certificate: Certificate | None, share: float) -> Cost:
+def _cost(name: str, url: str, certificate: Certificate | None, share: float, *options: str) -> Cost:
     """Measure one side in a new process."""
-    arguments = (name, url, str(certificate.certificate) if certificate else "", str(share))
-    command = [sys.executable, "-m", f"{__package__}.transport_sides", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
+    arguments = (name.removesuffix(COMPILED), url, str(certificate.certificate) if certificate else "", str(share))
+    command = [sys.executable, "-m", f"{__package__}.transport_sides", *arguments, *options]
+    source = path_of(Flavor.COMPILED if name.endswith(COMPILED) else Flavor.PURE)
+    environment = {**os.environ, "PYTHONPATH": str(source)}
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False, env=environment, cwd=ROOT
+    )
     if done.returncode:
         raise RuntimeError(f"{name}: {done.stderr}")
     return Cost(**json.loads(done.stdout))
+
+
+def _profiles(share: float) -> dict[str, dict[str, float]]:
+    """Return µs per event by part of the code, for some sides."""
+    count = events(share)
+    with paced({model: conversation(model, share) for model in CHARS}, PACE_S) as url:
+        costs = {name: _cost(name, url, None, share, "--profile") for name in _PROFILED}
+    return {
+        name: {part: part_share * cost.cpu_s / count * 1e6 for part, part_share in cost.shares.items()}
+        for name, cost in costs.items()
+    }
 
 
 def events(share: float) -> int:
@@ -111,7 +134,7 @@ def events(share: float) -> int:
 def main(console: Console, *, quick: bool) -> dict[str, Any]:
     """Measure all sides, print the tables, and return the figures."""
     has_uvloop = find_spec("uvloop") is not None
-    names = [name for name in SIDES if has_uvloop or not name.endswith(UVLOOP)]
+    names = [name for name in (*SIDES, *_compiled()) if has_uvloop or UVLOOP not in name]
     share, repeats = (0.2, 1) if quick else (1.0, 4)
     plain = measure(names, share=share, repeats=repeats)
     figures = {"plain": _shown(console, "plain HTTP", plain, share)}
@@ -122,7 +145,17 @@ def main(console: Console, *, quick: bool) -> dict[str, Any]:
     else:
         figures["tls"] = _shown(console, "TLS", tls, share)
     rows = [_row(name, target, figures) for name, target in TARGETS.items()]
-    return {"events": events(share), **figures, "rows": [asdict(row) for row in rows]}
+    profiles = _profiles(share)
+    console.print(cpu_shares.table("µs per event by part of the code, sampled", profiles))
+    return {"events": events(share), **figures, "profiles": profiles, "rows": [asdict(row) for row in rows]}
+
+
+def _compiled() -> Sequence[str]:
+    try:
+        path_of(Flavor.COMPILED)
+    except NoCompilerError:
+        return ()
+    return _COMPILED
 
 
 def _shown(console: Console, protocol: str, sides: Sequence[Measured], share: float) -> list[dict[str, Any]]:
@@ -146,25 +179,22 @@ def _shown(console: Console, protocol: str, sides: Sequence[Measured], share: fl
 
 
 def _row(name: str, target: float, figures: Mapping[str, list[dict[str, Any]]]) -> Row:
-    found = {
-        protocol: next((side["ratio"] for side in sides if side["name"] == name), None)
-        for protocol, sides in figures.items()
+    ratios = {
+        f"{side['name']}{protocol}": side["ratio"]
+        for protocol, sides in (("", figures["plain"]), (_TLS, figures.get("tls", ())))
+        for side in sides
     }
-    work = f"CPU of a run with an input of 100 KB, one event per read: {name.removeprefix('run, ')}"
-    limit = f"at most {target:.2f} times (a run fails above {target * _MARGIN:.2f})"
-    ratio = found["plain"]
-    if ratio is None:
-        return Row(work=work, against=_AGAINST, target=limit, measured="uvloop is not installed", met=None)
-    tls = found.get("tls")
-    measured = f"{ratio:.2f} times" + (f" (over TLS {tls:.2f})" if tls is not None else "")
+    found = {how: ratios[name + suffix] for how, suffix in _FORMS.items() if name + suffix in ratios}
+    # A wheel for a platform is compiled, so that is what users get.
+    ratio = found.get("compiled", found.get("pure"))
     # A miss within the margin is reported, and does not fail a run.
     return Row(
-        work=work,
-        against=_AGAINST,
-        target=limit,
-        measured=measured,
-        met=ratio <= target,
-        asserted=not target < ratio <= target * _MARGIN,
+        work=f"CPU of a run with an input of 100 KB, one event per read: {name.removeprefix('run, ')}",
+        against="draining the same bytes with httpx2 alone, asyncio",
+        target=f"at most {target:.2f} times (a run fails above {target * _MARGIN:.2f})",
+        measured=", ".join(f"{how} {times:.2f} times" for how, times in found.items()) or "uvloop is not installed",
+        met=None if ratio is None else ratio <= target,
+        asserted=ratio is None or not target < ratio <= target * _MARGIN,
     )
 
 

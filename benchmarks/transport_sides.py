@@ -1,7 +1,8 @@
-"""One client of `transport`, in a process of its own: `python -m benchmarks.transport_sides NAME URL CERTIFICATE`.
+"""One client of `transport`, in a process of its own.
 
-It has the conversation once as a warm-up and once measured, on the connection that the warm-up opened. It prints its
-figures as JSON.
+Run it as `python -m benchmarks.transport_sides NAME URL CERTIFICATE SHARE [--profile]`. It has
+the conversation once as a warm-up and once measured, on the connection that the warm-up opened. It prints its figures
+as JSON.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import ssl
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import asdict, dataclass
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -26,6 +27,7 @@ import eagerstream
 from eagerstream import HTTPTransport, InputDelta, RunStatus
 from eagerstream.testing import Timing, reply, retime, text, tool_use
 
+from .cpu_shares import CPUShares
 from .streams import make_input
 
 FRAGMENT_CHARS: Final = 16
@@ -38,6 +40,8 @@ _RESULT: Final = "done"
 _HEADERS: Final = {"content-type": "application/json", "anthropic-version": "2023-06-01", "x-api-key": "k"}
 _READ_BYTES: Final = 1 << 16
 _PATIENCE_S: Final = 60.0
+_PROFILED_TIMES: Final = 5
+"""Conversations of a profile. The system samples only each 4 to 10 ms."""
 
 
 def value(model: str, share: float = 1.0) -> dict[str, Any]:
@@ -62,10 +66,12 @@ class Cost:
     Attributes:
         cpu_s: CPU time, user and system.
         wakeups: How often the process waited, and was woken. With one per event, each event was a read of its own.
+        shares: Shares of the CPU time by part of the code, if asked for: see `cpu_shares`.
     """
 
     cpu_s: float
     wakeups: int
+    shares: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -297,30 +303,32 @@ SIDES: Final[Mapping[str, Open]] = {
 }
 
 
-def measure(name: str, peer: Peer) -> Cost:
+def measure(name: str, peer: Peer, *, profiled: bool = False) -> Cost:
     """Return the cost of the conversation for this client."""
     factory = importlib.import_module("uvloop").new_event_loop if name.endswith(UVLOOP) else asyncio.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
-        return runner.run(_measure(SIDES[name], peer))
+        return runner.run(_measure(SIDES[name], peer, CPUShares() if profiled else None))
 
 
-async def _measure(side: Open, peer: Peer) -> Cost:
+async def _measure(side: Open, peer: Peer, shares: CPUShares | None) -> Cost:
     async with side(peer) as converse:
         await converse(WARM_UP)  # loads modules and opens the connection
         gc.collect()
-        start_s, start = _cpu_s(), resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
-        await converse(MEASURED)
-        return Cost(cpu_s=_cpu_s() - start_s, wakeups=resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - start)
+        start_s, start = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
+        times = _PROFILED_TIMES if shares else 1
+        with shares or nullcontext():
+            for _ in range(times):
+                await converse(MEASURED)
+        cpu_s = (time.process_time() - start_s) / times
+        wakeups = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - start
+        return Cost(cpu_s=cpu_s, wakeups=wakeups, shares=shares.shares() if shares else {})
 
 
-def _cpu_s() -> float:
-    return time.process_time()
-
-
-def main(name: str, url: str, certificate: str, share: str) -> None:
+def main(name: str, url: str, certificate: str, share: str, *options: str) -> None:
     """Measure one client, and print its figures."""
     context = ssl.create_default_context(cafile=certificate) if certificate else None
-    print(json.dumps(asdict(measure(name, Peer(url, context, float(share))))))
+    cost = measure(name, Peer(url, context, float(share)), profiled="--profile" in options)
+    print(json.dumps(asdict(cost)))
 
 
 if __name__ == "__main__":
