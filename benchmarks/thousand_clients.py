@@ -204,12 +204,16 @@ async def _stream(client_of: ClientOf, run: int) -> Told:
 # --- all of them ------------------------------------------------------------------------------------------------------
 
 UVLOOP: Final = ", uvloop"
+SELDOM: Final = ", seldom collected"
+GC_THRESHOLD: Final = 50_000
+"""New objects before the collector of cycles looks at the young ones. Python's default is 700 or 2,000."""
 DRAIN: Final = "httpx2 alone"
 RUN: Final = "run, HTTPTransport on aiohttp"
 SIDES: Final[Mapping[str, Callable[[str, int], AbstractAsyncContextManager[Converse]]]] = {
     DRAIN: _draining,
     RUN: partial(_running, open_clients=_on_aiohttp),
     f"{RUN}{UVLOOP}": partial(_running, open_clients=_on_aiohttp),
+    f"{RUN}{UVLOOP}{SELDOM}": partial(_running, open_clients=_on_aiohttp),
     "run, HTTPTransport on httpx2": partial(_running, open_clients=_on_httpx2),
     "run, AsyncAnthropic on aiohttp": partial(_running, open_clients=_anthropic_on_aiohttp),
     "run, AsyncAnthropic": partial(_running, open_clients=_anthropic_on_httpx2),

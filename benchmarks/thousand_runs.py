@@ -7,7 +7,8 @@ the cheapest repetition counts. CPU is that of the side's process, user and syst
 byte. "GC" is the part of it that Python's collector of cycles takes. Memory is the growth of the resident set: from its
 size after one run to its largest size during the runs. Fairness is the duration of the slowest run, divided by the
 median. "Wakeups" is how often the process waited per event: near 0, it had more to do than it could. Ratios are to
-draining. A client of httpx2 has 100 runs, because it scans its connections at each request.
+draining. "Seldom collected" is a program that calls `gc.freeze()` after its start and `gc.set_threshold(50_000)`: by
+default, Python looks through all objects of all runs again and again. A client of httpx2 has 100 runs, because it scans its connections at each request.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from rich.table import Table
 from . import cpu_shares
 from .cpu_shares import Collector, CPUShares
 from .targets import Row
-from .thousand_clients import DRAIN, PATIENCE_S, RUN, SIDES, UVLOOP
+from .thousand_clients import DRAIN, GC_THRESHOLD, PATIENCE_S, RUN, SELDOM, SIDES, UVLOOP
 from .thousand_server import allow_files, events_of_a_run, receive, served, spawn
 
 RUNS: Final = 1_000
@@ -43,8 +44,8 @@ TARGET_FAIR: Final = 1.25
 TARGET_KB: Final = 256
 _MARGIN: Final = 1.15
 """A run fails above the target times this."""
-_TARGETED: Final = (DRAIN, RUN, f"{RUN}{UVLOOP}")
-"""Sides that are measured twice."""
+_TWICE: Final = (DRAIN, RUN)
+"""Sides that are measured twice, and profiled: a sample each 4 ms costs nothing."""
 
 
 @dataclass
@@ -95,7 +96,7 @@ def take(name: str, url: str, runs: int, *, profiled: bool = False) -> Took:
 
 
 def _work(connection: Connection, name: str, url: str, runs: int, profiled: bool) -> None:  # noqa: FBT001
-    factory = importlib.import_module("uvloop").new_event_loop if name.endswith(UVLOOP) else asyncio.new_event_loop
+    factory = importlib.import_module("uvloop").new_event_loop if UVLOOP in name else asyncio.new_event_loop
     try:
         with asyncio.Runner(loop_factory=factory) as runner:
             connection.send(runner.run(_take(name, url, runs, CPUShares() if profiled else None)))
@@ -122,6 +123,9 @@ async def _take(name: str, url: str, runs: int, shares: CPUShares | None) -> Too
         await one(runs)  # a warm-up: it loads modules, but opens no connections of the runs
         spread_s, durations_s[:] = durations_s[0] / 3, []
         gc.collect()
+        if name.endswith(SELDOM):
+            gc.freeze()  # modules and what else lives as long as the process
+            gc.set_threshold(GC_THRESHOLD)
         resident, collector = _Resident(), Collector()
         start, wakeups = time.process_time(), _wakeups()
         with resident, collector, shares or nullcontext():
@@ -166,7 +170,7 @@ def _resident() -> int:
 
 
 def measure(runs: int, repeats: int, names: Sequence[str]) -> list[Took]:
-    """Return the repetition with the least CPU, for each side. Sides without a target have one.
+    """Return the repetition with the least CPU, for each side. Only some are repeated.
 
     Raises:
         AssertionError: Something was lost, repeated or wrong.
@@ -174,8 +178,8 @@ def measure(runs: int, repeats: int, names: Sequence[str]) -> list[Took]:
     best: dict[str, Took] = {}
     with served(runs) as server:
         for repetition in range(repeats):
-            for name in names if repetition == 0 else [name for name in names if name in _TARGETED]:
-                took = take(name, server.url, runs)
+            for name in names if repetition == 0 else [name for name in names if name in _TWICE]:
+                took = take(name, server.url, runs, profiled=name in _TWICE)
                 faults = [*took.faults, *server.asked().missing(runs, took.restarts)]
                 assert not faults, f"{name}: {len(faults)} faults, {faults[:5]}"
                 assert len(took.durations_s) == runs
@@ -184,20 +188,10 @@ def measure(runs: int, repeats: int, names: Sequence[str]) -> list[Took]:
     return list(best.values())
 
 
-def _profiles(runs: int) -> dict[str, dict[str, float]]:
-    """Return µs per event by part of the code, for some sides."""
-    events = runs * events_of_a_run()
-    with served(runs) as server:
-        costs = [take(name, server.url, runs, profiled=True) for name in (DRAIN, RUN)]
-    return {
-        took.name: {part: share * took.cpu_s / events * 1e6 for part, share in took.shares.items()} for took in costs
-    }
-
-
 def main(console: Console, *, quick: bool) -> dict[str, Any]:
     """Measure all sides, print a table, and return the figures."""
     runs = RUNS // 10 if quick else RUNS
-    names = [name for name in SIDES if find_spec("uvloop") is not None or not name.endswith(UVLOOP)]
+    names = [name for name in SIDES if find_spec("uvloop") is not None or UVLOOP not in name]
     sides = measure(runs, 1 if quick else 2, names[:3] if quick else names)
     events = runs * events_of_a_run()
     floor_s = next(side.cpu_s for side in sides if side.name == DRAIN)
@@ -235,7 +229,11 @@ def main(console: Console, *, quick: bool) -> dict[str, Any]:
         table.add_row(side.name, *cells, str(side.restarts))
         figures.append({"name": side.name, "restarts": side.restarts, "rss_peak": side.rss_peak, **figure})
     console.print(table)
-    profiles = _profiles(runs)
+    profiles = {
+        side.name: {part: share * side.cpu_s / events * 1e6 for part, share in side.shares.items()}
+        for side in sides
+        if side.shares
+    }
     console.print(cpu_shares.table("µs per event by part of the code, sampled", profiles))
     return {
         "runs": runs,

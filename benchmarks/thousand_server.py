@@ -18,7 +18,7 @@ from eagerstream.testing import reply, text, tool_use
 from .paced_server import listen
 
 FRAGMENT_CHARS: Final = 16
-EVENTS_PER_SECOND: Final = 1_500
+EVENTS_PER_SECOND: Final = 2_000
 """Rate of all responses together. A process with its own core can process more."""
 _LINES: Final = 2  # of each input
 _START_S: Final = 60.0

@@ -135,7 +135,7 @@ def main(console: Console, *, quick: bool) -> dict[str, Any]:
     """Measure all sides, print the tables, and return the figures."""
     has_uvloop = find_spec("uvloop") is not None
     names = [name for name in (*SIDES, *_compiled()) if has_uvloop or UVLOOP not in name]
-    share, repeats = (0.2, 1) if quick else (1.0, 4)
+    share, repeats = (0.2, 1) if quick else (1.0, 3)
     plain = measure(names, share=share, repeats=repeats)
     figures = {"plain": _shown(console, "plain HTTP", plain, share)}
     try:
