@@ -95,8 +95,11 @@ def _run(name: str, title: str, *, quick: bool) -> results.Section:
         else:
             traceback.print_exc()
             error = f"{type(exception).__name__}: {exception}"
-    _messages.print(f"{title}: {time.monotonic() - start:.0f} s", style="dim", highlight=False)
-    return results.Section(name=name, method=method, printed=console.printed, figures=figures, error=error)
+    took_s = time.monotonic() - start
+    _messages.print(f"{title}: {took_s:.0f} s", style="dim", highlight=False)
+    return results.Section(
+        name=name, method=method, printed=console.printed, figures=figures, error=error, took_s=took_s
+    )
 
 
 typer.run(main)

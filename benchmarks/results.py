@@ -77,6 +77,7 @@ class Section:
         printed: Its tables and notes.
         figures: Result of its `main`. Empty if it failed.
         error: Description of its failure. Empty if it did not fail.
+        took_s: Duration.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Section:
     printed: Sequence[Table | str] = ()
     figures: Mapping[str, Any] = field(default_factory=dict)
     error: str = ""
+    took_s: float = 0.0
 
     @property
     def rows(self) -> list[Row]:
@@ -148,6 +150,7 @@ def _results(machine: Mapping[str, str], sections: Sequence[Section]) -> dict[st
                 "printed": [
                     markdown(thing) if isinstance(thing, Table) else _plain(thing) for thing in section.printed
                 ],
+                "took_s": round(section.took_s),
             }
             for section in sections
         },
@@ -205,6 +208,7 @@ def document(results: Mapping[str, Any]) -> str:
             texts.get("note", ""),
             texts["method"],
             *texts["printed"],
+            f"It took {texts['took_s']} s." if "took_s" in texts else "",
         ]
         if error := figures.get("error"):
             parts.append(f"**It failed**: {error}")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.table import Table
 
-from benchmarks.results import FOLDER, Recorder, Section, broken, document, left_out, markdown, read, write
+from benchmarks.results import FOLDER, Recorder, Section, broken, document, left_out, markdown, read, update, write
 from benchmarks.targets import Row
 
 
@@ -80,6 +80,21 @@ def test_both_files(tmp_path: Path) -> None:
     assert "**It failed**: OSError: gone" in text
     figures = json.loads((tmp_path / "new" / "results.json").read_text(encoding="utf-8"))
     assert figures["benchmarks"] == {"good": good.figures, "bad": {"error": "OSError: gone"}}
+
+
+def test_a_later_run_replaces_its_own_sections(tmp_path: Path) -> None:
+    """The others keep their figures, and the new ones say that they are newer."""
+    machine = {"date": "2026-01-02", "anthropic": "1", "aiohttp": "2", "httpx2": "3"}
+    kept, old = (Section(name=name, method="How.", figures={"n": 1}) for name in ("guard", "hand_off"))
+    write(tmp_path, {"date": "2026-01-01"}, [kept, old])
+    update(tmp_path, machine, [Section(name="hand_off", method="How.", figures={"n": 2}, took_s=7.2)])
+    results = read(tmp_path)
+    assert results["machine"] == {"date": "2026-01-01"}
+    assert results["benchmarks"] == {"hand_off": {"n": 2}, "guard": {"n": 1}}
+    assert "note" not in results["texts"]["guard"]
+    text = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
+    assert "Measured on 2026-01-02, after the sections that have no such note, with anthropic 1," in text
+    assert "It took 7 s." in text
 
 
 def test_the_written_results_are_those_that_were_measured() -> None:
