@@ -34,7 +34,7 @@ class Unread:
     def of(cls, connection: socket.socket) -> Self | None:
         """Return the counter for a connection. None if the system has none."""
         if sys.platform == "linux":
-            with suppress(OSError):
+            with suppress(OSError, ValueError):  # not TCP, or no such module in the kernel
                 counter = cls(connection)
                 counter.count()
                 return counter
