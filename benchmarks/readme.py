@@ -22,7 +22,7 @@ _SPEED: Final = {
     "small_response": "",
     "thousand_runs": "",
     "gateway_workers": "",
-    "partial_values": "a value after each fragment of",
+    "partial_values": "a value after every fragment",
     "hand_off": "",
     "many_inputs": "",
 }

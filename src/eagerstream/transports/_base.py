@@ -95,6 +95,7 @@ class StreamedReply:
         "_chunks_in_a_row",
         "_decoder",
         "_max_bytes",
+        "_max_in_a_row",
         "_next_chunk",
         "_pieces",
         "_unpacker",
