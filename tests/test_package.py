@@ -132,6 +132,7 @@ _BEHAVIOURS = {
     "loop/path_to_a_tool": "the passes of the event loop between an input and its tool",
     "loop/properties": "laws over any conversation",
     "loop/server_tools": "tools that the API runs",
+    "loop/turns_of_the_loop": "the callbacks and timers that a chunk costs",
     "transports/as_transport": "which objects are clients",
     "transports/extras": "optional packages that are missing",
     "transports/http_sockets": "the HTTP transport over real connections",
