@@ -47,14 +47,6 @@ class GrowingInput(ToolInput):
     of tasks may wait; cancelling one loses nothing.
     """
 
-    __slots__ = (
-        "_end",
-        "_typed",
-        "_waiting",
-        "interrupted",
-        "on_wait",
-    )
-
     # Each method looks at the input, waits for a change, and looks again. So no task has a queue of values that it has
     # not read yet, and a slow tool costs no memory.
 
