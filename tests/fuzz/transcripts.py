@@ -47,7 +47,7 @@ def transcript(data: bytes) -> list[str]:
     """The lines of one scenario, which the data chooses. The same data give the same lines, whatever the flavor."""
     logging.disable()  # `stream()` logs each breach of the protocol
     choices = Choices(data)
-    return list(choices.pick(_SCENARIOS)(choices))
+    return [_ADDRESS.sub("0x", line) for line in choices.pick(_SCENARIOS)(choices)]
 
 
 def attempted(call: Callable[[], object]) -> str:
@@ -55,11 +55,11 @@ def attempted(call: Callable[[], object]) -> str:
     try:
         return shown(call())
     except Exception as error:
-        return f"raises {type(error).__name__}: {_ADDRESS.sub('0x', shown(str(error)))}"
+        return f"raises {type(error).__name__}: {shown(str(error))}"
 
 
 def shown(value: object) -> str:
-    """A value as it can be compared: by its JSON, or by its `repr` without addresses."""
+    """A value as it can be compared: by its JSON, or by its `repr`."""
     if isinstance(value, ToolInput):
         return f"{value!r} {_input(value)}"
     if isinstance(value, list | tuple):
@@ -69,7 +69,7 @@ def shown(value: object) -> str:
             return written(value)
         except (TypeError, ValueError, RecursionError) as error:
             return f"{type(value).__name__}, {type(error).__name__}" if isinstance(value, dict) else ascii(value)
-    return _ADDRESS.sub("0x", ascii(value))
+    return ascii(value)
 
 
 def _input(input: ToolInput) -> str:
