@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import anyio
 
 import eagerstream
@@ -151,7 +153,7 @@ def test_what_the_marks_keep() -> None:
     marks = in_virtual_time(main)
     kept = [each for request in marks.requests for each in (request.reply, *request.reply.blocks.values())]
     assert len(kept) == 3
-    assert not any(isinstance(value, MessageAssembler) for each in kept for value in vars(each).values())
+    assert not any(isinstance(value, MessageAssembler) for each in kept for value in gc.get_referents(each))
     assert marks.requests[0].reply.blocks[0].input is not None
 
 

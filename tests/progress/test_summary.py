@@ -153,11 +153,18 @@ def test_counting_looks_at_new_text_only() -> None:
     assert looked_at < 5_000
 
 
+def test_inputs_of_the_wire_core_that_grow_in_turn() -> None:
+    """They take no weak references, and the last one alone is kept."""
+    inputs = [ended(json.dumps({"path": "a", "content": "1\n" * number})) for number in (1, 2)]
+    summaries = Summaries({"tool": creates()})
+    lines = [summaries.of(input) for input in (*inputs, *inputs)]
+    assert lines == ["Creating a, 1 line", "Creating a, 2 lines"] * 2
+
+
 def test_inputs_are_not_kept() -> None:
     """However many runs one object serves."""
     summaries = Summaries()
-    input = ended('{"path": "a"}')
-    summaries.of(input)
+    [*_, (input, _)] = lines_of("create", {"path": "a"}, 4, summaries)
     reference = weakref.ref(input)
     del input
     gc.collect()

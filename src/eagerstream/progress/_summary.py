@@ -127,6 +127,7 @@ class Summaries:
     def __init__(self, formatters: Mapping[str, Formatter] | None = None) -> None:
         self._formatters = {**KNOWN, **(formatters or {})}
         self._counts: WeakKeyDictionary[ToolInput, _Counts] = WeakKeyDictionary()
+        self._last: tuple[ToolInput, _Counts] | None = None
 
     def of(self, input: ToolInput) -> str:
         """Return the line of a call whose input is being written, or whose tool runs. O(new text)."""
@@ -143,15 +144,20 @@ class Summaries:
         return f"{self.of(call.input)}: {'failed' if call.ran else 'not executed'}"
 
     def _summary(self, input: ToolInput) -> Summary:
-        counts = self._counts.get(input)
-        if counts is None:
-            counts = self._counts[input] = {}
-        fields = CallFields(input, counts)
+        fields = CallFields(input, self._counts_of(input))
         try:
             made = self._formatters.get(input.name, _unknown)(fields)
         except Exception:
             made = _unknown(fields)
         return made if isinstance(made, Summary) else Summary(made, made)
+
+    def _counts_of(self, input: ToolInput) -> _Counts:
+        try:
+            return self._counts.setdefault(input, {})
+        except TypeError:  # an input of the wire core takes no weak references: only the last one is kept
+            if self._last is None or self._last[0] is not input:
+                self._last = input, {}
+            return self._last[1]
 
 
 def creates(path: str = "path", content: str = "content") -> Callable[[CallFields], Summary]:
