@@ -76,7 +76,9 @@ class Connection:
         first, *lines = head.decode("latin-1").split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         while len(body) < int(headers.get("content-length", "0")):
-            body += self.socket.recv(1_048_576)
+            if not (more := self.socket.recv(1_048_576)):
+                return None
+            body += more
         method, target, _ = first.split(" ")
         return Request(method, target, headers, body)
 
