@@ -140,8 +140,8 @@ def stages(seed: int) -> list[Stage]:
         Stage("speed", "make bench-check", needs=("install",)),
         Stage(
             "slow",
-            f"{all_packages} .venv/bin/pytest -m 'slow or nightly' --timeout 600 --durations 15"
-            f" --numprocesses {CORES} --dist loadfile",
+            f"{all_packages} .venv/bin/pytest -m 'slow or nightly' --timeout 600 --durations 40"
+            f" --numprocesses {CORES} --dist worksteal",
             needs=("install", "debian", "quick"),
             cores=2,
         ),
