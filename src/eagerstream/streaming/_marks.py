@@ -94,12 +94,12 @@ class BlockMarks:
     )
 
     def __init__(self, index: int, block: Mapping[str, Any], start_s: float, input: ToolInput | None = None) -> None:
-        self.index = index
+        self.index: int = index
         self.kind: str = str(block.get("type", ""))
         self.id: str = str(block.get("id", ""))
         self.name: str = str(block.get("name", ""))
-        self.input = input
-        self.start_s = start_s
+        self.input: ToolInput | None = input
+        self.start_s: float = start_s
         self.stop_s: float | None = None
         self.fragments: int = 0
         self.chars: int = 0
@@ -206,7 +206,7 @@ class ReplyMarks:
     wants_chunks = True
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
-        self.clock = clock
+        self.clock: Clock = clock
         self.sent_s: float | None = None
         self.headers_s: float | None = None
         self.first_byte_s: float | None = None

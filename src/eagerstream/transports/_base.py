@@ -116,7 +116,7 @@ class StreamedReply:
         headers: Mapping[str, str] | None = None,
         content_encoding: str = "",
     ) -> None:
-        self.request_id = request_id
+        self.request_id: str | None = request_id
         self.headers: Mapping[str, str] = headers if headers is not None else {}
         self.tap: Callable[[bytes], object] | None = None
         self.sent_bytes: int | None = None

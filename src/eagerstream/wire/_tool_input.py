@@ -118,7 +118,7 @@ class ToolInput:
         limits: Limits,
         invalid_key: str = INVALID_JSON,
     ) -> None:
-        self.index = index
+        self.index: int = index
         self.kind: str = str(block.get("type", ""))
         name = block.get("name")
         self.name: str = name if isinstance(name, str) else ""
@@ -130,10 +130,10 @@ class ToolInput:
         # own calls: such a call has one id, that of its result.
         has_own = isinstance(id, str) and self.kind not in SERVER_CALLS and (id == self.echo_id or encodable(id) == id)
         self._own_id: str = str(id) if has_own else ""
-        self.repeats_id = False
-        self.block = block
+        self.repeats_id: bool = False
+        self.block: Mapping[str, Any] = block
         self.outcome: Outcome | None = None
-        self.invalid_key = invalid_key
+        self.invalid_key: str = invalid_key
         self._parser = parser
         self._max_chars = limits.max_input_chars
         self.chars: int = 0
