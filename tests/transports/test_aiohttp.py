@@ -8,12 +8,14 @@ import select
 import ssl
 import threading
 from contextlib import suppress
+from importlib.metadata import version
 from typing import Any
 
 import anyio
 import anyio.to_thread
 import pytest
 import trustme
+from packaging.version import Version
 
 from eagerstream.errors import APIError, LimitError, ProtocolError, StreamInterrupted
 from eagerstream.limits import Limits
@@ -184,6 +186,8 @@ def _waits_in_error(connection: Connection, _: Request) -> None:
 @pytest.mark.parametrize("place", ["handshake", "upload", "headers", "body", "error"])
 async def test_cancelled_anywhere(http_library: Library, place: str) -> None:
     """The connection is closed, and the transport goes on, wherever a request is cancelled."""
+    if place == "handshake" and http_library != "aiohttp" and Version(version("anyio")) < Version("4.9"):
+        pytest.skip("before anyio 4.9, httpx and httpx2 keep the socket of a cancelled handshake")
     is_there = threading.Event()
 
     def accepted(connection: Connection) -> bool | None:

@@ -14,7 +14,9 @@ ROOT: Final = Path(__file__).parents[2]
 
 _EXTRAS: Final = ("bedrock", "vertex", "web")  # clients of other platforms, and the server that answers all of them
 _OLDEST_EXTRAS: Final = (*_EXTRAS, "cli")
-_TOOLS: Final = frozenset({"httpx2", "hypothesis", "pytest", "pytest-timeout", "pytest-xdist", "trio"})
+_TOOLS: Final = frozenset(
+    {"aiohttp", "httpx2", "hypothesis", "pytest", "pytest-timeout", "pytest-xdist", "trio", "trustme", "uvloop"}
+)
 # Needs newer versions of our dependencies than we do, and the oldest anthropic package has no helpers for it.
 _NEWER_TOOLS: Final = frozenset({"mcp"})
 
