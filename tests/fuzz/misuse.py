@@ -146,8 +146,13 @@ def _construct(choices: Choices, made: Any, values: tuple[Any, ...]) -> str:
 
 
 def _set(choices: Choices, made: Any, values: tuple[Any, ...]) -> str:
-    """No method: compiled code finds the one of the class all the same."""
-    name = choices.pick([name for name in _names(made) if not callable(getattr(type(made), name, None))])
+    """No method: compiled code finds the one of the class all the same. No constant, which would be an own attribute."""
+
+    def is_skipped(name: str) -> bool:
+        of_class = getattr(type(made), name, None)
+        return callable(of_class) or (isinstance(of_class, str) and not isinstance(made, _Marked))
+
+    name = choices.pick([name for name in _names(made) if not is_skipped(name)])
     value = choices.pick([value for value in values if value is not True])
     return f"{name} = {shown(value)} {attempted(lambda: setattr(made, name, value))}"
 
