@@ -45,9 +45,13 @@ Lines = Iterator[str]
 
 def transcript(data: bytes) -> list[str]:
     """The lines of one scenario, which the data chooses. The same data give the same lines, whatever the flavor."""
-    logging.disable()  # `stream()` logs each breach of the protocol
     choices = Choices(data)
-    return [_ADDRESS.sub("0x", line) for line in choices.pick(_SCENARIOS)(choices)]
+    before = logging.root.manager.disable
+    logging.disable()  # `stream()` logs each breach of the protocol
+    try:
+        return [_ADDRESS.sub("0x", line) for line in choices.pick(_SCENARIOS)(choices)]
+    finally:
+        logging.disable(before)
 
 
 def attempted(call: Callable[[], object]) -> str:
