@@ -188,8 +188,16 @@ def _class_names(error: BaseException | None) -> set[str]:
     return {base.__name__ for base in type(error).__mro__}
 
 
-def _words(error: Exception) -> str:
+def _words(error: BaseException) -> str:
     return str(error) or type(error).__name__
+
+
+def _with_text(error: BaseException) -> BaseException:
+    """Return the error, or the first of its causes with a text: on trio, httpx says nothing about certificates."""
+    cause: BaseException | None = error
+    while cause is not None and not str(cause):
+        cause = cause.__cause__ or cause.__context__
+    return cause or error
 
 
 def _words_of_loss(error: Exception) -> str:
@@ -198,7 +206,7 @@ def _words_of_loss(error: Exception) -> str:
         return f"the proxy answered with HTTP {status}"
     # The message of aiohttp; its text has the address besides.
     told = getattr(error, "message", None)
-    words = told if isinstance(told, str) and told else _words(error)
+    words = told if isinstance(told, str) and told else _words(_with_text(error))
     return _PEER_BYTES.split(words, maxsplit=1)[0].rstrip(" :,(") or type(error).__name__
 
 
