@@ -138,11 +138,11 @@ def stages(seed: int) -> list[Stage]:
         Stage("compat", f".venv/bin/python -m tests.versions --count 2 --seed {seed}", needs=("install",)),
         *pythons[1:],
         Stage("speed", "make bench-check", needs=("install",)),
-        # Two processes for each core: most of these tests wait for other programs.
+        # One process more than cores: most of these tests wait for other programs.
         Stage(
             "slow",
             f"{all_packages} .venv/bin/pytest -m 'slow or nightly' --timeout 600 --durations 40"
-            f" --numprocesses {2 * CORES} --dist worksteal",
+            f" --numprocesses {CORES + 1} --dist worksteal",
             needs=("install", "debian", "quick"),
             cores=2,
         ),

@@ -298,7 +298,7 @@ def test_the_hook_starts_a_run(program: str, tmp_path: Path) -> None:
 
         def start(asked: Mapping[str, Any]) -> Run:
             question = [{"role": "user", "content": f"Write about {asked['topic']}."}]
-            transport = HTTPTransport(base_url=api.base_url, api_key="any")
+            transport = HTTPTransport(base_url=api.base_url, api_key="any", library="httpx")
             settings: dict[str, Any] = {"buffer": "wait", "model": "m", "max_tokens": 100, "max_turns": 1}
             return eagerstream.run(transport, messages=question, tools=[write_document], **settings)
 

@@ -485,7 +485,8 @@ def test_a_stalled_client_stops_the_reading_of_its_own_reply_only() -> None:
 
     async def main() -> None:
         async with SlowAPI().running() as api:
-            start = starting(HTTPTransport(base_url=api.url))  # its client is made in the thread of the gateway
+            # Its client is made in the thread of the gateway, and nobody closes it.
+            start = starting(HTTPTransport(base_url=api.url, library="httpx"))
             with gateway(start, slots=RunSlots(10), stall_s=60.0) as server:
                 total = 64 * MEGABYTE
                 async with asking(server, f"{total} stalled") as stalled:
@@ -518,7 +519,8 @@ def test_a_client_that_vanishes_or_stalls_for_too_long_ends_its_run() -> None:
     async def main() -> None:
         async with SlowAPI().running() as api:
             slots = RunSlots(2)
-            with gateway(starting(HTTPTransport(base_url=api.url)), slots=slots, stall_s=1.0) as server:
+            start = starting(HTTPTransport(base_url=api.url, library="httpx"))
+            with gateway(start, slots=slots, stall_s=1.0) as server:
                 async with asking(server, f"{256 * MEGABYTE} vanishes"):
                     await until(lambda: api.sent.get("vanishes"))
                 async with asking(server, f"{64 * MEGABYTE} stalls"):
