@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 import threading
 from collections.abc import Awaitable, Callable, MutableMapping
 from concurrent.futures import Future
@@ -305,7 +306,7 @@ def _make_server(
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             # A socket that was accepted in this turn of the loop has its connection in the next one. asyncio cannot
             # make it after the server is closed, and would leave the socket open: its client would wait for ever.
-            with suppress(NotImplementedError):  # Windows: the loop accepts and connects in one step
+            if sys.platform != "win32":  # there, the loop accepts and connects in one step
                 for listener in sockets or ():
                     asyncio.get_running_loop().remove_reader(listener)
                 await asyncio.sleep(0)

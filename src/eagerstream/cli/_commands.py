@@ -319,7 +319,7 @@ def gateway(
     host: Annotated[str, typer.Option(help="Address to listen on. Anyone who can reach it can connect.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on. 0 selects a free one.", min=0, max=65_535)] = 8000,
     grace_s: Annotated[
-        int, typer.Option(help="Seconds that runs have to end in a process that is told to end.", min=0)
+        int, typer.Option(help="Seconds that the runs of a process have to end when it is stopped.", min=0)
     ] = 30,
     redis: Annotated[
         str | None,

@@ -112,7 +112,7 @@ def serve_gateway(
         workers: Number of processes.
         host: The address to listen on.
         port: 0 takes a free port.
-        grace_s: Seconds that runs have to end when a worker is told to end. Then they are cancelled.
+        grace_s: Seconds that the runs of a worker have to end when it is stopped. Then they are cancelled.
         redis_url: URL of Redis, which knows the gateways of other machines; None if there are none.
         advertised: URL at which other machines reach this gateway.
         has_metrics: Answer `GET /metrics`.

@@ -10,7 +10,6 @@ import anyio
 import anyio.lowlevel
 
 from .._support.run_ids import new_run_id
-from .._support.turns import wakes_in_order
 from ..errors import APIError, EagerStreamError, ProtocolError, UsageError
 from ..streaming import EventFeed, FeedEnd, GrowingInput, InputOptions, StreamEvent
 from ..streaming._event_buffer import EventBuffer
@@ -464,13 +463,10 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
 
     async def _room(self) -> None:
         """Wait as the feed does. A tool that starts does so before the next read."""
-        # A tool's task cannot run before the reader yields, and the next read takes 62 µs. One pass of the event loop:
-        # first consumers see the end of the input, and may still cancel the run, and then the tool starts. On trio,
-        # which shuffles the tasks of a pass, the tool waits for the next one.
-        if self._starts_tools:
+        # The next read takes 62 µs. First consumers see the end of the input, and may cancel; then the tool starts.
+        if self._starts_tools and self._runner is not None:
             self._starts_tools = False
-            await anyio.lowlevel.checkpoint()
-            if not wakes_in_order():
+            for _ in range(1 if self._runner.wakes_in_order else 2):
                 await anyio.lowlevel.checkpoint()
         await super()._room()
 

@@ -10,7 +10,7 @@ import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
-from .._support.turns import wakes_in_order
+from .._support.event_loops import event_loop, is_asyncio
 from ..streaming import GrowingInput
 from ..tools._call import CallListener, ToolCall
 from ..tools._executor import Executor
@@ -40,6 +40,7 @@ class CallRunner:
 
     Attributes:
         is_stopped: No call that has not started yet may start.
+        wakes_in_order: Tasks run in the order in which they were woken. asyncio does that; trio shuffles them.
     """
 
     def __init__(self, executor: Executor, tasks: TaskGroup, *, waits_for_input: bool = True) -> None:
@@ -47,7 +48,7 @@ class CallRunner:
         self._executor = executor
         self._tasks = tasks
         self._waits_for_input = waits_for_input
-        self._wakes_in_order = wakes_in_order()
+        self.wakes_in_order = is_asyncio(event_loop())
         self._open: dict[ToolCall, None] = {}  # those that were started, and whose end was not reported
         self._scopes: dict[ToolCall, anyio.CancelScope] = {}
         self._expected: dict[GrowingInput, _Work] = {}  # that of the tasks which wait for calls of these
@@ -157,7 +158,7 @@ class CallRunner:
             await work.begun()
             # Consumers see the end of an input before its tool starts, and may still cancel the run
             # (test_nothing_begins_after_cancel). `start` comes after their events, which is enough on asyncio.
-            if not self._wakes_in_order:
+            if not self.wakes_in_order:
                 await anyio.lowlevel.checkpoint()
         finally:
             self._expected.pop(work.input, None)

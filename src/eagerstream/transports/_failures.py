@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, NamedTuple, NoReturn
@@ -192,12 +193,13 @@ def _words(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-def _with_text(error: BaseException) -> BaseException:
-    """Return the error, or the first of its causes with a text: on trio, httpx says nothing about certificates."""
+def _refused_certificate(error: BaseException) -> BaseException | None:
+    """Return the error of TLS below one without a text, or None. On trio, httpx says nothing about certificates."""
     cause: BaseException | None = error
     while cause is not None and not str(cause):
         cause = cause.__cause__ or cause.__context__
-    return cause or error
+    # Nothing else: the context of an error may be any exception that the program was handling.
+    return cause if isinstance(cause, ssl.SSLError) else None
 
 
 def _words_of_loss(error: Exception) -> str:
@@ -206,7 +208,7 @@ def _words_of_loss(error: Exception) -> str:
         return f"the proxy answered with HTTP {status}"
     # The message of aiohttp; its text has the address besides.
     told = getattr(error, "message", None)
-    words = told if isinstance(told, str) and told else _words(_with_text(error))
+    words = told if isinstance(told, str) and told else _words(_refused_certificate(error) or error)
     return _PEER_BYTES.split(words, maxsplit=1)[0].rstrip(" :,(") or type(error).__name__
 
 

@@ -6,8 +6,9 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from ...errors import MissingExtraError
 
@@ -69,14 +70,15 @@ def exposition() -> tuple[bytes, str]:
     Counts of workers that have ended stay, as counts must never fall; what they had in progress is over.
     """
     from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-    from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+
+    multiprocess: Any = import_module("prometheus_client.multiprocess")  # it has no types
 
     folder = Path(os.environ[FOLDER_VARIABLE])
     for file in folder.iterdir():
         if (match := _GAUGES.fullmatch(file.name)) and not _is_alive(int(match[1])):
-            mark_process_dead(int(match[1]))  # type: ignore[no-untyped-call]
+            multiprocess.mark_process_dead(int(match[1]))
     registry = CollectorRegistry()
-    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    multiprocess.MultiProcessCollector(registry)
     return generate_latest(registry), CONTENT_TYPE_LATEST
 
 

@@ -65,7 +65,7 @@ async def listening(application: ASGIApplication, path: Path) -> AsyncIterator[N
 
 @contextmanager
 def heeding_signals(drain: Callable[[], object]) -> Iterator[None]:
-    """Call `drain` as soon as this process is told to end, before the server that was told, too, waits for its runs.
+    """Call `drain` as soon as this process is asked to stop, before its server, which is asked too, waits for its runs.
 
     SIGHUP restarts the workers of a supervisor, and means nothing to a worker itself; without a supervisor, it ends the
     process in the same way as SIGTERM. A worker whose supervisor has died ends, too.

@@ -1,4 +1,4 @@
-"""Responses of server-sent events to watchers, which a process that is told to end has to end."""
+"""Responses of server-sent events to watchers, which a process has to end before it stops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._metrics import Metrics
 from ._running import Running
 
 _LAST_RECORDS_S: Final = 2.0
-"""Time for the last records of a run to reach its watchers, before they are told to connect again."""
+"""Time for the last records of a run to reach its watchers, before they are asked to connect again."""
 _POLL_S: Final = 0.1
 _RESTART: Final = b'event: restart\ndata: {"reason":"this process ends: connect again"}\n\n'
 
