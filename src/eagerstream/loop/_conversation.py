@@ -19,12 +19,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
+from .._support.run_ids import new_run_id
 from ..errors import APIError, HistoryError, LimitError, ProtocolError, UsageError
 from ..limits import DEFAULT_LIMITS, Limits
 from ..streaming._growing_input import GrowingInput
 from ..streaming._message_stream import MessageStream, checked_messages, request_parameters
 from ..streaming._options import check_names, taken
-from ..tools._call import ToolCall
+from ..tools._call import CallListener, ToolCall
 from ..tools._executor import Executor
 from ..tools._history import MAX_BREAKPOINTS, validate_history
 from ..tools._repair import repair_history
@@ -126,6 +127,8 @@ class Conversation:
         self.max_breakpoints = MAX_BREAKPOINTS if self._thread is None else MAX_BREAKPOINTS_OF_THREADS
         """Maximum number of cache breakpoints in a request."""
         self._turn: Turn | None = None
+        self._listener = CallListener()
+        self._listener.run_id = new_run_id()
         self._turns = self._continuations = self._failed_turns = 0
         self._restarts = Restarts(self._options, self.limits)
         self.compaction: Compaction = Compaction()
@@ -305,6 +308,7 @@ class Conversation:
             limits=self.limits,
             server_calls=server_calls(self.result.messages).keys(),
         )
+        self._turn.listener = self._listener
         # A summary calls nothing, and a call of a hostile peer must not run.
         self._turn.is_stopped = self.compaction.is_under_way
         return self._turn

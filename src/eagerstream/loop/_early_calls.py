@@ -11,6 +11,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from .._support.cancellation import leave
+from .._support.run_ids import new_run_id
 from ..errors import ProtocolError, UsageError
 from ..limits import DEFAULT_LIMITS, Limits
 from ..streaming._growing_input import GrowingInput
@@ -55,6 +56,8 @@ class EarlyCalls:
         executor: Runs the calls. None: the tools run in this process.
         max_concurrency, circuit_breaker: For the executor in this process.
         limits, parser, invalid_key: As for `stream`.
+        run_id: Id of the framework's run. Tools keep state under it, such as the variables of code, for any number of
+            `EarlyCalls`. None: the state ends with this object.
         on_start: Called with each call whose tool is called.
         on_progress: Called with a call and the progress that its tool reports.
         on_stop: Called with each call that has been answered.
@@ -73,6 +76,7 @@ class EarlyCalls:
         limits: Limits = DEFAULT_LIMITS,
         parser: ParserFactory = PartialJSON,
         invalid_key: str = INVALID_JSON,
+        run_id: str | None = None,
         on_start: Callable[[ToolCall], object] | None = None,
         on_progress: Callable[[ToolCall, Any], object] | None = None,
         on_stop: Callable[[ToolCall], object] | None = None,
@@ -86,7 +90,7 @@ class EarlyCalls:
         self._assembler = MessageAssembler(
             parser=parser, limits=limits, input_type=GrowingInput, invalid_key=invalid_key
         )
-        self._listener = _Callbacks(on_start, on_progress, on_stop)
+        self._listener = _Callbacks(run_id, on_start, on_progress, on_stop)
         self._tasks: TaskGroup | None = None
         self._runner: CallRunner | None = None
         self._by_id: dict[str, ToolCall] = {}
@@ -123,6 +127,7 @@ class EarlyCalls:
             finally:
                 assert self._runner is not None
                 self._runner.close()
+                self._listener.close()
         return swallows
 
     @property
@@ -326,13 +331,27 @@ class _Callbacks(CallListener):
 
     def __init__(
         self,
+        run_id: str | None,
         on_start: Callable[[ToolCall], object] | None,
         on_progress: Callable[[ToolCall, Any], object] | None,
         on_stop: Callable[[ToolCall], object] | None,
     ) -> None:
+        self.run_id = new_run_id() if run_id is None else run_id
+        self._ends_here = run_id is None
+        self._closers: list[Callable[[], object]] = []
         self._on_start = on_start
         self._on_progress = on_progress
         self._on_stop = on_stop
+
+    def when_over(self, callback: Callable[[], object]) -> None:
+        """See `CallListener`. The end of a framework's run is not known."""
+        if self._ends_here:
+            self._closers.append(callback)
+
+    def close(self) -> None:
+        """End the state that tools keep under the id, unless it belongs to the framework's run."""
+        while self._closers:
+            self._closers.pop()()
 
     def call_started(self, call: ToolCall) -> None:
         """See `CallListener`."""

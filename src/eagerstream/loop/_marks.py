@@ -186,11 +186,23 @@ class CallEvents(CallListener):
 
     # Not the run itself: its users would find these methods.
 
-    def __init__(self, marks: RunMarks, put: Callable[[RunEvent], object], tools: Toolbox, run_id: str) -> None:
+    def __init__(
+        self,
+        marks: RunMarks,
+        put: Callable[[RunEvent], object],
+        tools: Toolbox,
+        run_id: str,
+        closers: list[Callable[[], object]],
+    ) -> None:
         self.run_id = run_id
+        self._closers = closers
         self._marks = marks
         self._put = put
         self._tools = tools
+
+    def when_over(self, callback: Callable[[], object]) -> None:
+        """See `CallListener`."""
+        self._closers.append(callback)
 
     def call_admitted(self, call: ToolCall) -> None:
         """See `CallListener`."""

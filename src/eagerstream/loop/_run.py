@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Generic, Self
 
 import anyio
@@ -66,6 +66,7 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         super().__init__(events)
         self.id: str = new_run_id()
         """The id of the run."""
+        self._closers: list[Callable[[], object]] = []
         self.parent: ParentCall | None = None
         """The call of another run whose tool entered this run; None if there is none, and before the run is entered."""
         self._transport = transport
@@ -301,7 +302,7 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         request = conversation.complete_request()
         is_retry = conversation.retries
         turn = self._turn = conversation.begin()
-        turn.listener = CallEvents(self._marks, self._put, conversation.tools, self.id)
+        turn.listener = CallEvents(self._marks, self._put, conversation.tools, self.id, self._closers)
         # A request that is sent again belongs to the same turn, after its `Restarted` (test_a_retry_is_told).
         if not is_retry:
             self._put(TurnStart(turn.number))
@@ -460,6 +461,8 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         self._runner = self._assembler = self._scope = None
         if self._turn is not None:
             self._turn.listener = None
+        while self._closers:
+            self._closers.pop()()
 
     async def _room(self) -> None:
         """Wait as the feed does. A tool that starts does so before the next read."""

@@ -46,10 +46,13 @@ class CallListener:
     """A listener for the life of calls. The methods do nothing by default. An override must not block or raise.
 
     Attributes:
-        run_id: Id of the run that the calls belong to; None if there is none.
+        run_id: Id of the run that the calls belong to; None if there is none. Tools keep state under it.
     """
 
     run_id: str | None = None
+
+    def when_over(self, callback: Callable[[], object]) -> None:
+        """Call `callback` at the end of the run: no later call has its id. Do nothing if the end is not known."""
 
     def call_admitted(self, call: ToolCall) -> None:
         """Handle a call that is about to get its place: from now on it waits for its turn, or for approval."""

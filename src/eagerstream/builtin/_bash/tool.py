@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 from ...errors import ToolError, UsageError
 from ...tools import Reject, Tool, ToolCall, ToolErrorCode, ToolResponse
 from ...wire import JSONObject, check_count, check_positive
+from .._reporter import SHOWN_CHARS, Reporter
 from .output import Output
 from .process import shell_environment
 from .session import GONE_S, START_S, BashSession, Ended
@@ -24,8 +25,6 @@ _DEFINITION: Final = {"type": "bash_20250124", "name": "bash"}
 _MAX_COMMAND_BYTES: Final = 2 * 1024 * 1024
 """Maximum size of a command. Bash reads its script from a pipe byte by byte, about 4 MB per second."""
 _MIN_OUTPUT_CHARS: Final = 100
-_SHOWN_CHARS: Final = 2_000
-_SHOWN_EVERY_S: Final = 0.1
 _SLACK_S: Final = 15.0
 _CANNOT_RUN: Final = {126: ToolErrorCode.PERMISSION_DENIED, 127: ToolErrorCode.NOT_FOUND}
 """Error codes by exit status, for commands that could not run (POSIX, 2.8.2)."""
@@ -216,7 +215,7 @@ class Bash(Tool):
         limit_s = self._command_timeout_s
         if call is None:
             return await session.run(command, output, timeout_s=limit_s)
-        progress = _Progress(call, output)
+        progress = Reporter(call, lambda: output.end(SHOWN_CHARS))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(progress.tell)
             ended = await session.run(command, output, timeout_s=limit_s, on_output=progress.note)
@@ -234,27 +233,6 @@ class _Holder:
         """End the shell, unless this process was forked from its owner."""
         if self.session is not None and os.getpid() == owner:
             self.session.close_and_wait()
-
-
-class _Progress:
-    """A reporter of output. It reports at once after a pause, and otherwise combines the output of 0.1 seconds."""
-
-    def __init__(self, call: ToolCall, output: Output) -> None:
-        self._call = call
-        self._output = output
-        self._is_new = anyio.Event()
-
-    def note(self) -> None:
-        """Note that there is more output."""
-        self._is_new.set()
-
-    async def tell(self) -> None:
-        """Report until cancelled."""
-        while True:
-            await self._is_new.wait()
-            self._is_new = anyio.Event()
-            self._call.report(self._output.end(_SHOWN_CHARS))
-            await anyio.sleep(_SHOWN_EVERY_S)
 
 
 def _checked(input: Mapping[str, Any]) -> tuple[str | None, bool]:

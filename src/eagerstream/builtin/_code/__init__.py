@@ -1,0 +1,1 @@
+"""`CodeTool`: code of the model, which runs while it is being written."""
