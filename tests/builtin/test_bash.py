@@ -17,7 +17,7 @@ import pytest
 
 import eagerstream
 from eagerstream.builtin import Bash
-from eagerstream.builtin._bash.process import ShellProcess
+from eagerstream.builtin._session_process import SessionProcess
 from eagerstream.errors import ToolError, UsageError
 from eagerstream.loop import ToolProgress, ToolStop
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
@@ -257,14 +257,14 @@ async def test_cancelled_by_asyncio_while_it_starts(monkeypatch: pytest.MonkeyPa
     """A task that asyncio cancels leaves before the thread that starts the shell: no shell, no descriptor is left."""
     is_waiting, goes_on, is_made = threading.Event(), threading.Event(), threading.Event()
 
-    def slowly(*args: Any, **options: Any) -> ShellProcess:
+    def slowly(*args: Any, **options: Any) -> SessionProcess:
         is_waiting.set()
         goes_on.wait(SLOWLY_S)
-        process = ShellProcess(*args, **options)
+        process = SessionProcess(*args, **options)
         is_made.set()
         return process
 
-    monkeypatch.setattr("eagerstream.builtin._bash.session.ShellProcess", slowly)
+    monkeypatch.setattr("eagerstream.builtin._bash.session.SessionProcess", slowly)
     async with shell() as bash:
         processes, before = children(), descriptors()
         task = asyncio.create_task(said(bash, "echo a"))

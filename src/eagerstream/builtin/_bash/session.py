@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import selectors
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,9 +14,9 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
+from .._session_process import SessionProcess, start_process
 from .frame import Frame, Report
 from .output import MarkFinder, Output
-from .process import ShellProcess
 
 _CHUNK_BYTES: Final = 64 * 1024
 _MAX_CONTROL_BYTES: Final = 4 * 1024
@@ -49,7 +48,7 @@ class BashSession:
     If `run` is cancelled, the caller must `close` the session: the command may still be running.
     """
 
-    def __init__(self, process: ShellProcess) -> None:
+    def __init__(self, process: SessionProcess) -> None:
         self._process = process
         self._selector = selectors.DefaultSelector()
         for readable in (process.stdout, process.stderr, process.ended):
@@ -67,7 +66,7 @@ class BashSession:
             OSError, RuntimeError, ValueError: The process cannot start.
             TimeoutError: The process does not respond as bash does.
         """
-        process = await _Start(partial(ShellProcess, argv, cwd=cwd, env=env)).process()
+        process = await start_process(partial(SessionProcess, argv, cwd=cwd, env=env))
         try:
             session = cls(process)
         except BaseException:  # no descriptors left
@@ -193,37 +192,6 @@ class BashSession:
                 if not data:
                     break
                 exchange.take_output(data)
-
-
-class _Start:
-    """A process that starts in a thread, and is killed if the caller stops waiting.
-
-    If asyncio itself cancels the task (`asyncio.wait_for`), the task returns at once, despite anyio's shields.
-    """
-
-    def __init__(self, make: Callable[[], ShellProcess]) -> None:
-        self._make = make
-        self._lock = threading.Lock()
-        self._process: ShellProcess | None = None
-        self._is_given_up = False
-
-    async def process(self) -> ShellProcess:
-        try:
-            return await anyio.to_thread.run_sync(self._run)
-        except BaseException:
-            with self._lock:
-                self._is_given_up = True
-                if self._process is not None:
-                    self._process.close()
-            raise
-
-    def _run(self) -> ShellProcess:
-        process = self._make()
-        with self._lock:
-            self._process = process
-            if self._is_given_up:
-                process.close()
-        return process
 
 
 class _Exchange:

@@ -15,8 +15,8 @@ from ...errors import ToolError, UsageError
 from ...tools import Reject, Tool, ToolCall, ToolErrorCode, ToolResponse
 from ...wire import JSONObject, check_count, check_positive
 from .._reporter import SHOWN_CHARS, Reporter
+from .._session_process import shell_environment
 from .output import Output
-from .process import shell_environment
 from .session import GONE_S, START_S, BashSession, Ended
 
 DEFAULT_ARGV: Final = ("bash", "--noprofile", "--norc")

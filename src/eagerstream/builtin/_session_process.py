@@ -1,19 +1,22 @@
-"""The shell as a process: three pipes, its own session, and an end that leaves no processes behind."""
+"""A program in a session of its own: three pipes, and an end that leaves no processes behind."""
 
 from __future__ import annotations
 
+import atexit
 import os
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Final
 
-from ..._support.sessions import kill_group, kill_session
-from ..._support.watchdog import watchdog
+import anyio.to_thread
+
+from .._support.sessions import kill_group, kill_session
+from .._support.watchdog import watchdog
 
 
-class ShellProcess:
+class SessionProcess:
     """A process that leads its own session, and a thread that waits for its end.
 
     When the process ends, the thread kills the rest of its session; see `kill_session`. If the program ends first, even
@@ -25,6 +28,7 @@ class ShellProcess:
         argv: The program and its arguments.
         cwd: The working folder. `None` uses the one of this process.
         env: The environment.
+        when_over: Called in the thread after the session was killed.
 
     Raises:
         OSError, RuntimeError, ValueError: The process cannot start: the program or folder is missing, an argument has a
@@ -35,15 +39,22 @@ class ShellProcess:
         ended: A descriptor that becomes readable after the process has ended and the rest of its session was killed.
     """
 
-    def __init__(self, argv: Sequence[str], *, cwd: str | None, env: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str | None,
+        env: Mapping[str, str],
+        when_over: Callable[[], object] = lambda: None,
+    ) -> None:
         self.ended, when_ended = os.pipe()
         try:
             self._process = _started(argv, cwd=cwd, env=env)
             try:
-                watchdog.watch(self._process.pid)  # without a command, a shell ends with its stdin
+                watchdog.watch(self._process.pid)  # a program that runs no command ends with its stdin
                 self._pipes = _pipes_of(self._process)
                 self._watcher = threading.Thread(
-                    target=_watch, args=(self._process, when_ended), name="eagerstream bash", daemon=True
+                    target=self._watch, args=(when_ended, when_over), name="eagerstream session", daemon=True
                 )
                 self._watcher.start()
             except BaseException:
@@ -86,6 +97,45 @@ class ShellProcess:
         """Wait for the end, at most `timeout_s` seconds. This blocks."""
         self._watcher.join(timeout_s)
 
+    def _watch(self, when_ended: int, when_over: Callable[[], object]) -> None:
+        """Wait for the end of the leader, kill the session, close `when_ended`, and call `when_over`."""
+        process = self._process
+        _alive.add(self)
+        try:
+            if sys.platform == "linux":
+                # The leader stays a zombie until the rest is killed: its number, also the session's, is not reused
+                # before.
+                os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+                kill_session(process.pid)
+                watchdog.forget(process.pid)
+                process.wait()
+            else:
+                process.wait()
+                kill_session(process.pid)
+                watchdog.forget(process.pid)
+        finally:
+            os.close(when_ended)
+            when_over()
+            _alive.discard(self)
+
+
+_alive: Final[set[SessionProcess]] = set()
+_GONE_S: Final = 2.0
+"""Seconds that killed processes may take to end, at the end of the program."""
+
+
+def _end_all(owner: int) -> None:
+    """Kill the processes that are left when the program ends, and wait for the threads that clean up behind them."""
+    if os.getpid() == owner:  # a forked process has copies of the objects, but not of the threads
+        processes = [*_alive]
+        for process in processes:
+            process.kill()
+        for process in processes:
+            process.join(_GONE_S)
+
+
+atexit.register(_end_all, os.getpid())
+
 
 def _started(argv: Sequence[str], *, cwd: str | None, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
@@ -120,21 +170,36 @@ def _pipes_of(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes], I
     return pipes
 
 
-def _watch(process: subprocess.Popen[bytes], when_ended: int) -> None:
-    """Wait for the end of a session's leader, kill the session, then close `when_ended`."""
+async def start_process(make: Callable[[], SessionProcess]) -> SessionProcess:
+    """Start a process in a thread. Cancelling this leaves no process.
+
+    If asyncio itself cancels the task (`asyncio.wait_for`), the task returns at once, despite anyio's shields. Then the
+    thread kills the process after its start.
+
+    Raises:
+        OSError, RuntimeError, ValueError: See `SessionProcess`.
+    """
+    lock = threading.Lock()
+    started: SessionProcess | None = None
+    is_given_up = False
+
+    def run() -> SessionProcess:
+        nonlocal started
+        process = make()
+        with lock:
+            started = process
+            if is_given_up:
+                process.close()
+        return process
+
     try:
-        if sys.platform == "linux":
-            # The leader stays a zombie until the rest is killed: its number, also the session's, is not reused before.
-            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-            kill_session(process.pid)
-            watchdog.forget(process.pid)
-            process.wait()
-        else:
-            process.wait()
-            kill_session(process.pid)
-            watchdog.forget(process.pid)
-    finally:
-        os.close(when_ended)
+        return await anyio.to_thread.run_sync(run)
+    except BaseException:
+        with lock:
+            is_given_up = True
+            if started is not None:
+                started.close()
+        raise
 
 
 # --- its environment --------------------------------------------------------------------------------------------------

@@ -1,0 +1,109 @@
+"""What the tests of sandboxes share: a host that takes notes, and code that runs statement by statement."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+
+from eagerstream.builtin._code.sandbox import (
+    CodeCallError,
+    CodeFunction,
+    CodeSandbox,
+    CodeSession,
+    CodeValue,
+    StatementEnd,
+    StatementResult,
+)
+from eagerstream.builtin._code.statements import StatementSplitter
+from eagerstream.wire import JSON
+
+SLOWLY_S = 30.0
+FUNCTIONS = [CodeFunction("echo", ("value", "more")), CodeFunction("fail", ()), CodeFunction("wait", ())]
+
+
+class Host:
+    """The tool's side: `echo` returns its arguments, `fail` fails, `wait` waits until it is cancelled.
+
+    Attributes:
+        output: What the code printed.
+        calls: The calls that it made, in their order.
+        cancelled: The names of the calls that were cancelled.
+        most: Maximum number of calls at the same time.
+        waits: Set when `wait` was called.
+    """
+
+    def __init__(self) -> None:
+        self.output = ""
+        self.calls: list[tuple[str, Mapping[str, JSON]]] = []
+        self.cancelled: list[str] = []
+        self.now = self.most = 0
+        self.waits = anyio.Event()
+        self.printed = anyio.Event()
+
+    def print(self, text: str) -> None:
+        self.output += text
+        self.printed.set()
+
+    async def call(self, name: str, arguments: Mapping[str, JSON]) -> JSON:
+        self.calls.append((name, arguments))
+        self.now += 1
+        self.most = max(self.most, self.now)
+        try:
+            if name == "fail":
+                raise CodeCallError("it failed")
+            if name == "wait":
+                self.waits.set()
+                await anyio.sleep_forever()
+            await anyio.lowlevel.checkpoint()
+            return {**arguments}
+        except anyio.get_cancelled_exc_class():
+            self.cancelled.append(name)
+            raise
+        finally:
+            self.now -= 1
+
+
+async def run(session: CodeSession, code: str) -> StatementResult:
+    """Run the statements of a code up to the first that fails, and return the last end."""
+    splitter = StatementSplitter()
+    result = StatementResult(StatementEnd.DONE)
+    for statement in [*splitter.feed(code), *splitter.close()]:
+        result = await session.run(statement)
+        if result.end is not StatementEnd.DONE:
+            break
+    return result
+
+
+@asynccontextmanager
+async def opened(sandbox: CodeSandbox) -> AsyncIterator[CodeSession]:
+    """A session that a test does not wait for in vain."""
+    with anyio.fail_after(SLOWLY_S):
+        session = await sandbox.open(FUNCTIONS)
+        try:
+            yield session
+        finally:
+            session.close()
+
+
+async def ran(sandbox: CodeSandbox, code: str) -> tuple[StatementResult, CodeValue, Host]:
+    """Run a code in a session of its own."""
+    host = Host()
+    async with opened(sandbox) as session, session.serve(host):
+        result = await run(session, code)
+        value = CodeValue() if session.has_ended else await session.finish()
+    return result, value, host
+
+
+async def cancelled(session: CodeSession, code: str, when: Callable[[], Awaitable[Any]]) -> None:
+    """Run a code, and cancel it after something has happened."""
+    async with anyio.create_task_group() as tasks:
+
+        async def cancel() -> None:
+            await when()
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(cancel)
+        await run(session, code)
