@@ -231,6 +231,7 @@ class ToolError(EagerStreamError):
         hint: Advice for the model's next attempt.
         code: A `ToolErrorCode`. None means `EXECUTION_ERROR`.
         content: Content blocks that follow the text, for example a screenshot of the failure.
+        data: The same as structured data, for programs: `ToolResponse.data`.
     """
 
     def __init__(
@@ -240,11 +241,13 @@ class ToolError(EagerStreamError):
         hint: str | None = None,
         code: str | None = None,
         content: Sequence[Mapping[str, Any]] = (),
+        data: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
         self.code = code
+        self.data = data
         self.content: list[Mapping[str, Any]] = list(content)
 
     @classmethod

@@ -4,6 +4,7 @@
   of your own), `BrowserToolset`.
 - Tools with our own schemas, whose inputs stream eagerly: `EagerTextEditor`, `Files`, `SQL` (databases other than
   SQLite need the extra `sql`), `BraveSearch`, `WikipediaSearch`, `Calculator`.
+- `CodeTool`: code of the model that calls your tools, and runs while it is being written.
 - Definitions of tools that the API runs itself: `web_search`, `web_fetch`, `code_execution`, and more.
 
 Each name is loaded on first use.
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from ._bash.tool import Bash as Bash, BashOptions as BashOptions
     from ._browser_toolset import BrowserMember as BrowserMember, BrowserToolset as BrowserToolset
     from ._calculator import Calculator as Calculator
+    from ._code.process import ProcessSandbox as ProcessSandbox
+    from ._code.sandbox import CodeSandbox as CodeSandbox
+    from ._code.tool import CodeTool as CodeTool
     from ._computer.handler import (
         ComputerHandler as ComputerHandler,
         Point as Point,
@@ -65,6 +69,9 @@ else:  # otherwise type checkers would accept any name
             "._bash.tool": ("Bash", "BashOptions"),
             "._browser_toolset": ("BrowserMember", "BrowserToolset"),
             "._calculator": ("Calculator",),
+            "._code.process": ("ProcessSandbox",),
+            "._code.sandbox": ("CodeSandbox",),
+            "._code.tool": ("CodeTool",),
             "._computer.handler": ("ComputerHandler", "Point", "Region", "ScrollDirection"),
             "._computer.page": ("ChromiumPage",),
             "._computer.tool": ("Computer", "ComputerVersion"),

@@ -186,7 +186,7 @@ class ToolCall:
     @property
     def text(self) -> str:
         """The text of the result, as the model gets it; empty until there is one."""
-        return text_of(self.result and self.result["content"])
+        return text_of(self.result and self.result.get("content"))
 
     @property
     def block(self) -> Mapping[str, Any]:

@@ -295,7 +295,8 @@ def error_response(error: BaseException) -> ToolResponse:
         content, code = None, ToolErrorCode.EXECUTION_ERROR
     # The anthropic package's helpers raise an error with blocks (or a text) for the result, as ours does.
     blocks = content if isinstance(content, list | tuple) and all(map(is_content_block, content)) else ()
-    return ToolResponse.error(code, error_text(error), content=blocks)
+    data = error.data if isinstance(error, ToolError) else None
+    return ToolResponse.error(code, error_text(error), content=blocks, data=data)
 
 
 def error_text(error: BaseException) -> str:

@@ -71,6 +71,11 @@ class StatementSplitter:
         self._waits = _Waits.NOT
 
     @property
+    def open_line(self) -> int:
+        """The number of the first line that is in no complete statement."""
+        return self._line - len(self._lines) + 1
+
+    @property
     def open(self) -> str:
         """The text of the statement that is not complete yet, with its unfinished line."""
         return "".join([*self._lines[: self._kept], *self._pieces])

@@ -1,0 +1,159 @@
+"""`CodeCalls`: the calls of tools that code makes, with the rules of the tools."""
+
+from __future__ import annotations
+
+import json
+import keyword
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, Self
+
+from ...errors import UsageError
+from ...limits import Limits
+from ...loop import EarlyCalls
+from ...tools import Executor, Tool, ToolCall, ToolStatus, saved_response
+from ...wire import JSON
+from .sandbox import CodeCallError
+
+_MAX_RESULT_CHARS: Final = 10_000_000
+"""Maximum length of the JSON text of one result for the code."""
+_MAX_SHOWN: Final = 20
+
+
+class CodeCalls:
+    """The calls that the code of one call of `run_code` makes; an async context manager.
+
+    Each goes through `EarlyCalls`, as if the model had made it: its input is checked, and the tool's guard, approval,
+    group and time limit hold. Leaving the block cancels the calls that still run.
+
+    Args:
+        outer: The call of `run_code`.
+        tools: The tools by their names in the code.
+        executor: Runs the calls.
+        max_calls: Maximum number of calls.
+        limits: The limits of each call.
+        on_change: Called when a call starts or ends.
+
+    Attributes:
+        count: Number of calls made.
+    """
+
+    def __init__(
+        self,
+        outer: ToolCall,
+        tools: Mapping[str, Tool],
+        executor: Executor,
+        *,
+        max_calls: int,
+        limits: Limits,
+        on_change: Callable[[], object],
+    ) -> None:
+        self._outer = outer
+        self._tools = tools
+        self._max_calls = max_calls
+        self._on_change = on_change
+        self._running: Counter[str] = Counter()
+        self._calls = EarlyCalls([*tools.values()], executor=executor, limits=limits)
+        self.count = 0
+
+    async def __aenter__(self) -> Self:
+        await self._calls.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        return await self._calls.__aexit__(kind, error, traceback)
+
+    @property
+    def running(self) -> list[str]:
+        """The names of the tools that run now, at most 20."""
+        return [*self._running.elements()][:_MAX_SHOWN]
+
+    async def call(self, name: str, arguments: Mapping[str, JSON]) -> JSON:
+        """Make a call, and return its result. Cancelling this cancels the tool.
+
+        Raises:
+            CodeCallError: The call failed. The text is the one that the model would get.
+        """
+        tool = self._tools.get(name)
+        if tool is None:
+            raise CodeCallError(f"there is no tool {name:.80}")
+        self.count += 1
+        if self.count > self._max_calls:
+            raise CodeCallError(f"the code has made the {self._max_calls} calls that it may make")
+        call = self._feed(tool, arguments)
+        self._running[name] += 1
+        self._on_change()
+        try:
+            await call.answered.wait()
+        finally:
+            # Nothing to cancel if it has ended.
+            self._calls.cancel(call.id)
+            self._running[name] -= 1
+            self._on_change()
+        return result_for_code(call)
+
+    def _feed(self, tool: Tool, arguments: Mapping[str, JSON]) -> ToolCall:
+        """Feed a response that consists of one call, and return the call."""
+        id = f"{self._outer.id}_{self.count}"
+        block = {"type": "tool_use", "id": id, "name": tool.name, "input": {}}
+        delta = {"type": "input_json_delta", "partial_json": json.dumps(dict(arguments))}
+        for event in (
+            {"type": "message_start", "message": {"role": "assistant", "content": []}},
+            {"type": "content_block_start", "index": 0, "content_block": block},
+            {"type": "content_block_delta", "index": 0, "delta": delta},
+            {"type": "content_block_stop", "index": 0},
+            {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {}},
+            {"type": "message_stop"},
+        ):
+            self._calls.feed(event)
+        call = self._calls.get(id)
+        assert call is not None
+        return call
+
+
+def tools_by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
+    """Return tools by their names in the code: `-` is no part of a Python name, and becomes `_`.
+
+    Raises:
+        UsageError: Two tools have the same name in code, or a name cannot be one.
+    """
+    named: dict[str, Tool] = {}
+    for tool in tools:
+        name = tool.name.replace("-", "_")
+        if not name.isidentifier() or keyword.iskeyword(name) or name in RESERVED:
+            raise UsageError(f"code cannot call the tool {tool.name}: the name is no function's name in Python")
+        if name in named:
+            raise UsageError(f"code cannot tell {tool.name} and {named[name].name} apart")
+        named[name] = tool
+    return named
+
+
+def result_for_code(call: ToolCall) -> JSON:
+    """Return the result of an answered call for the code: the tool's return value, or else its text.
+
+    A `ToolResponse` with text and data gives both: `{"text": ..., "data": ...}`.
+
+    Raises:
+        CodeCallError: The call failed, or its result is too large.
+    """
+    response = call.response
+    if response is None or call.is_error or response.status is ToolStatus.ERROR:
+        raise CodeCallError(call.text)
+    data: dict[str, Any] = saved_response(response)["data"]
+    value: JSON
+    if data.keys() == {"output"}:
+        value = data["output"]  # a plain return value
+    elif data and call.text:
+        value = {"text": call.text, "data": data}
+    else:
+        value = data or call.text or None
+    if len(json.dumps(value)) > _MAX_RESULT_CHARS:
+        raise CodeCallError(f"the result of {call.name} is longer than {_MAX_RESULT_CHARS} characters of JSON")
+    return value
+
+
+RESERVED: Final = frozenset({"asyncio", "print", "reset_session", "ToolError"})
+"""Names that the code has from the start."""

@@ -1,0 +1,108 @@
+"""`CodeSessions`: the interpreters of a tool, one for each run that uses it."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final
+
+import anyio
+
+from ...tools import ToolCall
+from .sandbox import CodeFunction, CodeSandbox, CodeSession
+
+_MAX_SESSIONS: Final = 64
+"""Maximum number of runs whose variables are kept. The one that was used least recently loses them."""
+
+
+class HeldSession:
+    """The interpreter of one run, started when it is needed.
+
+    Attributes:
+        lock: Held by the call that uses it.
+        was_lost: True if there was an interpreter, and it ended after the last call that used it.
+    """
+
+    def __init__(self, sandbox: CodeSandbox, functions: Sequence[CodeFunction]) -> None:
+        self._sandbox = sandbox
+        self._functions = functions
+        self._session: CodeSession | None = None
+        self.lock = anyio.Lock()
+        self.was_lost = False
+
+    async def get(self) -> CodeSession:
+        """Return the interpreter, started if there is none. Cancelling this leaves none.
+
+        Raises:
+            ToolError: It could not be started.
+        """
+        if self._session is not None and self._session.has_ended:
+            self._session.close()
+            self._session = None
+            self.was_lost = True
+        if self._session is None:
+            self._session = await self._sandbox.open(self._functions)
+        return self._session
+
+    def close(self) -> None:
+        """End the interpreter. A later call starts a new one."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+
+class CodeSessions:
+    """The interpreters of all runs that use a tool."""
+
+    def __init__(self, sandbox: CodeSandbox, functions: Sequence[CodeFunction]) -> None:
+        self._sandbox = sandbox
+        self._functions = functions
+        self._held: OrderedDict[str, HeldSession] = OrderedDict()
+
+    def of(self, call: ToolCall) -> HeldSession:
+        """Return the interpreter of the call's run. A call outside of any run gets a new one: close it afterwards."""
+        run_id = call.listener.run_id
+        if run_id is None:
+            return HeldSession(self._sandbox, self._functions)
+        if run_id not in self._held:
+            while len(self._held) >= _MAX_SESSIONS and self._forget_oldest():
+                pass
+            self._held[run_id] = HeldSession(self._sandbox, self._functions)
+            # A reference to this object would keep the tool alive as long as the run.
+            call.listener.when_over(_Closing(weakref.ref(self), run_id))
+        self._held.move_to_end(run_id)
+        return self._held[run_id]
+
+    def close(self, run_id: str) -> None:
+        """End the interpreter of a run; nothing if there is none."""
+        if (held := self._held.pop(run_id, None)) is not None:
+            held.close()
+
+    def close_all(self, owner: int | None = None) -> None:
+        """End all interpreters, unless this process was forked from their owner."""
+        held, self._held = self._held, OrderedDict()
+        if owner is None or os.getpid() == owner:
+            for each in held.values():
+                each.close()
+
+    def _forget_oldest(self) -> bool:
+        """End the interpreter that was used least recently, and that no call uses. Return False if there is none."""
+        for run_id, held in self._held.items():
+            if not held.lock.statistics().locked:
+                self.close(run_id)
+                return True
+        return False
+
+
+class _Closing:
+    """A callback that ends the interpreter of a run."""
+
+    def __init__(self, sessions: weakref.ref[CodeSessions], run_id: str) -> None:
+        self._sessions = sessions
+        self._run_id = run_id
+
+    def __call__(self) -> None:
+        if (sessions := self._sessions()) is not None:
+            sessions.close(self._run_id)

@@ -1,0 +1,344 @@
+"""`CodeTool`: statements run while they are written, and the model learns exactly which ones ran."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+
+import eagerstream
+from eagerstream import EarlyCalls, Tool, ToolProgress, UsageError
+from eagerstream._support.sessions import is_alive
+from eagerstream.builtin import CodeTool
+from eagerstream.loop import Run, RunStatus
+from eagerstream.testing import reply, text
+from tests.support import (
+    MESSAGE_STOP,
+    REQUEST,
+    Gate,
+    LocalAPI,
+    Piece,
+    block_stop,
+    input_delta,
+    message_delta,
+    message_start,
+    tool_start,
+    until,
+)
+
+pytestmark = pytest.mark.anyio
+
+DONE = reply(text("Done."), message_id="msg_done")
+
+
+class Log:
+    """Tools whose effects a test can see."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.at_once = self.most = 0
+        self.hangs = False
+
+    @eagerstream.tool
+    async def note(self, text: str) -> int:
+        """Note a text, and return the number of notes."""
+        self.notes.append(text)
+        return len(self.notes)
+
+    @eagerstream.tool
+    async def wait_for(self, count: int) -> dict[str, int]:
+        """Wait until as many calls of this tool run at once."""
+        self.at_once += 1
+        self.most = max(self.most, self.at_once)
+        await until(lambda: self.most >= count)
+        self.at_once -= 1
+        return {"count": count}
+
+    @eagerstream.tool
+    async def hang(self) -> None:
+        """Wait for ever."""
+        self.hangs = True
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self.notes.append("hang ended")
+
+    def tools(self) -> list[Tool]:
+        """The tools of this log."""
+        return [self.note, self.wait_for, self.hang]
+
+
+@pytest.fixture
+def log() -> Log:
+    return Log()
+
+
+def pieces(code: str) -> list[Piece]:
+    """The start of a call of `run_code`, up to the end of this code."""
+    written = json.dumps({"code": code})
+    return [message_start(), tool_start(0, "run_code"), input_delta(0, written[: -len('"}')])]
+
+
+ENDED: list[Piece] = [input_delta(0, '"}'), block_stop(0), message_delta("tool_use"), MESSAGE_STOP]
+
+
+async def answered(tool: Tool, *codes: str) -> list[tuple[Any, bool]]:
+    """The results of calls with these codes, each in a response of its own, and whether they are errors."""
+    bodies = [[*pieces(code), *ENDED] for code in codes]
+    async with run_of(tool, *bodies, [DONE]) as run:
+        await run.finish()
+    return [(call.text, call.is_error) for call in run.result.calls]
+
+
+@asynccontextmanager
+async def run_of(tool: Tool, *bodies: Any) -> AsyncIterator[Run]:
+    """A run against these responses."""
+    async with LocalAPI(*bodies).anthropic() as client, eagerstream.run(client, **REQUEST, tools=[tool]) as run:
+        yield run
+
+
+async def test_statements_run_while_the_rest_is_written(log: Log) -> None:
+    """This is what the tool is for. The open statement does not run, whatever it looks like."""
+    gate = Gate()
+    code = "await note('a')\nif True:\n    await note('b')\nawait note('c')"
+    async with CodeTool(log.tools()) as tool, run_of(tool, [*pieces(code), gate, *ENDED], [DONE]) as run:
+        await until(lambda: log.notes == ["a", "b"])
+        await anyio.wait_all_tasks_blocked()
+        assert log.notes == ["a", "b"]
+        gate.opened.set()
+        await run.finish()
+    assert log.notes == ["a", "b", "c"]
+    assert run.result.calls[0].text == "3"
+
+
+async def test_the_result_is_the_output_and_the_last_value(log: Log) -> None:
+    """Both, in this order. Variables stay for the later calls of the run."""
+    async with CodeTool(log.tools()) as tool:
+        told = await answered(
+            tool, "x = {'n': await note(text='a')}\nprint('one')\nprint('two')\nx", "x['n'] += 1\nx", "'a\\nb'"
+        )
+    assert told == [("one\ntwo\n{'n': 1}", False), ("{'n': 2}", False), ("a\nb", False)]
+
+
+async def test_calls_that_the_code_starts_together_run_together(log: Log) -> None:
+    """By `gather`, and by tasks of earlier statements."""
+    code = (
+        "print(await asyncio.gather(wait_for(2), wait_for(count=2)))\n"
+        "first = asyncio.create_task(wait_for(2))\n"
+        "print((await wait_for(2))['count'], await first)"
+    )
+    async with CodeTool(log.tools()) as tool:
+        assert await answered(tool, code) == [("[{'count': 2}, {'count': 2}]\n2 {'count': 2}", False)]
+
+
+ENDINGS = {
+    "raises": (
+        "await note('a')\nfor i in range(2):\n    1 / i\nawait note('b')",
+        ["ZeroDivisionError: division by zero", "line 3", "Line 1 ran, and the effects stay.", "Lines 2 to 3 began"],
+        1,
+    ),
+    "is invalid": (
+        "await note('a')\nif True:\n    pass\nx = = 1\nawait note('b')",
+        ["SyntaxError: invalid syntax (line 4)", "Lines 1 to 3 ran, and the effects stay. Nothing from line 4 on ran."],
+        1,
+    ),
+    "is invalid from the start": ("return 1", ["SyntaxError", "No statement ran to its end."], 0),
+    "takes too long": (
+        "await note('a')\nwhile True: pass\nawait note('b')",
+        ["TimeoutError: the code did not finish within 0.5 seconds.", "Line 1 ran", "Line 2 began and did not finish"],
+        1,
+    ),
+    "waits too long": ("await note('a')\nawait hang()", ["TimeoutError", "Line 2 began"], 2),
+    "ends its interpreter": (
+        "await note('a')\nimport os\nos._exit(3)\nawait note('b')",
+        ["The interpreter is lost, with all variables: it exited with status 3.", "Lines 1 to 2 ran"],
+        1,
+    ),
+    "calls with a wrong input": ("await note(5)", ["ToolError: Error: Invalid parameter 'text'", "Line 1 began"], 0),
+    "calls too often": ("for i in range(9): await note('a')", ["the code has made the 4 calls that it may make"], 4),
+    "calls no tool": ("await nothing()", ["NameError: name 'nothing' is not defined"], 0),
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+async def test_the_model_learns_what_ran(log: Log, ending: str) -> None:
+    """However code ends, the result says which statements ran, and nothing after the fault runs."""
+    code, said, notes = ENDINGS[ending]
+    async with CodeTool(log.tools(), timeout_s=0.5, max_calls=4) as tool:
+        [(told, is_error)] = await answered(tool, code)
+    assert is_error
+    assert [each for each in said if each not in told] == [], told
+    assert len(log.notes) == notes
+
+
+async def test_code_that_is_cut_off(log: Log) -> None:
+    """The complete statements ran, and the open one did not. The model is told both."""
+    gate = Gate()
+    code = pieces("await note('a')\nprint('x')\nawait note('b')")
+    async with (
+        CodeTool(log.tools()) as tool,
+        run_of(tool, [*code, gate, message_delta("max_tokens"), MESSAGE_STOP]) as run,
+    ):
+        async for event in run:
+            if isinstance(event, ToolProgress) and event.value["output"] == "x\n":
+                gate.opened.set()
+    assert log.notes == ["a"]
+    [call] = run.result.calls
+    assert call.is_error
+    assert "it ends in the statement that begins in line 3." in call.text
+    assert "Lines 1 to 2 ran, and the effects stay. Nothing else ran." in call.text
+    assert "\nx\n" in call.text
+
+
+async def test_a_guard_rejects_code_that_is_running(log: Log) -> None:
+    """The statement that runs is cancelled, and no further one runs."""
+    gate = Gate()
+    body = [*pieces("await note('a')\nawait hang()\n"), gate, input_delta(0, "await evil()\\n"), *ENDED]
+
+    def guard(partial: Any) -> str | None:
+        return "no evil" if "evil" in partial.get("code", "") else None
+
+    async with CodeTool(log.tools(), guard=guard) as tool, run_of(tool, body, [DONE]) as run:
+        await until(lambda: log.hangs)
+        gate.opened.set()
+        await run.finish()
+    assert log.notes == ["a", "hang ended"]
+    assert "no evil" in run.result.calls[0].text
+    assert "Line 1 ran" in run.result.calls[0].text
+
+
+async def test_approval_is_for_the_complete_code(log: Log) -> None:
+    """Nothing runs before it."""
+    seen: list[Any] = []
+
+    async def approve(call: eagerstream.tools.ToolCall) -> bool:
+        seen.append((call.input.value, list(log.notes)))
+        return len(seen) > 1
+
+    async with CodeTool(log.tools(), approve=approve) as tool:
+        told = await answered(tool, "await note('a')", "await note('b')")
+    assert seen == [({"code": "await note('a')"}, []), ({"code": "await note('b')"}, [])]
+    assert [is_error for _, is_error in told] == [True, False]
+    assert log.notes == ["b"]
+
+
+async def test_the_rules_of_the_tools_hold() -> None:
+    """A guard and an approval of a tool are asked for each call of the code."""
+
+    @eagerstream.tool(guard=lambda partial: "not this one" if partial.get("path") == "/etc" else None)
+    async def read(path: str) -> str:
+        """Read."""
+        return path
+
+    @eagerstream.tool(approve=lambda call: call.input.value == {"amount": 1})
+    async def pay(amount: int) -> str:
+        """Pay."""
+        return f"paid {amount}"
+
+    code = """
+for attempt in (read('/etc'), read('/tmp'), pay(1), pay(2)):
+    try:
+        print(await attempt)
+    except ToolError as error:
+        print(error)
+"""
+    async with CodeTool([read, pay]) as tool:
+        [(told, _)] = await answered(tool, code)
+    assert told.splitlines() == ["not this one", "/tmp", "paid 1", "Not executed: the call was not approved."]
+
+
+async def test_sessions(log: Log) -> None:
+    """Two runs share no variables. Those of a run can be discarded by its code, and by the program."""
+    async with CodeTool(log.tools()) as tool:
+        told = await answered(tool, "x = 1", "reset_session()\nx = 2", "x", "reset_session()", "x")
+        assert [text for text, _ in told[:4]] == ["", "", "2", ""]
+        assert "NameError" in told[4][0]
+        async with run_of(tool, [*pieces("x"), *ENDED], [DONE]) as run:
+            await run.finish()
+        assert "NameError" in run.result.calls[0].text
+        async with EarlyCalls([tool], run_id="mine") as calls:
+            assert [each.text for each in await fed(calls, "y = 1")] == [""]
+            tool.reset("mine")
+            assert "NameError" in (await fed(calls, "y"))[0].text
+        async with EarlyCalls([tool], run_id="mine") as calls:
+            await fed(calls, "y = 1")
+        async with EarlyCalls([tool], run_id="mine") as calls:
+            assert [each.text for each in await fed(calls, "y")] == ["1"]
+
+
+async def fed(calls: EarlyCalls, code: str) -> Any:
+    """Feed a response with a call, and return its calls."""
+    for event in (*pieces(code), *ENDED):
+        calls.feed(event)
+    return await calls.finish()
+
+
+async def test_no_process_outlives_its_run(log: Log) -> None:
+    """The interpreter of a run ends with it."""
+    tool = CodeTool(log.tools())
+    [(pid, _)] = await answered(tool, "import os\nos.getpid()")
+    await until(lambda: not is_alive(int(pid)))
+
+
+async def test_cancelling_runs_finally_blocks(log: Log) -> None:
+    """Of the statement that runs, and of the tools that it waits for."""
+    code = "try:\n    await hang()\nfinally:\n    open('/dev/null', 'w')\n    print('cleaned')\n"
+    async with CodeTool(log.tools()) as tool, run_of(tool, [*pieces(code + "1\n"), Gate()]) as run:
+        async for event in run:
+            if isinstance(event, ToolProgress) and event.value["calls"] == ["hang"]:
+                await until(lambda: log.hangs)
+                run.cancel()
+    assert run.result.status is RunStatus.CANCELLED
+    assert log.notes == ["hang ended"]
+
+
+async def test_progress_says_which_lines_run(log: Log) -> None:
+    """Each report is complete by itself."""
+    code = "await note('a')\nif 1:\n    print('x')\n"
+    seen: list[Any] = []
+    async with CodeTool(log.tools()) as tool, run_of(tool, [*pieces(code), *ENDED], [DONE]) as run:
+        async for event in run:
+            if isinstance(event, ToolProgress):
+                seen.append(event.value)
+    assert {(each["line"], each["end_line"], each["state"]) for each in seen} >= {(2, 3, "done")}
+    assert seen[-1] == {
+        "parameter": "code",
+        "statement": 2,
+        "line": 2,
+        "end_line": 3,
+        "state": "done",
+        "calls": [],
+        "output": "x\n",
+    }
+
+
+def test_wrong_settings(log: Log) -> None:
+    """They are found where the tool is made."""
+
+    @eagerstream.tool(name="print")
+    async def printing() -> None:
+        """Print."""
+
+    wrong: list[tuple[Any, dict[str, Any]]] = [
+        ([], {}),
+        ([printing], {}),
+        ([{"type": "web_search_20250305", "name": "web_search"}], {}),
+        (log.tools(), {"timeout_s": 0}),
+        (log.tools(), {"max_calls": 0}),
+    ]
+    for tools, settings in wrong:
+        with pytest.raises(UsageError):
+            CodeTool(tools, **settings)
+
+
+def test_the_description_has_the_tools(log: Log) -> None:
+    """The model sees one tool, and the others as functions."""
+    definition = CodeTool(log.tools()).to_dict()
+    assert definition["name"] == "run_code"
+    assert definition["input_schema"]["required"] == ["code"]
+    assert "async def note(" in definition["description"]
+    assert "Note a text, and return the number of notes." in definition["description"]
