@@ -1,7 +1,8 @@
 """`StatementSplitter`: Python source in pieces of any size, to its complete top-level statements.
 
-Only the open statement is kept, and no character is examined twice. The splitter knows lines, brackets and strings, but
-no grammar: whether a statement is valid is up to the interpreter that compiles it.
+Only the open statement is kept, and the cost is linear: a line is examined once, when it is complete. The splitter
+knows lines, brackets and strings, but no grammar: whether a statement is valid is up to the interpreter that compiles
+it.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from typing import Final
 _CLAUSES: Final = frozenset({"else", "elif", "except", "finally"})
 """Words that continue a compound statement at its own indentation."""
 _COMPOUND: Final = frozenset({"if", "for", "while", "try", "with", "async", "def", "class", "match"})
-"""Words that may begin a statement with a block. `match` may also be an ordinary name."""
-_WORD: Final = re.compile(r"\w*")
+"""Words that begin a statement with a block. `match` may also be an ordinary name."""
+_WORD: Final = re.compile(r"[\w\x80-\U0010ffff]*")
+"""Python takes each character that is not ASCII for a part of a name, and checks the name later."""
 _INDENT: Final = re.compile(r"[ \t\f]*")
 _HEAD_CHARS: Final = max(map(len, _CLAUSES)) + 1
 
@@ -69,6 +71,8 @@ class StatementSplitter:
         self._is_inside = False
         """True if the last finished line does not end a logical line."""
         self._waits = _Waits.NOT
+        self._may_be_name = False
+        """True while the first logical line is open, and begins with `match`."""
 
     @property
     def open_line(self) -> int:
@@ -114,7 +118,8 @@ class StatementSplitter:
             self._lines.append(line)
         else:
             start, column = _indent(line)
-            is_code = line[start : start + 1] not in ("", "\n", "#")
+            # After a lone backslash in the first column, the next line determines the indentation.
+            is_code = line[start : start + 1] not in ("", "\n", "#") and (column > 0 or line[start:] != "\\\n")
             if is_code and self._waits is _Waits.FOR_NEXT and column == 0 and _word(line, start) not in _CLAUSES:
                 complete.append(self._finish())
             if is_code or self._lines:
@@ -124,12 +129,16 @@ class StatementSplitter:
                 return
             if self._waits is not _Waits.FOR_NEXT:
                 self._waits = _wait_of(line, start)
+                self._may_be_name = _word(line, start) == "match"
         self._line += 1
         is_over = self._lexer.take(line)
         self._is_inside = not is_over and not self._lexer.is_broken
         if self._is_inside:
             return
         self._kept = len(self._lines)
+        if self._may_be_name and not self._lexer.opens_block(line):
+            self._waits = _Waits.NOT
+        self._may_be_name = False
         if self._lexer.is_broken or self._waits is _Waits.NOT:
             complete.append(self._finish())
 
@@ -167,7 +176,8 @@ def _wait_of(line: str, start: int) -> _Waits:
 
 def _begins_statement(head: str) -> bool:
     """Return whether the first characters of an unfinished line certainly begin a new statement."""
-    if head[0] in " \t\f#":
+    head = head.lstrip("\f")
+    if not head or head[0] in " \t#\\":
         return False
     word = _word(head)
     if word == head:  # it may become longer
@@ -179,6 +189,7 @@ def _begins_statement(head: str) -> bool:
 
 _CODE: Final = re.compile(r"""(?:(?<!\w)([A-Za-z]{1,2}))?(\"{3}|'{3}|["'])|[]()[{}#\\:]""")
 """The next character in code that matters. Group 1 is the prefix of a string, group 2 its quotes."""
+_FORMATS: Final = frozenset({"f", "fr", "rf", "t", "tr", "rt"})
 _CLOSING: Final = {")": "(", "]": "[", "}": "{"}
 
 
@@ -217,11 +228,15 @@ class _Lexer:
     def __init__(self) -> None:
         self._stack: list[str | _String] = []
         self._is_continued = False
+        self._colon: int | None = None
+        """The position behind the last colon of the line that is in no bracket."""
+        self._comment: int | None = None
         self.is_broken = False
 
     def take(self, line: str) -> bool:
         """Take the next complete line, and return whether it ends a logical line."""
         self._is_continued = False
+        self._colon = self._comment = None
         position = 0
         while position < len(line) and not self.is_broken:
             inner = self._stack[-1] if self._stack else ""
@@ -232,6 +247,10 @@ class _Lexer:
             )
         return not self._stack and not self._is_continued
 
+    def opens_block(self, line: str) -> bool:
+        """Return whether the last line that was taken ends with a colon."""
+        return self._colon is not None and not line[self._colon : self._comment].strip()
+
     def _in_code(self, line: str, position: int, inner: str) -> int:
         """Go on in code, and return the position behind the next character that matters."""
         found = _CODE.search(line, position)
@@ -240,15 +259,17 @@ class _Lexer:
         prefix, quotes = found[1], found[2]
         if quotes is not None:
             prefix = (prefix or "").lower()
-            is_formatted = "f" in prefix or "t" in prefix
+            is_formatted = prefix in _FORMATS  # `if` may stand before quotes, too
             end = (_FORMATTED if is_formatted else _PLAIN)[quotes]
             self._stack.append(_String(end, quotes, is_formatted, "r" in prefix))
             return found.end()
         match found[0]:
             case "#":
+                self._comment = found.start()
                 return len(line)
             case "\\":
-                self._is_continued = line[found.end() :] == "\n"
+                self._is_continued = line[found.end() : found.end() + 1] in ("", "\n")
+                self.is_broken = not self._is_continued
             case "(" | "[" | "{":
                 self._stack.append(found[0])
             case "}" if inner == _FIELD:
@@ -263,15 +284,16 @@ class _Lexer:
                 assert isinstance(outer, _String)
                 self._stack.append(replace(outer, is_format=True))
             case _:
-                pass
+                self._colon = None if inner else found.end()
         return found.end()
 
     def _in_string(self, line: str, position: int, string: _String) -> int:
         """Go on in a string, and return the position behind the next character that matters."""
         found = string.end.search(line, position)
         if found is None:
-            if len(string.quotes) == 1 and line.endswith("\n"):
-                self.is_broken = True  # it must end on its line
+            # It must end on its line. Python 3.12 allows several lines in a format.
+            if len(string.quotes) == 1 and not string.is_format and line.endswith("\n"):
+                self.is_broken = True
             return len(line)
         end = found.end()
         following = line[end : end + 1]
