@@ -10,6 +10,7 @@ from typing import Any, Final, Self
 import anyio
 from anyio.abc import TaskGroup
 
+from .._support.callbacks import call_all
 from .._support.cancellation import leave
 from .._support.run_ids import new_run_id
 from ..errors import ProtocolError, UsageError
@@ -56,14 +57,17 @@ class EarlyCalls:
         executor: Runs the calls. None: the tools run in this process.
         max_concurrency, circuit_breaker: For the executor in this process.
         limits, parser, invalid_key: As for `stream`.
-        run_id: Id of the framework's run. Tools keep state under it, such as the variables of code, for any number of
-            `EarlyCalls`. None: the state ends with this object.
+        run_id: Id of the framework's run, not empty. Tools keep state under it, such as the variables of code, for any
+            number of `EarlyCalls`. None: the state ends with this object.
+        when_over: With `run_id`, takes functions to call at the end of the framework's run, which end that state. None:
+            the end is not known, and a tool discards the state that was not used for the longest time.
         on_start: Called with each call whose tool is called.
         on_progress: Called with a call and the progress that its tool reports.
         on_stop: Called with each call that has been answered.
 
     Raises:
-        UsageError: A tool cannot be run, two share a name, or an executor does not ask for approval.
+        UsageError: A tool cannot be run, two share a name, an executor does not ask for approval, `run_id` is empty, or
+            `when_over` has no `run_id`.
     """
 
     def __init__(
@@ -77,11 +81,14 @@ class EarlyCalls:
         parser: ParserFactory = PartialJSON,
         invalid_key: str = INVALID_JSON,
         run_id: str | None = None,
+        when_over: Callable[[Callable[[], object]], object] | None = None,
         on_start: Callable[[ToolCall], object] | None = None,
         on_progress: Callable[[ToolCall, Any], object] | None = None,
         on_stop: Callable[[ToolCall], object] | None = None,
     ) -> None:
         check_invalid_key(invalid_key)
+        if run_id == "" or (run_id is None and when_over is not None):
+            raise UsageError("run_id must be the id of a run")
         self.tools: Toolbox
         self.tools, self._executor = callable_tools(
             tools, executor, limits=limits, max_concurrency=max_concurrency, circuit_breaker=circuit_breaker
@@ -90,7 +97,7 @@ class EarlyCalls:
         self._assembler = MessageAssembler(
             parser=parser, limits=limits, input_type=GrowingInput, invalid_key=invalid_key
         )
-        self._listener = _Callbacks(run_id, on_start, on_progress, on_stop)
+        self._listener = _Callbacks(run_id, when_over, on_start, on_progress, on_stop)
         self._tasks: TaskGroup | None = None
         self._runner: CallRunner | None = None
         self._by_id: dict[str, ToolCall] = {}
@@ -127,7 +134,7 @@ class EarlyCalls:
             finally:
                 assert self._runner is not None
                 self._runner.close()
-                self._listener.close()
+                call_all(self._listener.closers)
         return swallows
 
     @property
@@ -332,26 +339,22 @@ class _Callbacks(CallListener):
     def __init__(
         self,
         run_id: str | None,
+        when_over: Callable[[Callable[[], object]], object] | None,
         on_start: Callable[[ToolCall], object] | None,
         on_progress: Callable[[ToolCall, Any], object] | None,
         on_stop: Callable[[ToolCall], object] | None,
     ) -> None:
         self.run_id = new_run_id() if run_id is None else run_id
-        self._ends_here = run_id is None
-        self._closers: list[Callable[[], object]] = []
+        self.closers: list[Callable[[], object]] = []
+        self._when_over = self.closers.append if run_id is None else when_over
         self._on_start = on_start
         self._on_progress = on_progress
         self._on_stop = on_stop
 
     def when_over(self, callback: Callable[[], object]) -> None:
-        """See `CallListener`. The end of a framework's run is not known."""
-        if self._ends_here:
-            self._closers.append(callback)
-
-    def close(self) -> None:
-        """End the state that tools keep under the id, unless it belongs to the framework's run."""
-        while self._closers:
-            self._closers.pop()()
+        """See `CallListener`."""
+        if self._when_over is not None:
+            self._when_over(callback)
 
     def call_started(self, call: ToolCall) -> None:
         """See `CallListener`."""

@@ -9,6 +9,7 @@ from typing import Any, Final, Generic, Self
 import anyio
 import anyio.lowlevel
 
+from .._support.callbacks import call_all
 from .._support.run_ids import new_run_id
 from ..errors import APIError, EagerStreamError, ProtocolError, UsageError
 from ..streaming import EventFeed, FeedEnd, GrowingInput, InputOptions, StreamEvent
@@ -461,8 +462,7 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         self._runner = self._assembler = self._scope = None
         if self._turn is not None:
             self._turn.listener = None
-        while self._closers:
-            self._closers.pop()()
+        call_all(self._closers)
 
     async def _room(self) -> None:
         """Wait as the feed does. A tool that starts does so before the next read."""
