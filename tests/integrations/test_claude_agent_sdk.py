@@ -314,6 +314,7 @@ async def test_results_of_all_kinds() -> None:
     assert answer(transport, 3)[1] is True
     [listed] = transport.answers["r4"]["response"]["mcp_response"]["result"]["tools"]
     assert (listed["name"], listed["inputSchema"]["required"]) == ("draw", ["size"])
+    assert listed["annotations"] == {"readOnlyHint": False, "idempotentHint": False}
 
 
 async def test_leaving_in_the_middle() -> None:

@@ -114,6 +114,7 @@ async def test_tools_and_results(kind: str) -> None:
         assert add.to_dict()["eager_input_streaming"] is True
         assert read_all.description == "Read all files"
         assert (add.idempotent, read_all.idempotent) == (False, True)
+        assert (add.read_only, read_all.read_only) == (False, True)
 
         call = await run(tools, "add", '{"a": 1, "b": 2}')
         assert call.response is not None
@@ -330,6 +331,19 @@ async def test_options() -> None:
     assert tool.to_dict() == {"name": "a", "input_schema": {"type": "object"}, "defer_loading": True}
     with pytest.raises(UsageError, match="description"):
         await of(listing([listed("a")]), description="mine")
+
+
+async def test_hints() -> None:
+    """They set options, and an option that is given takes precedence."""
+    hints = [
+        types.ToolAnnotations(read_only_hint=read, idempotent_hint=twice)
+        for read in (False, True)
+        for twice in (False, True)
+    ]
+    server = listing([listed(f"t{number}", annotations=each) for number, each in enumerate(hints)])
+    expected = [(False, False), (False, True), (True, True), (True, True)]
+    assert [(tool.read_only, tool.idempotent) for tool in await of(server)] == expected
+    assert not any(tool.read_only for tool in await of(server, read_only=False))
 
 
 async def test_a_schema_that_cannot_be_used() -> None:

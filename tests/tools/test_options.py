@@ -63,6 +63,14 @@ def test_options_beside_the_definition() -> None:
     assert (made.group, made.timeout_s, made.include_data, made.toolset) == (None, None, False, None)
 
 
+def test_read_only() -> None:
+    """A call that changes nothing may also run twice, unless the option says otherwise."""
+    made = [tool(plain), tool(plain, read_only=True), tool(plain, read_only=True, idempotent=False)]
+    assert [(each.read_only, each.idempotent) for each in made] == [(False, False), (True, True), (True, False)]
+    with pytest.raises(UsageError, match="read_only"):
+        tool(plain, read_only="yes")  # type: ignore[call-overload]
+
+
 def test_unknown_options() -> None:
     """A misspelt option is a mistake, not an option that is left out; all of them are named."""
     misspelt: Any = {"timeout": 3, "egaer": True}

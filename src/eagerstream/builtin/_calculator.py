@@ -66,7 +66,9 @@ class Calculator(Tool):
     words: ClassVar[Mapping[str, str]] = _WORDS
 
     def __init__(self, **options: Unpack[ToolOptions]) -> None:
-        super().__init__(self._calculate, **with_defaults(options, name="calculator", description=_DESCRIPTION))
+        super().__init__(
+            self._calculate, **with_defaults(options, name="calculator", description=_DESCRIPTION, read_only=True)
+        )
 
     async def _calculate(
         self, expression: Annotated[str, Field(description="For example: (2 + 3) * sqrt(16) / 7 ** 2")]

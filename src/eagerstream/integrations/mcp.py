@@ -11,7 +11,7 @@
 - all pages of the list, and names that the API accepts
 - inputs that are checked before they are sent
 - progress as `ToolProgress`, and structured content as `ToolResponse.data`
-- the server's hints as `idempotent`
+- the server's hints as `read_only` and `idempotent`
 - results of every kind: content without a block type in the API becomes text instead of failing the call
 """
 
@@ -85,8 +85,8 @@ async def mcp_tools(
         prefix: Text before each name, to separate the tools of several servers.
         only: The server's names of the tools to return. `None` returns all.
         list_timeout_s: Maximum time for the list, in seconds.
-        options: Options for each of the tools, as for `@tool`. If `idempotent` is missing, it comes from the server's
-            hints. Pass `False` if you do not trust the server.
+        options: Options for each of the tools, as for `@tool`. If `read_only` or `idempotent` is missing, it comes from
+            the server's hints. Pass `False` if you do not trust the server.
 
     Returns:
         One `Tool` per tool of the server. Characters that the API does not accept in a name become `_`.
@@ -161,7 +161,11 @@ def _api_names(names: list[str]) -> list[str]:
 def _tool(session: Any, listed: Any, name: str, given: ToolOptions) -> Tool:
     """Return one of the server's tools as a `Tool`."""
     hints = listed.annotations
-    options: dict[str, Any] = {"idempotent": bool(hints and (hints.read_only_hint or hints.idempotent_hint)), **given}
+    options: dict[str, Any] = {
+        "read_only": bool(hints and hints.read_only_hint),
+        "idempotent": bool(hints and (hints.read_only_hint or hints.idempotent_hint)),
+        **given,
+    }
     title = listed.title or (hints and hints.title) or ""
     definition: dict[str, Any] = {"name": name, "input_schema": listed.input_schema}
     if description := listed.description or title:

@@ -79,7 +79,10 @@ class ToolOptions(TypedDict, total=False):
         on_cancel: The effect on a running call if its run is cancelled or left. `"cancel"` (default) cancels it. With
             `"finish"`, the run waits for it, within its time limit, and its result is kept.
         idempotent: True if running a call twice does no harm. If a response was cut, it can then be requested again
-            (`on_truncated="retry"`) although a call has started, and the call may run again.
+            (`on_truncated="retry"`) although a call has started, and the call may run again. A tool with
+            `read_only=True` is idempotent by default.
+        read_only: True if a call changes nothing that a later call of any tool could see. `CodeTool(early_calls=True)`
+            may then make a call before the code reaches it, and make it again or drop its result.
     """
 
     name: str | None
@@ -101,6 +104,7 @@ class ToolOptions(TypedDict, total=False):
     guard: Callable[[JSONObject], str | Reject | None] | None
     on_cancel: Literal["cancel", "finish"]
     idempotent: bool
+    read_only: bool
 
 
 IN_DEFINITION: Final = ("strict", "cache_control", "defer_loading", "allowed_callers", "input_examples")

@@ -279,6 +279,23 @@ def test_there_and_back() -> None:
     assert from_langchain_tool(plain, eager=None).eager is None
 
 
+@pytest.mark.parametrize("name", ["readOnlyHint", "read_only_hint"])
+def test_hint_of_an_mcp_server(name: str) -> None:
+    """langchain-mcp-adapters leaves it in the metadata; an option takes precedence."""
+
+    @langchain_tool
+    def hinted(line: str) -> str:
+        """Hinted."""
+        return line
+
+    assert not from_langchain_tool(hinted).read_only
+    hinted.metadata = {name: True}
+    assert from_langchain_tool(hinted).read_only
+    assert not from_langchain_tool(hinted, read_only=False).read_only
+    hinted.metadata = {name: "true"}
+    assert not from_langchain_tool(hinted).read_only
+
+
 def test_message_of_a_plain_return() -> None:
     """What the text says already is not kept twice."""
 

@@ -33,6 +33,7 @@ class Read(FileTool):
     """
 
     _name = "Read"
+    _read_only = True
 
     async def _call(
         self,

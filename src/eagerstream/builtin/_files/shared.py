@@ -157,10 +157,14 @@ class FileTool(Tool, ABC):
     """
 
     _name: ClassVar[str]
+    _read_only: ClassVar[bool] = False
 
     def __init__(self, files: SharedFiles, **options: Unpack[ToolOptions]) -> None:
         self._files = files
-        super().__init__(self._call, **with_defaults(options, name=self._name, group=files.group))
+        super().__init__(
+            self._call,
+            **with_defaults(options, name=self._name, group=files.group, read_only=self._read_only),
+        )
 
     @abstractmethod
     async def _call(self, *args: Any, **kwargs: Any) -> ToolResponse: ...

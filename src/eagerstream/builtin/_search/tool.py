@@ -14,6 +14,7 @@ from pydantic import Field
 
 from ...tools import Tool, ToolCall, ToolOptions, ToolResponse
 from ...wire import Block, encodable
+from .._tool_options import with_defaults
 from .._truncation import truncate_results
 
 MAX_COUNT: Final = 20
@@ -56,7 +57,7 @@ class SearchPage:
 
 
 class SearchTool(Tool, ABC):
-    """A tool that searches. The model can cite its results.
+    """A tool that searches. The model can cite its results. It is `read_only`, unless an option says otherwise.
 
         class Manual(SearchTool):
             async def search(self, query: str, count: int) -> list[SearchResult]:
@@ -76,7 +77,7 @@ class SearchTool(Tool, ABC):
     """
 
     def __init__(self, **options: Unpack[ToolOptions]) -> None:
-        super().__init__(self._answer, **options)
+        super().__init__(self._answer, **with_defaults(options, read_only=True))
 
     @abstractmethod
     async def search(self, query: str, count: int) -> Sequence[SearchResult] | SearchPage:

@@ -77,7 +77,6 @@ class SQL(Tool):
             or commits its transaction, and replaces the authorizer and the progress handler of a `sqlite3.Connection`.
             If a SQLite database in memory is bound to its thread (`check_same_thread`), each query reads a copy made in
             that thread, up to 64 MiB.
-        read_only: False lets the model write. Each statement is committed.
         schema: The tables, for the description. `None` reads it from SQLite, or through SQLAlchemy. The constructor
             then blocks until it is read.
         dialect: sqlglot's name of the dialect, for a DB-API connection whose driver's name does not show it.
@@ -88,7 +87,8 @@ class SQL(Tool):
         max_result_chars: Maximum number of characters of all rows.
         options: See `ToolOptions`. `timeout_s`, 30 by default, limits one statement, including its wait for the
             connection. A `description` replaces the first sentences of the default one. Dialect and schema follow it.
-            Calls that share a connection, or may write, run one at a time, unless you set a `group`.
+            Calls that share a connection, or may write, run one at a time, unless you set a `group`. `read_only` is
+            True by default. False lets the model write: each statement is committed.
 
     Raises:
         UsageError: The database is missing, cannot be read, or is of an unknown kind, or an option is wrong.
@@ -99,7 +99,6 @@ class SQL(Tool):
         self,
         database: str | Path | Engine | Connection | DBAPIConnection,
         *,
-        read_only: bool = True,
         schema: str | None = None,
         dialect: str | None = None,
         allowed_functions: Collection[str] = (),
@@ -113,6 +112,8 @@ class SQL(Tool):
             check_count(name, bound)
         if isinstance(allowed_functions, str) or not all(isinstance(name, str) for name in allowed_functions):
             raise UsageError(f"allowed_functions must be a collection of function names, not {allowed_functions!r:.80}")
+        options = with_defaults(options, name="sql", read_only=True)
+        read_only = options["read_only"]
         source = source_of(database, dialect, read_only=read_only, functions=frozenset(allowed_functions))
         if allowed_functions and source.dialect == "SQLite":
             raise UsageError("allowed_functions does not work with SQLite: register functions on the connection")
@@ -124,7 +125,6 @@ class SQL(Tool):
             schema = source.read_schema()
         base = options.get("description") or (_READS if read_only else _WRITES)
         options["description"] = _description(base, source.dialect, schema)
-        options = with_defaults(options, name="sql")
         if source.is_shared or not read_only:
             options = with_defaults(options, group=f"sql {next(_GROUPS)}")
         super().__init__(self._query, **options)

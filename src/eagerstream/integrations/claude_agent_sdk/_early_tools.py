@@ -244,7 +244,12 @@ class EarlyTools:
 
     async def _list(self, _context: Any, _params: Any) -> ListToolsResult:
         listed = [
-            {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "inputSchema": tool.input_schema,
+                "annotations": {"readOnlyHint": tool.read_only, "idempotentHint": tool.idempotent},
+            }
             for tool in self._tools
         ]
         return ListToolsResult.model_validate({"tools": listed})

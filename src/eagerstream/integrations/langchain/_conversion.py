@@ -24,6 +24,9 @@ from ._telling import Telling
 VERBATIM: Final = "provider_tool_definition"
 """Extra with a definition that ChatAnthropic sends unchanged. Other chat models use the tool's name and schema."""
 
+_READ_ONLY: Final = ("readOnlyHint", "read_only_hint")
+"""MCP's hint, in the spellings of versions 1 and 2 of the package mcp."""
+
 
 class EagerTool(BaseTool):
     """LangChain tool that runs an eagerstream tool; see `as_langchain_tool`.
@@ -94,7 +97,8 @@ def from_langchain_tool(tool: BaseTool, **options: Unpack[ToolOptions]) -> Tool:
     """Return a LangChain tool as an eagerstream tool, for `eagerstream.run`, `EarlyCalls` and `Conversation`.
 
     It runs with `ainvoke` and the id of the call, so LangChain's callbacks see it. The artifact of its message becomes
-    the data of its response. The text of a `ToolException` becomes the error result.
+    the data of its response. The text of a `ToolException` becomes the error result. If `read_only` is missing, it is
+    taken from the hints of an MCP server, which langchain-mcp-adapters keeps in the tool's metadata.
 
     Args:
         tool: The tool. Only `EarlyToolsNode` and LangGraph's `ToolNode` can inject values of a graph.
@@ -117,6 +121,8 @@ def from_langchain_tool(tool: BaseTool, **options: Unpack[ToolOptions]) -> Tool:
         except ToolException as error:
             raise ToolError(str(error)) from error
 
+    if any((tool.metadata or {}).get(name) is True for name in _READ_ONLY):
+        options.setdefault("read_only", True)
     return converted(tool, run, **options)
 
 
