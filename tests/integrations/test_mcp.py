@@ -346,6 +346,14 @@ async def test_hints() -> None:
     assert not any(tool.read_only for tool in await of(server, read_only=False))
 
 
+async def test_output_schemas() -> None:
+    """They are kept for whoever shows them. Nothing is checked against them, so a large one is no mistake."""
+    output = {"type": "object", "properties": {"rows": {"type": "array"}}}
+    large = {"type": "object", "description": "x" * 200_000}
+    server = listing([listed("a", output_schema=output), listed("b"), listed("c", output_schema=large)])
+    assert [tool.output_schema for tool in await of(server)] == [output, None, None]
+
+
 async def test_a_schema_that_cannot_be_used() -> None:
     """It is told which tool it is, which can then be left out."""
     server = listing([listed("good"), listed("bad", input_schema={"type": "object", "$ref": "#/nowhere"})])

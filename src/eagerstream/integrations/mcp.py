@@ -187,7 +187,19 @@ def _tool(session: Any, listed: Any, name: str, given: ToolOptions) -> Tool:
             return _refused(error)
         return to_response(result)
 
-    return Tool(call_tool, definition=definition, **options)
+    made = Tool(call_tool, definition=definition, **options)
+    if listed.output_schema is not None and _is_small(listed.output_schema):
+        made.output_schema = listed.output_schema
+    return made
+
+
+def _is_small(schema: Any) -> bool:
+    """Return whether a schema that no input is checked against may be kept."""
+    try:
+        check_size(schema, max_chars=MAX_SCHEMA_CHARS, max_depth=MAX_SCHEMA_DEPTH)
+    except TooMuchError:
+        return False
+    return True
 
 
 # --- results ----------------------------------------------------------------------------------------------------------

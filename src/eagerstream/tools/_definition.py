@@ -60,6 +60,7 @@ class Tool(Generic[P, R]):
         description: The text from which the model decides when and how to call the tool.
         input_schema: JSON schema of the input; empty for a tool whose schema the API knows.
         toolset: The toolset whose members it runs (`"computer"`); None for a tool of its own name.
+        output_schema: JSON schema of the structured result (`ToolResponse.data`), from an MCP server. None if unknown.
         options: The options with which it was made.
     """
 
@@ -82,6 +83,7 @@ class Tool(Generic[P, R]):
         self.read_only: bool = options.get("read_only", False)
         self.idempotent: bool = options.get("idempotent", self.read_only)
         self.on_cancel = options.get("on_cancel", "cancel")
+        self.output_schema: JSONObject | None = None
         given = options.get("definition")
         unfit = _function_faults(function)
         faults = [*wrong.values(), *unfit]
