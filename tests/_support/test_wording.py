@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from rich.cells import cell_len
 
 from eagerstream._support.wording import duration_text, size_text, value_text, visible
-from eagerstream.progress._panels import end_of
+from eagerstream.progress._endings import end_of
 
 
 @given(st.text(), st.integers(1, 40))

@@ -6,6 +6,7 @@ import io
 import re
 import time
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,15 +15,18 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from eagerstream.loop import ToolProgress, ToolStart, ToolStop
-from eagerstream.progress import CallPhase, CallView, RunView
+from eagerstream.progress import CallPhase, CallView, RunView, load_records, save_records
 from eagerstream.progress._fold import SubRunFold
 from eagerstream.progress._frame import Frame, RunState
 from eagerstream.progress._panels import shares
 from eagerstream.tools import ToolCall
 from eagerstream.wire import InputStop
+from tests.progress.made_log import MadeCall, made_log
 from tests.progress.observed import events_of, recorded
 
 ENDED = [phase for phase in CallPhase if phase.is_final]
+
+HOSTILE = "\x1b[2J[red]\x07\r\u202e\x9b5m\n\ttext"
 
 GOING = [phase for phase in CallPhase if not phase.is_final]
 
@@ -186,7 +190,7 @@ def test_nothing_that_a_model_wrote_acts_on_the_terminal() -> None:
     assert "[red]key" in output
     assert "[bold]x[/bold]" in output
     assert "\ufffd :smile: end▌" in output
-    hostile = "\x1b[2J[red]\x07\r\u202e\x9b5m\n\ttext"
+    hostile = HOSTILE
     everywhere = view_of(
         call_of(CallPhase.RUNNING, {hostile: {hostile: [hostile]}}, name=hostile, progress={hostile: hostile}),
         call_of(CallPhase.FAILED, name=hostile, result_text=hostile),
@@ -300,3 +304,84 @@ def test_shares_are_fair(rows: int, wants: list[int]) -> None:
     assert sum(dealt) == min(rows, sum(wants))
     unmet = [share for share, want in zip(dealt, wants, strict=True) if share < want]
     assert not unmet or max(dealt) <= min(unmet) + 1
+
+
+CODE = '{"code": "a = 1\\nb = await fetch(\\n    2)\\n' + "".join(f"line({number})\\n" for number in range(4, 40))
+
+
+def with_lines(state: str, *, code: str = CODE, **fields: Any) -> RunView:
+    """A run with one call whose code is being written while its second statement runs."""
+    view = written(code)
+    (call,) = view.calls
+    call.phase = CallPhase.RUNNING
+    call.progress = {"parameter": "code", "statement": 2, "line": 2, "end_line": 3, "state": state, **fields}
+    return view
+
+
+def rows_of(output: str) -> list[str]:
+    return [row.strip("│ \n") for row in output.splitlines() if row.startswith("│")]
+
+
+def test_progress_about_lines() -> None:
+    """The running statement and the line that is written are both there, with the state of each line."""
+    view = with_lines("running", calls=["fetch", "fetch"], output="one\ntwo\n")
+    assert rows_of(drawn(view)) == [
+        *("… code  40 lines", "✓  1 a = 1", "▸  2 b = await fetch(", "▸  3     2)", "·  4 line(4)", "⋮ 27 lines"),
+        *(f"· {number} line({number})" for number in range(32, 40)),
+        *("· 40 ▌", "▸ lines 2 to 3 running · fetch x2", "» one", "» two"),
+    ]
+    rows = rows_of(drawn(view, height=9))
+    assert rows == ["… code  40 lines", "▸  2 b = await fetch(", "⋮ 37 lines", "· 40 ▌", *rows[4:]]
+    assert rows[4:] == ["▸ lines 2 to 3 running · fetch x2", "» two"]
+    assert "▸ tool  running  397 B  lines 2 to 3 running · fetch x2\n" in drawn(view, height=2)
+    (call,) = view.calls
+    call.finished, call.partial["path"], call.progress["state"] = ["code"], "a.py", "raised"
+    rows = rows_of(drawn(view, height=12))
+    assert rows[:4] == ["… path  “a.py▌", "✓ code  40 lines", "✓  1 a = 1", "✗  2 b = await fetch("]
+    assert "✗ lines 2 to 3 raised · fetch x2" in rows
+
+
+def test_progress_about_the_lines_of_a_huge_text() -> None:
+    """A frame costs what can be seen, once the new text was read; so does a line of a million characters."""
+    view = with_lines("running", output="x" * 10**6)
+    (call,) = view.calls
+    call.partial["code"] = "line of code\n" * 200_000 + "x" * 10**6 + "\nlast"
+    call.progress |= {"line": 200_001, "end_line": 200_001}
+    drawn(view)
+    begin = time.process_time()
+    for _ in range(5):
+        assert re.search(r"200001 x{50,}…", drawn(view))
+    assert time.process_time() - begin < 0.5
+    lines = call.text_lines["code"]
+    assert len(lines._numbers) < 5_000
+
+
+def test_nothing_in_code_or_output_acts_on_the_terminal() -> None:
+    """A line of code, its output, and the names in a report are hostile, too."""
+    evil = r"\u001b[2J[red]x\u202e\u0007\ty\r\n"
+    view = with_lines(f"lost{HOSTILE}", code=f'{{"code": "{evil * 3}', calls=[HOSTILE], output=f"{HOSTILE}\n" * 4)
+    for height in (3, 6, 24):
+        output = drawn(view, height=height)
+        assert not set(output) & set("\x1b\x07\r\t\u202e\x9b")
+    assert "✓  1 [red]x  y" in drawn(view)
+
+
+def test_a_saved_run_shows_the_same_lines(tmp_path: Path) -> None:
+    """The view is made of records only: of those of a file, and of a late watcher's snapshot, it is the same."""
+    log = made_log(texts=0)
+    call = MadeCall(log, 2, "run_code")
+    call.write(CODE[:30])
+    call.add("tool_start")
+    for state in ("running", "done"):
+        value = {"parameter": "code", "line": 1, "end_line": 1, "state": state, "calls": [], "output": "one\n"}
+        call.add("tool_progress", value=value)
+    call.write(CODE[30:])
+    save_records(tmp_path / "run.jsonl", log.records())
+    views = []
+    for records in (log.records(), log.snapshot().records, load_records(tmp_path / "run.jsonl")):
+        view = RunView()
+        for record in records:
+            view.feed(record)
+        views.append(rows_of(drawn(view)))
+    assert views[0] == views[1] == views[2]
+    assert "▌" in views[0][-3]

@@ -121,3 +121,16 @@ def test_a_run_of_a_tool() -> None:
         "↳ claude-made-2 · running",
         "↳ claude-made-2 · completed · 2 turns · 10 tokens in · 2 out",
     ]
+
+
+def test_progress_about_lines() -> None:
+    """The lines, what runs, and the last line of the output; a bad end is told at once."""
+    events = events_of('{"code": "a\\nb"}')
+    (call,) = (ToolCall(event.input, turn=1) for event in events if isinstance(event, InputStop))
+    value = {"parameter": "code", "line": 1, "end_line": 1, "state": "running", "calls": ["fetch"], "output": "1\n2\n"}
+    raised = {**value, "line": 2, "end_line": 2, "state": "raised", "calls": []}
+    events += [ToolStart(call), *(ToolProgress(call, each) for each in (value, value, raised))]
+    assert [line.split("bytes  ")[-1] for line in told(events, step_s=0.1)[-2:]] == [
+        "▸ line 1 running · fetch · “2”",
+        "✗ line 2 raised · “2”",
+    ]

@@ -10,14 +10,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
-from rich.cells import cell_len, get_character_cell_size
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.panel import Panel
 from rich.text import Text
 
 from .._support.wording import SHOWN_CHARS, clean, count_text, duration_text, size_text, value_text, visible
 from ..wire import JSON
+from ._endings import CURSOR, Ending, end_of
 from ._fold import CallPhase, SubRunFold
+from ._line_rows import line_rows
+from ._lines import LineProgress, TextLines
 from ._view import CallView, RunView, sub_run_text
 
 _STYLES: Final = {
@@ -33,12 +36,13 @@ _STYLES: Final = {
 _MARKS: Final = {CallPhase.APPROVAL: "?", CallPhase.RUNNING: "▸", CallPhase.WRITING: "✎", CallPhase.WAITING: "·"}
 
 _BODY_ROWS: Final = 12
+_LINES_BODY_ROWS: Final = 20
+"""The same for a call with progress about the lines of its input."""
 _ITEM_ROWS: Final = 6
 _SUB_RUN_ROWS: Final = 3
 _PANEL_ROWS: Final = 4
 """Minimum height of a panel that is worth its borders."""
 _MAX_PANELS: Final = 200
-_CURSOR: Final = "▌"
 
 
 def calls_in_rows(view: RunView, rows: int, *, is_final: bool) -> tuple[list[RenderableType], int]:
@@ -103,7 +107,8 @@ def _panel_heights(going: Sequence[CallView], rows: int) -> dict[int, int]:
 
 
 def _panel_rows(call: CallView) -> int:
-    body = len(_body(call, _BODY_ROWS))
+    most = _BODY_ROWS if LineProgress.of(call.progress, call.partial) is None else _LINES_BODY_ROWS
+    body = len(_body(call, most))
     return body + 2 if body else 1
 
 
@@ -142,16 +147,17 @@ def _line(call: CallView, phase: CallPhase) -> RenderableType:
         if told := call.result_text or call.error:
             line.append(f"  → {clean(told)}", style)
     elif call.progress is not None:
-        line.append(f"  {value_text(call.progress)}", style)
+        progress = LineProgress.of(call.progress, call.partial)
+        line.append(f"  {progress.summary if progress else value_text(call.progress)}", style)
     elif call.partial:
         name = next(reversed(call.partial))
         value = call.partial[name]
-        cursor = "" if name in call.finished or call.input_stop_s is not None else _CURSOR
+        cursor = "" if name in call.finished or call.input_stop_s is not None else CURSOR
         line.append(f"  {clean(name, 40)} ", "dim")
         if isinstance(value, list) and value:
             line.append(f"{count_text(len(value), 'item')} ", "dim")
             value = value[-1]
-        return _Ending(line, value_text(value, at_end=True) + cursor)
+        return Ending(line, value_text(value, at_end=True) + cursor)
     return line
 
 
@@ -178,12 +184,15 @@ def _body(call: CallView, rows: int) -> list[RenderableType]:
     last: list[RenderableType] = []
     if call.phase is CallPhase.APPROVAL:
         last.append(Text("? a person is asked whether it may run", _STYLES[CallPhase.APPROVAL]))
-    if call.progress is not None:
+    fields = call.partial
+    progress = LineProgress.of(call.progress, fields)
+    if call.progress is not None and progress is None:
         last.append(Text(f"▸ {value_text(call.progress)}", _STYLES[CallPhase.RUNNING]))
     last += [Text(f"↳ {sub_run_text(each)}", "dim") for each in _newest(call.sub_runs)]
     last = last[-rows:]
     rows -= len(last)
-    fields = call.partial
+    if progress is not None and rows >= 1:
+        return _body_of_lines(call, progress, rows) + last
     if not fields or rows < 1:
         return last
     finished = set(call.finished)
@@ -201,6 +210,33 @@ def _body(call: CallView, rows: int) -> list[RenderableType]:
     return parts + last
 
 
+def _body_of_lines(call: CallView, progress: LineProgress, rows: int) -> list[RenderableType]:
+    """Return the lines that the tool works on, below the newest other fields, each of which has one row."""
+    name = progress.parameter
+    room = rows // 4
+    newest = [item for item in islice(reversed(call.partial.items()), room + 1) if item[0] != name]
+    others = newest[:room][::-1]
+    lines = line_rows(
+        progress,
+        call.partial[name],
+        call.text_lines.setdefault(name, TextLines()),
+        rows - len(others),
+        is_done=name in call.finished,
+        is_growing=_is_growing(call, name),
+    )
+    return [
+        *(
+            _FieldLine(name, value, is_done=name in call.finished, growing=_is_growing(call, name), has_details=False)
+            for name, value in others
+        ),
+        *lines,
+    ]
+
+
+def _is_growing(call: CallView, name: str) -> bool:
+    return call.input_stop_s is None and name not in call.finished
+
+
 def _newest(sub_runs: Mapping[str, SubRunFold]) -> list[SubRunFold]:
     """Return the last runs of a call, those that still run before others."""
     shown = sorted(sub_runs.values(), key=lambda each: each.status == "running")
@@ -213,7 +249,7 @@ class _FieldLine:
     def __init__(self, name: str, value: JSON, *, is_done: bool, growing: bool, has_details: bool) -> None:
         self._head = Text.assemble(("✓ ", "green") if is_done else ("… ", "cyan"), (clean(name, 40), "bold"), "  ")
         self._value = value
-        self._cursor = _CURSOR if growing else ""
+        self._cursor = CURSOR if growing else ""
         self._has_details = has_details
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -256,33 +292,4 @@ def _details(value: JSON, rows: int, *, growing: bool) -> Iterator[RenderableTyp
         case _:
             return
     for number, text in enumerate(shown, 1):
-        yield _Ending(Text("    "), text + (_CURSOR if growing and number == len(shown) else ""))
-
-
-class _Ending:
-    """A row that ends with the end of a text, cut to the available cells."""
-
-    def __init__(self, head: Text, text: str) -> None:
-        self._head = head
-        self._text = text
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        line = self._head.copy()
-        line.no_wrap = True
-        line.overflow = "ellipsis"
-        line.append(end_of(self._text, max(1, options.max_width - line.cell_len)))
-        yield line
-
-
-def end_of(text: str, cells: int) -> str:
-    """Return the end of a text in at most `cells` cells, with an ellipsis if a part is left out."""
-    tail = visible(text[-4 * cells :])
-    if len(text) <= 4 * cells and cell_len(tail) <= cells:
-        return tail
-    start, room = len(tail), cells - 1
-    while start and (size := get_character_cell_size(tail[start - 1])) <= room:
-        start -= 1
-        room -= size
-    while start < len(tail) and not get_character_cell_size(tail[start]):
-        start += 1  # a mark that combines with a character that is left out
-    return f"…{tail[start:]}"
+        yield Ending(Text("    "), text + (CURSOR if growing and number == len(shown) else ""))

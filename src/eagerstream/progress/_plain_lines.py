@@ -8,11 +8,13 @@ from typing import Any, Final, cast
 from .._support.wording import clean, value_text, visible
 from ._fold import CallPhase
 from ._frame import status_line
+from ._lines import LineProgress, LineState
 from ._record import Record
 from ._view import CallView, RunView, sub_run_text
 
 _PROGRESS_S: Final = 1.0
 """Minimum time between two lines about the progress of a tool."""
+_OUTPUT_CHARS: Final = 240
 
 
 class PlainLines:
@@ -84,9 +86,11 @@ class PlainLines:
             self._say_of(call, f"{call.phase.value}{result}", at_s)
 
     def _tell_progress(self, call: CallView, at_s: float) -> None:
-        if at_s >= self._progress_s.get(call.block, 0.0):
+        lines = LineProgress.of(call.progress, call.partial)
+        has_failed = lines is not None and lines.line_state is LineState.FAILED
+        if at_s >= self._progress_s.get(call.block, 0.0) or has_failed:
             self._progress_s[call.block] = at_s + _PROGRESS_S
-            self._say_of(call, f"▸ {value_text(call.progress)}", at_s)
+            self._say_of(call, _progress_text(call.progress, lines), at_s)
 
     def _say_of(self, call: CallView, what: str, at_s: float) -> None:
         self._say(at_s, f"{clean(call.name):<12} {call.bytes:>6,} bytes  {what}")
@@ -99,3 +103,11 @@ class PlainLines:
 
     def _say(self, at_s: float, what: str) -> None:
         self._write(f"{at_s:6.2f} s  {self._title}{what}")
+
+
+def _progress_text(value: Any, lines: LineProgress | None) -> str:
+    if lines is None:
+        return f"▸ {value_text(value)}"
+    mark = "✗" if lines.line_state is LineState.FAILED else "▸"
+    output = [f"“{clean(each)}”" for each in lines.output_lines(1, _OUTPUT_CHARS)]
+    return " · ".join([f"{mark} {lines.summary}", *output])

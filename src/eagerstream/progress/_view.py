@@ -9,6 +9,7 @@ from typing import Any
 from .._support.wording import clean, count_text, usage_texts
 from ..wire import apply_patch, error_code_of
 from ._fold import CallFold, CallPhase, Result, RunFold, SubRunFold
+from ._lines import TextLines
 from ._record import InputDeltaRecord, InputStartRecord, Record
 
 
@@ -25,6 +26,7 @@ class CallView(CallFold):
         first_fragment_s, last_fragment_s: Times of the first and the last fragment.
         first_item_s: Time at which the first item of an array was known to be finished.
         first_field_s: Time at which the first field was finished.
+        text_lines: The places of the lines in the texts that are shown with line numbers, by field.
     """
 
     partial: dict[str, Any] = field(default_factory=dict, repr=False)
@@ -36,6 +38,7 @@ class CallView(CallFold):
     last_fragment_s: float | None = None
     first_item_s: float | None = None
     first_field_s: float | None = None
+    text_lines: dict[str, TextLines] = field(default_factory=dict, repr=False, init=False)
     _raw: list[str] = field(default_factory=list, repr=False)
     _known: set[str] = field(default_factory=set, repr=False)  # the set of `finished`, which may be very long
 

@@ -1,0 +1,90 @@
+"""Progress about lines: its form, the lines of a text that grows, and those that are shown."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from eagerstream.progress._lines import LineProgress, LineState, TextLines, shown_lines
+
+FORM = {"parameter": "code", "line": 3, "end_line": 5, "state": "running"}
+
+
+def test_the_form() -> None:
+    """Lines before the statement have run, its own have its state, later ones wait; an unknown word is a bad end."""
+    value = {**FORM, "statement": 2, "calls": ["fetch", "look", "fetch", 7], "output": "1\n2\n3\n"}
+    progress = LineProgress.of(value, {"code": ""})
+    assert progress is not None
+    assert [progress.state_of(number).value for number in (2, 3, 5, 6)] == ["done", "running", "running", "waiting"]
+    assert progress.summary == "lines 3 to 5 running · fetch x2, look"
+    assert progress.output_lines(2, 100) == ["2", "3"]
+    assert progress._replace(state="done").state_of(5) is LineState.DONE
+    assert progress._replace(state="raised\x1b[2J").summary == "lines 3 to 5 raised · fetch x2, look"
+    assert progress._replace(state="raised").state_of(3) is LineState.FAILED
+    unbegun = progress._replace(line=0, end_line=0)
+    assert (unbegun.state_of(1), unbegun.summary) == (LineState.WAITING, "no line has run")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        *({"parameter": name} for name in ("other", "number", None)),
+        *({"line": line} for line in (-1, 6, True, "3", 3.0, None)),
+        *({"end_line": line} for line in (2, None)),
+        {"state": 1},
+    ],
+    ids=str,
+)
+def test_what_is_no_progress_about_lines(changed: dict[str, Any]) -> None:
+    """A value that only resembles it is shown as any other progress."""
+    assert LineProgress.of({**FORM, **changed}, {"code": "x", "number": 5}) is None
+
+
+@given(st.lists(st.text("ab\r\n\x0c\u2028", max_size=5), max_size=8), st.integers(0, 3))
+def test_lines_in_any_pieces(pieces: list[str], repeats: int) -> None:
+    """However the text grows: the same lines as if it were read at once, by Python's line ends."""
+    pieces = [piece * 40**repeats if number == 0 else piece for number, piece in enumerate(pieces)][:4]
+    lines, text = TextLines(), ""
+    for piece in pieces:
+        text += piece
+        lines.read(text)
+    if text.endswith("\r"):
+        text += "\n"
+        lines.read(text)
+    expected = re.split(r"\r\n|\r|\n", text)
+    assert lines.count == len(expected)
+    for number in {1, 2, len(expected) // 2, len(expected) - 1, len(expected)} & {*range(1, len(expected) + 1)}:
+        assert lines.line(text, number, 10**9) == expected[number - 1]
+        assert lines.line(text, number, 2) == expected[number - 1][:2]
+
+
+def test_a_text_that_is_replaced() -> None:
+    """A repeated key of the input replaces the text, and its lines are counted anew."""
+    lines = TextLines()
+    lines.read("a\nb\nc")
+    lines.read("x\ny\nz and more")
+    assert lines.count == 3
+    lines.read("")
+    assert (lines.count, lines.line("", 1, 10)) == (1, "")
+
+
+@given(
+    st.integers(1, 20), st.integers(1, 200), st.integers(0, 220), st.integers(0, 30),
+    st.sampled_from(["running", "done", "lost"]), st.booleans(),
+)  # fmt: skip
+def test_the_lines_that_are_shown(rows: int, count: int, line: int, more: int, state: str, is_growing: bool) -> None:
+    """They fit, are in order, and have both the statement and the end of a growing text if there is room for two."""
+    progress = LineProgress("code", line, line + more, state)
+    ranges = list(shown_lines(rows, count, progress, is_growing=is_growing))
+    shown = [number for each in ranges for number in each]
+    assert shown == sorted(set(shown))
+    assert set(shown) <= {*range(1, count + 1)}
+    assert len(shown) == min(rows, count) - (len(ranges) == 2 and rows > 2)
+    matters = line and state != "done"
+    if is_growing and (rows > 1 or not matters):
+        assert count in shown
+    if matters or not is_growing:
+        assert min(max(line, 1), count) in shown
