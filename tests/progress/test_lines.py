@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
 from eagerstream.progress._lines import LineProgress, LineState, TextLines, shown_lines
+from tests.progress.page_modules import run_page_module
 
 FORM = {"parameter": "code", "line": 3, "end_line": 5, "state": "running"}
 
@@ -88,3 +92,50 @@ def test_the_lines_that_are_shown(rows: int, count: int, line: int, more: int, s
         assert count in shown
     if matters or not is_growing:
         assert min(max(line, 1), count) in shown
+
+
+def test_the_page_reads_the_same_lines(tmp_path: Path) -> None:
+    """The page's own code finds the same lines in the same pieces, and gives each the same state."""
+    random_ = Random(7)
+    texts = [["".join(random_.choices("ab\r\n", k=random_.randrange(9))) for _ in range(5)] for _ in range(60)]
+    texts += [["a\r"], ["a\n" * 500, "x" * 9_000, "\r", "\n\ry"]]
+    reports = [
+        {**FORM, **changed}
+        for changed in (
+            {},
+            {"state": "done"},
+            {"state": "lost"},
+            {"line": 0, "end_line": 0},
+            {"line": 6},
+            {"line": True},
+        )
+    ]
+    script = """
+      import { lineProgress, lineState, TextLines } from "./lines.js";
+      const [texts, reports] = JSON.parse(given);
+      tell([
+        texts.map((pieces) => {
+          const lines = new TextLines();
+          let text = "";
+          for (const piece of pieces) lines.read(text += piece);
+          return [lines.count, lines.places(text, Math.ceil(lines.count / 2), 3).map(([start, end]) => text.slice(start, end))];
+        }),
+        reports.map((progress) => {
+          const read = lineProgress({ progress, partial: { code: "" } }, false);
+          return read && [2, 3, 5, 6].map((number) => lineState(read, number));
+        }),
+      ]);"""
+    texts = [[piece for piece in pieces if piece] for pieces in texts]
+    lines_of_page, states_of_page = run_page_module(tmp_path, script, json.dumps([texts, reports]))
+    expected: list[Any] = []
+    for pieces in texts:
+        lines, text = TextLines(), ""
+        for piece in pieces:
+            text += piece
+            lines.read(text)
+        first = (lines.count + 1) // 2
+        shown = range(first, min(first + 3, lines.count + 1))
+        expected.append([lines.count, [lines.line(text, number, 10**9) for number in shown]])
+    assert lines_of_page == expected
+    read = [LineProgress.of(report, {"code": ""}) for report in reports]
+    assert states_of_page == [each and [each.state_of(number).value for number in (2, 3, 5, 6)] for each in read]

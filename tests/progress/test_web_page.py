@@ -638,6 +638,117 @@ def test_long_inputs_and_many_calls_stay_smooth(page: Page) -> None:
         page.picture("many-calls.png")
 
 
+def lines_call(log: RunLog, code: str) -> MadeCall:
+    """A call whose code is being written while it runs."""
+    call = MadeCall(log, 2, "run_code")
+    call.write(f'{{"code": {json.dumps(code)[:-1]}')
+    call.add("tool_start")
+    return call
+
+
+def at_line(line: int, end_line: int, state: str = "running", **fields: Any) -> dict[str, Any]:
+    return {
+        "parameter": "code",
+        "line": line,
+        "end_line": end_line,
+        "state": state,
+        "calls": [],
+        "output": "",
+        **fields,
+    }
+
+
+def listed(page: Page) -> list[str]:
+    """The lines of a listing that are elements: state, number, text."""
+    return [
+        str(text)
+        for text in page.run("return [...document.querySelectorAll('.listing li')].map((li) => li.textContent)")
+    ]
+
+
+def visible_lines(page: Page) -> list[int]:
+    """The numbers of the lines that somebody sees, those of the statement over the others included."""
+    script = """const frame = document.querySelector('.frame').getBoundingClientRect();
+        const away = document.querySelector('.away')?.getBoundingClientRect() ?? { top: 0, bottom: 0 };
+        return [...document.querySelectorAll('.listing .number')].filter((number) => {
+          const { top, bottom } = number.getBoundingClientRect();
+          const isOver = number.closest('.away') !== null;
+          return top >= frame.top - 1 && bottom <= frame.bottom + 1 && (isOver || bottom <= away.top + 1 || top >= away.bottom - 1);
+        }).map((number) => Number(number.textContent)).sort((one, other) => one - other)"""
+    return list(page.run(script))
+
+
+def test_code_that_runs_while_it_is_written(page: Page) -> None:
+    """The statement that runs and the line that is written are both seen, also after a reload and behind 10,000 lines."""
+    log = made_log(texts=0)
+    call = lines_call(log, "import os\nx = await fetch(\n    1)\nprint")
+    call.add("tool_progress", value=at_line(2, 3, calls=["fetch", "fetch"]))
+    with serve(hub_of(log)) as server:
+        page.open(server.url)
+        page.wait(lambda: page.all(".listing"))
+        assert listed(page) == ["done 1import os", "running 2x = await fetch(", "running 3    1)", "not yet run 4print"]
+        assert page.text(".statement") == "runningLines 2 to 3 of 4Running calls: fetch ×2"
+        top = page.one(".listing").location["y"]
+        call.write("".join(f"(1)\\nline_{number}" for number in range(5, 40)))
+        page.wait(lambda: 39 in visible_lines(page))
+        assert visible_lines(page) == [2, 3, *range(20, 40)], "the end, and the statement over the first lines"
+        call.write("".join(f"\\nline_{number}" for number in range(40, 10_001)))
+        page.wait(lambda: 10_000 in visible_lines(page))
+        assert {2, 3} < {*visible_lines(page)}
+        assert page.run("return document.querySelectorAll('.listing *').length") < 700
+        assert page.one(".listing").location["y"] == top
+        page.picture("code-written.png")
+        before = listed(page), page.text(".statement")
+        page.driver.refresh()
+        page.wait(lambda: page.all(".listing") and 10_000 in visible_lines(page))
+        assert (listed(page), page.text(".statement")) == before
+
+        page.click(".away")
+        page.wait(lambda: visible_lines(page)[:3] == [1, 2, 3])
+        assert not page.all(".away")
+        call.write("\\nlast")
+        page.wait(lambda: "of 10,001" in page.text(".statement"))
+        assert visible_lines(page)[:3] == [1, 2, 3], "a reader who has gone elsewhere stays there"
+        page.run("document.querySelector('.scroller').scrollTop = 5000 * 20")
+        page.wait(lambda: 5_005 in visible_lines(page))
+        page.run("document.querySelector('.scroller').scrollTop = 1e9")
+        page.wait(lambda: 10_001 in visible_lines(page))
+        call.write('\\n"}')
+        call.stop()
+        call.add("tool_progress", value=at_line(9_000, 9_001, "raised", output="1\n2\n"))
+        page.wait(lambda: 9_000 in visible_lines(page))
+        assert "raised 9000line_9000" in listed(page)
+        assert page.text(".output pre") == "1\n2"
+        call.add("tool_stop", ran=True, is_error=True, content="1\n2\nNameError (line 9000)")
+        page.wait(lambda: page.text(".outcome pre").endswith("NameError (line 9000)"))
+        assert "not run 9002line_9002" in listed(page)
+        assert 9_000 in visible_lines(page)
+        assert not page.all(".output")
+
+
+def test_hostile_code_is_text(page: Page) -> None:
+    """Code, output and names with markup, escape sequences, and characters that turn or hide text."""
+    log = made_log(texts=0)
+    evil = f"{HOSTILE}\x1b[2J\x1b]0;pwned\x07\u202egnp.exe\u2066\u200b"
+    call = lines_call(log, f"# {evil}\r\n\r# {evil}\n" + "x" * 100_000)
+    call.add("tool_progress", value=at_line(1, 2, evil, calls=[evil], output=f"{evil}\r\nend\n"))
+    with serve(hub_of(log)) as server:
+        page.open(server.url)
+        page.wait(lambda: page.all(".listing .output pre"))
+        assert page.run("return document.querySelectorAll('main img, main script, main b').length") == 0
+        shown = page.text("main")
+        assert "pwned" not in page.driver.title
+        assert not set(shown) & set("\x1b\x07\r\u202e\u2066\u200b")
+        assert shown.count(HOSTILE) == 3, "two lines and the output; names are cut"
+        assert [text.split()[-1][:4] for text in listed(page)][1:2] == ["2"]
+        assert len(shown) < 12_000, "a line of a hundred thousand characters is cut"
+        assert page.text(".output pre").endswith("\nend")
+        assert not page.is_too_wide()
+        page.look(width=320, height=640)
+        page.wait(lambda: not page.is_too_wide())
+        page.picture("code-hostile.png")
+
+
 def test_patches_give_the_same_as_in_python(page: Page) -> None:
     """The page's own code brings a value to every state that the patches were made for."""
     random_ = random.Random(3)
@@ -716,6 +827,10 @@ def add_every_state(log: RunLog) -> None:
     cut.write('{"text": "a')
     cut.stop("incomplete", "cut off")
     writing.write('{"text": "a')
+    code = MadeCall(log, 17, "code")
+    code.write('{"code": "done\\nrunning\\nwaiting')
+    code.add("tool_start")
+    code.add("tool_progress", value=at_line(2, 2, calls=["fetch"], output="one\n"))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -729,7 +844,7 @@ def test_nothing_for_axe_to_complain_of(page: Page, scheme: str) -> None:
         page.open(server.url, color_scheme=scheme, reduced_motion="reduce")
         page.wait(lambda: page.all(".call"))
         add_every_state(log)
-        page.wait(lambda: len(page.all(".call")) == 7)
+        page.wait(lambda: len(page.all(".call")) == 8)
         for button in page.all(".inspect")[:2]:
             button.click()
         page.wait(lambda: len(page.all(".inspector")) == 2)

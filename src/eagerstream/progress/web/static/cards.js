@@ -1,7 +1,9 @@
 // The turns of a run: texts, and each call as a growing card.
 
-import { h } from "./dom.js";
+import { caret, h } from "./dom.js";
 import { count, digits, icon, line, PHASES, pill, pretty, seconds, visible } from "./format.js";
+import { lineProgress } from "./lines.js";
+import { drawListing } from "./listing.js";
 import { isContainer, phaseOf, stringify } from "./records.js";
 import { tokensOf } from "./run.js";
 import { indented, literal, quoted } from "./written.js";
@@ -15,8 +17,8 @@ const ALL_ITEMS = 500;
 const MAX_FIELDS = 40;
 const MAX_CARDS = 400;
 
-// `ui`: the parts that the reader has opened. isOpen(key), toggle(key, block), canShow(run id), tabStop(call),
-// decide(call, approved, reason).
+// `ui`: the parts that the reader has opened. isOpen(key), toggle(key, block), redraw(call), canShow(run id),
+// tabStop(call), decide(call, approved, reason).
 export function drawTurns(run, ui) {
   const firstShown = run.calls.at(-MAX_CARDS)?.block ?? 0;
   return run.turns.map((turn) =>
@@ -60,7 +62,7 @@ function grown(text, shown, block, ui, key) {
   return [
     text.length > chars && h("span", { class: "faint" }, `… ${count(text.length - chars, "character")} earlier\n`),
     visible(text.tail(chars)),
-    block.stopS === null && h("span", { class: "caret", "aria-hidden": "true" }),
+    block.stopS === null && caret(),
     text.length > shown && showAll(isOpen, ui, key, block)];
 }
 
@@ -74,6 +76,7 @@ function showAll(isOpen, ui, key, block) {
 function drawCall(call, run, ui) {
   const id = `call-${call.block}`;
   const phase = phaseOf(call, run);
+  const lines = phase === "approval" ? null : lineProgress(call, call.toolStopS !== null || call.isVoid || run.isOver);
   return h("article", {
     key: id, id, version: `${run.epoch}.${call.version}.${call.subRuns.filter((subRun) => ui.canShow(subRun.id)).length}`, class: "call", tabindex: ui.tabStop(call) ? "0" : "-1", "data-tone": PHASES[phase].tone,
     "data-phase": phase, "data-void": call.isVoid, "aria-labelledby": `${id}-name ${id}-phase`,
@@ -86,10 +89,10 @@ function drawCall(call, run, ui) {
       h("button", { type: "button", class: "inspect", "aria-expanded": String(ui.isOpen(`${id}-inspector`)),
         on: { click: () => ui.toggle(`${id}-inspector`, call) } }, icon("look"), h("span", { class: "word" }, "Inspect"), h("span", { class: "unseen" }, ` ${line(call.name, 80)}`))),
     call.approval?.approved === false && h("p", { class: "note" }, icon("cross"), `Rejected${call.approval.reason ? `: ${line(call.approval.reason, 400)}` : "."}`),
-    phase === "approval" ? drawInput(call) : drawFields(call, phase, ui),
+    phase === "approval" ? drawInput(call) : drawFields(call, phase, ui, lines),
     call.error && h("p", { class: "problem" }, icon("cross"), line(call.error, 400)),
     phase === "approval" && drawApproval(call, id, ui), // after the input that it is about
-    call.progressCount > 0 && call.toolStopS === null && h("div", { class: "outcome" },
+    call.progressCount > 0 && call.toolStopS === null && !lines && h("div", { class: "outcome" },
       h("h4", null, icon("play"), "Progress", call.progressCount > 1 && h("span", { class: "faint" }, digits(call.progressCount))),
       drawValue(call.progress, { key: `${id}-progress`, block: call, ui, growing: call.toolStopS === null, depth: 2 })),
     call.subRuns.length > 0 && drawSubRuns(call, ui),
@@ -137,7 +140,7 @@ function drawInput(call) {
   return h("pre", { class: "exact", tabindex: "0", role: "group", "aria-label": "Input, complete" }, call.shown);
 }
 
-function drawFields(call, phase, ui) {
+function drawFields(call, phase, ui, lines) {
   const { partial } = call;
   if (partial === null || partial === undefined) return phase === "writing" && h("p", { class: "faint" }, "nothing yet", caret());
   if (!isContainer(partial) || Array.isArray(partial)) {
@@ -153,12 +156,11 @@ function drawFields(call, phase, ui) {
         h("span", { class: "mark" }, isDone ? icon("check") : icon(isGrowing ? "pencil" : "scissors"),
           h("span", { class: "unseen" }, isDone ? "finished" : isGrowing ? "growing" : "unfinished")),
         h("span", { class: "name" }, line(name, 80)),
-        drawValue(partial[name], { key: `${call.block}/${name}`, block: call, ui, growing: isGrowing, depth: 2 }));
+        name === lines?.parameter ? drawListing(call, lines, { id: `call-${call.block}`, growing: isGrowing && call.inputStopS === null, redraw: () => ui.redraw(call) })
+          : drawValue(partial[name], { key: `${call.block}/${name}`, block: call, ui, growing: isGrowing, depth: 2 }));
     }),
     names.length > MAX_FIELDS && h("li", { class: "faint" }, `${count(names.length - MAX_FIELDS, "earlier field")}`));
 }
-
-const caret = () => h("span", { class: "caret", "aria-hidden": "true" });
 
 // A value of bounded length: the end of a growing text, the start of a finished one.
 function drawValue(value, { key, block, ui, growing, depth }) {

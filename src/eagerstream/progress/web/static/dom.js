@@ -12,11 +12,14 @@ const KEY = Symbol("key");
 //   style    CSS properties by name, set one by one: the page's policy allows no style attribute
 //   on       event handlers by event
 //   pin      keeps it scrolled to its end, unless the user has scrolled away
+//   drawn    called with the element after its children were drawn
 // `children`: descriptions, strings, and null or false for omitted ones; or a function that returns them, called only
 // when the element is drawn.
 export function h(tag, props, ...children) {
   return { tag, props: props ?? {}, children };
 }
+
+export const caret = () => h("span", { class: "caret", "aria-hidden": "true" });
 
 export function sync(parent, children) {
   const wanted = flat(children);
@@ -74,6 +77,7 @@ function update(element, { props, children }) {
   const atEnd = props.pin && element.scrollHeight - element.scrollTop - element.clientHeight < 24;
   sync(element, typeof children[0] === "function" ? [children[0]()] : children);
   if (atEnd) element.scrollTop = element.scrollHeight;
+  props.drawn?.(element);
 }
 
 function setProp(element, name, value, old) {
@@ -81,6 +85,7 @@ function setProp(element, name, value, old) {
     case "key":
     case "version":
     case "pin":
+    case "drawn":
       break;
     case "style":
       for (const property of Object.keys(old ?? {})) if (!(property in (value ?? {}))) element.style.removeProperty(property);

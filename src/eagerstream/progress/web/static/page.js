@@ -117,6 +117,7 @@ const ui = {
     block.version++;
     draw();
   },
+  redraw: (call) => redrawCall(call),
   canShow: (id) => runs?.some((run) => run.id === id) ?? false,
   tabStop: (call) => (focused === null ? call === view.calls[0] : call.block === focused),
   async decide(call, approved, reason) {
