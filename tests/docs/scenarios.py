@@ -435,6 +435,15 @@ def summaries(done: Done) -> None:
     assert "and another" not in done.output
 
 
+_ROWS = tool_use("import_rows", {"rows": "Shanghai,China\nSingapore,Singapore\n"})
+
+
+@program(reply(_ROWS), reply(text("Done.")), timing=_TIMING)
+def progress_about_lines(done: Done) -> None:
+    assert "▸ line 1 running · insert" in done.output
+    assert "done: imported 2 rows" in done.output
+
+
 _DOCUMENT = {"title": "Harbours", "paragraphs": [f"Paragraph {number}." for number in range(400)]}
 
 
