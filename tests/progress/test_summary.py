@@ -82,6 +82,7 @@ def test_lines_of_edits_at_every_cut(changes: list[dict[str, str]], size: int) -
         ("text_editor", {"command": SECRET, "path": "a"}, "Working on a file"),
         ("Read", {"path": "a"}, "Reading a"),
         ("bash", {"command": SECRET}, "Running a command"),
+        ("run_code", {"code": f"{SECRET}\n2\n"}, "Running code, 2 lines"),
         ("web_search", {"query": SECRET}, "Searching the web"),
         ("get_weather", {"city": SECRET}, "get_weather, 19 characters"),
         ("Write", {"path": ["a"], "content": {"a": 1}}, "Creating a file, 0 lines"),

@@ -247,6 +247,7 @@ KNOWN: Final[Mapping[str, Formatter]] = {
     "str_replace_editor": _editor,
     "memory": _editor,
     "bash": _says("Running a command", "Ran a command"),
+    "run_code": lambda fields: Summary("Running code", "Ran code", _count(fields.lines("code"))),
     "code_execution": _says("Running code", "Ran code"),
     "web_search": _says("Searching the web", "Searched the web"),
     "web_fetch": _says("Reading a page of the web", "Read a page of the web"),
