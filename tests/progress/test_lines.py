@@ -37,7 +37,7 @@ def test_the_form() -> None:
     [
         *({"parameter": name} for name in ("other", "number", None)),
         *({"line": line} for line in (-1, 6, True, "3", 3.0, None)),
-        *({"end_line": line} for line in (2, None)),
+        *({"end_line": line} for line in (2, None, 2**53)),
         {"state": 1},
     ],
     ids=str,

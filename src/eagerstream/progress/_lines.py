@@ -18,6 +18,7 @@ _LINE_END: Final = re.compile(r"\r\n?|\n")  # the line ends of Python, and of mo
 _ANCHOR_LINES: Final = 64
 _ANCHOR_CHARS: Final = 4096
 _CHECKED_CHARS: Final = 64
+_MAX_LINE: Final = 2**53 - 1  # as on the page
 _MAX_CALLS: Final = 20
 _NAME_CHARS: Final = 60
 
@@ -59,7 +60,7 @@ class LineProgress(NamedTuple):
         """
         match value:
             case {"parameter": str(parameter), "line": int(line), "end_line": int(end_line), "state": str(state)} if (
-                0 <= line <= end_line
+                0 <= line <= end_line <= _MAX_LINE
                 and not isinstance(line, bool)
                 and not isinstance(end_line, bool)
                 and isinstance(fields.get(parameter), str)

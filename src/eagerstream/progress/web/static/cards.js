@@ -148,8 +148,10 @@ function drawFields(call, phase, ui, lines) {
   }
   const names = Object.keys(partial);
   if (!names.length) return h("p", { class: "faint" }, "no fields");
+  const shown = names.slice(-MAX_FIELDS);
+  if (lines && !shown.includes(lines.parameter)) shown.unshift(lines.parameter);
   return h("ul", { class: "fields" },
-    names.slice(-MAX_FIELDS).map((name) => {
+    shown.map((name) => {
       const isDone = call.finished.has(name);
       const isGrowing = !isDone && phase !== "cut" && phase !== "invalid" && phase !== "void";
       return h("li", { key: `f${name}`, "data-done": isDone },

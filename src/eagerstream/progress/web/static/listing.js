@@ -54,7 +54,7 @@ export function drawListing(call, progress, { id, growing, redraw }) {
         drawn: (element) => settle(element, view),
       }, h("div", { class: "sheet" },
         h("ol", { style: { top: `calc(var(--row) * ${first - 1})` } }, rows))),
-      isAway(view, progress, state) && drawAway(text, progress, state, view, redraw)),
+      isAway(view, progress, state) && drawAway(text, progress, state, view, growing, redraw)),
     drawState(progress, state, lines.count),
     !progress.isOver && drawOutput(progress, view, id));
 }
@@ -115,11 +115,12 @@ const isInside = (view, { line, endLine }) => line <= view.top + view.visible - 
 const isAway = (view, progress, state) => (state === "running" || state === "failed") && !isInside(view, progress);
 
 // Shows the first lines of the statement over the others, if it is not among them. A click goes there.
-function drawAway(text, progress, state, view, redraw) {
+function drawAway(text, progress, state, view, growing, redraw) {
   const { line, endLine } = progress;
   const shown = view.lines.places(text, line, Math.min(AWAY_LINES, endLine - line + 1));
-  const go = () => {
-    view.follows = false;
+  const go = (event) => {
+    event.currentTarget.previousElementSibling.focus({ preventScroll: true }); // the button will be removed
+    view.follows = !growing;
     view.moves = true;
     view.top = Math.max(0, line - 1 - Math.floor(view.visible / 3));
     redraw();
