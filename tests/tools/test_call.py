@@ -271,6 +271,15 @@ def test_the_first_answer_counts() -> None:
     assert call.result["content"] == "first"
 
 
+@pytest.mark.parametrize(("returned", "text"), [("15 degrees", "15 degrees"), (None, ""), ([], "")])
+def test_the_text_of_a_result(returned: object, text: str) -> None:
+    """The result of a tool that returns nothing has no content, and an empty text."""
+    call = a_call("tool", "{}")
+    assert call.text == ""
+    call.answer(returned)
+    assert call.text == text
+
+
 @pytest.mark.anyio
 async def test_an_answer_while_the_tool_runs() -> None:
     """The first answer counts, the tool's own comes too late."""
