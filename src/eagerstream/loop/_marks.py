@@ -186,6 +186,8 @@ class CallEvents(CallListener):
 
     # Not the run itself: its users would find these methods.
 
+    is_run = True
+
     def __init__(
         self,
         marks: RunMarks,

@@ -80,7 +80,7 @@ class CallRuns:
         sub_run = _SubRun(run, self)
         self._home.do(partial(self._begun, sub_run))
         run.observe(sub_run)
-        return ParentCall(call.listener.run_id, call.id, call.name)
+        return ParentCall(call.listener.run_id if call.listener.is_run else None, call.id, call.name)
 
     def end(self, sub_run: _SubRun, end: FeedEnd) -> None:
         """Take the end of a child, on its own event loop."""

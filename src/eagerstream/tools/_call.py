@@ -46,10 +46,13 @@ class CallListener:
     """A listener for the life of calls. The methods do nothing by default. An override must not block or raise.
 
     Attributes:
-        run_id: Id of the run that the calls belong to; None if there is none. Tools keep state under it.
+        run_id: Id under which tools keep state: that of the calls' run, of their conversation, or of a framework's run;
+            None if there is none.
+        is_run: True if the id is that of a `Run`.
     """
 
     run_id: str | None = None
+    is_run = False
 
     def when_over(self, callback: Callable[[], object]) -> None:
         """Call `callback` at the end of the run: no later call has its id. Do nothing if the end is not known."""
