@@ -33,6 +33,22 @@ def kill_session(leader: int) -> None:
                 os.kill(member, signal.SIGKILL)
 
 
+def kill_marked(variable: str) -> None:
+    """Kill the processes that have an environment variable (`NAME=value`), also those in sessions of their own.
+
+    On Linux only: other systems do not show the environments. A process can hide from this by changing its own.
+    """
+    if sys.platform != "linux":
+        return
+    for _ in range(_ROUNDS):
+        marked = list(_marked(variable.encode()))
+        if not marked:
+            return
+        for pid in marked:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+
+
 def kill_group(leader: int) -> None:
     """Kill the process group of a leader; harmless if it is gone."""
     # PermissionError: none of its processes is ours (a wrapper like sudo), or, on macOS, none is alive.
@@ -57,6 +73,13 @@ def _living_members(session: int) -> Iterator[int]:
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit() and _session_of(int(folder.name)) == session:
             yield int(folder.name)
+
+
+def _marked(variable: bytes) -> Iterator[int]:
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):  # it has ended, or is not ours; that of a zombie is empty
+            if variable in environment.read_bytes().split(b"\0"):
+                yield int(environment.parent.name)
 
 
 def _session_of(pid: int) -> int | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
 
 import anyio
+import anyio.lowlevel
 
 from eagerstream.builtin._code.sandbox import (
     CodeCallError,
@@ -21,25 +21,32 @@ from eagerstream.builtin._code.statements import StatementSplitter
 from eagerstream.wire import JSON
 
 SLOWLY_S = 30.0
-FUNCTIONS = [CodeFunction("echo", ("value", "more")), CodeFunction("fail", ()), CodeFunction("wait", ())]
+FUNCTIONS = [
+    CodeFunction("echo", ("value", "more")),
+    CodeFunction("fail", ()),
+    CodeFunction("wait", ()),
+    CodeFunction("meet", ()),
+]
 
 
 class Host:
-    """The tool's side: `echo` returns its arguments, `fail` fails, `wait` waits until it is cancelled.
+    """The tool's side: `echo` returns its arguments, `fail` fails, `meet` waits until `expected` calls of it run.
+    `wait` waits until it is cancelled.
 
     Attributes:
         output: What the code printed.
         calls: The calls that it made, in their order.
         cancelled: The names of the calls that were cancelled.
-        most: Maximum number of calls at the same time.
         waits: Set when `wait` was called.
+        printed: Set when the code has printed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, expected: int = 0) -> None:
         self.output = ""
         self.calls: list[tuple[str, Mapping[str, JSON]]] = []
         self.cancelled: list[str] = []
-        self.now = self.most = 0
+        self._expected = expected
+        self._met = anyio.Event()
         self.waits = anyio.Event()
         self.printed = anyio.Event()
 
@@ -49,21 +56,22 @@ class Host:
 
     async def call(self, name: str, arguments: Mapping[str, JSON]) -> JSON:
         self.calls.append((name, arguments))
-        self.now += 1
-        self.most = max(self.most, self.now)
         try:
             if name == "fail":
                 raise CodeCallError("it failed")
             if name == "wait":
                 self.waits.set()
                 await anyio.sleep_forever()
+            if name == "meet":
+                self._expected -= 1
+                if not self._expected:
+                    self._met.set()
+                await self._met.wait()
             await anyio.lowlevel.checkpoint()
             return {**arguments}
         except anyio.get_cancelled_exc_class():
             self.cancelled.append(name)
             raise
-        finally:
-            self.now -= 1
 
 
 async def run(session: CodeSession, code: str) -> StatementResult:
@@ -88,16 +96,16 @@ async def opened(sandbox: CodeSandbox) -> AsyncIterator[CodeSession]:
             session.close()
 
 
-async def ran(sandbox: CodeSandbox, code: str) -> tuple[StatementResult, CodeValue, Host]:
+async def ran(sandbox: CodeSandbox, code: str, host: Host | None = None) -> tuple[StatementResult, CodeValue, Host]:
     """Run a code in a session of its own."""
-    host = Host()
+    host = host or Host()
     async with opened(sandbox) as session, session.serve(host):
         result = await run(session, code)
         value = CodeValue() if session.has_ended else await session.finish()
     return result, value, host
 
 
-async def cancelled(session: CodeSession, code: str, when: Callable[[], Awaitable[Any]]) -> None:
+async def cancelled(session: CodeSession, code: str, when: Callable[[], Awaitable[object]]) -> None:
     """Run a code, and cancel it after something has happened."""
     async with anyio.create_task_group() as tasks:
 

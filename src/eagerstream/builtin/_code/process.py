@@ -14,6 +14,7 @@ from typing import Final
 
 import anyio
 
+from ..._support.sessions import kill_marked
 from ...errors import ToolError, UsageError
 from ...wire import check_count, check_positive
 from .._session_process import SessionProcess, shell_environment, start_process
@@ -27,6 +28,8 @@ _START_S: Final = 30.0
 _MAX_OPEN_FILES: Final = 256
 _KEPT: Final = ("PATH", "LANG", "LANGUAGE", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 """Variables of this program that the plain interpreter gets, apart from `LC_*`."""
+_MARK: Final = "EAGERSTREAM_CODE_FOLDER"
+"""Variable by which the processes of a session are found."""
 _NOT_STARTED: Final = "the interpreter for the code could not be started"
 
 
@@ -48,8 +51,9 @@ class ProcessSandbox:
     | core dumps | none |
 
     At the end of a session, its process and everything that it has started are killed, also if the program is killed by
-    SIGKILL. Processes that started their own session (`setsid`, a daemon) survive. If the code does not react to its
-    cancellation, a signal interrupts it, so that its `finally` blocks run. After `grace_s`, the process is killed.
+    SIGKILL. Processes that started their own session (a daemon) are found by their environment, on Linux and if the
+    program lives. If the code does not react to its cancellation, a signal interrupts it, so that its `finally` blocks
+    run. After `grace_s`, the process is killed.
 
     The code starts in an empty temporary folder, which is removed at the end. `HOME` and `TMPDIR` are this folder, too.
     Of this program's environment, the code gets `PATH`, `TZ` and the locale. It can import the standard library only.
@@ -145,20 +149,22 @@ class ProcessSandbox:
         options = ["-I"] if self._packages else ["-I", "-S"]
         folder = tempfile.mkdtemp(prefix="eagerstream-code-")
         env = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith("LC_")}
-        env |= {"HOME": folder, "TMPDIR": folder}
+        # One arena of glibc: each thread would reserve 64 MiB of the address space for its own.
+        env |= {"HOME": folder, "TMPDIR": folder, _MARK: folder, "MALLOC_ARENA_MAX": "1"}
         try:
             return SessionProcess(
                 [sys.executable, *options, *START],
                 cwd=self._cwd or folder,
                 env=shell_environment(env, self._env),
-                when_over=partial(_remove, folder),
+                when_over=partial(_clean_up, folder),
             )
         except BaseException:
-            _remove(folder)
+            _clean_up(folder)
             raise
 
 
-def _remove(folder: str) -> None:
-    """Remove a folder and its contents, as far as possible: the code may have taken its own rights to it."""
+def _clean_up(folder: str) -> None:
+    """Kill the daemons of a session, and remove its folder as far as possible: the code may have changed the rights."""
+    kill_marked(f"{_MARK}={folder}")
     with suppress(Exception):
         shutil.rmtree(folder, ignore_errors=True)

@@ -25,6 +25,7 @@ import __future__
 
 import ast
 import asyncio
+import collections
 import contextvars
 import io
 import json
@@ -51,6 +52,8 @@ MAX_DATA_CHARS = 1_000_000
 MAX_CALLS_AT_ONCE = 1_000
 MAX_ERROR_CHARS = 2_000
 MAX_LINE_CHARS = 200
+MAX_TRACEBACK_CHARS = 20_000
+HALF = MAX_TRACEBACK_CHARS // 2
 MAX_FRAMES = 5
 """Frames to show at each end of a traceback."""
 MAX_NESTED = 3
@@ -186,9 +189,11 @@ class Sources:
     def error(self, error: BaseException) -> str:
         """Return a short traceback, with the lines of the code only."""
         try:
-            return "\n".join(self._error(error, 0, set()))
-        except Exception:  # code can make any attribute raise
-            return "an exception that cannot be shown"
+            text = "\n".join(self._error(error, 0, set()))
+        except Exception:  # no memory is left, or the code made an attribute raise
+            error.__traceback__ = None
+            return str(type.__dict__["__name__"].__get__(type(error)))  # whatever its metaclass does
+        return text if len(text) <= MAX_TRACEBACK_CHARS else f"{text[:HALF]}\n...\n{text[-HALF:]}"
 
     def _error(self, error: BaseException, depth: int, seen: set[int]) -> list[str]:
         seen.add(id(error))
@@ -197,38 +202,38 @@ class Sources:
         if cause is not None and depth < MAX_NESTED and id(cause) not in seen:
             lines += [*self._error(cause, depth + 1, seen), "The exception above was the cause of:"]
         frames = self._frames(error)
-        lines += [*(["Traceback:"] if frames else []), *frames, *message_of(error).splitlines()]
+        lines += [*(["Traceback:"] if frames else []), *frames, message_of(error)]
         notes = getattr(error, "__notes__", None)
         for note in notes[:MAX_GROUP] if isinstance(notes, list) else ():
-            lines += text_of(note, str, MAX_ERROR_CHARS).splitlines()
+            lines.append(text_of(note, str, MAX_ERROR_CHARS))
         inner = getattr(error, "exceptions", None)
         if isinstance(inner, tuple) and depth < MAX_NESTED:
             for number, each in enumerate(inner[:MAX_GROUP], 1):
                 lines.append(f"  {number} of {len(inner)}:")
-                lines += ["    " + line for line in self._error(each, depth + 1, seen)]
+                text = "\n".join(self._error(each, depth + 1, seen))
+                lines += ["    " + line for line in text.splitlines()]
         return lines
 
     def _frames(self, error: BaseException) -> list[str]:
-        found = []
+        first: list[types.TracebackType] = []
+        last: collections.deque[types.TracebackType] = collections.deque(maxlen=MAX_FRAMES)
+        count = 0
         traceback = error.__traceback__
         while traceback is not None:
-            code = traceback.tb_frame.f_code
-            if code.co_filename.startswith("<code "):
-                found.append((code.co_filename, traceback.tb_lineno, code.co_name))
+            if traceback.tb_frame.f_code.co_filename.startswith("<code "):
+                count += 1
+                (first if count <= MAX_FRAMES else last).append(traceback)
             traceback = traceback.tb_next
-        left_out = len(found) - 2 * MAX_FRAMES
-        shown = []
-        for index, (file, line, name) in enumerate(found):
-            if left_out > 0 and MAX_FRAMES <= index < MAX_FRAMES + left_out:
-                if index == MAX_FRAMES:
-                    shown.append(f"  ... {left_out} more")
-                continue
-            earlier = "" if file == self.file else " of an earlier call"
-            shown.append(f"  line {line}{earlier}" + ("" if name == "<module>" else f", in {name[:MAX_LINE_CHARS]}"))
-            text = linecache.getline(file, line).strip()[:MAX_LINE_CHARS]
-            if text:
-                shown.append("    " + text)
-        return shown
+        left_out = count - len(first) - len(last)
+        notice = [f"  ... {left_out} more"] if left_out else []
+        return [*map(self._frame, first), *notice, *map(self._frame, last)]
+
+    def _frame(self, traceback: types.TracebackType) -> str:
+        code, line = traceback.tb_frame.f_code, traceback.tb_lineno
+        earlier = "" if code.co_filename == self.file else " of an earlier call"
+        name = "" if code.co_name == "<module>" else f", in {code.co_name[:MAX_LINE_CHARS]}"
+        text = linecache.getline(code.co_filename, line).strip()[:MAX_LINE_CHARS]
+        return f"  line {line}{earlier}{name}" + (f"\n    {text}" if text else "")
 
     def invalid(self, error: BaseException, first_line: int) -> str:
         """Return the text for a statement that does not compile."""

@@ -9,6 +9,7 @@ import os
 import re
 import selectors
 import signal
+import weakref
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from importlib import resources
@@ -75,6 +76,7 @@ class WorkerSession:
         self._may_run = False
         """True if code may be running: after a statement, until its tasks are cancelled."""
         self._is_free = False
+        weakref.finalize(self, _kill, process, os.getpid())
 
     # --- start and end ------------------------------------------------------------------------------------------------
 
@@ -109,8 +111,8 @@ class WorkerSession:
 
     def close(self) -> None:
         """See `CodeSession`."""
-        self._lost = self._lost or "it was closed"
         self._process.kill()
+        self._lose("it was closed")
         if self._host is None and not self._is_free:
             self._is_free = True
             self._selector.close()
@@ -341,6 +343,12 @@ class WorkerSession:
     def _lose(self, reason: str) -> None:
         self._lost = self._lost or reason
         self._change.set()
+
+
+def _kill(process: SessionProcess, owner: int) -> None:
+    """Kill the worker of a session that nobody has closed, unless this process was forked from its owner."""
+    if os.getpid() == owner:
+        process.kill()
 
 
 class _NoMessageError(Exception):
