@@ -57,6 +57,24 @@ def test_a_program_that_is_killed(tmp_path: Path) -> None:
         await_true(lambda: not any(map(is_alive, [*pids, guard])))
 
 
+def test_a_process_that_leads_no_session(tmp_path: Path) -> None:
+    """Only it goes, as it shares its session with others."""
+    source = (
+        _SESSION
+        + """
+    alone, other = (subprocess.Popen(["sleep", "1000"]).pid for _ in range(2))
+    watchdog.watch(alone, leads=False)
+    say(alone, other)
+    time.sleep(1000)
+    """
+    )
+    with program(tmp_path, source, awaits=2) as (started, (alone, other)):
+        guard = watchdog_of(started.pid)
+        killed(started)
+        await_true(lambda: not is_alive(alone) and not is_alive(guard))
+        assert is_alive(other)
+
+
 def test_a_copy_of_the_program(tmp_path: Path) -> None:
     """A process that the program forked and that lives on does not pass for the program."""
     source = (

@@ -48,7 +48,7 @@ class Watchdog:
     """
 
     def __init__(self) -> None:
-        self._sessions: dict[int, float] = {}
+        self._sessions: dict[int, tuple[float, bool]] = {}
         self._socket: socket.socket | None = None
         self._lock = threading.Lock()
         self._is_possible = sys.platform != "win32" and not getattr(sys, "frozen", False) and bool(sys.executable)
@@ -57,7 +57,7 @@ class Watchdog:
             os.register_at_fork(after_in_child=self._close)
         atexit.register(self._close)
 
-    def watch(self, leader: int, *, grace_s: float = 0.0) -> None:
+    def watch(self, leader: int, *, grace_s: float = 0.0, leads: bool = True) -> None:
         """Let the watchdog kill a session if the program ends. The first call starts the watchdog, in about 10 ms.
 
         A watchdog that is gone is replaced here. If none can be started, a warning is logged.
@@ -65,10 +65,11 @@ class Watchdog:
         Args:
             leader: The process that leads the session.
             grace_s: Seconds that the leader has to end by itself. The rest of its session is killed then, too.
+            leads: False for a process that leads no session. Only this process is killed.
         """
         with self._lock:
-            self._sessions[leader] = grace_s
-            if self._is_possible and not self._tell(_watch(leader, grace_s)):
+            self._sessions[leader] = grace_s, leads
+            if self._is_possible and not self._tell(_watch(leader, grace_s, leads)):
                 self._start()
 
     def forget(self, leader: int) -> None:
@@ -122,7 +123,7 @@ class Watchdog:
         if self._socket is not None:
             self._socket.close()
         self._socket = ours
-        self._tell("".join(_watch(*session) for session in self._sessions.items()))
+        self._tell("".join(_watch(leader, *how) for leader, how in self._sessions.items()))
 
     def _close(self) -> None:
         self._lock = threading.Lock()  # another thread may have held it when the process was forked
@@ -147,12 +148,13 @@ def main() -> None:
     """Run the watchdog: read sessions from standard input until the program has ended, then kill the rest."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # meant for the program
         signal.signal(number, signal.SIG_IGN)
-    sessions: dict[int, float] = {}
+    sessions: dict[int, tuple[float, bool]] = {}
     with suppress(OSError):
         for line in sys.stdin:
-            verb, leader, *grace_s = line.split()
+            verb, leader, *how = line.split()
             if verb == "watch":
-                sessions[int(leader)] = float(*grace_s)
+                grace_s, leads = how
+                sessions[int(leader)] = float(grace_s), leads == "leads"
             else:
                 sessions.pop(int(leader), None)
                 if verb == "end":
@@ -160,16 +162,21 @@ def main() -> None:
     _end(sessions)
 
 
-def _end(sessions: dict[int, float]) -> None:
+def _end(sessions: dict[int, tuple[float, bool]]) -> None:
     """Kill each session when its leader has ended, or when its time is up."""
     start_s = time.monotonic()
     while sessions:
         waited_s = time.monotonic() - start_s
-        for leader in [each for each, grace_s in sessions.items() if waited_s >= grace_s or not is_alive(each)]:
-            kill_session(leader)
-            del sessions[leader]
+        for leader, (grace_s, leads) in [*sessions.items()]:
+            if waited_s >= grace_s or not is_alive(leader):
+                if leads:
+                    kill_session(leader)
+                else:
+                    with suppress(ProcessLookupError, PermissionError):
+                        os.kill(leader, signal.SIGKILL)
+                del sessions[leader]
         time.sleep(_LOOK_S)
 
 
-def _watch(leader: int, grace_s: float) -> str:
-    return f"watch {leader} {grace_s}\n"
+def _watch(leader: int, grace_s: float, leads: bool) -> str:  # noqa: FBT001
+    return f"watch {leader} {grace_s} {'leads' if leads else 'alone'}\n"
