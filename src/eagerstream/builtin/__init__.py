@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ._bash.tool import Bash as Bash, BashOptions as BashOptions
     from ._browser_toolset import BrowserMember as BrowserMember, BrowserToolset as BrowserToolset
     from ._calculator import Calculator as Calculator
+    from ._code.monty import MontySandbox as MontySandbox
     from ._code.process import ProcessSandbox as ProcessSandbox
     from ._code.sandbox import CodeSandbox as CodeSandbox
     from ._code.tool import CodeTool as CodeTool
@@ -69,6 +70,7 @@ else:  # otherwise type checkers would accept any name
             "._bash.tool": ("Bash", "BashOptions"),
             "._browser_toolset": ("BrowserMember", "BrowserToolset"),
             "._calculator": ("Calculator",),
+            "._code.monty": ("MontySandbox",),
             "._code.process": ("ProcessSandbox",),
             "._code.sandbox": ("CodeSandbox",),
             "._code.tool": ("CodeTool",),

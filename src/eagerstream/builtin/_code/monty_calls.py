@@ -1,0 +1,167 @@
+"""`MontyCalls`: what code in Monty has asked the host for, and the results until the code takes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+import anyio
+import anyio.abc
+import anyio.from_thread
+
+from ...wire import JSON
+from .monty_interpreter import CANCELLED, Outcome
+from .sandbox import CodeCallError, CodeFunction, CodeHost
+
+_MAX_AT_ONCE: Final = 1_000
+"""Maximum number of calls that run, or whose results the code has not taken."""
+_MAX_ARGUMENT_CHARS: Final = 10_000_000
+
+
+class MontyCalls:
+    """The calls of one call of `run_code`. It is the `InterpreterHost` of its code.
+
+    Args:
+        host: Takes output, and makes the calls.
+        functions: The tools.
+        tasks: Runs the calls.
+    """
+
+    def __init__(self, host: CodeHost, functions: Sequence[CodeFunction], tasks: anyio.abc.TaskGroup) -> None:
+        self._host = host
+        self._parameters = {function.name: function.parameters for function in functions}
+        self._tasks = tasks
+        self._last_id = 0
+        self._running: dict[int, anyio.CancelScope] = {}
+        self._outcomes: dict[int, Outcome] = {}
+        self._changed = anyio.Event()
+        self._is_interrupted = False
+
+    # --- for the interpreter, in its thread ---
+
+    def print(self, text: str) -> None:
+        """See `InterpreterHost`."""
+        anyio.from_thread.run_sync(self._host.print, text)
+
+    def start(self, name: str, values: Sequence[Any], named: Mapping[str, Any]) -> int:
+        """See `InterpreterHost`."""
+        arguments = self._bound(name, values, named)
+
+        async def call() -> JSON:
+            return await self._host.call(name, arguments)
+
+        return anyio.from_thread.run_sync(self._start, call)
+
+    def sleep(self, delay_s: float) -> int:
+        """See `InterpreterHost`."""
+
+        async def pause() -> None:
+            await anyio.sleep(delay_s)
+
+        return anyio.from_thread.run_sync(self._start, pause)
+
+    def reset(self) -> None:
+        """See `InterpreterHost`."""
+        anyio.from_thread.run(self._host.call, "reset_session", {})
+
+    def wait(self, ids: Sequence[int]) -> dict[int, Outcome]:
+        """See `InterpreterHost`."""
+        return anyio.from_thread.run(self._wait, ids)
+
+    def _bound(self, name: str, values: Sequence[Any], named: Mapping[str, Any]) -> dict[str, JSON]:
+        """Return the arguments by their names, as JSON.
+
+        Raises:
+            TypeError: They do not fit, or have no JSON form.
+        """
+        parameters = self._parameters.get(name, ())
+        if len(values) > len(parameters):
+            raise TypeError(f"{name}() takes {len(parameters)} arguments but {len(values)} were given")
+        arguments = dict(zip(parameters, values, strict=False))
+        for parameter in named:
+            if parameter in arguments:
+                raise TypeError(f"{name}() got multiple values for argument {parameter!r}")
+        try:
+            text = json.dumps(arguments | dict(named), ensure_ascii=False, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise TypeError(f"the arguments of {name}() must have a JSON form: {error}") from None
+        if len(text) > _MAX_ARGUMENT_CHARS:
+            raise TypeError(f"the arguments of {name}() are longer than {_MAX_ARGUMENT_CHARS} characters of JSON")
+        found: dict[str, JSON] = json.loads(text)
+        return found
+
+    # --- for the session, in the event loop ---
+
+    def interrupt(self) -> None:
+        """Let the code be interrupted when it waits next, or now if it waits."""
+        self._is_interrupted = True
+        self._changed.set()
+
+    def begin(self) -> None:
+        """Begin a statement: an interruption that the last one did not take is void."""
+        self._is_interrupted = False
+
+    async def cancel(self) -> int:
+        """Cancel the calls that still run, and return their number. Results that were not taken are discarded."""
+        count = len(self._running)
+        for scope in self._running.values():
+            scope.cancel()
+        while self._running:
+            await self._change()
+        self._outcomes.clear()
+        return count
+
+    def _start(self, make: Callable[[], Awaitable[JSON]]) -> int:
+        if len(self._running) + len(self._outcomes) >= _MAX_AT_ONCE:
+            raise TypeError(f"more than {_MAX_AT_ONCE} calls were started without awaiting them")
+        self._last_id += 1
+        self._running[self._last_id] = anyio.CancelScope()
+        self._tasks.start_soon(self._run, self._last_id, make)
+        return self._last_id
+
+    async def _run(self, id: int, make: Callable[[], Awaitable[JSON]]) -> None:
+        outcome = CANCELLED
+        try:
+            with self._running[id]:
+                outcome = {"return_value": _encodable(await make())}
+        except CodeCallError as error:
+            outcome = {"exc_type": "RuntimeError", "message": str(error).encode(errors="replace").decode()}
+        finally:
+            del self._running[id]
+            self._outcomes[id] = outcome
+            self._changed.set()
+
+    async def _wait(self, ids: Sequence[int]) -> dict[int, Outcome]:
+        while True:
+            if self._is_interrupted:
+                self._is_interrupted = False
+                for id in ids:
+                    if id in self._running:
+                        self._running[id].cancel()
+                    self._outcomes.pop(id, None)
+                return dict.fromkeys(ids, CANCELLED)
+            ended = {id: self._outcome(id) for id in ids if id not in self._running}
+            if ended:
+                return ended
+            await self._change()
+
+    def _outcome(self, id: int) -> Outcome:
+        """Return the outcome of a call that has ended. The code gets it once."""
+        gone: Outcome = {"exc_type": "RuntimeError", "message": "the call was cancelled at the end of its code"}
+        return self._outcomes.pop(id, gone)
+
+    async def _change(self) -> None:
+        self._changed = anyio.Event()
+        await self._changed.wait()
+
+
+def _encodable(value: JSON) -> JSON:
+    """Return a result without lone surrogates: Monty has no such strings."""
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        cleaned: JSON = json.loads(text.encode(errors="replace"))
+        return cleaned
+    return value
