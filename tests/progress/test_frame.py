@@ -337,7 +337,7 @@ def test_progress_about_lines() -> None:
     (call,) = view.calls
     call.finished, call.partial["path"], call.progress["state"] = ["code"], "a.py", "raised"
     rows = rows_of(drawn(view, height=12))
-    assert rows[:4] == ["… path  “a.py▌", "✓ code  40 lines", "✓  1 a = 1", "✗  2 b = await fetch("]
+    assert rows[:4] == ["… path  “a.py▌", "✓ code  39 lines", "✓  1 a = 1", "✗  2 b = await fetch("]
     assert "✗ lines 2 to 3 raised · fetch x2" in rows
 
 

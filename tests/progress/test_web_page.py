@@ -717,6 +717,7 @@ def test_code_that_runs_while_it_is_written(page: Page) -> None:
         call.stop()
         call.add("tool_progress", value=at_line(9_000, 9_001, "raised", output="1\n2\n"))
         page.wait(lambda: 9_000 in visible_lines(page))
+        assert page.text(".statement") == "raisedLines 9,000 to 9,001 of 10,001", "no line after the last line end"
         assert "raised 9000line_9000" in listed(page)
         assert page.text(".output pre") == "1\n2"
         call.add("tool_stop", ran=True, is_error=True, content="1\n2\nNameError (line 9000)")

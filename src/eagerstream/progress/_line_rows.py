@@ -42,15 +42,16 @@ def line_rows(
         is_growing: True if it is still being written.
     """
     lines.read(text)
+    count = lines.count - (not is_growing and text.endswith("\n"))  # at the end, nothing comes after the last line end
     output = progress.output_lines(min(_OUTPUT_ROWS, rows // 4), _OUTPUT_CHARS)
     room = min(_MOST_LINES, rows - len(output) - (rows >= 2) - (rows >= 4))
     parts: list[RenderableType] = []
     if rows >= 4:
         head = Text.assemble(("✓ ", "green") if is_done else ("… ", "cyan"), (clean(progress.parameter, 40), "bold"))
-        head.append(f"  {count_text(lines.count, 'line')}", "dim")
+        head.append(f"  {count_text(count, 'line')}", "dim")
         parts.append(head)
     before = 0
-    for shown in shown_lines(room, lines.count, progress, is_growing=is_growing):
+    for shown in shown_lines(room, count, progress, is_growing=is_growing):
         if before and (hidden := shown.start - before) > 0 and room > 2:
             parts.append(Text(f"  ⋮ {count_text(hidden, 'line')}", "dim"))
         before = shown.stop

@@ -25,7 +25,7 @@ const views = new WeakMap();
 function viewOf(call, parameter) {
   let view = views.get(call);
   if (view?.parameter !== parameter) {
-    view = { parameter, lines: new TextLines(), top: 0, visible: VISIBLE_LINES, follows: true, moves: false, setTop: 0, outputLines: 0 };
+    view = { parameter, lines: new TextLines(), count: 1, top: 0, visible: VISIBLE_LINES, follows: true, moves: false, setTop: 0, outputLines: 0 };
     views.set(call, view);
   }
   return view;
@@ -37,25 +37,27 @@ export function drawListing(call, progress, { id, growing, redraw }) {
   const view = viewOf(call, progress.parameter);
   const { lines } = view;
   lines.read(text);
+  view.count = lines.count - (!growing && text.endsWith("\n") ? 1 : 0); // at the end, nothing comes after the last line end
+  const total = view.count;
   const state = statementState(progress);
   const name = inLine(progress.parameter, 80);
   place(view, progress, state, growing);
   const first = Math.max(1, Math.floor(view.top) + 1 - NEAR_LINES);
-  const amount = Math.ceil(view.visible) + 2 * NEAR_LINES;
+  const amount = Math.min(Math.ceil(view.visible) + 2 * NEAR_LINES, total - first + 1);
   const rows = lines.places(text, first, amount).map(([start, end], offset) => {
     const number = first + offset;
-    return drawLine(text.slice(start, end), number, lines.count, progress, growing && number === lines.count);
+    return drawLine(text.slice(start, end), number, total, progress, growing && number === total);
   });
-  return h("div", { class: "value listing", style: { "--digits": String(Math.max(3, String(lines.count).length)), "--count": String(lines.count) } },
+  return h("div", { class: "value listing", style: { "--digits": String(Math.max(3, String(total).length)), "--count": String(total) } },
     h("div", { class: "frame" },
       h("div", {
-        class: "scroller", tabindex: "0", role: "group", "aria-label": `${name}, ${count(lines.count, "line")}`,
+        class: "scroller", tabindex: "0", role: "group", "aria-label": `${name}, ${count(total, "line")}`,
         on: { scroll: (event) => scrolled(event.currentTarget, view, redraw) },
         drawn: (element) => settle(element, view),
       }, h("div", { class: "sheet" },
         h("ol", { style: { top: `calc(var(--row) * ${first - 1})` } }, rows))),
       isAway(view, progress, state) && drawAway(text, progress, state, view, growing, redraw)),
-    drawState(progress, state, lines.count),
+    drawState(progress, state, total),
     !progress.isOver && drawOutput(progress, view, id));
 }
 
@@ -78,13 +80,14 @@ function wordOf(state, progress) {
 
 function drawState(progress, state, total) {
   const { line, endLine, calls } = progress;
+  const isWhole = progress.isOver && state === "done" && !progress.isError;
   const place = line === endLine ? `Line ${digits(line)}` : `Lines ${digits(line)} to ${digits(endLine)}`;
   const counts = new Map();
   for (const name of calls) counts.set(name, (counts.get(name) ?? 0) + 1);
   const running = [...counts].map(([name, times]) => `${inLine(name, 60)}${times > 1 ? ` ×${times}` : ""}`);
   return h("p", { class: "statement" },
     pill({ ...TONES[state], word: wordOf(state, progress) }),
-    h("span", { class: "faint" }, line === 0 ? `of ${count(total, "line")}` : total >= endLine ? `${place} of ${digits(total)}` : place),
+    h("span", { class: "faint" }, line === 0 || isWhole ? count(total, "line") : total >= endLine ? `${place} of ${digits(total)}` : place),
     running.length > 0 && h("span", { class: "calls" }, h("span", { class: "unseen" }, "Running calls: "), running.join(", ")));
 }
 
@@ -102,7 +105,7 @@ function drawOutput(progress, view, id) {
 
 // Moves the top: to the end while the text grows, then to the statement. After a scroll by the reader it stays.
 function place(view, progress, state, growing) {
-  const most = Math.max(0, view.lines.count - view.visible);
+  const most = Math.max(0, view.count - view.visible);
   if (view.follows && growing) view.top = most;
   else if (view.follows && (state === "running" || state === "failed") && !isInside(view, progress)) {
     view.top = progress.line - 1 - Math.floor(view.visible / 3);
@@ -150,5 +153,5 @@ function scrolled(element, view, redraw) {
 }
 
 function rowHeight(element, view) {
-  return element.firstElementChild.getBoundingClientRect().height / view.lines.count || 20;
+  return element.firstElementChild.getBoundingClientRect().height / view.count || 20;
 }
