@@ -120,13 +120,15 @@ def test_the_page_reads_the_same_lines(tmp_path: Path) -> None:
           for (const piece of pieces) lines.read(text += piece);
           return [lines.count, lines.places(text, Math.ceil(lines.count / 2), 3).map(([start, end]) => text.slice(start, end))];
         }),
-        reports.map((progress) => {
-          const read = lineProgress({ progress, partial: { code: "" } }, false);
+        ...[[false, null], [true, "valid"], [true, "incomplete"]].map(([isOver, outcome]) => reports.map((progress) => {
+          const read = lineProgress({ progress, partial: { code: "" }, outcome, isError: false }, isOver);
           return read && [2, 3, 5, 6].map((number) => lineState(read, number));
-        }),
+        })),
       ]);"""
     texts = [[piece for piece in pieces if piece] for pieces in texts]
-    lines_of_page, states_of_page = run_page_module(tmp_path, script, json.dumps([texts, reports]))
+    lines_of_page, states_of_page, states_at_end, states_of_cut = run_page_module(
+        tmp_path, script, json.dumps([texts, reports])
+    )
     expected: list[Any] = []
     for pieces in texts:
         lines, text = TextLines(), ""
@@ -139,3 +141,5 @@ def test_the_page_reads_the_same_lines(tmp_path: Path) -> None:
     assert lines_of_page == expected
     read = [LineProgress.of(report, {"code": ""}) for report in reports]
     assert states_of_page == [each and [each.state_of(number).value for number in (2, 3, 5, 6)] for each in read]
+    assert [states_at_end[1], states_of_cut[1]] == [["done"] * 4, ["done", "done", "done", "waiting"]]
+    assert states_at_end[0] == ["done", "failed", "failed", "waiting"], "nothing runs any more"

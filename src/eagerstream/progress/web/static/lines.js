@@ -17,7 +17,7 @@ export function lineProgress(call, isOver) {
   if (typeof parameter !== "string" || !Object.hasOwn(call.partial, parameter) || typeof call.partial[parameter] !== "string") return null;
   if (!Number.isSafeInteger(line) || !Number.isSafeInteger(endLine) || line < 0 || endLine < line || typeof state !== "string") return null;
   const names = Array.isArray(calls) ? calls.slice(0, MAX_CALLS).filter((name) => typeof name === "string") : [];
-  return { parameter, line, endLine, state, calls: isOver ? [] : names, output: typeof output === "string" ? output : "", isOver, isError: call.isError };
+  return { parameter, line, endLine, state, calls: isOver ? [] : names, output: typeof output === "string" ? output : "", isOver, isWhole: isOver && call.outcome === "valid" && !call.isError };
 }
 
 // The state of the statement. A word that is not known is the word for a bad end, and so is "running" after the end.
@@ -31,7 +31,7 @@ export function statementState({ line, state, isOver }) {
 export function lineState(progress, number) {
   if (number < progress.line) return "done";
   if (number <= progress.endLine) return statementState(progress);
-  return progress.isOver && !progress.isError && progress.state === "done" ? "done" : "waiting";
+  return progress.isWhole && progress.state === "done" ? "done" : "waiting";
 }
 
 // The places of the lines in a text that grows. Each character is examined once, and no text is kept.

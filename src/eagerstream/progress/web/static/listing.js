@@ -80,7 +80,7 @@ function wordOf(state, progress) {
 
 function drawState(progress, state, total) {
   const { line, endLine, calls } = progress;
-  const isWhole = progress.isOver && state === "done" && !progress.isError;
+  const isWhole = progress.isWhole && state === "done";
   const place = line === endLine ? `Line ${digits(line)}` : `Lines ${digits(line)} to ${digits(endLine)}`;
   const counts = new Map();
   for (const name of calls) counts.set(name, (counts.get(name) ?? 0) + 1);
