@@ -326,12 +326,12 @@ def test_progress_about_lines() -> None:
     """The running statement and the line that is written are both there, with the state of each line."""
     view = with_lines("running", calls=["fetch", "fetch"], output="one\ntwo\n")
     assert rows_of(drawn(view)) == [
-        *("… code  40 lines", "✓  1 a = 1", "▸  2 b = await fetch(", "▸  3     2)", "·  4 line(4)", "⋮ 27 lines"),
+        *("… code  40 lines", "✓  1 a = 1", "▸  2 b = await fetch(", "▸  3     2)", "·  4 line(4)", "… 27 lines"),
         *(f"· {number} line({number})" for number in range(32, 40)),
         *("· 40 ▌", "▸ lines 2 to 3 running · fetch x2", "» one", "» two"),
     ]
     rows = rows_of(drawn(view, height=9))
-    assert rows == ["… code  40 lines", "▸  2 b = await fetch(", "⋮ 37 lines", "· 40 ▌", *rows[4:]]
+    assert rows == ["… code  40 lines", "▸  2 b = await fetch(", "… 37 lines", "· 40 ▌", *rows[4:]]
     assert rows[4:] == ["▸ lines 2 to 3 running · fetch x2", "» two"]
     assert "▸ tool  running  397 B  lines 2 to 3 running · fetch x2\n" in drawn(view, height=2)
     (call,) = view.calls

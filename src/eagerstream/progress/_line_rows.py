@@ -53,12 +53,12 @@ def line_rows(
     before = 0
     for shown in shown_lines(room, count, progress, is_growing=is_growing):
         if before and (hidden := shown.start - before) > 0 and room > 2:
-            parts.append(Text(f"  ⋮ {count_text(hidden, 'line')}", "dim"))
+            parts.append(Text(f"  … {count_text(hidden, 'line')}", "dim"))
         before = shown.stop
         parts += [_Line(progress, text, lines, number, is_growing=is_growing) for number in shown]
     if rows >= 2:
         parts.append(Text(f"{_MARKS[progress.line_state]} {progress.summary}", _STYLES[progress.line_state]))
-    return parts + [Ending(Text("» ", "dim"), each) for each in output]
+    return parts + [Ending(Text.assemble(("» ", "dim")), each) for each in output]
 
 
 class _Line:
@@ -80,6 +80,8 @@ class _Line:
         cells = max(1, options.max_width - line.cell_len)
         shown = self._open(cells) if self._is_open else self._finished(cells)
         line.append(shown, "dim" if self._state is LineState.WAITING else "")
+        if self._is_open:
+            line.append(CURSOR, "cyan")
         yield line
 
     def _finished(self, cells: int) -> str:
@@ -89,4 +91,4 @@ class _Line:
     def _open(self, cells: int) -> str:
         start = self._lines.start(self._text, self._number)
         shown = self._text[max(start, len(self._text) - 4 * cells) :].expandtabs(_TAB)
-        return end_of(shown, cells - 1) + CURSOR
+        return end_of(shown, cells - 1)
