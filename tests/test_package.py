@@ -133,6 +133,7 @@ _BEHAVIOURS = {
     "loop/properties": "laws over any conversation",
     "loop/server_tools": "tools that the API runs",
     "loop/turns_of_the_loop": "the callbacks and timers that a chunk costs",
+    "loop/when_over": "the end of the state that tools keep for a run",
     "transports/as_transport": "which objects are clients",
     "transports/extras": "optional packages that are missing",
     "transports/http_sockets": "the HTTP transport over real connections",

@@ -31,6 +31,13 @@ class Listeners(TypedDict, total=False):
     on_stop: Callable[[ToolCall], object] | None
 
 
+class RunOptions(TypedDict, total=False):
+    """Options of `EarlyCalls` for the framework's run."""
+
+    run_id: str | None
+    when_over: Callable[[Callable[[], object]], object] | None
+
+
 class CallOptions(ExecutorOptions, Listeners, total=False):
     """Executor options and listeners together."""
 

@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Literal, Unpack
 
 from langchain_core.messages import ToolMessage
+from langchain_core.runnables.config import ensure_config
 from langchain_core.tools import BaseTool, InjectedToolCallId, ToolException
 from langchain_core.utils.function_calling import convert_to_openai_function
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, PrivateAttr
 from pydantic.fields import FieldInfo
 
 from ...errors import ToolError, UsageError
@@ -18,6 +19,7 @@ from ...loop import EarlyCalls
 from ...tools import IN_DEFINITION, ForeignTool, Tool, ToolCall, ToolOptions, ToolResponse, as_tool
 from ...wire import EAGER_FIELD
 from .._calls import run_call
+from ._conversations import Conversations
 from ._messages import artifact_of, content_of, response_of_message
 from ._telling import Telling
 
@@ -40,6 +42,7 @@ class EagerTool(BaseTool):
     handle_tool_error: bool | str | Callable[[ToolException], str | Sequence[str | dict[str, Any]]] | None = True
     tool: Tool = Field(exclude=True, repr=False)
     limits: Limits = Field(default=DEFAULT_LIMITS, exclude=True, repr=False)
+    _conversations: Conversations = PrivateAttr(default_factory=Conversations)
 
     def _to_args_and_kwargs(
         self, tool_input: str | dict[str, Any], tool_call_id: str | None
@@ -50,7 +53,8 @@ class EagerTool(BaseTool):
 
     async def _arun(self, *, arguments: dict[str, Any], tool_call_id: str | None) -> tuple[Any, dict[str, Any] | None]:
         told = Telling()
-        calls = EarlyCalls([self.tool], limits=self.limits, on_progress=told.progress)
+        run = self._conversations.of(ensure_config())
+        calls = EarlyCalls([self.tool], limits=self.limits, on_progress=told.progress, **run)
         call = await run_call(calls, tool_call_id, self.tool.name, arguments)
         if call.is_error:
             raise ToolException(content_of(call)) from call.error
@@ -70,7 +74,8 @@ def as_langchain_tool(tool: ForeignTool, *, limits: Limits = DEFAULT_LIMITS, **o
     ChatAnthropic sends the definition unchanged, with `eager_input_streaming`. Other chat models get the name,
     description and schema. A call runs as in `eagerstream.run`: the input is checked, and `approve`, `guard`, groups
     and time limits apply. A parameter of the type `ToolCall` gets the call, with LangChain's id. Progress goes to
-    LangGraph's `stream_mode="custom"`. The message's `artifact` is the data of the response.
+    LangGraph's `stream_mode="custom"`. The message's `artifact` is the data of the response. State that the tool keeps
+    lasts as long as for `EarlyToolsNode`.
 
     `invoke` runs the tool on a new event loop. In a thread with a running event loop, it raises `UsageError`.
     Cancelling `ainvoke` cancels the tool.

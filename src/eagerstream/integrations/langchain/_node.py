@@ -20,8 +20,9 @@ from ...limits import DEFAULT_LIMITS, Limits
 from ...loop import EarlyCalls, OnInterrupt
 from ...tools import Executor, ForeignTool, InProcessExecutor, Tool, ToolCall, ToolResponse, as_tool
 from ...wire import Outcome
-from .._calls import CallOptions, ExecutorOptions, Listeners
+from .._calls import CallOptions, ExecutorOptions, Listeners, RunOptions
 from ._chunks import ChunkReader, stop_reason
+from ._conversations import Conversations, is_sent
 from ._conversion import EagerTool, as_langchain_tool, converted
 from ._messages import cut, handed_over, identified, messages_of, response_of_message, sendable, tool_message
 from ._repair import repaired
@@ -56,6 +57,9 @@ class EarlyToolsNode:
     The tools run before a checkpoint has the response. A run that resumes from a checkpoint asks the model again, and
     may call the tools again. So pass tools to `later` if they must never run twice for one question, or if they ask a
     person with `interrupt()`. A call of another tool that turns out to interrupt is left to the `ToolNode`, too.
+
+    State that tools keep, such as the variables of a `CodeTool`, lasts for the thread (`thread_id`), and without a
+    thread for one run of the graph. It is not in the checkpoints. A task that `Send` started keeps none.
 
     Args:
         model: A chat model, to which the tools are bound, or any runnable that yields the chunks of a bound model.
@@ -97,21 +101,22 @@ class EarlyToolsNode:
         self._here |= {tool.name: tool for tool in leaving}
         self._left = frozenset(tool.name for tool in leaving)
         self._options = options
+        self._conversations = Conversations()
         self._messages_key = messages_key
         self._repairs = repair
         self._resumes = on_interrupt == "resume"
-        self._early_calls()  # report wrong options now
+        self._early_calls({})  # report wrong options now
         bound = [as_langchain_tool(tool) for tool in self._tools]
         self._model = model.bind_tools(bound) if isinstance(model, BaseChatModel) and bound else model
 
-    def _early_calls(self, **listeners: Unpack[Listeners]) -> EarlyCalls:
+    def _early_calls(self, run: RunOptions, **listeners: Unpack[Listeners]) -> EarlyCalls:
         options: CallOptions = {**self._options, **listeners}
         if (elsewhere := options.get("executor")) is not None:
             limits, max_concurrency = options.get("limits", DEFAULT_LIMITS), options.get("max_concurrency", 16)
             options["executor"] = SplitExecutor(
                 self._here.values(), elsewhere, limits=limits, max_concurrency=max_concurrency
             )
-        return EarlyCalls(self._tools, **options)
+        return EarlyCalls(self._tools, **options, **run)
 
     async def __call__(self, state: Any, config: RunnableConfig) -> Any:
         """Return the node's update of the state. Cancelling it cancels the tools that run in it.
@@ -127,7 +132,8 @@ class EarlyToolsNode:
         messages = messages_of(state, self._messages_key)
         if self._repairs:
             messages = repaired(messages)
-        async with self._early_calls(on_start=told.start, on_progress=told.progress, on_stop=told.stop) as calls:
+        run: RunOptions = {} if is_sent(config) else self._conversations.of(config)
+        async with self._early_calls(run, on_start=told.start, on_progress=told.progress, on_stop=told.stop) as calls:
             reader = ChunkReader(calls.feed)
             try:
                 async with aclosing(cast("Any", self._model.astream(messages, config))) as stream:

@@ -82,9 +82,9 @@ class EarlyStart(AbstractCapability[Any]):
     @override
     async def for_run(self, ctx: RunContext[Any]) -> EarlyStart:
         """Return a copy for this run."""
-        toolset = self._toolset.bound()
+        toolset = self._toolset.bound(ctx)
         options: CallOptions = {**toolset.options, **self._listeners}
-        calls = EarlyCalls(toolset.tools, **options)
+        calls = EarlyCalls(toolset.tools, **options, **toolset.run)
         mine = copy(self)
         mine.__dict__.update(_toolset=toolset, _run=StartedCalls(calls, toolset, early=self._early))
         return mine

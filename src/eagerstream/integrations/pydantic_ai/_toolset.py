@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import Any, Final, Unpack
 
 from pydantic_ai import RunContext
@@ -10,10 +11,12 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from typing_extensions import override
 
+from ..._support.callbacks import call_all
+from ..._support.run_ids import new_run_id
 from ...loop import EarlyCalls
 from ...tools import ForeignTool, Tool
 from ...wire import InputAccumulator, JSONObject
-from .._calls import ExecutorOptions, feed_call, run_call, sharing_executor
+from .._calls import ExecutorOptions, RunOptions, feed_call, run_call, sharing_executor
 from ._conversion import returned_by
 
 
@@ -53,6 +56,9 @@ class EagerToolset(AbstractToolset[Any]):
     time limits and streaming parameters work as in `eagerstream.run`. A mistake of the model raises `ModelRetry`, and
     counts as one of the tool's retries. Any other error raises `ToolFailed`, which does not count.
 
+    State that tools keep, such as the variables of a `CodeTool`, lasts for one run of the agent. Its id is the
+    `run_id` of the `RunContext`.
+
     Cancellation: only `call_tool` waits, and cancelling it cancels the tool.
 
     Args:
@@ -80,6 +86,9 @@ class EagerToolset(AbstractToolset[Any]):
         self.tools: list[Tool]
         self.options: ExecutorOptions
         self.tools, self.options = sharing_executor(tools, **options)
+        self.run: RunOptions = {}
+        self._closers: list[Callable[[], object]] = []
+        self._is_bound = False
 
     @property
     def id(self) -> str | None:
@@ -88,15 +97,23 @@ class EagerToolset(AbstractToolset[Any]):
 
     @override
     async def for_run(self, ctx: RunContext[Any]) -> EagerToolset:
-        """Return a toolset for the run, because `max_concurrency` counts for each run alone."""
-        return self.bound()
+        """Return a toolset for the run, because `max_concurrency` and the state of tools count for each run alone."""
+        return self.bound(ctx)
 
-    def bound(self) -> EagerToolset:
-        """Return the same tools with their own executor. If an executor was given, return this toolset."""
-        if self._options.get("executor") is not None:
+    def bound(self, ctx: RunContext[Any]) -> EagerToolset:
+        """Return the same tools for one run, with their own executor if none was given. Leaving it ends their state."""
+        if self._is_bound:
             return self
         _, options = sharing_executor(self.tools, **self._options)
-        return EagerToolset(self.tools, id=self._id, max_retries=self._max_retries, **options)
+        closers: list[Callable[[], object]] = []
+        run: RunOptions = {"run_id": ctx.run_id or new_run_id(), "when_over": closers.append}
+        mine = copy(self)
+        mine.__dict__.update(options=options, run=run, _closers=closers, _is_bound=True)
+        return mine
+
+    @override
+    async def __aexit__(self, *args: object) -> None:
+        call_all(self._closers)
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
         """Return the tools by name, with pydantic-ai's form of their definitions."""
@@ -124,7 +141,7 @@ class EagerToolset(AbstractToolset[Any]):
             ToolFailed: The call failed in any other way.
         """
         raw = tool_args.raw if isinstance(tool_args, Unusable) else tool_args
-        calls = EarlyCalls(self.tools, **self.options)
+        calls = EarlyCalls(self.tools, **self.options, **self.run)
         return returned_by(await run_call(calls, ctx.tool_call_id, name, raw))
 
 
