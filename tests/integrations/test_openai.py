@@ -11,6 +11,7 @@ import anyio.lowlevel
 import pytest
 
 from eagerstream import EarlyCalls, ItemStream, Outcome, ToolResponse, UsageError, tool
+from eagerstream.builtin import CodeTool
 from eagerstream.integrations.openai import ChatChunks, ResponseEvents, to_items, to_messages, to_openai
 from eagerstream.tools import ToolCall
 from eagerstream.wire import InputAccumulator
@@ -397,3 +398,25 @@ async def test_a_response_that_is_cut(has_item_end: bool) -> None:
         (done,) = await calls.finish()
     assert done.input.outcome is Outcome.INCOMPLETE
     assert not done.ran
+
+
+@pytest.mark.anyio
+async def test_code_runs_while_it_is_written() -> None:
+    """Statements run in the middle of the arguments."""
+    noted = anyio.Event()
+
+    @tool
+    async def note(text: str) -> None:
+        """Note a text."""
+        noted.set()
+
+    with anyio.fail_after(20):
+        async with CodeTool([note]) as code, EarlyCalls([code]) as calls:
+            chunks = ChatChunks(calls.feed)
+            chunks.feed(chunk(call('{"code": "await note(\'a\')\\n', name="run_code")))
+            await noted.wait()
+            chunks.feed(chunk(call('2 + 2"}', id=None, name=None)))
+            chunks.feed(chunk({}, "tool_calls"))
+            chunks.close()
+            [done] = await calls.finish()
+    assert to_messages([done])[1:] == [{"role": "tool", "tool_call_id": "call_1", "content": "4"}]

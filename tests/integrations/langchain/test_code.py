@@ -48,7 +48,7 @@ def model_of(*replies: list[str | anyio.Event]) -> Runnable[Any, Any]:
             yield AIMessageChunk(content="Done.")
             return
         yield AIMessageChunk(
-            "", tool_call_chunks=[tool_call_chunk(name="run_code", args="", id=f"call_{turn}", index=0)]
+            content="", tool_call_chunks=[tool_call_chunk(name="run_code", args="", id=f"call_{turn}", index=0)]
         )
         inner = [each if isinstance(each, anyio.Event) else json.dumps(each)[1:-1] for each in replies[turn]]
         for piece in ('{"code": "', *inner, '"}'):
