@@ -252,7 +252,7 @@ while True:
         async with session.serve(host):
             await cancelled(session, code, host.printed.wait)
             assert session.has_ended
-            assert (await run(session, "1")).end is StatementEnd.LOST
+            assert "did not react to its cancellation" in (await run(session, "1")).text
             assert await session.finish() == CodeValue()
 
 
@@ -357,7 +357,7 @@ async def test_a_worker_that_is_lost(code: str, text: str) -> None:
     result, _, host = await ran(ProcessSandbox(), f"print('before')\n{code}")
     assert result.end is StatementEnd.LOST
     assert text in result.text
-    assert host.output == "before\n"
+    assert host.output.startswith("before\n")
 
 
 async def test_a_forged_end() -> None:
@@ -435,11 +435,13 @@ async def test_limits() -> None:
     """They hold from the first statement on, and the smallest memory is enough for one."""
     code = """\
 import resource
-[resource.getrlimit(getattr(resource, "RLIMIT_" + name)) for name in ("AS", "CORE", "FSIZE", "NOFILE")]
+[resource.getrlimit(getattr(resource, "RLIMIT_" + name)) for name in ("AS", "CORE", "FSIZE", "NOFILE", "NPROC")]
 """
     sandbox = ProcessSandbox(max_memory_bytes=64 << 20, max_file_bytes=1000)
     _, value, _ = await ran(sandbox, code)
-    assert value.data == [[64 << 20] * 2, [0, 0], [1000, 1000], [256, 256]]
+    limits: Any = value.data
+    assert limits[:4] == [[64 << 20] * 2, [0, 0], [1000, 1000], [256, 256]]
+    assert 0 < limits[4][0] < 100_000
     result, value, _ = await ran(sandbox, "x = bytearray(64 << 20)")
     assert result.text.endswith("MemoryError")
 

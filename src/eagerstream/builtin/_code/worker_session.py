@@ -38,6 +38,7 @@ _LAST_CHUNKS: Final = 1 + _MAX_DRAINED_BYTES // _CHUNK_BYTES
 _MAX_TEXT_CHARS: Final = 200_000
 _MAX_TOLD_CHARS: Final = 1_000
 _SIGNALLED: Final = 128
+_KILLED: Final = "it did not react to its cancellation, and was killed"
 _GONE_S: Final = 2.0
 """Seconds that a killed worker may take to end."""
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -75,8 +76,9 @@ class WorkerSession:
         self._calls: dict[int, anyio.CancelScope] = {}
         self._may_run = False
         """True if code may be running: after a statement, until its tasks are cancelled."""
+        self._was_killed = False
         self._is_free = False
-        weakref.finalize(self, _kill, process, os.getpid())
+        weakref.finalize(self, _close, process, os.getpid())
 
     # --- start and end ------------------------------------------------------------------------------------------------
 
@@ -201,11 +203,11 @@ class WorkerSession:
             self._send(request)
             await self._over()
             return
+        self._was_killed = True
         self._process.kill()
-        with anyio.move_on_after(_GONE_S):
+        with anyio.move_on_after(_GONE_S):  # its last output is still in the pipe
             await self._over()
-            return
-        self._lose("it was killed")
+        self._lose(_KILLED)
 
     # --- messages -----------------------------------------------------------------------------------------------------
 
@@ -239,7 +241,7 @@ class WorkerSession:
             self._process.kill()
         if has_ended:
             self._drain(print_)
-            self._lose(_reason(self._process.exit_status))
+            self._lose(_KILLED if self._was_killed else _reason(self._process.exit_status))
 
     def _take(self, message: dict[str, Any], host: CodeHost, tasks: anyio.abc.TaskGroup) -> None:
         match message:
@@ -345,10 +347,10 @@ class WorkerSession:
         self._change.set()
 
 
-def _kill(process: SessionProcess, owner: int) -> None:
+def _close(process: SessionProcess, owner: int) -> None:
     """Kill the worker of a session that nobody has closed, unless this process was forked from its owner."""
     if os.getpid() == owner:
-        process.kill()
+        process.close()
 
 
 class _NoMessageError(Exception):
