@@ -87,7 +87,7 @@ _DEPTH: Final = [
     Attack(
         "recursion without a limit",
         "import sys\nsys.setrecursionlimit(10 ** 9)\ndef f(n):\n    return [f(n + 1) for _ in 'a']\nf(0)",
-        "spoils",
+        "runs on",
     ),
     Attack("repr of a deep list", "x = []\nfor _ in range(200_000):\n    x = [x]\nrepr(x)", "spoils"),
     Attack("deep value", "x = []\nfor _ in range(200_000):\n    x = [x]\nx", "spoils"),

@@ -10,14 +10,14 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import anyio
 import pytest
 
 from eagerstream._support.sessions import _marked, is_alive
 from eagerstream.builtin._code.process import ProcessSandbox
-from eagerstream.builtin._code.sandbox import CodeValue, StatementEnd
+from eagerstream.builtin._code.sandbox import CodeValue, StatementEnd, StatementResult
 from eagerstream.errors import ToolError, UsageError
 from tests.builtin._code.sessions import Host, cancelled, opened, ran, run
 from tests.builtin.bash_support import descriptors
@@ -74,93 +74,92 @@ task = asyncio.create_task(forever())
     assert host.output == "over\n"
 
 
-@pytest.mark.parametrize(
-    ("code", "text", "data"),
-    [
-        ("x = 1", "", None),
-        ("None", "", None),
-        ("'as it is'", "as it is", "as it is"),
-        ("(1, 'a')", "(1, 'a')", [1, "a"]),
-        ("1; 2", "2", 2),
-        ("{1}", "{1}", None),
-        ("float('nan')", "nan", None),
-        (r"'\ud800'", "?", "?"),
-        ("x = []; x.append(x); x", "[[...]]", None),
-        (
-            "class A:\n    def __repr__(self): return 1 / 0\nA()",
-            "<A whose text cannot be made: ZeroDivisionError>",
-            None,
-        ),
-        ("'é' * 100_001", "é" * 100_000 + "... (100001 characters)", "é" * 100_001),
-        ("type(__name__), __name__", "(<class 'str'>, '__main__')", None),
-        ("from __future__ import annotations\ndef f(a: b): ...\nf.__annotations__", "{'a': 'b'}", {"a": "b"}),
-        ("import contextvars\nv = contextvars.ContextVar('v')\nt = v.set(3)\nv.get()", "3", 3),
-        ("import pickle\nclass A: ...\npickle.loads(pickle.dumps(A)) is A", "True", True),
-        ("import inspect\n\ndef f():\n    return 1\n\ninspect.getsource(f)", "def f():\n    return 1\n", ...),
-        ("try:\n    await fail()\nexcept ToolError as error:\n    x = str(error)\nx", "it failed", "it failed"),
-    ],
-)
-@pytest.mark.sample(8)
-async def test_the_value_of_the_last_expression(code: str, text: str, data: Any) -> None:
+_VALUES: Final[list[tuple[str, str, Any]]] = [
+    ("x = 1", "", None),
+    ("None", "", None),
+    ("'as it is'", "as it is", "as it is"),
+    ("(1, 'a')", "(1, 'a')", [1, "a"]),
+    ("1; 2", "2", 2),
+    ("{1}", "{1}", None),
+    ("float('nan')", "nan", None),
+    (r"'\ud800'", "?", "?"),
+    ("x = []; x.append(x); x", "[[...]]", None),
+    (
+        "class A:\n    def __repr__(self): return 1 / 0\nA()",
+        "<A whose text cannot be made: ZeroDivisionError>",
+        None,
+    ),
+    ("'é' * 100_001", "é" * 100_000 + "... (100001 characters)", "é" * 100_001),
+    ("type(__name__), __name__", "(<class 'str'>, '__main__')", None),
+    ("from __future__ import annotations\ndef f(a: b): ...\nf.__annotations__", "{'a': 'b'}", {"a": "b"}),
+    ("import contextvars\nv = contextvars.ContextVar('v')\nt = v.set(3)\nv.get()", "3", 3),
+    ("import pickle\nclass A: ...\npickle.loads(pickle.dumps(A)) is A", "True", True),
+    ("import inspect\n\ndef f():\n    return 1\n\ninspect.getsource(f)", "def f():\n    return 1\n", ...),
+    ("try:\n    await fail()\nexcept ToolError as error:\n    x = str(error)\nx", "it failed", "it failed"),
+]
+_ERRORS: Final = [
+    ("x = 1\n\nx x", "invalid", "SyntaxError: invalid syntax (line 3)\n    x x"),
+    ("return 1", "invalid", "SyntaxError: 'return' outside function (line 1)\n    return 1"),
+    ("x = '\0'", "invalid", "source code string cannot contain null bytes"),
+    (
+        "def f(x):\n    return 1 / x\n\n\nasync def g():\n    return f(0)\nawait g()",
+        "raised",
+        "line 7\n    await g()\n  line 6, in g\n    return f(0)\n  line 2, in f\n    return 1 / x\nZeroDivisionError",
+    ),
+    (
+        "import json\njson.loads('{')",
+        "raised",
+        "Traceback:\n  line 2\n    json.loads('{')\njson.decoder.JSONDecodeError",
+    ),
+    ("\n\nawait fail()", "raised", "Traceback:\n  line 3\n    await fail()\nToolError: it failed"),
+    ("import sys\nsys.exit('done')", "raised", "SystemExit: done"),
+    ("raise KeyboardInterrupt", "raised", "KeyboardInterrupt"),
+    ("raise asyncio.CancelledError", "raised", "CancelledError"),
+    ("def f(): f()\nf()", "raised", "... 9"),
+    ("await echo({1})", "raised", "TypeError: the arguments of echo() must have a JSON form"),
+    ("await echo(1, 2, 3)", "raised", "TypeError: echo() takes 2 arguments but 3 were given"),
+    ("await echo(1, value=2)", "raised", "TypeError: echo() got multiple values for argument 'value'"),
+    ("await echo('x' * 5_000_000)", "raised", "ValueError: the arguments of echo() are longer than"),
+    ("input()", "raised", "EOFError"),
+    ("raise ValueError('x' * 9_000)", "raised", "xxx... (9000 characters)"),
+    (
+        "class E(Exception):\n    def __str__(self): return self.x\nraise E",
+        "raised",
+        "E: <E whose text cannot be made",
+    ),
+    (
+        "try:\n    1 / 0\nexcept Exception as error:\n    raise ValueError('bad') from error",
+        "raised",
+        "ZeroDivisionError: division by zero\nThe exception above was the cause of:\nTraceback:\n  line 4\n",
+    ),
+    (
+        "async with asyncio.TaskGroup() as group:\n    t = group.create_task(fail())",
+        "raised",
+        "ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)\n  1 of 1:\n    ToolError: it failed",
+    ),
+]
+
+
+async def test_the_value_of_the_last_expression() -> None:
     """A string as it is, anything else as its `repr`, with its JSON form if it has one."""
-    result, value, _ = await ran(ProcessSandbox(), code)
-    assert result.text == ""
-    assert value.text == text
-    assert value.data == (text if data is ... else data)
+    async with opened(ProcessSandbox()) as session:
+        for code, text, data in _VALUES:
+            async with session.serve(Host()):
+                assert await run(session, code) == StatementResult(StatementEnd.DONE)
+                value = await session.finish()
+            assert (code, value.text, value.data) == (code, text, text if data is ... else data)
 
 
-@pytest.mark.parametrize(
-    ("code", "end", "text"),
-    [
-        ("x = 1\n\nx x", "invalid", "SyntaxError: invalid syntax (line 3)\n    x x"),
-        ("return 1", "invalid", "SyntaxError: 'return' outside function (line 1)\n    return 1"),
-        ("x = '\0'", "invalid", "source code string cannot contain null bytes"),
-        (
-            "def f(x):\n    return 1 / x\n\n\nasync def g():\n    return f(0)\nawait g()",
-            "raised",
-            "line 7\n    await g()\n  line 6, in g\n    return f(0)\n  line 2, in f\n    return 1 / x\nZeroDivisionError",
-        ),
-        (
-            "import json\njson.loads('{')",
-            "raised",
-            "Traceback:\n  line 2\n    json.loads('{')\njson.decoder.JSONDecodeError",
-        ),
-        ("\n\nawait fail()", "raised", "Traceback:\n  line 3\n    await fail()\nToolError: it failed"),
-        ("import sys\nsys.exit('done')", "raised", "SystemExit: done"),
-        ("raise KeyboardInterrupt", "raised", "KeyboardInterrupt"),
-        ("raise asyncio.CancelledError", "raised", "CancelledError"),
-        ("def f(): f()\nf()", "raised", "... 9"),
-        ("await echo({1})", "raised", "TypeError: the arguments of echo() must have a JSON form"),
-        ("await echo(1, 2, 3)", "raised", "TypeError: echo() takes 2 arguments but 3 were given"),
-        ("await echo(1, value=2)", "raised", "TypeError: echo() got multiple values for argument 'value'"),
-        ("await echo('x' * 5_000_000)", "raised", "ValueError: the arguments of echo() are longer than"),
-        ("input()", "raised", "EOFError"),
-        ("raise ValueError('x' * 9_000)", "raised", "xxx... (9000 characters)"),
-        (
-            "class E(Exception):\n    def __str__(self): return self.x\nraise E",
-            "raised",
-            "E: <E whose text cannot be made",
-        ),
-        (
-            "try:\n    1 / 0\nexcept Exception as error:\n    raise ValueError('bad') from error",
-            "raised",
-            "ZeroDivisionError: division by zero\nThe exception above was the cause of:\nTraceback:\n  line 4\n",
-        ),
-        (
-            "async with asyncio.TaskGroup() as group:\n    t = group.create_task(fail())",
-            "raised",
-            "ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)\n  1 of 1:\n    ToolError: it failed",
-        ),
-    ],
-)
-@pytest.mark.sample(8)
-async def test_errors_in_terms_of_the_code(code: str, end: str, text: str) -> None:
+async def test_errors_in_terms_of_the_code() -> None:
     """Lines, source and functions are those of the code, without those of the worker and of libraries."""
-    result, _, _ = await ran(ProcessSandbox(), code)
-    assert result.end is StatementEnd(end)
-    assert text in result.text
-    assert 'File "' not in result.text
-    assert len(result.text) < 3_000
+    async with opened(ProcessSandbox()) as session:
+        for code, end, text in _ERRORS:
+            async with session.serve(Host()):
+                result = await run(session, code)
+            assert (code, result.end) == (code, StatementEnd(end))
+            assert text in result.text
+            assert 'File "' not in result.text
+            assert len(result.text) < 3_000
 
 
 async def test_lines_of_an_earlier_call() -> None:
@@ -192,6 +191,7 @@ print("e", end="")
     assert host.output.endswith("e")
 
 
+@pytest.mark.slow
 async def test_reset_session_is_a_call_that_starts_before_its_statement_ends() -> None:
     """Whether it is awaited or not."""
     for code in ("reset_session()", "await reset_session()", "def f():\n    reset_session()\nf()"):
@@ -214,6 +214,7 @@ async def test_reset_session_is_a_call_that_starts_before_its_statement_ends() -
         pytest.param("subprocess.run(['sleep', '1000'])", id="waits for a program"),
     ],
 )
+@pytest.mark.sample(3)
 async def test_cancelled_code(body: str) -> None:
     """Its `finally` runs, also if it awaits. Nothing is lost, and the next statement runs."""
     code = f"""\
@@ -256,6 +257,7 @@ while True:
             assert await session.finish() == CodeValue()
 
 
+@pytest.mark.slow
 async def test_a_task_that_keeps_the_loop_busy() -> None:
     """It is interrupted, too: the statement behind it could never start."""
     code = """\
@@ -290,6 +292,7 @@ async def test_a_call_of_run_code_that_is_cancelled() -> None:
             assert (await session.finish()).data == [True, 3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_asyncio_itself_cancels() -> None:
     """A cancellation that anyio does not know of runs `finally` blocks, too."""
@@ -351,7 +354,7 @@ for fd in range(3, 20):
     ],
     ids=itertools.count(),
 )
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 async def test_a_worker_that_is_lost(code: str, text: str) -> None:
     """The reason is in the result, and the output until then is there."""
     result, _, host = await ran(ProcessSandbox(), f"print('before')\n{code}")
@@ -360,6 +363,7 @@ async def test_a_worker_that_is_lost(code: str, text: str) -> None:
     assert host.output.startswith("before\n")
 
 
+@pytest.mark.slow
 async def test_a_forged_end() -> None:
     """It lies about its own code only: the next statement is sent when the forged one says so, and runs once."""
     code = _WRITES.format(b'{"end": 2, "kind": "done"}') + "await wait()"
@@ -370,6 +374,7 @@ async def test_a_forged_end() -> None:
         assert session.has_ended
 
 
+@pytest.mark.slow
 async def test_too_many_calls_at_once() -> None:
     """The worker lets them wait; one that does not is lost. Each call gets its own result."""
     code = "await asyncio.gather(*(echo(n) for n in range(3000)))\n"
@@ -382,6 +387,7 @@ async def test_too_many_calls_at_once() -> None:
     assert len(host.cancelled) == len(host.calls) <= 1000
 
 
+@pytest.mark.slow
 async def test_results_that_the_code_does_not_read() -> None:
     """If they do not fit into the pipe, the calls wait, and so does the output. Then everything arrives."""
     code = """\
@@ -422,6 +428,7 @@ open("file", "w").write("x")
     await until(lambda: not is_alive(data["pid"]))
 
 
+@pytest.mark.slow
 async def test_packages_and_a_folder_of_the_program(tmp_path: Path) -> None:
     """If the program wants it so."""
     (tmp_path / "data.txt").write_text("mine")
@@ -446,6 +453,7 @@ import resource
     assert result.text.endswith("MemoryError")
 
 
+@pytest.mark.slow
 async def test_another_interpreter() -> None:
     """With `argv`, as in a container: `env` is for the wrapper, and the rest is the same."""
     sandbox = ProcessSandbox(argv=("env", "A=1", sys.executable, "-I"), env={"B": "2"})
@@ -458,6 +466,7 @@ async def test_another_interpreter() -> None:
 @pytest.mark.parametrize(
     "argv", [("/does/not/exist",), ("false",), ("echo", "hello"), ("cat",), ("sh", "-c", "echo no such container >&2")]
 )
+@pytest.mark.sample(1)
 async def test_an_interpreter_that_does_not_start(argv: tuple[str, ...]) -> None:
     """It is an error for the model, with the reason as its cause. No descriptor stays open."""
     with pytest.raises(ToolError, match="could not be started") as caught:
@@ -467,6 +476,7 @@ async def test_an_interpreter_that_does_not_start(argv: tuple[str, ...]) -> None
         assert "no such container" in str(caught.value.__cause__)
 
 
+@pytest.mark.slow
 async def test_descriptors() -> None:
     """None stays open after a session, one that ended by itself, and one that never began."""
 
@@ -483,6 +493,7 @@ async def test_descriptors() -> None:
     await until(lambda: descriptors() <= before)
 
 
+@pytest.mark.slow
 async def test_starts_that_are_cancelled() -> None:
     """At any time: no process is left, and no folder."""
     mark = f"SOME_MARK={os.getpid()}"

@@ -29,7 +29,7 @@ _CHUNK_BYTES: Final = 64 * 1024
 _MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 """Maximum size of a message, as in the worker. Its values take at most 25 times as much memory."""
 _MAX_UNSENT_BYTES: Final = 1024 * 1024
-"""If more bytes wait for the worker to read them, its messages wait, too."""
+"""Maximum number of bytes that wait for the worker to read them. If there are more, its messages wait, too."""
 _MAX_CALLS: Final = 1_000
 """Maximum number of calls at the same time. The worker lets further ones wait."""
 _MAX_DRAINED_BYTES: Final = 1024 * 1024
