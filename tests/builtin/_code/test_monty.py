@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import os
 import signal
 import sys
@@ -15,7 +16,9 @@ from typing import Any
 import anyio
 import pytest
 
+import eagerstream
 from eagerstream._support.sessions import is_alive
+from eagerstream.builtin import CodeTool
 from eagerstream.builtin._code.monty import MontySandbox, MontySession
 from eagerstream.builtin._code.monty_interpreter import Interpreter
 from eagerstream.builtin._code.sandbox import CodeFunction, CodeSandbox, CodeSession, CodeValue, StatementEnd
@@ -23,8 +26,9 @@ from eagerstream.builtin._code.statements import Statement
 from eagerstream.errors import MissingExtraError, ToolError, UsageError
 from eagerstream.wire import JSON
 from tests.builtin._code.sessions import FUNCTIONS, SLOWLY_S, Host, cancelled, opened, ran, run
+from tests.builtin._code.test_tool import DONE as DONE_REPLY, ENDED, pieces, run_of
 from tests.killing import await_true, killed, program
-from tests.support import until
+from tests.support import Gate, input_delta, until
 
 pytestmark = pytest.mark.anyio
 
@@ -71,6 +75,7 @@ async def test_statements_share_their_variables() -> None:
         pytest.param(
             "class P:\n    def __repr__(self): return '<P>'\nx = [P()]\nx\n", "[<P>]", None, id="an object of the code"
         ),
+        pytest.param("class P: pass\n{P(): 1}", "a value that cannot be shown", None, id="an object as a key"),
         pytest.param("x = []\nfor i in range(100_000): x = [x]\nlen(str([x])) > 99\nx", None, None, id="nested deeply"),
     ],
 )
@@ -100,33 +105,24 @@ async def test_output_comes_in_order_also_of_stderr() -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        pytest.param("len(await asyncio.gather(*[echo(n) for n in range(50)]))", id="gather"),
-        pytest.param("import asyncio\nlen(await asyncio.gather(*map(echo, range(50))))", id="imported, and a map"),
+        pytest.param("len(await asyncio.gather(*[meet() for n in range(50)]))", id="gather"),
         pytest.param(
-            "async def f(n): return await echo(n)\nlen(await asyncio.gather(*[f(n) for n in range(50)]))",
+            "import asyncio\nlen(await asyncio.gather(*map(lambda n: meet(), range(50))))", id="imported, and a map"
+        ),
+        pytest.param(
+            "async def f(n): return await meet()\nlen(await asyncio.gather(*[f(n) for n in range(50)]))",
             id="functions",
         ),
         pytest.param(
-            "tasks = [asyncio.create_task(echo(n)) for n in range(50)]\nlen([await t for t in tasks])", id="tasks"
+            "tasks = [asyncio.create_task(meet()) for n in range(50)]\nlen([await t for t in tasks])", id="tasks"
         ),
     ],
 )
 async def test_calls_that_the_code_starts_together_run_together(code: str) -> None:
     """`asyncio` is there without an import, and an import of Monty's own does not hide it."""
-    host = Host()
-    are_all_there = anyio.Event()
-
-    async def echo(name: str, arguments: Mapping[str, JSON]) -> JSON:
-        host.now += 1
-        if host.now == 50:
-            are_all_there.set()
-        await are_all_there.wait()
-        return None
-
-    host.call = echo  # type: ignore[method-assign]
-    async with opened(MontySandbox()) as session, session.serve(host):
-        assert (await run(session, code)).text == ""
-        assert (await session.finish()).data == 50
+    result, value, _ = await ran(MontySandbox(), code, Host(expected=50))
+    assert result.text == ""
+    assert value.data == 50
 
 
 async def test_tasks_go_on_in_later_statements() -> None:
@@ -135,7 +131,7 @@ async def test_tasks_go_on_in_later_statements() -> None:
     host = Host()
     async with opened(MontySandbox()) as session, session.serve(host):
         await run(session, code)
-        await until(lambda: len(host.calls) == 2 and host.now == 0)  # before anything awaits them
+        await until(lambda: len(host.calls) == 2)  # before anything awaits them
         assert (await run(session, "[each['value'] for each in [await b, await a]]")).text == ""
         assert (await session.finish()).data == ["b", "a"]
 
@@ -299,7 +295,8 @@ async def test_an_error_in_an_earlier_call() -> None:
 )  # fmt: skip
 async def test_bounds(code: str, error: str) -> None:
     """Code cannot catch them, and the session is lost."""
-    async with opened(MontySandbox(max_memory_bytes=50 * MIB, max_statement_s=0.2)) as session:
+    most_s = 0.2 if error == "TimeoutError" else SLOWLY_S
+    async with opened(MontySandbox(max_memory_bytes=50 * MIB, max_statement_s=most_s)) as session:
         pid = pid_of(session)
         async with session.serve(Host()):
             result = await run(session, code)
@@ -375,7 +372,7 @@ async def test_cancelling_functions_that_run_together() -> None:
     code = "async def f(n):\n    try: await wait()\n    finally: print(n)\nawait asyncio.gather(f(1), f(2), wait())"
     host = Host()
     async with opened(MontySandbox(grace_s=SLOWLY_S)) as session, session.serve(host):
-        await cancelled(session, code, lambda: until(lambda: host.now == 3))
+        await cancelled(session, code, lambda: until(lambda: len(host.calls) == 3))
         assert sorted(host.output.split()) == ["1", "2"]
         assert host.cancelled == ["wait"] * 3
 
@@ -522,6 +519,33 @@ def test_a_program_that_ends(tmp_path: Path, end: str) -> None:
     with program(tmp_path, _PROGRAM.format(code="1", end=end), awaits=1) as (started, pids):
         started.wait()
         await_true(lambda: not any(map(is_alive, pids)))
+
+
+# --- in the tool ---------------------------------------------------------------------------------------------------------
+
+
+async def test_the_tool() -> None:
+    """`CodeTool` works with it: a task starts while a later statement has not been written, and the model knows Monty."""
+    echoed: list[str] = []
+
+    @eagerstream.tool
+    async def echo(text: str) -> str:
+        """Echo."""
+        echoed.append(text)
+        return text
+
+    gate = Gate()
+    code = (
+        "import asyncio\na = asyncio.create_task(echo('a'))\nb = asyncio.create_task(echo('b'))\nfrom math import pi\n"
+    )
+    async with CodeTool([echo], sandbox=MontySandbox()) as tool:
+        assert "yield" in tool.description
+        written = [*pieces(code), gate, input_delta(0, json.dumps("print(await b)\nawait a")[1:-1]), *ENDED]
+        async with run_of(tool, written, [DONE_REPLY]) as run:
+            await until(lambda: echoed == ["a", "b"])
+            gate.opened.set()
+            await run.finish()
+        assert run.result.calls[0].text == "b\na"
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------

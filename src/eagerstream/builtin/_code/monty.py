@@ -23,6 +23,15 @@ from .statements import Statement
 _MIB: Final = 1024 * 1024
 _LEAST_MEMORY: Final = 4 * _MIB
 _T = TypeVar("_T")
+_NOTES: Final = """\
+The code runs in Monty, which has a part of Python. It lacks: inheritance (so no exceptions of your own, no Enum),
+decorators of methods, `yield`, `del`, `async for`, `async with`, special methods such as `__len__` and `__lt__`,
+`except*`, `type X = ...`, files and network. Of the standard library, it has asyncio (gather, sleep, and create_task
+for the functions below), base64, bisect, collections, copy, csv, dataclasses, datetime, decimal, functools, hashlib,
+itertools, json, math, os.path, pathlib, random, re, time, tomllib, typing and unicodedata, most of them in part.
+`asyncio` needs no import. ToolError is the class RuntimeError.
+
+"""
 
 
 class MontySandbox:
@@ -51,6 +60,9 @@ class MontySandbox:
     Raises:
         MissingExtraError: pydantic-monty is not installed.
         UsageError: A setting is invalid.
+
+    Attributes:
+        notes: The parts of Python that Monty lacks, for the model.
     """
 
     def __init__(
@@ -67,6 +79,7 @@ class MontySandbox:
         check_positive("max_statement_s", max_statement_s, is_finite=True)
         check_count("max_depth", max_depth)
         check_seconds("grace_s", grace_s)
+        self.notes = _NOTES
         self._limits = MontyLimits(max_memory_bytes, max_statement_s, max_depth)
         self._grace_s = grace_s
 

@@ -170,8 +170,8 @@ class Interpreter:
                 text = value if isinstance(value, str) else repr(value) if data is not None else self._repr(value, host)
         except _ClosedError:
             return CodeValue()
-        except (RecursionError, ValueError):
-            return CodeValue("a value that is nested too deeply to be shown")
+        except (RecursionError, TypeError, ValueError):  # nested too deeply; an object of the code as a key
+            return CodeValue("a value that cannot be shown")
         return CodeValue(_clipped(text), data)
 
     def close(self) -> None:

@@ -125,7 +125,11 @@ class CodeSession(Protocol):
 
 
 class CodeSandbox(Protocol):
-    """Makes sessions."""
+    """Makes sessions.
+
+    If it has an attribute `notes`, the model reads this text in the description of the tool: for example, the parts of
+    Python that the sandbox lacks.
+    """
 
     async def open(self, functions: Sequence[CodeFunction]) -> CodeSession:
         """Start an interpreter for the statements of one run. Cancelling this leaves no process.

@@ -130,7 +130,7 @@ class CodeTool(Tool):
         super().__init__(
             self._call,
             name=name,
-            description=_DESCRIPTION + stubs_of(named),
+            description=_DESCRIPTION + getattr(sandbox, "notes", "") + stubs_of(named),
             group=name,
             timeout_s=timeout_s + _SLACK_S,
             **options,
