@@ -434,7 +434,7 @@ def test_cancelling_a_task_of_asyncio() -> None:
         assert host.output == "fin\n"
         assert not session.has_ended
         session.close()
-        assert not is_alive(pid)
+        await until(lambda: not is_alive(pid))
 
     asyncio.run(main())
 

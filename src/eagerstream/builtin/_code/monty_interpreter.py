@@ -186,8 +186,11 @@ class Interpreter:
                 # It cannot have been waited for: if it dies by itself, only the thread that uses it learns so.
                 with suppress(ProcessLookupError):
                     os.kill(self._pid, _KILL)
-            if not self._is_busy:
-                self._release()
+            if not self._is_busy and self._pool is not None:
+                # In a thread, as the end of a process with 200 MB takes 0.1 s. At the end of the program there are no
+                # new threads, and nobody waits for the process.
+                with suppress(RuntimeError):
+                    threading.Thread(target=self._release, name="eagerstream monty", daemon=True).start()
 
     def _release(self) -> None:
         """Wait for the killed process, and free what belongs to it."""
