@@ -9,12 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
+from anyio.abc import TaskGroup
+
 from ...errors import UsageError
 from ...limits import Limits
 from ...loop import EarlyCalls
 from ...tools import Executor, Tool, ToolCall, ToolStatus, saved_response
 from ...wire import JSON
+from .early import EarlyCodeCalls
 from .sandbox import CodeCallError
+from .signatures import RESERVED
 
 _MAX_RESULT_CHARS: Final = 10_000_000
 """Maximum length of the JSON text of one result for the code."""
@@ -36,7 +40,8 @@ class CodeCalls:
         on_change: Called when a call starts or ends.
 
     Attributes:
-        count: Number of calls made.
+        count: Number of calls that the code has made.
+        early: The calls that start before the code makes them; None if there are none.
     """
 
     def __init__(
@@ -55,7 +60,9 @@ class CodeCalls:
         self._on_change = on_change
         self._running: Counter[str] = Counter()
         self._calls = EarlyCalls([*tools.values()], executor=executor, limits=limits)
+        self._fed = 0
         self.count = 0
+        self.early: EarlyCodeCalls | None = None
 
     async def __aenter__(self) -> Self:
         await self._calls.__aenter__()
@@ -66,23 +73,35 @@ class CodeCalls:
     ) -> bool | None:
         return await self._calls.__aexit__(kind, error, traceback)
 
+    def start_early(self, tasks: TaskGroup, bound_names: set[str]) -> None:
+        """From now on, start calls early; see `EarlyCodeCalls`.
+
+        Args:
+            tasks: Runs the early calls.
+            bound_names: The names that the code of this session has bound. Names are added.
+        """
+        self.early = EarlyCodeCalls(self._make, self._tools, tasks, rebound=bound_names, max_calls=self._max_calls)
+
     @property
     def running(self) -> list[str]:
         """The names of the tools that run now, at most 20."""
         return [*self._running.elements()][:_MAX_SHOWN]
 
     async def call(self, name: str, arguments: Mapping[str, JSON]) -> JSON:
-        """Make a call, and return its result. Cancelling this cancels the tool.
+        """Make a call of the code, and return its result. Cancelling this cancels the tool.
 
         Raises:
             CodeCallError: The call failed. The text is the one that the model would get.
         """
-        tool = self._tools.get(name)
-        if tool is None:
+        if name not in self._tools:
             raise CodeCallError(f"there is no tool {name:.80}")
         self.count += 1
         if self.count > self._max_calls:
             raise CodeCallError(f"the code has made the {self._max_calls} calls that it may make")
+        return await (self._make if self.early is None else self.early.call)(name, arguments)
+
+    async def _make(self, name: str, arguments: Mapping[str, JSON]) -> JSON:
+        tool = self._tools[name]
         call = self._feed(tool, arguments)
         self._running[name] += 1
         self._on_change()
@@ -93,11 +112,12 @@ class CodeCalls:
             self._calls.cancel(call.id)
             self._running[name] -= 1
             self._on_change()
-        return result_for_code(call)
+        return result_for_code(call, tool)
 
     def _feed(self, tool: Tool, arguments: Mapping[str, JSON]) -> ToolCall:
         """Feed a response that consists of one call, and return the call."""
-        id = f"{self._outer.id}_{self.count}"
+        self._fed += 1
+        id = f"{self._outer.id}_{self._fed}"
         block = {"type": "tool_use", "id": id, "name": tool.name, "input": {}}
         delta = {"type": "input_json_delta", "partial_json": json.dumps(dict(arguments))}
         for event in (
@@ -131,10 +151,11 @@ def tools_by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
     return named
 
 
-def result_for_code(call: ToolCall) -> JSON:
+def result_for_code(call: ToolCall, tool: Tool) -> JSON:
     """Return the result of an answered call for the code: the tool's return value, or else its text.
 
-    A `ToolResponse` with text and data gives both: `{"text": ..., "data": ...}`.
+    A `ToolResponse` with text and data gives both: `{"text": ..., "data": ...}`. If the tool has an output schema, its
+    text only repeats the data.
 
     Raises:
         CodeCallError: The call failed, or its result is too large.
@@ -146,14 +167,10 @@ def result_for_code(call: ToolCall) -> JSON:
     value: JSON
     if data.keys() == {"output"}:
         value = data["output"]  # a plain return value
-    elif data and call.text:
+    elif data and call.text and tool.output_schema is None:
         value = {"text": call.text, "data": data}
     else:
         value = data or call.text or None
     if len(json.dumps(value)) > _MAX_RESULT_CHARS:
         raise CodeCallError(f"the result of {call.name} is longer than {_MAX_RESULT_CHARS} characters of JSON")
     return value
-
-
-RESERVED: Final = frozenset({"asyncio", "print", "reset_session", "ToolError"})
-"""Names that the code has from the start."""

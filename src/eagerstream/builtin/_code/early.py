@@ -54,7 +54,7 @@ class EarlyCodeCalls:
       starts early any more.
     - While a call of the code runs, no equal one starts early.
 
-    To waste no calls, a call also waits for the end of an earlier statement that names a tool that is not read-only.
+    To waste few calls, a call also waits for the end of an earlier statement that names a tool that is not read-only.
 
     It cannot see other changes: those that the code makes without a tool, and those of other programs. For them, a
     result may be as old as its statement.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -109,6 +109,7 @@ class CodeExecution:
         self._resets = False
         self._failure: _Failure | None = None
         self._value = CodeValue()
+        self._unreached: Counter[str] = Counter()
 
     async def response(self) -> ToolResponse:
         """Run the code, and return the response to the call.
@@ -117,6 +118,8 @@ class CodeExecution:
             ToolError: The code did not run to its end. The text says how far it came.
         """
         async with self._calls, anyio.create_task_group() as tasks:
+            if self._settings.early_calls:
+                self._calls.start_early(tasks, self._held.bound_names)
             tasks.start_soon(self._read)
             tasks.start_soon(self._reporter.tell)
             try:
@@ -124,6 +127,8 @@ class CodeExecution:
                     self._held.close()
             except ToolError as error:  # no interpreter could be started
                 self._failure = _Failure(error.code or ToolErrorCode.EXECUTION_ERROR, str(error))
+            if self._calls.early is not None:
+                self._unreached = self._calls.early.stop()
             tasks.cancel_scope.cancel()
         return self._response()
 
@@ -160,6 +165,9 @@ class CodeExecution:
 
     def _add(self, statements: list[Statement]) -> None:
         self._complete += statements
+        if self._calls.early is not None:
+            for statement in statements:
+                self._calls.early.see(statement)
         if statements:
             self._more.set()
 
@@ -199,6 +207,8 @@ class CodeExecution:
         finally:
             self._scope = None
             self._left_s -= anyio.current_time() - begun_s
+            if self._calls.early is not None:
+                self._calls.early.ended(statement)
             if result is None:
                 self._tell(_State.STOPPED)
         if result is None:
@@ -254,11 +264,15 @@ class CodeExecution:
             "statements": self._number - (self._failure is not None and self._failure.statement is not None),
             "calls": self._calls.count,
         }
+        if self._settings.early_calls:
+            data["unreached"] = dict(self._unreached)
         failure = self._failure
         if failure is None and self._cut is not None:
             failure = _Failure(ToolErrorCode.INVALID_FORMAT, self._cut_off(self._cut))
         notes = [_LOST_BEFORE] if self._held.was_lost else []
         self._held.was_lost = False
+        if self._unreached:
+            notes.append(_UNREACHED.format(_counted(self._unreached)))
         if failure is None:
             if self._value.cancelled_tasks:
                 notes.append(_CANCELLED.format(self._value.cancelled_tasks))
@@ -288,9 +302,14 @@ class CodeExecution:
 _NONE_RAN: Final = "No statement ran to its end."
 _LOST_BEFORE: Final = "The variables of earlier calls were gone: their interpreter had ended."
 _CANCELLED: Final = "At the end, {} started tasks were still running. They were cancelled: await them next time."
+_UNREACHED: Final = "Started early, as they only read, and cancelled, since the code did not reach them: {}."
 RESET: Final = "reset_session"
 """The function of the code that discards the variables."""
 
 
 def _lines(first: int, last: int) -> str:
     return f"Line {first}" if first == last else f"Lines {first} to {last}"
+
+
+def _counted(names: Mapping[str, int]) -> str:
+    return ", ".join(name if number == 1 else f"{name} ({number})" for name, number in sorted(names.items()))

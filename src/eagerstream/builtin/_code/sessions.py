@@ -23,6 +23,7 @@ class HeldSession:
     Attributes:
         lock: Held by the call that uses it.
         was_lost: True if there was an interpreter, and it ended after the last call that used it.
+        bound_names: The names that its code has bound, as far as `EarlyCodeCalls` knows.
     """
 
     def __init__(self, sandbox: CodeSandbox, functions: Sequence[CodeFunction]) -> None:
@@ -31,6 +32,7 @@ class HeldSession:
         self._session: CodeSession | None = None
         self.lock = anyio.Lock()
         self.was_lost = False
+        self.bound_names: set[str] = set()
 
     async def get(self) -> CodeSession:
         """Return the interpreter, started if there is none. Cancelling this leaves none.
@@ -39,8 +41,7 @@ class HeldSession:
             ToolError: It could not be started.
         """
         if self._session is not None and self._session.has_ended:
-            self._session.close()
-            self._session = None
+            self.close()
             self.was_lost = True
         if self._session is None:
             self._session = await self._sandbox.open(self._functions)
@@ -48,6 +49,7 @@ class HeldSession:
 
     def close(self) -> None:
         """End the interpreter. A later call starts a new one."""
+        self.bound_names.clear()
         session, self._session = self._session, None
         if session is not None:
             session.close()

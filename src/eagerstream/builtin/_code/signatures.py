@@ -18,7 +18,8 @@ from .schema_types import SchemaTypes, as_line, fields_of, is_name, resolved
 _MAX_DESCRIPTION_CHARS: Final = 10_000
 _MAX_PARAMETER_CHARS: Final = 1_000
 _MAX_DEFAULT_CHARS: Final = 80
-_RESERVED: Final = frozenset({"ToolError", "ToolResult", "asyncio", "print", "reset_session"})
+RESERVED: Final = frozenset({"asyncio", "print", "reset_session", "ToolError"})
+"""Names that the code has from the start."""
 _RESULT: Final = "class ToolResult(TypedDict):\n    text: str\n    data: dict[str, Any]"
 """The result of a tool that answers with text and data."""
 _CONSTRAINTS: Final = (
@@ -47,7 +48,7 @@ def stubs_of(tools: Mapping[str, Tool]) -> str:
     Args:
         tools: The tools by their names in the code.
     """
-    types = SchemaTypes({*tools, *_RESERVED})
+    types = SchemaTypes({*tools, *RESERVED, "ToolResult"})
     functions = [_stub(name, tool, types) for name, tool in tools.items()]
     uses_result = any("ToolResult" in stub.partition("\n")[0] for stub in functions)
     return "\n\n".join([*([_RESULT] if uses_result else []), *types.classes, *functions])

@@ -14,12 +14,14 @@ from ...limits import DEFAULT_LIMITS, Limits
 from ...tools import Executor, ForeignTool, InProcessExecutor, Reject, TextStream, Tool, ToolCall, ToolResponse, as_tool
 from ...wire import JSONObject, check_count, check_positive
 from .calls import tools_by_name
+from .early import MAX_EARLY
 from .execution import CodeExecution, CodeSettings
 from .process import ProcessSandbox
 from .sandbox import CodeFunction, CodeSandbox
 from .sessions import CodeSessions
 from .signatures import parameters_of, stubs_of
 
+_MAX_CONCURRENCY: Final = 16
 _MIN_OUTPUT_CHARS: Final = 100
 _SLACK_S: Final = 30.0
 """Time for starting the interpreter, cleanup and the result. The tool's own time limit is the last resort."""
@@ -83,8 +85,10 @@ class CodeTool(Tool):
         executor: Runs the calls of the code. None: the tools run in this process.
         early_calls: True to start calls of tools with `read_only=True` as soon as their statement is complete, even if
             an earlier statement still runs. Only calls with literal arguments start early. The code gets the result
-            when it reaches the call, unless another tool has been called in between: then the call is made again. A
-            call that the code never reaches is cancelled, and reported.
+            when it reaches the call, unless a tool without `read_only` has been called in between: then the call is
+            made again. A call that the code never reaches is cancelled, and reported. A result may be as old as its
+            statement: this is not for tools whose answer changes while the code waits, such as the state of a job.
+            Tools with `approve` or `start="message"` do not start early.
         timeout_s: Seconds that the statements of a call may run in total, with the calls that they await. The time in
             which the model writes does not count.
         max_calls: Maximum number of calls of tools in one call of `run_code`.
@@ -115,9 +119,13 @@ class CodeTool(Tool):
         check_count("max_calls", max_calls)
         check_count("max_output_chars", max_output_chars, least=_MIN_OUTPUT_CHARS)
         named = tools_by_name(_callable(tools))
+        if executor is None:
+            # Early calls must not take the place of those that the code waits for.
+            slots = _MAX_CONCURRENCY + (MAX_EARLY if early_calls else 0)
+            executor = InProcessExecutor(named.values(), limits=limits, max_concurrency=slots)
         self._settings = CodeSettings(
             tools=named,
-            executor=InProcessExecutor(named.values(), limits=limits) if executor is None else executor,
+            executor=executor,
             timeout_s=timeout_s,
             max_calls=max_calls,
             max_output_chars=max_output_chars,
