@@ -351,14 +351,17 @@ async def test_cancelling_the_code_cancels_its_call() -> None:
         assert test.early.stop() == {}
 
 
-async def test_cancelling_everything() -> None:
-    """Nothing starts in a group that is being cancelled, and nothing is left running."""
+@pytest.mark.parametrize("is_outer", [False, True])
+async def test_cancelling_everything(is_outer: bool) -> None:
+    """Nothing starts in a group that is being cancelled, or around which all is, and nothing is left running."""
     calls = Calls()
-    async with anyio.create_task_group() as tasks:
-        early = EarlyCodeCalls(calls.make, TOOLS, tasks, rebound=set(), max_calls=100)
-        early.see(Statement(f"gather({', '.join(f'get({str(n)!r})' for n in range(30))})", 1, 1))
-        await all_tasks_blocked()
-        tasks.cancel_scope.cancel()
+    with anyio.CancelScope() as outer:
+        async with anyio.create_task_group() as tasks:
+            early = EarlyCodeCalls(calls.make, TOOLS, tasks, rebound=set(), max_calls=100)
+            early.see(Statement(f"gather({', '.join(f'get({str(n)!r})' for n in range(30))})", 1, 1))
+            await all_tasks_blocked()
+            (outer if is_outer else tasks.cancel_scope).cancel()
+            await anyio.sleep_forever()
     assert (calls.running, calls.started, len(calls.cancelled)) == ([], MAX_EARLY, MAX_EARLY)
 
 

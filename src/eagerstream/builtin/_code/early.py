@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import math
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from ...tools import Tool
@@ -96,7 +98,7 @@ class EarlyCodeCalls:
         self._running = 0
         self._writes = 0
         """Number of calls that may be changing something."""
-        self._may_write: list[Statement] = []
+        self._may_write: deque[Statement] = deque()
         """Statements that name a writing tool, and have not ended."""
         self._is_over = False
 
@@ -113,7 +115,8 @@ class EarlyCodeCalls:
     def ended(self, statement: Statement) -> None:
         """Take the end of a statement: its calls that still wait were not reached."""
         self._waiting = [each for each in self._waiting if each[0].line > statement.line]
-        self._may_write = [each for each in self._may_write if each.line > statement.line]
+        while self._may_write and self._may_write[0].line <= statement.line:
+            self._may_write.popleft()
         self._start()
 
     async def call(self, name: str, arguments: Mapping[str, JSON]) -> JSON:
@@ -166,13 +169,13 @@ class EarlyCodeCalls:
 
     def _start(self) -> None:
         """Start the calls that may start now."""
-        if self._is_over or self._tasks.cancel_scope.cancel_called:
+        if self._is_over:
             return
+        first_write = self._may_write[0].line if self._may_write else math.inf
         waiting, self._waiting = self._waiting, []
         for statement, call in waiting:
             can_start = self._running < MAX_EARLY and self._left > 0 and not self._writes
-            is_behind = any(each.line < statement.line for each in self._may_write)
-            if not can_start or is_behind or call.key in self._started or self._made[call.key]:
+            if not can_start or first_write < statement.line or call.key in self._started or self._made[call.key]:
                 self._waiting.append((statement, call))
                 continue
             self._left -= 1
@@ -183,8 +186,11 @@ class EarlyCodeCalls:
     async def _run(self, started: _Started) -> None:
         try:
             with started.scope:
-                if not started.scope.cancel_called:
-                    started.values.append(await self._make(started.call.name, started.call.arguments))
+                await anyio.lowlevel.checkpoint_if_cancelled()
+                started.values.append(await self._make(started.call.name, started.call.arguments))
+        except anyio.get_cancelled_exc_class():
+            self._is_over = True  # all tasks are being cancelled, not this call alone
+            raise
         except Exception as error:  # the code gets it if it makes this call
             started.error = error
         finally:
