@@ -102,6 +102,7 @@ def offline_command(example: Path) -> list[str]:
 OFFLINE = {
     "accumulate_yourself.py": "make_file: valid",
     "claude_agent_sdk_progress.py": "The harbour keeps",
+    "code_tool.py": r"▸ line 4 running · get_weather(.|\n)*mean: 12\.8 degrees Lima(.|\n)*completed",
     "coding_agent.py": "completed, 10 turns",
     "every_platform.py": "completed",
     "gateway.py": "watch at http",
@@ -187,6 +188,7 @@ def test_the_two_sides_differ(tmp_path: Path) -> None:
 MISSING = {
     "claude_agent_sdk_progress.py": {"claude_agent_sdk": "claude-agent-sdk"},
     "coding_agent.py": {"starlette": "web", "uvicorn": "web"},
+    "code_tool.py": {"rich": "cli"},
     "every_platform.py": {"boto3": "bedrock", "google.auth": "vertex"},
     "gateway.py": {"starlette": "web", "ray": "ray"},
     "langgraph_agent.py": {"langgraph": "langchain"},

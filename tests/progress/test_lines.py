@@ -11,7 +11,11 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+import eagerstream
+from eagerstream.builtin import CodeTool
+from eagerstream.progress import Hub
 from eagerstream.progress._lines import LineProgress, LineState, TextLines, shown_lines
+from eagerstream.testing import reply, tool_use
 from tests.progress.page_modules import run_page_module
 
 FORM = {"parameter": "code", "line": 3, "end_line": 5, "state": "running"}
@@ -143,3 +147,32 @@ def test_the_page_reads_the_same_lines(tmp_path: Path) -> None:
     assert states_of_page == [each and [each.state_of(number).value for number in (2, 3, 5, 6)] for each in read]
     assert [states_at_end[1], states_of_cut[1]] == [["done"] * 4, ["done", "done", "done", "waiting"]]
     assert states_at_end[0] == ["done", "failed", "failed", "waiting"], "nothing runs any more"
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_the_code_tool_reports_this_form() -> None:
+    """Each report of a real run of code has it, and the last one says where the code has failed."""
+
+    @eagerstream.tool
+    async def fetch(number: int) -> int:
+        """Fetch a number."""
+        return number
+
+    code = "a = await fetch(number=1)\nprint(a)\nb = [\n    1 / 0]\nc = 3\n"
+    question = {"role": "user", "content": "Compute."}
+    client = reply(tool_use("run_code", {"code": code}))
+    async with (
+        CodeTool([fetch]) as run_code,
+        eagerstream.run(client, model="m", max_tokens=10, max_turns=1, tools=[run_code], messages=[question]) as run,
+    ):
+        log = Hub().observe(run)
+        await run.finish()
+    reported = [record["value"] for record in log.records() if record["type"] == "tool_progress"]
+    read = [LineProgress.of(value, {"code": code}) for value in reported]
+    assert None not in read
+    assert [each.summary for each in read if each and each.calls] == ["line 1 running · fetch"]
+    last = read[-1]
+    assert last is not None
+    assert last.summary == "lines 3 to 4 raised"
+    assert last.output_lines(3, 100) == ["1"]

@@ -1,7 +1,7 @@
 """The web page in a real browser: what somebody sees, hears and presses.
 
 Needs Chromium and its driver (`chromium` and `chromium-driver` of Debian); in CI they have to be there. Pictures go to
-`build/screenshots/`; with `EAGERSTREAM_SCREENSHOTS=examples` those two that the README shows are written there.
+`build/screenshots/`; with `EAGERSTREAM_SCREENSHOTS=examples` those that the README and the docs show are written there.
 """
 
 from __future__ import annotations
@@ -152,7 +152,11 @@ class Page:
     def picture(self, name: str) -> None:
         """What is seen, into a file; those of the README are no larger than it should load."""
         folders = [PICTURES]
-        if (kept := os.environ.get("EAGERSTREAM_SCREENSHOTS")) and name in ("watch.png", "watch-phone.png"):
+        if (kept := os.environ.get("EAGERSTREAM_SCREENSHOTS")) and name in (
+            "watch.png",
+            "watch-code.png",
+            "watch-phone.png",
+        ):
             folders.append(ROOT / kept)
         for folder in folders:
             folder.mkdir(parents=True, exist_ok=True)
@@ -218,8 +222,18 @@ def test_a_run_from_its_beginning_to_its_end(page: Page, portal: BlockingPortal)
         page.driver.refresh()
         make_file = page.call("make_file")
         page.click(f"{make_file} .inspect")
+        run_code = page.call("run_code")
+        page.wait(lambda: "count_visitors ×" in page.text(f"{run_code} .calls"))
+        page.look(height=500)
+        page.run("document.querySelector(arguments[0]).scrollIntoView()", run_code)
+        page.picture("watch-code.png")
+        page.look()
         publish = page.call("publish")
         page.wait_for_phase(publish, "approval")
+        assert page.text(f"{run_code} .outcome").endswith("Lisbon: rising, 2.1 m\nLisbon")
+        assert {*page.run("return [...document.querySelectorAll('.listing li')].map((li) => li.dataset.state)")} == {
+            "done"
+        }
         raw = page.text(f"{make_file} .inspector pre")
         assert json.loads(raw) == {"filename": "poem.txt", "lines_of_text": POEM}
         assert "waits for your decision" in page.text(".attention")

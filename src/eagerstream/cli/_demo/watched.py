@@ -1,4 +1,4 @@
-"""`eagerstream watch --demo`: the poem again, and a call that waits for the viewer's approval."""
+"""`eagerstream watch --demo`: the poem, code that runs while it is written, and a call that waits for approval."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import anyio
 
+from ...builtin import CodeTool
 from ...loop import RunResult, run
 from ...progress import Hub
 from ...recordings import Recording
@@ -18,10 +19,31 @@ from ...tools import Tool
 
 NAME: Final = "A poem for the harbour"
 _STEP_S: Final = 0.5
+_VISITORS: Final = {"Lisbon": 214, "Porto": 187, "Faro": 96, "Setúbal": 61}
+
+CODE: Final = """\
+harbours = ["Lisbon", "Porto", "Faro", "Setúbal"]
+
+# All of them at the same time.
+counts = await asyncio.gather(
+    *(count_visitors(harbour=name) for name in harbours)
+)
+for name, visitors in zip(harbours, counts):
+    print(f"{name:<8}{visitors:>5} visitors in an evening")
+
+def readers(visitors):
+    \"\"\"One of seven reads what hangs on the board.\"\"\"
+    return visitors // 7
+
+most, best = max(zip(counts, harbours))
+print(f"{best}: about {readers(most)} readers")
+print(await get_tide(harbour=best))
+best
+"""
 
 
 def _scenario() -> Scenario:
-    """Return three turns: the demo's calls, a call that needs approval, and a text that depends on the decision."""
+    """Return four turns: the demo's calls, code, a call that needs approval, and a text about the decision."""
     first = reply(
         thinking("A poem in a file, and the weather. The quick questions first, then the long text."),
         text("I'll look at the sea and write it down."),
@@ -30,18 +52,27 @@ def _scenario() -> Scenario:
         tool_use("make_file", {"filename": "poem.txt", "lines_of_text": poem.POEM}),
     )
     second = reply(
-        text("The poem is written. I would like to hang it up at the harbour."),
+        text("The poem is written. Where would most people read it?"),
+        tool_use("run_code", {"code": CODE}),
+    )
+    third = reply(
+        text("In Lisbon. I would like to hang it up at the harbour."),
         tool_use("publish", {"filename": "poem.txt", "place": "the harbour's notice board", "until": "2027-03-01"}),
     )
 
-    def third(request: Mapping[str, Any]) -> Recording:
+    def fourth(request: Mapping[str, Any]) -> Recording:
         was_refused = request["messages"][-1]["content"][0].get("is_error", False)
         done = (
             "I left it in poem.txt and told nobody." if was_refused else "It hangs at the harbour now, for all to read."
         )
         return retime(reply(text(f"{done} It is 17 degrees in Lisbon, and the tide is rising.")), _timing(0.4, 40))
 
-    return Scenario(retime(first, _timing(0.8, 60)), retime(second, _timing(0.5, 40)), third)
+    return Scenario(
+        retime(first, _timing(0.8, 60)),
+        retime(second, _timing(0.5, 50)),
+        retime(third, _timing(0.5, 40)),
+        fourth,
+    )
 
 
 def _timing(first_byte_s: float, tokens_per_second: float) -> Timing:
@@ -65,12 +96,18 @@ async def play_watched(hub: Hub) -> RunResult:
             await anyio.sleep(_STEP_S)
         yield f"{filename} hangs at {place} until {until}"
 
+    async def count_visitors(harbour: str) -> int:
+        """Count the people at a harbour in an evening."""
+        await anyio.sleep(_STEP_S + _VISITORS.get(harbour, 0) / 200)
+        return _VISITORS.get(harbour, 0)
+
     with TemporaryDirectory() as folder:
         tools = [*poem.tools(Path(folder), eager=True), Tool(publish, eager=True, approve=hub.approve)]
         async with (
+            CodeTool([Tool(count_visitors), *tools[:2]]) as code,
             ReplayServer(_scenario()) as server,
             AsyncAnthropic(api_key="simulated", base_url=server.base_url) as client,
-            run(client, tools=tools, max_turns=10, **poem.request(model="simulated")) as running,
+            run(client, tools=[*tools, code], max_turns=10, **poem.request(model="simulated")) as running,
         ):
             hub.observe(running, name=NAME)
             await running.finish()
