@@ -122,6 +122,7 @@ class CodeExecution:
                 self._calls.start_early(tasks, self._held.bound_names)
             tasks.start_soon(self._read)
             tasks.start_soon(self._reporter.tell)
+            self._reporter.report()  # viewers show the code by lines from the start
             try:
                 while await self._run_in_session():
                     self._held.close()
