@@ -128,8 +128,9 @@ def test_progress_about_lines() -> None:
     events = events_of('{"code": "a\\nb"}')
     (call,) = (ToolCall(event.input, turn=1) for event in events if isinstance(event, InputStop))
     value = {"parameter": "code", "line": 1, "end_line": 1, "state": "running", "calls": ["fetch"], "output": "1\n2\n"}
+    begun = {**value, "line": 0, "end_line": 0}
     raised = {**value, "line": 2, "end_line": 2, "state": "raised", "calls": []}
-    events += [ToolStart(call), *(ToolProgress(call, each) for each in (value, value, raised))]
+    events += [ToolStart(call), *(ToolProgress(call, each) for each in (begun, value, value, raised))]
     assert [line.split("bytes  ")[-1] for line in told(events, step_s=0.1)[-2:]] == [
         "▸ line 1 running · fetch · “2”",
         "✗ line 2 raised · “2”",

@@ -87,6 +87,8 @@ class PlainLines:
 
     def _tell_progress(self, call: CallView, at_s: float) -> None:
         lines = LineProgress.of(call.progress, call.partial)
+        if lines is not None and lines.line == 0:
+            return  # nothing has started
         has_failed = lines is not None and lines.line_state is LineState.FAILED
         if at_s >= self._progress_s.get(call.block, 0.0) or has_failed:
             self._progress_s[call.block] = at_s + _PROGRESS_S

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +19,7 @@ from ...testing.demos import poem
 from ...tools import Tool
 
 NAME: Final = "A poem for the harbour"
+_RUNS_CODE: Final = hasattr(os, "killpg")  # not on Windows
 _STEP_S: Final = 0.5
 _VISITORS: Final = {"Lisbon": 214, "Porto": 187, "Faro": 96, "Setúbal": 61}
 
@@ -56,7 +58,7 @@ def _scenario() -> Scenario:
         tool_use("run_code", {"code": CODE}),
     )
     third = reply(
-        text("In Lisbon. I would like to hang it up at the harbour."),
+        text("I would like to hang it up at the harbour of Lisbon."),
         tool_use("publish", {"filename": "poem.txt", "place": "the harbour's notice board", "until": "2027-03-01"}),
     )
 
@@ -67,12 +69,8 @@ def _scenario() -> Scenario:
         )
         return retime(reply(text(f"{done} It is 17 degrees in Lisbon, and the tide is rising.")), _timing(0.4, 40))
 
-    return Scenario(
-        retime(first, _timing(0.8, 60)),
-        retime(second, _timing(0.5, 50)),
-        retime(third, _timing(0.5, 40)),
-        fourth,
-    )
+    coded = [retime(second, _timing(0.5, 50))] if _RUNS_CODE else []
+    return Scenario(retime(first, _timing(0.8, 60)), *coded, retime(third, _timing(0.5, 40)), fourth)
 
 
 def _timing(first_byte_s: float, tokens_per_second: float) -> Timing:
@@ -103,11 +101,12 @@ async def play_watched(hub: Hub) -> RunResult:
 
     with TemporaryDirectory() as folder:
         tools = [*poem.tools(Path(folder), eager=True), Tool(publish, eager=True, approve=hub.approve)]
+        if _RUNS_CODE:
+            tools.append(CodeTool([Tool(count_visitors), *tools[:2]]))
         async with (
-            CodeTool([Tool(count_visitors), *tools[:2]]) as code,
             ReplayServer(_scenario()) as server,
             AsyncAnthropic(api_key="simulated", base_url=server.base_url) as client,
-            run(client, tools=[*tools, code], max_turns=10, **poem.request(model="simulated")) as running,
+            run(client, tools=tools, max_turns=10, **poem.request(model="simulated")) as running,
         ):
             hub.observe(running, name=NAME)
             await running.finish()
