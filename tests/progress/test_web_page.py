@@ -843,7 +843,7 @@ def add_every_state(log: RunLog) -> None:
     cut.stop("incomplete", "cut off")
     writing.write('{"text": "a')
     code = MadeCall(log, 17, "code")
-    code.write('{"code": "done\\nrunning\\nwaiting')
+    code.write('{"code": "done\\nrunning' + "\\nwaiting" * 40)
     code.add("tool_start")
     code.add("tool_progress", value=at_line(2, 2, calls=["fetch"], output="one\n"))
 
