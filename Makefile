@@ -88,7 +88,16 @@ $(VENV)/.bench: $(VENV)/.all
 	@$(install) 'genkit>=0.12' 'instructor>=1.17'
 	@touch $@
 
-bench: $(VENV)/.bench  ## the benchmarks, both sides in one run; writes benchmarks/RESULTS.md
+# Code that runs while it is written is compared with that of pydantic-ai-harness, which asks for one version of
+# pydantic-ai.
+CODE_MODE := $(VENV)/code-mode
+$(CODE_MODE)/.installed: benchmarks/code_tool/requirements.txt | $(VENV)/.all
+	@echo '==> Creating $(CODE_MODE)'
+	@$(PYTHON) -m venv --clear --without-pip $(CODE_MODE)
+	@$(subst $(VENV),$(CODE_MODE),$(install)) --editable '.[cli]' --requirement $<
+	@touch $@
+
+bench: $(VENV)/.bench $(CODE_MODE)/.installed  ## the benchmarks, both sides in one run; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
 
 # The libraries that only this command needs: 10 MB from PyPI, and 260 MB from npm.

@@ -421,6 +421,44 @@ def _other_costs(all_figures: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
+def code_tool(results: Mapping[str, Any]) -> str:
+    """Tables of code that runs while it is written: times of tasks, characters that are read, and fixed costs."""
+    figures = results["benchmarks"]["code_tool"]
+    tasks = list(next(iter(figures["sides"].values())))
+    times = [
+        [side, *(f"{took[task]['effect_s']:.2f} / {took[task]['end_s']:.2f}" for task in tasks)]
+        for side, took in figures["sides"].items()
+    ]
+    read = [
+        [
+            cell["side"],
+            f"{cell['chars']:,}",
+            *(f"{cell[name] / cell['chars']:,.1f}" for name in ("json_chars", "code_chars", "compiled_chars")),
+            f"{cell['early_chars'] / cell['chars']:.0%}",
+            f"{cell['cpu_s'] / cell['chars'] * 1e6:.1f}",
+        ]
+        for cell in figures["cells"]
+        if cell["compiled_chars"]
+    ]
+    costs = [
+        [cost["name"], *("" if cost[name] is None else f"{cost[name]:.2f}" for name in _FIXED_COSTS)]
+        for cost in figures["costs"]
+    ]
+    heads = ("code", "characters", "decoded as JSON", "examined", "compiled", "run early", "ms per 1,000")
+    return "\n\n".join(
+        (
+            _numbers(("first effect / end", *tasks), times),
+            "Characters read for each one of the code, for code of 1 to 100 KB without calls, and the CPU of the run:",
+            _numbers(heads, read),
+            "Milliseconds of the fixed parts. A direct call is one that the model makes itself:",
+            _numbers(("", *_FIXED_COSTS.values()), costs),
+        )
+    )
+
+
+_FIXED_COSTS: Final = {"start_ms": "start of the interpreter", "statement_ms": "statement", "call_ms": "call of a tool"}
+
+
 def misses(results: Mapping[str, Any]) -> str:
     """Table of all targets that were missed."""
     rows = [row for row in rows_of(results) if row.met is not None]
@@ -437,6 +475,7 @@ SECTIONS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
         threads,
         watchers,
         frameworks,
+        code_tool,
         thousand_runs,
         transport,
         cpu_profile,

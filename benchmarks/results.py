@@ -17,6 +17,7 @@ from .targets import Row
 BENCHMARKS = (
     "early_start",
     "frameworks",
+    "code_tool",
     "fault_matrix",
     "bedrock_frames",
     "bytes_to_events",
