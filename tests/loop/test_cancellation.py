@@ -12,7 +12,7 @@ import pytest
 import eagerstream
 from eagerstream.loop import Restarted, RunStatus
 from eagerstream.testing import reply, tool_use
-from eagerstream.tools import CANCELLED_TEXT, tool
+from eagerstream.tools import CANCELLED_TEXT, ToolCall, tool
 from tests.loop.leaving import WAYS, Way, leave
 from tests.loop.serial import (
     CUT,
@@ -226,6 +226,29 @@ async def test_cancel_a_streaming_tool(on_cancel: Any) -> None:
     (answer,) = run.result.messages[2]["content"]
     assert answer["is_error"] is True
     assert answer["content"].endswith("removed it again" if on_cancel == "finish" else CANCELLED_TEXT)
+
+
+@pytest.mark.anyio
+async def test_what_a_cancelled_tool_has_done() -> None:
+    """It may say so while it is being cancelled, and the model gets that, too."""
+    begun = anyio.Event()
+
+    @tool
+    async def sweep(call: ToolCall) -> None:
+        """Sweep all rooms."""
+        try:
+            begun.set()
+            await anyio.sleep_forever()
+        finally:
+            call.done_so_far = "Swept 2 of 3 rooms."
+
+    api = LocalAPI([reply(tool_use("sweep", {}, id="a"))])
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), **REQUEST, tools=[sweep]) as run:
+            await begun.wait()
+            run.cancel()
+            await run.finish()
+    assert checked(run.result).messages[2] == results(error("a", f"{CANCELLED_TEXT}\nSwept 2 of 3 rooms."))
 
 
 @pytest.mark.anyio

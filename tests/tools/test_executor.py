@@ -15,7 +15,7 @@ import pytest
 
 from eagerstream.errors import ToolError, UsageError
 from eagerstream.limits import Limits
-from eagerstream.tools import CallState, InProcessExecutor, tool
+from eagerstream.tools import CallState, InProcessExecutor, ToolCall, tool
 from tests.support import Heard, Unlucky, all_tasks_blocked
 from tests.tools.calls import a_call, answer_to, contents, double, execute_all
 
@@ -145,6 +145,20 @@ async def test_time_out() -> None:
     answer = await answer_to(slow, limits=Limits(tool_timeout_s=0.02))
     assert answer == ("TimeoutError: the tool did not finish within 0.02 seconds", True)
     assert cleaned_up
+
+
+@pytest.mark.anyio
+async def test_what_a_tool_has_done_that_takes_too_long() -> None:
+    """The model gets it with the reason."""
+
+    @tool(timeout_s=0.01)
+    async def sweep(call: ToolCall) -> None:
+        """Sweep all rooms."""
+        call.done_so_far = "Swept 2 of 3 rooms."
+        await anyio.sleep_forever()
+
+    reason = "TimeoutError: the tool did not finish within 0.01 seconds"
+    assert await answer_to(sweep) == (f"{reason}\nSwept 2 of 3 rooms.", True)
 
 
 @pytest.mark.anyio

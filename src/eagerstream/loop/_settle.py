@@ -12,7 +12,7 @@ from typing import Any
 from ..tools._call import ToolCall
 from ..tools._content import is_empty_text, to_json
 from ..tools._history import THINKING
-from ..tools._results import CANCELLED_TEXT, NOT_RUN
+from ..tools._results import NOT_RUN
 from ..wire import Outcome, encodable
 from ..wire._accumulator import TOOL_BLOCKS
 from ..wire._assistant_message import AssistantMessage, Block
@@ -98,7 +98,7 @@ def answer(call: ToolCall) -> None:
     # Three texts, because the model should react differently: check the effects of a cancelled call, repeat a call that
     # never ran, or correct an input. `NOT_RUN` for a bad input would hide that the input was the problem.
     if call.ran:
-        call.refuse(CANCELLED_TEXT)
+        call.refuse_unfinished()
     elif call.input.outcome is Outcome.VALID:
         call.refuse(NOT_RUN)
     else:

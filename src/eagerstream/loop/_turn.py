@@ -20,7 +20,7 @@ from ..tools._call import CallListener, CallState, ToolCall
 from ..tools._content import text_block
 from ..tools._definition import Tool
 from ..tools._executor import Executor
-from ..tools._results import CANCELLED_TEXT, REPEATED
+from ..tools._results import REPEATED
 from ..tools._toolbox import Toolbox
 from ..wire import BlockStart, InputDelta, InputStart, InputStop, MessageStart, MessageStop, Outcome
 from ..wire._assistant_message import AssistantMessage, Block, empty_message
@@ -420,7 +420,7 @@ class Turn:
         finally:
             for call in own:
                 if call.ran:
-                    call.refuse(CANCELLED_TEXT)  # if it was cancelled: it must not run a second time
+                    call.refuse_unfinished()  # if it was cancelled: it must not run a second time
                 elif call.result is None:
                     self._started.discard(call)
         # Also for the calls of another task that executes the turn: closing it now would answer them as not run.

@@ -21,7 +21,7 @@ from ..streaming._growing_input import GrowingInput
 from ..wire import encodable
 from ..wire._assistant_message import Block, text_of
 from ._response import ToolErrorCode, ToolResponse, ToolStatus, error_response, response_of
-from ._results import NOT_RUN, begun_result, invalid_result, is_programmatic, rendered, result_for
+from ._results import CANCELLED_TEXT, NOT_RUN, begun_result, invalid_result, is_programmatic, rendered, result_for
 
 _log = logging.getLogger(__name__)
 
@@ -132,6 +132,8 @@ class ToolCall:
         error: The exception of the tool. The model gets only its class and message.
         rejected: The answer of a guard that rejected the call during its writing; None otherwise.
         withdrawn: True if the call was answered without running because of the way the response ended.
+        done_so_far: The part of its work that the tool has done, in words for the model. A tool may set it, also while
+            it is being cancelled. The result has it if the call is cancelled or takes too long.
         blocked_s: The longest time, in seconds, for which the tool blocked the event loop.
         listener: Gets the events of the call's life.
         accounts: Token counts to which those of the runs that the tool starts are added.
@@ -151,6 +153,7 @@ class ToolCall:
     rejected: str | None = field(default=None, repr=False)
     blocked_s: float = 0.0
     withdrawn: bool = False
+    done_so_far: str = field(default="", repr=False)
     failed_groups: dict[str, ToolCall] = field(default_factory=dict, repr=False)
     """Shared by the calls of a turn: the first failed call of each group, by the group's name."""
     given_up: bool = field(default=False, repr=False)
@@ -295,6 +298,10 @@ class ToolCall:
         elif self.result is None:
             self.response = ToolResponse.error(ToolErrorCode.INVALID_FORMAT, str(self.input.error))
             self._close(invalid_result(self.input))
+
+    def refuse_unfinished(self, text: str = CANCELLED_TEXT, *, code: str = ToolErrorCode.EXECUTION_ERROR) -> None:
+        """Answer a call whose tool was cancelled: with the reason, and with the part of its work that it has done."""
+        self.refuse("\n".join(filter(None, [text, self.done_so_far])), code=code)
 
     def withdraw(self) -> None:
         """Refuse the call because the response ended in a way after which it must not start."""

@@ -401,7 +401,7 @@ async def _limit_from_the_end(call: ToolCall, begun: anyio.Event, scope: anyio.C
 
 def _refuse_late(call: ToolCall, timeout_s: float) -> None:
     text = f"TimeoutError: the tool did not finish within {timeout_s:g} seconds"
-    call.refuse(text, code=ToolErrorCode.TIMEOUT)
+    call.refuse_unfinished(text, code=ToolErrorCode.TIMEOUT)
 
 
 async def _approve(call: ToolCall, tool: Tool, approve: Callable[[ToolCall], object]) -> None:

@@ -117,20 +117,24 @@ class CodeExecution:
         Raises:
             ToolError: The code did not run to its end. The text says how far it came.
         """
-        async with self._calls, anyio.create_task_group() as tasks:
-            if self._settings.early_calls:
-                self._calls.start_early(tasks, self._held.bound_names)
-            tasks.start_soon(self._read)
-            tasks.start_soon(self._reporter.tell)
-            self._reporter.report()  # viewers show the code by lines from the start
-            try:
-                while await self._run_in_session():
-                    self._held.close()
-            except ToolError as error:  # no interpreter could be started
-                self._failure = _Failure(error.code or ToolErrorCode.EXECUTION_ERROR, str(error))
-            if self._calls.early is not None:
-                self._unreached = self._calls.early.stop()
-            tasks.cancel_scope.cancel()
+        try:
+            async with self._calls, anyio.create_task_group() as tasks:
+                if self._settings.early_calls:
+                    self._calls.start_early(tasks, self._held.bound_names)
+                tasks.start_soon(self._read)
+                tasks.start_soon(self._reporter.tell)
+                self._reporter.report()  # viewers show the code by lines from the start
+                try:
+                    while await self._run_in_session():
+                        self._held.close()
+                except ToolError as error:  # no interpreter could be started
+                    self._failure = _Failure(error.code or ToolErrorCode.EXECUTION_ERROR, str(error))
+                if self._calls.early is not None:
+                    self._unreached = self._calls.early.stop()
+                tasks.cancel_scope.cancel()
+        except BaseException:
+            self._call.done_so_far = self._done_so_far()
+            raise
         return self._response()
 
     # --- `CodeHost` ---------------------------------------------------------------------------------------------------
@@ -285,6 +289,13 @@ class CodeExecution:
     def _cut_off(self, error: InputInterrupted) -> str:
         where = "in the statement that begins in" if self._splitter.open.strip() else "before"
         return f"The code is not complete: it ends {where} line {self._splitter.open_line}. {error.reason}"
+
+    def _done_so_far(self) -> str:
+        """Return the text about the work of code that is being cancelled."""
+        self._output.close()
+        began = None if self._current is self._last else self._current
+        failure = self._failure or _Failure("", "", began, begun=True)
+        return "\n".join(filter(None, [self._output.text(), failure.text, self._truth(failure)]))
 
     def _truth(self, failure: _Failure) -> str:
         """Say which statements ran."""

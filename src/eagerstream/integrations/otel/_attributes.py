@@ -137,7 +137,7 @@ def tool_error_type(call: ToolCall) -> str:
     `cancelled` means that the tool was cancelled. `withdrawn` means that the call could no longer start when the
     response had ended.
     """
-    if call.response is None or call.response.text == CANCELLED_TEXT:
+    if call.response is None or call.response.text.startswith(CANCELLED_TEXT):
         return "cancelled"
     if call.withdrawn:
         return "withdrawn"
