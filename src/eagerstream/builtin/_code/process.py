@@ -126,7 +126,11 @@ class ProcessSandbox:
         }
 
     async def open(self, functions: Sequence[CodeFunction]) -> WorkerSession:
-        """See `CodeSandbox`."""
+        """Start an interpreter. Cancelling this leaves no process.
+
+        Raises:
+            ToolError: It could not be started. The text is for the model.
+        """
         try:
             process = await start_process(self._plain if self._argv is None else partial(self._wrapped, self._argv))
         except (OSError, RuntimeError, ValueError) as error:
