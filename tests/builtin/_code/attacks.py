@@ -11,6 +11,7 @@ import secrets
 import signal
 import socket
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -234,17 +235,16 @@ async def verdict(attack: Attack, sandbox: CodeSandbox, folder: Path) -> Verdict
         }
     if effects[attack.what] or not is_over:
         return Verdict.NOT_STOPPED
-    if result is None or result.end is StatementEnd.LOST:
+    # An attack without an end is cut off sooner or later, by the time or by itself: that depends on the machine.
+    is_endless = attack.what in ("runs on", "floods")
+    if is_endless or result is None or result.end is StatementEnd.LOST:
         return Verdict.BOUNDED
     last = result.text.rpartition("\n")[2]
     if result.end is StatementEnd.RAISED and last.startswith(_BY_LIMIT):
         return Verdict.BOUNDED
-    # It ended by itself, and has no effect: what it left behind was ended with it.
-    return (
-        Verdict.BOUNDED
-        if result.end is StatementEnd.DONE and attack.what in ("outlives", "floods")
-        else Verdict.STOPPED
-    )
+    # If it ended by itself and has no effect, what it left behind was ended with it.
+    is_ended = result.end is StatementEnd.DONE and attack.what == "outlives"
+    return Verdict.BOUNDED if is_ended else Verdict.STOPPED
 
 
 def survivors() -> list[int]:
@@ -263,7 +263,8 @@ def survivors() -> list[int]:
 def kill_survivors() -> None:
     """Kill them."""
     for pid in survivors():
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 class _QuietHost(Host):
