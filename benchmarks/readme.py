@@ -424,10 +424,13 @@ def _other_costs(all_figures: Mapping[str, Any]) -> list[tuple[str, str]]:
 def code_tool(results: Mapping[str, Any]) -> str:
     """Tables of code that runs while it is written: times of tasks, characters that are read, and fixed costs."""
     figures = results["benchmarks"]["code_tool"]
-    tasks = list(next(iter(figures["sides"].values())))
+    tasks = list(dict.fromkeys(task for times in figures["sides"].values() for task in times))
     times = [
-        [side, *(f"{took[task]['effect_s']:.2f} / {took[task]['end_s']:.2f}" for task in tasks)]
-        for side, took in figures["sides"].items()
+        [
+            side,
+            *(f"{times[task]['effect_s']:.2f} / {times[task]['end_s']:.2f}" if task in times else "" for task in tasks),
+        ]
+        for side, times in figures["sides"].items()
     ]
     read = [
         [

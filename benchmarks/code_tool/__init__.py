@@ -1,15 +1,17 @@
 """Code that runs while it is written: `CodeTool`, and the same work in other ways.
 
 Each side runs in a new process and sends its requests to the same kind of embedded server, which writes at a fixed
-speed, in fragments of 8 characters. Times count from the start of the run. Of three runs, the median counts. The tasks:
+speed, in fragments of 8 characters. Times count from the start of the run. Of three runs, the median counts. Two sides
+run at once, because they wait most of the time. The tasks:
 
 - prototype: two calls that take 1 s start in the first two lines, 200 more lines take 2 s to write, and the last line
   awaits the calls.
 - fetch five, compute: `asyncio.gather` of five requests to an HTTP server that answers after 0.4 to 1.2 s, then 1 KB of
   code that computes with the answers.
 - ten edits: ten calls of the built-in `Edit` on a real file, one after the other.
+- fetch one by one, compute: the same as "fetch five", but each request waits for the answer before it.
 
-In the last two, the model writes 800 characters per second, and its first byte takes 0.5 s. The sides:
+In all but the first, the model writes 800 characters per second, and its first byte takes 0.5 s. The sides:
 
 - one call per response, calls together: ordinary tools, which start when their inputs are complete. "Together" means
   that calls that do not depend on each other are in one response. The model writes the numbers that it computes with
@@ -17,10 +19,11 @@ In the last two, the model writes 800 characters per second, and its first byte 
 - CodeTool at the end: the same code and tool with `approve=`, which approves at once. Then, the code runs when all of
   it is written.
 - CodeTool: the code runs while it is written. In `ProcessSandbox` (the default), and in `MontySandbox`.
+- CodeTool, early calls: with `early_calls=True`, and `fetch` marked as `read_only`.
 - CodeMode, CodeMode eager: `CodeMode(eager=True)` of pydantic-ai-harness, in an environment of its own, with
-  `anthropic_eager_input_streaming`. It runs the code in Monty, which starts more quickly than a process, checks types
-  before the first statement, and knows a part of Python. It has no `asyncio.create_task`, so the prototype's code
-  begins with `asyncio.gather` there.
+  `anthropic_eager_input_streaming`. It runs the code in Monty, which starts more quickly than a process and knows a
+  part of Python, and checks types before the first statement. It has no `asyncio.create_task`, so the prototype's code
+  begins with `asyncio.gather` there. "Speculate" is with `speculate=["fetch"]`, the same idea as early calls.
 
 The second table counts characters for code of 1 to 100 KB without calls, which arrives without pauses: those of the
 input that are decoded as JSON, and those of the code that are examined to find its statements or are compiled. A
@@ -38,6 +41,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -54,7 +58,7 @@ from eagerstream.testing import Timing
 from ..targets import Row
 from . import servers
 from .side import SIZED, WARM_UP, Job
-from .tasks import TASKS, Task, code_of
+from .tasks import ONE_BY_ONE, TASKS, Task, code_of
 
 PEER_PYTHON: Final = Path(__file__).parents[2] / ".venv" / "code-mode" / "bin" / "python"
 SIZES: Final = (1_000, 10_000, 100_000)
@@ -101,6 +105,7 @@ class Side:
 
 STREAMING: Final = Side("CodeTool", "ours", "streaming")
 AT_END: Final = Side("CodeTool at the end", "ours", "at the end")
+EARLY: Final = Side("CodeTool, early calls", "ours", "streaming, early calls")
 IN_MONTY: Final = Side("CodeTool in Monty", "ours", "streaming, in Monty")
 EAGER: Final = Side("CodeMode eager", "code_mode", "eager")
 NO_BUDGET: Final = Side("CodeMode eager, no budget", "code_mode", "eager, no budget")
@@ -112,6 +117,13 @@ PACED: Final = (
     AT_END,
     STREAMING,
     IN_MONTY,
+)
+ONE_BY_ONE_SIDES: Final = (
+    AT_END,
+    EAGER,
+    Side("CodeMode eager, speculate", "code_mode", "eager, speculate"),
+    STREAMING,
+    EARLY,
 )
 SIZED_SIDES: Final = (
     Side("a tool that takes the text", "ours", "plain"),
@@ -164,6 +176,18 @@ def _paced(side: Side, tasks: Sequence[Task], repeats: int) -> dict[str, dict[st
     }
 
 
+def _all_paced(sides: Sequence[Side], tasks: Sequence[Task], repeats: int) -> dict[str, dict[str, dict[str, float]]]:
+    """Return the median times of all sides. Two sides run at once: they wait most of the time."""
+    own = {
+        side: [task for task in tasks if side in (ONE_BY_ONE_SIDES if task is ONE_BY_ONE else sides)]
+        for side in dict.fromkeys((*sides, *(ONE_BY_ONE_SIDES if ONE_BY_ONE in tasks else ())))
+        if side.is_installed
+    }
+    with ThreadPoolExecutor(2) as pool:
+        times = pool.map(lambda side: _paced(side, own[side], repeats), own)
+        return {side.name: took for side, took in zip(own, times, strict=True)}
+
+
 _WARM_UP: Final = Task(name=WARM_UP, code="", turns=((("keep", {"lines": "\n"}),),), expected="", expected_of_calls="")
 
 
@@ -196,7 +220,8 @@ def _task_table(task: Task, sides: Mapping[str, Mapping[str, Mapping[str, float]
         table.add_column(name, justify="left" if name == "side" else "right")
     ours_s = sides[STREAMING.name][task.name]["end_s"]
     for side, tasks in sides.items():
-        took = tasks[task.name]
+        if (took := tasks.get(task.name)) is None:
+            continue
         table.add_row(side, f"{took['effect_s']:.2f}", f"{took['end_s']:.2f}", f"{took['end_s'] / ours_s:.2f}")
     return table
 
@@ -319,11 +344,11 @@ def _sized_rows(cells: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
 
 def main(console: Console, *, quick: bool) -> dict[str, Any]:
     """Measure the sides, print tables, and return the figures."""
-    tasks, sizes, repeats = (TASKS[:1], SIZES[:2], 1) if quick else (TASKS, SIZES, _REPEATS)
+    tasks, sizes, repeats = (TASKS[:1], SIZES[:2], 1) if quick else ((*TASKS, ONE_BY_ONE), SIZES, _REPEATS)
     paced, sized = ((AT_END, STREAMING, EAGER), (STREAMING, EAGER)) if quick else (PACED, SIZED_SIDES)
-    for side in dict.fromkeys(side.name for side in (*paced, *sized) if not side.is_installed):
-        console.print(f"{side} is left out: make bench installs it.")
-    sides = {side.name: _paced(side, tasks, repeats) for side in paced if side.is_installed}
+    for left_out in dict.fromkeys(side.name for side in (*paced, *sized) if not side.is_installed):
+        console.print(f"{left_out} is left out: make bench installs it.")
+    sides = _all_paced(paced, tasks, repeats)
     for task in tasks:
         console.print(_task_table(task, sides))
     cells = [cell for side in sized if side.is_installed for cell in _sized(side, sizes, repeats)]

@@ -22,6 +22,7 @@ from pydantic_ai_harness.code_mode import _eager, _streaming
 from .side import Job, Parsed, main
 from .tasks import Marks, Workplace
 
+SPECULATE: Final = ", speculate"
 NO_BUDGET: Final = ", no budget"
 MODEL: Final = "claude-opus-4-7"
 _SETTINGS: Final = AnthropicModelSettings(anthropic_eager_input_streaming=True, max_tokens=64_000)
@@ -34,7 +35,10 @@ async def _model(url: str) -> AsyncIterator[AnthropicModel]:
 
 
 def _capabilities(side: str) -> list[Any]:
-    return {"plain": [], "at the end": [CodeMode()], "eager": [CodeMode(eager=True)]}[side.removesuffix(NO_BUDGET)]
+    if side == "plain":
+        return []
+    speculate = ["fetch"] if side.endswith(SPECULATE) else None
+    return [CodeMode(eager=side.startswith("eager"), speculate=speculate)]
 
 
 async def run(job: Job, workplace: Workplace, marks: Marks, _: Parsed) -> list[str]:

@@ -29,6 +29,7 @@ from .side import Job, Parsed, main
 from .tasks import Marks, Workplace
 
 MODEL: Final = "claude-opus-4-7"
+EARLY: Final = ", early calls"
 MONTY: Final = ", in Monty"
 _REQUEST: Final[dict[str, Any]] = {
     "model": MODEL,
@@ -52,10 +53,10 @@ async def run(job: Job, workplace: Workplace, marks: Marks, parsed: Parsed) -> l
 
 
 def _tools(job: Job, workplace: Workplace, parsed: Parsed) -> list[Tool]:
-    functions = workplace.tools()
     # As those of `Files`, edits execute one after the other.
     tools = [
-        eagerstream.tool(function, group="files" if name == "Edit" else None) for name, function in functions.items()
+        eagerstream.tool(function, group="files" if name == "Edit" else None, read_only=name == "fetch")
+        for name, function in workplace.tools().items()
     ]
     if job.side.startswith("calls"):
         return tools
@@ -66,7 +67,7 @@ def _tools(job: Job, workplace: Workplace, parsed: Parsed) -> list[Tool]:
         sandbox = _Counting(sandbox, parsed)
     # With an approval, the code runs only after all of it was written. This one is given at once.
     approve = (lambda _: True) if job.side.startswith("at the end") else None
-    return [CodeTool(tools, sandbox=sandbox, approve=approve)]
+    return [CodeTool(tools, sandbox=sandbox, approve=approve, early_calls=job.side.endswith(EARLY))]
 
 
 @eagerstream.tool(name="run_code")

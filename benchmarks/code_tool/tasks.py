@@ -102,7 +102,7 @@ def report(city: str) -> dict[str, Any]:
     return {"city": city, "highs": [base + day for day in range(7)], "lows": [base - 2 * day for day in range(7)]}
 
 
-_FETCH: Final = """\
+_GATHER: Final = """\
 import asyncio
 
 oslo, lima, vienna, perth, quito = await asyncio.gather(
@@ -113,6 +113,9 @@ oslo, lima, vienna, perth, quito = await asyncio.gather(
     fetch(path="/quito"),
 )
 
+"""
+_ONE_BY_ONE: Final = "".join(f'{city} = await fetch(path="/{city}")\n' for city in CITIES)
+_COMPUTE: Final = """\
 
 def mean(values):
     total = 0
@@ -235,7 +238,7 @@ TASKS: Final = (
     ),
     Task(
         name="fetch five, compute",
-        code=_FETCH,
+        code=_GATHER + _COMPUTE,
         turns=_FETCH_TURNS,
         expected=str(_OVERALL),
         expected_of_calls=str(_OVERALL),
@@ -248,6 +251,14 @@ TASKS: Final = (
         expected_of_calls="",
     ),
 )
+ONE_BY_ONE: Final = Task(
+    name="fetch one by one, compute",
+    code=_ONE_BY_ONE + _COMPUTE,
+    turns=_FETCH_TURNS,
+    expected=str(_OVERALL),
+    expected_of_calls=str(_OVERALL),
+)
+"""The code awaits each answer before the next request, as models often write it."""
 
 # --- the tools --------------------------------------------------------------------------------------------------------
 
