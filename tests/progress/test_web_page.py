@@ -758,6 +758,10 @@ def test_hostile_code_is_text(page: Page) -> None:
         assert [text.split()[-1][:4] for text in listed(page)][1:2] == ["2"]
         assert len(shown) < 12_000, "a line of a hundred thousand characters is cut"
         assert page.text(".output pre").endswith("\nend")
+        call.add("tool_progress", value=at_line(2**53 - 1, 2**53 - 1, output="y" * 10**6 + "end"))
+        page.wait(lambda: page.text(".statement").startswith("runningLine 9,007,199,254,740,991"))
+        assert len(page.text(".output pre")) < 5_000
+        assert len(listed(page)) == 4
         assert not page.is_too_wide()
         page.look(width=320, height=640)
         page.wait(lambda: not page.is_too_wide())

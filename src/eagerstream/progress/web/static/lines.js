@@ -8,6 +8,7 @@ const ANCHOR_LINES = 64;
 const ANCHOR_CHARS = 4096;
 const CHECKED_CHARS = 64;
 const MAX_CALLS = 20;
+const MAX_OUTPUT_CHARS = 4000;
 
 // Returns the progress of a call, if it has the form and the input has such a text; else null. `isOver`: nothing runs.
 export function lineProgress(call, isOver) {
@@ -17,7 +18,7 @@ export function lineProgress(call, isOver) {
   if (typeof parameter !== "string" || !Object.hasOwn(call.partial, parameter) || typeof call.partial[parameter] !== "string") return null;
   if (!Number.isSafeInteger(line) || !Number.isSafeInteger(endLine) || line < 0 || endLine < line || typeof state !== "string") return null;
   const names = Array.isArray(calls) ? calls.slice(0, MAX_CALLS).filter((name) => typeof name === "string") : [];
-  return { parameter, line, endLine, state, calls: isOver ? [] : names, output: typeof output === "string" ? output : "", isOver, isWhole: isOver && call.outcome === "valid" && !call.isError };
+  return { parameter, line, endLine, state, calls: isOver ? [] : names, output: typeof output === "string" ? output.slice(-MAX_OUTPUT_CHARS) : "", isOver, isWhole: isOver && call.outcome === "valid" && !call.isError };
 }
 
 // The state of the statement. A word that is not known is the word for a bad end, and so is "running" after the end.
@@ -73,6 +74,7 @@ export class TextLines {
 
   // Returns the start and the end of `amount` lines, from a line on. The text was read before.
   places(text, first, amount) {
+    if (first > this.count) return []; // a report about lines that are not there
     let low = 0;
     let high = this.#numbers.length - 1;
     while (low < high) {

@@ -115,7 +115,8 @@ function place(view, progress, state, growing) {
 
 const isInside = (view, { line, endLine }) => line <= view.top + view.visible - 0.5 && endLine > view.top + 0.5;
 
-const isAway = (view, progress, state) => (state === "running" || state === "failed") && !isInside(view, progress);
+const isAway = (view, progress, state) =>
+  (state === "running" || state === "failed") && progress.line <= view.count && !isInside(view, progress);
 
 // Shows the first lines of the statement over the others, if it is not among them. A click goes there.
 function drawAway(text, progress, state, view, growing, redraw) {
