@@ -9,6 +9,11 @@
     │   ├── HistoryError         messages or tools that the API would refuse
     │   └── MissingExtraError    an optional dependency is not installed
     ├── WorkerLost           a process that ran a tool is gone
+    ├── JournalError         a journal of runs cannot be read or written
+    │   ├── OwnershipLostError   another process owns the run now, or may own it
+    │   ├── RunOwnedError        another process owns the run, and lives
+    │   ├── RunExistsError       a new run has the id of an existing one
+    │   └── RunNotFoundError     the journal has no such run
     ├── InputInterrupted     a value that a tool waited for can no longer come
     └── ToolError            raised by a tool: the model gets its text as an error result
 
@@ -203,6 +208,43 @@ class WorkerLost(EagerStreamError):
         super().__init__(reason)
         self.reason = reason
         self.may_have_begun = may_have_begun
+
+
+class JournalError(EagerStreamError):
+    """A journal of runs cannot be read or written, or refused to.
+
+    Attributes:
+        reason: The cause, without anything that was said in a run.
+        run_id: The run that it concerns. None if it concerns the journal.
+    """
+
+    def __init__(self, reason: str, *, run_id: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.run_id = run_id
+
+    def __str__(self) -> str:
+        return self.reason if self.run_id is None else f"run {self.run_id!r:.200}: {self.reason}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the error as plain data, with the id of the run."""
+        return {**super().to_dict(), "run_id": self.run_id}
+
+
+class OwnershipLostError(JournalError):
+    """Another process owns the run now, or may own it: this one may no longer act for the run."""
+
+
+class RunOwnedError(JournalError):
+    """Another owner has the run, and lives."""
+
+
+class RunExistsError(JournalError):
+    """A new run has the id of a run that the journal already has."""
+
+
+class RunNotFoundError(JournalError):
+    """The journal has no run with this id."""
 
 
 class InputInterrupted(EagerStreamError):

@@ -21,9 +21,11 @@ def test_each_option_has_a_default_and_a_description(options: type, defaults: di
 
 
 def test_a_run_takes_the_options_of_a_stream() -> None:
-    """And those of a conversation."""
+    """And those of a conversation, and two for its journal."""
     of_run = RunOptions.__annotations__.keys()
-    assert of_run == StreamOptions.__annotations__.keys() | ConversationOptions.__annotations__.keys()
+    others = StreamOptions.__annotations__.keys() | ConversationOptions.__annotations__.keys()
+    assert of_run - others == {"journal", "run_id"}
+    assert others - of_run == set()
 
 
 def test_a_misspelt_option_of_a_run() -> None:

@@ -18,12 +18,14 @@ from ._events import (
     TurnStart,
     TurnStop,
 )
+from ._journal import RunJournal, RunLog
 from ._latency import CallLatency, Gaps, RequestLatency, RunLatency
 from ._latency_data import BlockData, CallData, FieldData, GapsData, LatencyData, RequestData
 from ._marks import CallMarks, RequestMarks, RunMarks
 from ._options import CallOptions, ConversationOptions, LoopOptions, NextRequest, RunOptions
 from ._policy import OnInterrupt, OnTruncated
 from ._result import RunResult, RunStatus
+from ._resume import Resumed, resume
 from ._run import Run
 from ._settle import add_content, drop_last_thinking
 from ._start_run import run
@@ -54,9 +56,12 @@ __all__ = [
     "RequestLatency",
     "RequestMarks",
     "Restarted",
+    "Resumed",
     "Run",
     "RunEvent",
+    "RunJournal",
     "RunLatency",
+    "RunLog",
     "RunMarks",
     "RunOptions",
     "RunResult",
@@ -74,5 +79,6 @@ __all__ = [
     "add_content",
     "callable_tools",
     "drop_last_thinking",
+    "resume",
     "run",
 ]

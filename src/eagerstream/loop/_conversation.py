@@ -16,7 +16,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
 
 from .._support.run_ids import new_run_id
@@ -131,6 +131,8 @@ class Conversation:
         self._listener.run_id = new_run_id()
         self._turns = self._continuations = self._failed_turns = 0
         self._restarts = Restarts(self._options, self.limits)
+        self.known_answers: Mapping[str, Callable[[ToolCall], None]] = {}
+        """For calls of a response that was restored from a journal, by id: they have run, or must not run again."""
         self.compaction: Compaction = Compaction()
         self._retry_max_tokens: int | None = None  # of the turn under way, once it is sent again
         self._ids = CallIds(self.result.messages)
@@ -141,6 +143,11 @@ class Conversation:
     def model(self) -> str:
         """The model of the run; `next_request` may choose another one for a request."""
         return self._requests.model
+
+    @property
+    def turns(self) -> int:
+        """Number of turns so far, with the current one."""
+        return self._turns
 
     @property
     def _has_ended(self) -> bool:
@@ -325,6 +332,8 @@ class Conversation:
         call.idempotent = tool is not None and tool.idempotent
         call.accounts = (self.result.usage, self.result.sub_usage)
         self.result.calls.append(call)
+        if self.known_answers and call.id in self.known_answers and call.result is None:
+            self.known_answers[call.id](call)
         return call
 
     def _ask_guard(self, call: ToolCall) -> None:
@@ -395,6 +404,54 @@ class Conversation:
             self.void(turn)
             turn.discard()
         return delay_s
+
+    def salvage(self, turn: Turn, message: AssistantMessage) -> None:
+        """Continue after a response that broke off with its program, and of which something had begun."""
+        take_account(self.result, message)
+        self.output.end(message, broken=True)
+        self.result.message = message
+        turn.end(message, INTERRUPTED)
+        if turn.number == self._options["max_turns"]:
+            self.result.status = RunStatus.LIMIT
+
+    def state(self) -> dict[str, Any]:
+        """Return what a later process needs to continue, without the history and the calls, as plain data."""
+        return {
+            "turns": self._turns,
+            "continuations": self._continuations,
+            "failed_turns": self._failed_turns,
+            "waiting": self.steering.saved(),
+            "result": self.result.facts(),
+        }
+
+    def restore(
+        self,
+        state: Mapping[str, Any],
+        messages: Sequence[Mapping[str, Any]],
+        calls: Sequence[Mapping[str, Any]],
+        waiting: Sequence[Sequence[Any]],
+    ) -> None:
+        """Continue where another process stopped.
+
+        Args:
+            state: As `state` returned it; empty before the first settled turn.
+            messages: The history.
+            calls: The calls of the settled turns.
+            waiting: The messages that were said and not sent.
+
+        Raises:
+            UsageError, KeyError, TypeError, ValueError: The data is not what a run has saved.
+        """
+        if state:
+            self.result.take(state["result"], calls)
+            self._turns, self._continuations = state["turns"], state["continuations"]
+            self._failed_turns = state["failed_turns"]
+        if self.result.status in (RunStatus.CANCELLED, RunStatus.ERROR):
+            self.result.status, self.result.error = RunStatus.RUNNING, None
+        self.result.messages = checked_messages(messages)
+        self.steering.restore(waiting)
+        self._requests.continue_after(self._turns)
+        self._history_replaced()
 
     def void(self, turn: Turn) -> None:
         """Forget the ids of the turn's calls, none of which is in the history: others may have them."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ..streaming import Clock, FeedEnd, ReplyMarks
-from ..tools._call import CallListener, ToolCall
+from ..tools._call import CallListener, Decision, ToolCall
 from ..tools._definition import Tool
 from ..tools._toolbox import Toolbox
 from ._events import (
@@ -25,6 +25,7 @@ from ._events import (
 )
 
 if TYPE_CHECKING:
+    from ._durability import Durability
     from ._message_thread import MessageThread
 
 # Nearly all events are of other types, which one look into a set leaves out. A `match` would try each case for each.
@@ -129,6 +130,10 @@ class RunMarks:
     def end(self, end: FeedEnd) -> None:
         """See `Observer`: nothing is left to do."""
 
+    def salvaging(self) -> None:
+        """Note a response of an earlier process, of which only the calls have times here."""
+        self.requests.append(RequestMarks(self._turn, ReplyMarks(self.clock), discarded=True))
+
     # --- times without an event ---------------------------------------------------------------------------------------
 
     def opened(self) -> None:
@@ -194,10 +199,15 @@ class CallEvents(CallListener):
         put: Callable[[RunEvent], object],
         tools: Toolbox,
         run_id: str,
+        *,
         closers: list[Callable[[], object]],
+        durability: Durability | None,
     ) -> None:
         self.run_id = run_id
         self._closers = closers
+        self._durability = durability
+        if durability is not None:
+            self.gate = durability.about_to_run
         self._marks = marks
         self._put = put
         self._tools = tools
@@ -205,6 +215,21 @@ class CallEvents(CallListener):
     def when_over(self, callback: Callable[[], object]) -> None:
         """See `CallListener`."""
         self._closers.append(callback)
+
+    def decision(self, call: ToolCall) -> Decision | None:
+        """See `CallListener`."""
+        return None if self._durability is None else self._durability.decision(call)
+
+    async def decided_elsewhere(self, call: ToolCall) -> Decision:
+        """See `CallListener`."""
+        if self._durability is None:
+            return await super().decided_elsewhere(call)
+        return await self._durability.wait_for_decision(call)
+
+    def call_decided(self, call: ToolCall, decision: Decision) -> None:
+        """See `CallListener`."""
+        if self._durability is not None:
+            self._durability.decided(call, decision)
 
     def call_admitted(self, call: ToolCall) -> None:
         """See `CallListener`."""
@@ -218,11 +243,15 @@ class CallEvents(CallListener):
     def call_progressed(self, call: ToolCall, value: Any) -> None:
         """See `CallListener`."""
         self._marks.progress(call)
+        if self._durability is not None:
+            self._durability.progressed(call, value)
         self._put(ToolProgress(call, value))
 
     def call_ended(self, call: ToolCall) -> None:
         """See `CallListener`."""
         self._marks.stop(call)
+        if self._durability is not None:
+            self._durability.ended(call)
         self._put(ToolStop(call))
 
     def call_told(self, event: RunEvent) -> None:

@@ -11,6 +11,7 @@ from ..streaming import FeedOptions, InputOptions, OutputOptions, RequestParamet
 from ..tools._breaker import CircuitBreaker
 from ..tools._executor import Executor
 from ..wire import check_choice, check_count, check_seconds
+from ._journal import RunJournal
 from ._policy import OnInterrupt, OnTruncated
 
 BetaUse: TypeAlias = Literal["auto", "always"] | None
@@ -123,7 +124,17 @@ class ConversationOptions(RequestParameters, OutputOptions, LoopOptions, CallOpt
 
 
 class RunOptions(ConversationOptions, InputOptions, FeedOptions, total=False):
-    """The options of `run`."""
+    """The options of `run`.
+
+    Attributes:
+        journal: Keeps the run (`eagerstream.journal`): each step is written before it matters, so that the run can
+            continue after a crash. None (default): nothing is kept.
+        run_id: The id of the run (`Run.id`). If the journal has a run with it, that run continues, and `messages` is
+            ignored. None (default): a new id.
+    """
+
+    journal: RunJournal | None
+    run_id: str | None
 
 
 LOOP_DEFAULTS: Final[LoopOptions] = {

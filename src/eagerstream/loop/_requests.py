@@ -97,6 +97,10 @@ class Requests:
         """The `max_tokens` of the turn under way."""
         return self._request["max_tokens"]
 
+    def continue_after(self, turns: int) -> None:
+        """Note that another process has sent the requests of this many turns."""
+        self._prepared = turns
+
     def check(self) -> None:
         """Check the history and the tools of the request of the turn under way.
 

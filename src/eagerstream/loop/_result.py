@@ -50,6 +50,8 @@ class RunStatus(StrEnum):
     LIMIT = "limit"
     UNKNOWN = "unknown"
     CANCELLED = "cancelled"
+    WAITING = "waiting"
+    """It waits for a decision in its journal, and continues when it is resumed after that."""
     ERROR = "error"
 
 
@@ -177,26 +179,43 @@ class RunResult(Generic[OutputT]):
         # its tools returned (test_data_that_has_no_json_form).
         try:
             said = json.dumps([self.messages, self.undelivered], allow_nan=False, default=_as_plain)
-            message, container = to_json([self.message, self.container])
+            facts = self.facts()
         except (TypeError, ValueError, RecursionError) as error:
             raise UsageError(f"the messages have no JSON form: {error}") from error
         messages, undelivered = json.loads(said)
+        calls = [call.to_dict() for call in self.calls]
+        return {_VERSION_KEY: _VERSION, **facts, "messages": messages, "undelivered": undelivered, "calls": calls}
+
+    def facts(self) -> dict[str, Any]:
+        """Return everything but the messages and the calls, as plain data.
+
+        Raises:
+            TypeError, ValueError: The last message has no JSON form.
+        """
+        message, container = to_json([self.message, self.container])
         return {
-            _VERSION_KEY: _VERSION,
             "status": self.status.value,
             "message": message,
-            "messages": messages,
-            "undelivered": undelivered,
             "turns": self.turns,
             "usage": self.usage,
             "sub_usage": self.sub_usage,
-            "calls": [call.to_dict() for call in self.calls],
             "container": container,
             "error": self.error,
             "output_outcome": self.output_outcome and self.output_outcome.value,
             "output_error": self.output_error,
             "output_text": self.output_text,
         }
+
+    def take(self, facts: Mapping[str, Any], calls: Sequence[Mapping[str, Any]]) -> None:
+        """Become the result with these `facts` and calls. The messages stay.
+
+        Raises:
+            UsageError: They are not those of a result.
+        """
+        saved = self.from_dict({_VERSION_KEY: _VERSION, **facts, "messages": [], "calls": calls})
+        for name in self.__slots__:
+            if name not in ("messages", "undelivered", "repairs"):
+                setattr(self, name, getattr(saved, name))
 
     def to_json(self) -> str:
         """Return `to_dict` as JSON text.

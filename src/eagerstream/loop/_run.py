@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
 from typing import Any, Final, Generic, Self
 
 import anyio
@@ -17,18 +18,21 @@ from ..streaming._event_buffer import EventBuffer
 from ..streaming._reading import Sink, read_reply
 from ..transports import Reply
 from ..transports._eager_fallback import EagerFallback, EagerForm
-from ..wire import InputDelta, MessageAssembler, MessageState, Outcome
+from ..wire import InputDelta, JSONObject, MessageAssembler, MessageState, Outcome
 from ..wire._assistant_message import AssistantMessage, empty_message
 from ..wire._type_variables import OutputT
 from ._compaction import Summarize, as_history
 from ._conversation import Conversation
+from ._durability import Durability
 from ._events import MessageDelivered, Restarted, RunEvent, TurnStart, TurnStop
 from ._interruption import Unwanted, interruption, message_of
+from ._journal import RunJournal, RunLog
 from ._latency import RunLatency
 from ._marks import CallEvents, RunMarks
 from ._message_thread import MessageThread
 from ._policy import BROKEN_OFF, CANCELLED, CUT_BY_GUARD, CUT_BY_MESSAGE, Begins
 from ._requests import GivenTool
+from ._restoring import OpenTurn, answers_of, events_of
 from ._result import RunResult, RunStatus
 from ._runner import CallRunner
 from ._settle import answer
@@ -63,13 +67,16 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         marks: RunMarks,
         *,
         thread: MessageThread,
+        run_id: str | None = None,
     ) -> None:
         super().__init__(events)
-        self.id: str = new_run_id()
+        self.id: str = new_run_id() if run_id is None else run_id
         """The id of the run."""
         self._closers: list[Callable[[], object]] = []
         self.parent: ParentCall | None = None
         """The call of another run whose tool entered this run; None if there is none, and before the run is entered."""
+        self._durability: Durability | None = None
+        self._open_turn: OpenTurn | None = None
         self._transport = transport
         self._conversation = conversation
         self._inputs = inputs
@@ -168,6 +175,8 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         if self._has_ended:
             raise UsageError("the run has ended: start another one with its result and this message")
         self._conversation.say(message, when)
+        if self._durability is not None:
+            self._durability.said(self.result.undelivered[-1], when)
         if when != "now" or self._is_cancelled or self._scope is None:
             return
         # A complete response is not cut: its own end comes first. The scope is that of the reading, or of the pause.
@@ -250,13 +259,43 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         # First: the observers that see the run begin may ask for its parent.
         if self._tasks is None:
             self.parent = begin_sub_run(self)
+            if self._durability is not None:
+                self._open_turn = await self._durability.open()
         return await super().__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        try:
+            return await super().__aexit__(kind, error, traceback)
+        finally:
+            if self._durability is not None:
+                await self._durability.close()
+
+    def keep_in(self, journal: RunJournal, begin: JSONObject, log: RunLog | None = None) -> None:
+        """Write the steps of the run into a journal, from its start on. Called before the run is entered.
+
+        Args:
+            journal: The journal.
+            begin: The first entry of a new run.
+            log: The run in the journal, if it was opened already.
+        """
+        self._durability = Durability(
+            journal, self.id, begin, conversation=self._conversation, on_failure=self.cancel, log=log
+        )
 
     async def _read(self) -> None:
         assert self._tasks is not None  # entered: this runs in one of its tasks
         self._runner = CallRunner(self._conversation.executor, self._tasks)
         try:
-            while not (self._conversation.ended or self._is_cancelled):
+            if self._open_turn is not None:
+                open_turn, self._open_turn = self._open_turn, None
+                await self._salvage(open_turn)
+            while True:
+                if self._durability is not None:
+                    await self._durability.take_messages()
+                if self._conversation.ended or self._is_cancelled:
+                    break
                 await self._take_turn()
         except Exception as error:
             # The result before the waiting: if the block is left in that time, the result must have the error
@@ -267,7 +306,8 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
             raise
         # `cancel` raises nothing, not even an error that the run was about to raise (test_cancel_with_a_failure_ahead).
         if self._is_cancelled:
-            self._conversation.abandon(self._message, RunStatus.CANCELLED)
+            is_leaving = self._durability is not None and self._durability.is_leaving
+            self._conversation.abandon(self._message, RunStatus.WAITING if is_leaving else RunStatus.CANCELLED)
         elif (failure := self._conversation.failure) is not None:
             self._mark(failure)
             raise failure
@@ -303,7 +343,7 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         request = conversation.complete_request()
         is_retry = conversation.retries
         turn = self._turn = conversation.begin()
-        turn.listener = CallEvents(self._marks, self._put, conversation.tools, self.id, self._closers)
+        turn.listener = self._listener()
         # A request that is sent again belongs to the same turn, after its `Restarted` (test_a_retry_is_told).
         if not is_retry:
             self._put(TurnStart(turn.number))
@@ -330,6 +370,8 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         error: Exception | None = None
         broken: APIError | ProtocolError | None = None
         try:
+            if self._durability is not None:
+                await self._durability.sending(turn, assembler)
             # Not in a function of its own: each frame around the reading costs every fragment.
             await read_reply(
                 self._transport,
@@ -356,6 +398,38 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
             # The traceback of the error keeps this frame, and the frame the error: the cycle would keep the run until
             # the garbage collector comes (test_a_result_keeps_no_run).
             error = broken = None
+
+    def _listener(self) -> CallEvents:
+        tools = self._conversation.tools
+        return CallEvents(self._marks, self._put, tools, self.id, closers=self._closers, durability=self._durability)
+
+    async def _salvage(self, saved: OpenTurn) -> None:
+        """Take the known part of a response whose program ended, and run the calls that may run."""
+        assert self._durability is not None
+        conversation = self._conversation
+        conversation.known_answers = await answers_of(saved, conversation.tools, self.id)
+        turn = self._turn = conversation.begin()
+        turn.listener = self._listener()
+        self._put(TurnStart(turn.number))
+        self._marks.salvaging()
+        assembler = self._assembler = MessageAssembler(
+            limits=conversation.limits,
+            input_type=GrowingInput,
+            messages=conversation.result.messages,
+            **self._inputs,
+        )
+        self._durability.salvaging(turn, assembler, saved)
+        self._needs_deltas = turn.wants_deltas
+        self._set_observers(self._observers)
+        for event in events_of(saved):
+            self._take(assembler.feed(event))
+        self._take(assembler.close(cleanly=saved.is_whole))
+        message = message_of(turn, assembler)
+        if saved.is_whole:
+            conversation.end(turn, message)
+        else:
+            conversation.salvage(turn, message)
+        await self._settle_turn(turn)
 
     async def _end_turn(
         self, turn: Turn, assembler: MessageAssembler[GrowingInput], error: APIError | ProtocolError | None
@@ -385,6 +459,8 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
             self._next_request_at = anyio.current_time() + delay_s
         else:
             conversation.end(turn, message, CUT_BY_GUARD if turn.is_cut else None)
+        if self._durability is not None and turn.ending is not None:
+            self._durability.responded(turn, message)
         assert self._runner is not None
         if turn.is_discarded:
             # Only idempotent calls have started here. They are cancelled, because with one slot the new call of the
@@ -393,7 +469,12 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
                 self._runner.cancel(call)
             self._put(Restarted(turn.number, "interrupted" if error else "max_tokens", error, delay_s))
             return
+        await self._settle_turn(turn, error)
+
+    async def _settle_turn(self, turn: Turn, error: APIError | ProtocolError | None = None) -> None:
+        """Start the calls that may start at the end of a response, wait for all of them, and settle the turn."""
         assert turn.ending is not None
+        assert self._runner is not None
         # `cancel` may have come after the end of the message: then the row of its stop reason does not count any more.
         begins = Begins.NONE if self._is_cancelled else turn.ending.begins
         for call in turn.release(begins):
@@ -405,7 +486,9 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         self._marks.settle(runs_held=turn.ending.begins is Begins.ALL and not self._is_cancelled)
         # Settled before it is told: at a `TurnStop` the result has the whole turn, so that a program can save it there
         # and lose nothing if it dies afterwards (test_saved_at_each_turn).
-        conversation.close_turn()
+        self._conversation.close_turn()
+        if self._durability is not None:
+            self._durability.settled(turn)
         # Each call's `ToolStop` before the `TurnStop`. The runner reports only calls that it started; those that were
         # answered without it are reported here (test_each_call_of_a_turn_stops).
         for call in turn.calls:

@@ -131,10 +131,15 @@ class CallRunner:
                         # If this is cancelled after the call was admitted, the call must reach the executor all the
                         # same, or its place would be lost to other runs
                         # (test_leaving_gives_back_the_place_of_a_call_about_to_begin).
-                        if work.call is not None and work.call.is_programmatic:
-                            await _execute_for_code(self._executor, work.call)
-                        elif work.call is not None:
-                            await self._executor.execute(work.call)
+                        if work.call is not None:
+                            # An executor of the user's may call the tool at any moment from here on.
+                            gate = work.call.listener.gate
+                            if gate is not None and not getattr(self._executor, "passes_gate", False):
+                                await gate(work.call)
+                            if work.call.is_programmatic:
+                                await _execute_for_code(self._executor, work.call)
+                            else:
+                                await self._executor.execute(work.call)
             except Exception as error:
                 # The executor may be the user's. An exception in this task would cancel all other tools.
                 assert work.call is not None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any, Final, Unpack
 
 from ..streaming._options import FEED_DEFAULTS, INPUT_DEFAULTS, buffer_for, taken
 from ..tools._foreign import ForeignTool
 from ..transports import Client, as_transport
 from ..transports._eager_fallback import EagerFallback
 from ..wire._accumulator import check_invalid_key
+from ..wire._echo import has_json_form
 from ..wire._type_variables import OutputT
 from ._conversation import Conversation
 from ._marks import RunMarks
@@ -18,6 +19,9 @@ from ._options import CALL_DEFAULTS, BetaUse, RunOptions, check_beta_use
 from ._result import RunResult
 from ._run import Run
 from ._tool_changes import InlineToolsTransport
+
+_NOT_KEPT: Final = ("extra_headers", "extra_query")
+"""Options that may hold a secret, and that a journal does not keep."""
 
 
 def run(
@@ -60,6 +64,8 @@ def run(
         HistoryError: The API would refuse the messages or the tools; see `validate_history`.
     """
     rest: dict[str, Any] = dict(options)
+    journal, run_id = rest.pop("journal", None), rest.pop("run_id", None)
+    plain = {name: value for name, value in rest.items() if name not in _NOT_KEPT and has_json_form(value)}
     inputs, feed = taken(rest, INPUT_DEFAULTS), taken(rest, FEED_DEFAULTS)
     check_invalid_key(inputs["invalid_key"])
     # The requests of a run are complete, and its transport sends the rest of a thread: see `ThreadTransport`.
@@ -78,7 +84,12 @@ def run(
     transport = InlineToolsTransport(transport, client, conversation.leave_inline_tools)
     marks = RunMarks(clock=feed["clock"], max_concurrency=rest.get("max_concurrency", CALL_DEFAULTS["max_concurrency"]))
     fallback = EagerFallback(transport, client, feed["eager_fallback"])
-    return Run(fallback, conversation, inputs, buffer_for(feed, conversation.limits), marks, thread=thread)
+    buffer = buffer_for(feed, conversation.limits)
+    started: Run[OutputT] = Run(fallback, conversation, inputs, buffer, marks, thread=thread, run_id=run_id)
+    if journal is not None:
+        begin = {"kind": "begin", "turn": 0, "model": model, "max_tokens": max_tokens, "options": plain}
+        started.keep_in(journal, {**begin, "messages": conversation.result.messages})
+    return started
 
 
 def _is_used(name: str, value: BetaUse, client: Client) -> bool:

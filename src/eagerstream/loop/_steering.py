@@ -59,6 +59,14 @@ class Steering:
         self._waiting = waiting
         self._result.undelivered = [message for message, _ in waiting]
 
+    def saved(self) -> list[list[Any]]:
+        """Return the messages that wait, each with its time, as plain data."""
+        return [[dict(message), when] for message, when in self._waiting]
+
+    def restore(self, saved: Sequence[Sequence[Any]]) -> None:
+        """Take the messages that `saved` returned."""
+        self._change([(message, when) for message, when in saved])
+
     @property
     def prolongs(self) -> bool:
         """True if the run would have ended by itself, and a message waits that keeps it going."""

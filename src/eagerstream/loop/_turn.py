@@ -328,6 +328,7 @@ class Turn:
         """Add a call. If an earlier call of the response has its id, refuse it: it may be the same call, sent twice."""
         call = ToolCall(input, self.number, self._limits, failed_groups=self._failed_groups)
         call.listener = self.listener or call.listener
+        call.run_id = call.listener.run_id or ""
         self.calls.append(call)
         self._by_input[input] = call
         if input.repeats_id:

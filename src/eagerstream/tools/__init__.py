@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..streaming._faults import InputError, InputFaults
 from ..wire._values import as_mapping
 from ._breaker import NOT_THE_TOOLS_FAULT, CircuitBreaker, CircuitStatus
-from ._call import CallListener, CallState, Invoked, ToolCall, saved_response
+from ._call import CallListener, CallState, Decision, Invoked, ToolCall, saved_response
 from ._content import (
     IMAGE_TYPES,
     PDF_TYPE,
@@ -21,11 +21,11 @@ from ._content import (
     to_json,
 )
 from ._definition import Tool, tool
-from ._executor import Executor, InProcessExecutor
+from ._executor import Executor, InProcessExecutor, ask_elsewhere
 from ._foreign import ForeignTool, as_tool
 from ._history import HistoryFault, count_breakpoints, validate_history
 from ._invoke import Kind, invoke, invoked, kind_of, soon_of_loop
-from ._options import IN_DEFINITION, Group, Reject, ToolOptions
+from ._options import IN_DEFINITION, Done, Group, Reject, ToolOptions
 from ._places import Slots
 from ._repair import HistoryRepair, repair_history
 from ._repair_blocks import RepairKind
@@ -46,6 +46,8 @@ __all__ = [
     "CallState",
     "CircuitBreaker",
     "CircuitStatus",
+    "Decision",
+    "Done",
     "Executor",
     "ForeignTool",
     "Group",
@@ -73,6 +75,7 @@ __all__ = [
     "annotated",
     "as_mapping",
     "as_tool",
+    "ask_elsewhere",
     "block_of_bytes",
     "content_of",
     "count_breakpoints",

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import lru_cache
 from time import monotonic
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeAlias
 
 import anyio
 import anyio.lowlevel
 from pydantic_core import to_jsonable_python
 
+from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS, Limits
 from ..streaming._growing_input import GrowingInput
 from ..wire import encodable
@@ -42,6 +43,10 @@ class CallState(Enum):
 _SAVED: Final = ("ran", "idempotent", "streams", "in_history", "rejected", "withdrawn", "blocked_s")
 
 
+Decision: TypeAlias = bool | str
+"""The answer to the question for approval: True, or False, or the reason why not."""
+
+
 class CallListener:
     """A listener for the life of calls. The methods do nothing by default. An override must not block or raise.
 
@@ -53,9 +58,25 @@ class CallListener:
 
     run_id: str | None = None
     is_run = False
+    gate: Callable[[ToolCall], Awaitable[None]] | None = None
+    """Awaited before a tool is called. It may never return, if the call must not run."""
 
     def when_over(self, callback: Callable[[], object]) -> None:
         """Call `callback` at the end of the run: no later call has its id. Do nothing if the end is not known."""
+
+    def decision(self, call: ToolCall) -> Decision | None:
+        """Return the decision about a call that was asked for before; None if there is none."""
+
+    async def decided_elsewhere(self, call: ToolCall) -> Decision:
+        """Wait for the decision of another process. Cancelling this ends the wait, and no decision is lost.
+
+        Raises:
+            UsageError: The run has no journal, through which the decision would come.
+        """
+        raise UsageError(f"the run of {call.name!r:.80} has no journal, through which a decision could come")
+
+    def call_decided(self, call: ToolCall, decision: Decision) -> None:
+        """Handle the decision about a call that needs approval."""
 
     def call_admitted(self, call: ToolCall) -> None:
         """Handle a call that is about to get its place: from now on it waits for its turn, or for approval."""
@@ -136,6 +157,7 @@ class ToolCall:
             it is being cancelled. The result has it if the call is cancelled or takes too long.
         blocked_s: The longest time, in seconds, for which the tool blocked the event loop.
         listener: Gets the events of the call's life.
+        run_id: Id of the run that the call belongs to; empty if there is none.
         accounts: Token counts to which those of the runs that the tool starts are added.
     """
 
@@ -164,6 +186,7 @@ class ToolCall:
     _started_s: float = field(default=0.0, repr=False)
     _answered: anyio.Event | None = field(default=None, repr=False)
     listener: CallListener = field(default_factory=CallListener, repr=False)
+    run_id: str = field(default="", repr=False)
     accounts: tuple[Any, ...] = field(default=(), repr=False)
     is_reported: bool = field(default=False, repr=False)
     """True if the end was reported to the listener."""
@@ -183,6 +206,14 @@ class ToolCall:
     def id(self) -> str:
         """The API's id of the call, usable as an idempotency key. A gateway may reuse it in another response."""
         return self.input.id
+
+    @property
+    def idempotency_key(self) -> str:
+        """A key for systems that recognize a repeated request, stable if the run is resumed in another process.
+
+        It consists of the ids of the run and of the call. Another call, or the same call in another run, has another.
+        """
+        return f"{self.run_id}:{self.turn}:{self.id}"
 
     @property
     def name(self) -> str:
@@ -241,6 +272,22 @@ class ToolCall:
         if call.result is not None:
             call.state = CallState.ANSWERED
         return call
+
+    def hand_on(self, call: ToolCall) -> None:
+        """Give this call's result to the same call of a response that was restored. Its tool does not run again."""
+        for name in _SAVED:
+            setattr(call, name, getattr(self, name))
+        call.response = self.response
+        assert self.result is not None
+        call._close(self.result)
+
+    def answer_for_before(self, returned: Any) -> None:
+        """Answer a call that had begun before its program ended. Its tool does not run again."""
+        self.ran = True
+        if isinstance(returned, Invoked):
+            self.end(returned)
+        else:
+            self.answer(returned)
 
     def start(self) -> None:
         """Report that the tool is called now. Does nothing if the call has been answered."""

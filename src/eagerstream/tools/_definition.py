@@ -82,6 +82,7 @@ class Tool(Generic[P, R]):
         self.guard: Callable[[JSONObject], str | Reject | None] | None = options.get("guard")
         self.read_only: bool = options.get("read_only", False)
         self.idempotent: bool = options.get("idempotent", self.read_only)
+        self.recover: Callable[[ToolCall], Any] | None = options.get("recover")
         self.on_cancel = options.get("on_cancel", "cancel")
         self.output_schema: JSONObject | None = None
         given = options.get("definition")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -106,6 +107,7 @@ class InProcessExecutor:
     """
 
     asks_approval: Final = True
+    passes_gate: Final = True
 
     def __init__(
         self,
@@ -294,6 +296,10 @@ class InProcessExecutor:
                 scope.deadline = anyio.current_time() + timeout_s
 
             try:
+                if (gate := call.listener.gate) is not None:
+                    await gate(call)
+                    if call.result is not None:
+                        return
                 said = await self._invoke(tool, arguments, call, begin)
                 _end(call, said)
             except (Exception, SystemExit) as error:
@@ -328,6 +334,8 @@ class InProcessExecutor:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(_limit_from_the_end, call, begun, scope, timeout_s)
                     try:
+                        if (gate := call.listener.gate) is not None:
+                            await gate(call)
                         said = await self._invoke(tool, arguments, call, begin)
                     except (Exception, SystemExit) as error:
                         said = Invoked(error_response(error), raised=True, error=error)
@@ -406,15 +414,32 @@ def _refuse_late(call: ToolCall, timeout_s: float) -> None:
 
 async def _approve(call: ToolCall, tool: Tool, approve: Callable[[ToolCall], object]) -> None:
     """Ask for approval of the call, and answer the call if it is not approved."""
-    answer: object = f"Not executed: nobody approved the call within {tool.approve_timeout_s:g} seconds."
-    with anyio.move_on_after(tool.approve_timeout_s):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_cancel_once_answered, call, tasks.cancel_scope)
-            answer = await _answer_of(approve, call)
-            tasks.cancel_scope.cancel()
+    answer: object = call.listener.decision(call)
+    if answer is None:
+        answer = f"Not executed: nobody approved the call within {tool.approve_timeout_s:g} seconds."
+        with anyio.move_on_after(math.inf if approve is ask_elsewhere else tool.approve_timeout_s):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_cancel_once_answered, call, tasks.cancel_scope)
+                answer = await _answer_of(approve, call)
+                tasks.cancel_scope.cancel()
+        if call.result is None:
+            call.listener.call_decided(call, answer if isinstance(answer, str) else answer is True)
     if answer is not True:
         refused = answer if isinstance(answer, str) and answer else "Not executed: the call was not approved."
         call.refuse(refused, code=ToolErrorCode.PERMISSION_DENIED)
+
+
+async def ask_elsewhere(call: ToolCall) -> bool | str:
+    """Ask for approval in the journal of the run, for the option `approve` of a tool: `approve=ask_elsewhere`.
+
+    Somebody decides with `Journal.decide`, on the web page, or on the command line, also after days. If a run waits
+    only for such decisions, it ends with status `WAITING`, and continues in any process after the decision. Cancelling
+    this ends the wait, and no decision is lost.
+
+    Raises:
+        UsageError: The run has no journal.
+    """
+    return await call.listener.decided_elsewhere(call)
 
 
 async def _answer_of(approve: Callable[[ToolCall], Any], call: ToolCall) -> object:

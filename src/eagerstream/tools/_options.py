@@ -42,6 +42,17 @@ class Reject:
     cut: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The answer of a tool's `recover` function: the call was done.
+
+    Attributes:
+        result: The result, as the tool would have returned it.
+    """
+
+    result: Any
+
+
 class ToolOptions(TypedDict, total=False):
     """The options of a tool. A field of the definition is omitted if its option is None.
 
@@ -83,6 +94,10 @@ class ToolOptions(TypedDict, total=False):
             `read_only=True` is idempotent by default.
         read_only: True if a call changes nothing that a later call of any tool could see. `CodeTool(early_calls=True)`
             may then make a call before the code reaches it, and make it again or drop its result.
+        recover: Called with a call that had begun when its program ended, if the run is resumed from a journal; a
+            function or an async one. `call.idempotency_key` is the same as then. Return `Done(result)` if it was done,
+            `"not done"` to run it now, None if that is not known. Without this option, the model learns that nobody
+            knows. Idempotent tools run again instead.
     """
 
     name: str | None
@@ -105,6 +120,7 @@ class ToolOptions(TypedDict, total=False):
     on_cancel: Literal["cancel", "finish"]
     idempotent: bool
     read_only: bool
+    recover: Callable[[ToolCall], Any] | None
 
 
 IN_DEFINITION: Final = ("strict", "cache_control", "defer_loading", "allowed_callers", "input_examples")

@@ -1,0 +1,363 @@
+"""`Durability`: a run writes each step into a journal before it matters, and continues from there after a crash.
+
+| entry | is written | so that after a crash |
+|---|---|---|
+| `begin` | before anything is sent | the run is known |
+| `said` | when a message is said | it is not lost |
+| `request` | before a request | the same request is sent again, if nothing of its response had begun |
+| `response` | with a `start`: the blocks before it; at the end of a response: the rest | what had begun is salvaged |
+| `start` | before a tool is called | the call does not run twice |
+| `approval` | when somebody has decided about a call | nobody is asked again |
+| `progress` | when a tool reports some | the model learns how far a call had come |
+| `result` | when a call has its result | the result is not fetched again |
+| `turn` | when a turn is settled, in place of its other entries | the history is there |
+| `end` | at the end of the run | it is not continued |
+
+Entries of a turn are in the order of their causes. So the await of a later one waits for the earlier ones, too.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+import anyio
+
+from ..errors import JournalError, RunExistsError, UsageError
+from ..tools._call import Decision, ToolCall
+from ..tools._content import to_json
+from ..wire import JSONObject, MessageAssembler, ToolInput, encodable
+from ..wire._assistant_message import AssistantMessage, Block
+from ._conversation import Conversation
+from ._journal import RunJournal, RunLog
+from ._restoring import OpenTurn, restore
+from ._result import RunStatus
+from ._turn import Turn
+
+_log = logging.getLogger(__name__)
+
+_MAX_PROGRESS_CHARS: Final = 10_000
+_LOOK_S: Final = 0.5
+"""Interval at which a run that waits looks for decisions."""
+
+
+class Durability:
+    """The journal of a run under way.
+
+    Args:
+        journal: Keeps the run.
+        run_id: Id of the run.
+        begin: The first entry of a new run.
+        on_failure: Called once if the run may not continue: its process lost the run to another one, or nothing can be
+            written any more.
+        log: The run in the journal, if it was opened already.
+
+    Attributes:
+        error: The reason for `on_failure`; None before.
+        is_leaving: The run ends here because it only waits for decisions.
+    """
+
+    def __init__(
+        self,
+        journal: RunJournal,
+        run_id: str,
+        begin: JSONObject,
+        *,
+        conversation: Conversation,
+        on_failure: Callable[[], object],
+        log: RunLog | None,
+    ) -> None:
+        self.error: JournalError | None = None
+        self.is_leaving = False
+        self._left: list[JSONObject] = []
+        self._inbox = 0
+        self._decisions: dict[str, Decision] = {}
+        self._asked: dict[str, ToolCall] = {}
+        self._looking = anyio.Lock()
+        self._journal = journal
+        self._run_id = run_id
+        self._begin = begin
+        self._conversation = conversation
+        self._on_failure = on_failure
+        self._log = log
+        self._assembler: MessageAssembler[Any] | None = None
+        self._turn: Turn | None = None
+        self._written_blocks = 0
+        self._settled_messages: list[Mapping[str, Any]] | None = None
+        """The history at the last settled turn; None if it is not known which part of the history is in the journal."""
+        self._settled_calls = 0
+        self._settled_turn = 0
+
+    async def open(self) -> OpenTurn | None:
+        """Create the run, or take it over, and restore its conversation. Return the turn that was under way.
+
+        Raises:
+            RunOwnedError: Another process has the run.
+            JournalError: The journal cannot be read or written.
+        """
+        log = self._log
+        if log is None:
+            try:
+                log = await self._journal.create(self._run_id, _plain(self._begin))
+            except RunExistsError:
+                log = await self._journal.open(self._run_id)
+        self._log = log
+        if len(log.entries) <= 1:
+            self._settled_messages = self._conversation.result.messages
+            return None
+        open_turn = restore(self._conversation, log.entries)
+        self._settled_calls = len(self._conversation.result.calls)
+        self._settled_turn = self._conversation.turns
+        self._inbox = max(_inbox_of(entry) for entry in log.entries)
+        if open_turn is not None:
+            self._decisions.update(open_turn.decisions)
+        return open_turn
+
+    async def close(self) -> None:
+        """Give the run up: another process may continue it."""
+        if self._log is None or self.error is not None:
+            return
+        conversation = self._conversation
+        result = conversation.result
+        with anyio.CancelScope(shield=True):
+            try:
+                if self.is_leaving:
+                    await self._log.release(RunStatus.WAITING.value, self._summary)
+                    return
+                await self._end()
+                await self._log.release(result.status.value, self._summary)
+            except JournalError as error:
+                self._fail(error)
+
+    @property
+    def _summary(self) -> JSONObject:
+        result = self._conversation.result
+        return {
+            "model": self._conversation.model,
+            "turns": result.turns,
+            "tokens": result.total_tokens,
+            "asked": self._left,
+        }
+
+    # --- the steps ----------------------------------------------------------------------------------------------------
+
+    def salvaging(self, turn: Turn, assembler: MessageAssembler[Any], saved: OpenTurn) -> None:
+        """Take the response that is salvaged: all of it is in the journal."""
+        self._turn, self._assembler, self._written_blocks = turn, assembler, len(saved.blocks)
+
+    async def sending(self, turn: Turn, assembler: MessageAssembler[Any]) -> None:
+        """Write a request that is about to be sent, after the end of the turn before.
+
+        Raises:
+            JournalError: The run may not continue.
+        """
+        self._turn, self._assembler, self._written_blocks = turn, assembler, 0
+        entry = {"kind": "request", "turn": turn.number, "waiting": self._conversation.steering.saved()}
+        await self._append(entry | self._history_since_settled())
+
+    def said(self, message: Mapping[str, Any], when: str) -> None:
+        """Write a message that was said to the run."""
+        self._note({"kind": "said", "turn": self._conversation.turns, "message": dict(message), "when": when})
+
+    async def take_messages(self) -> None:
+        """Take the messages and decisions that other processes have left for the run.
+
+        Raises:
+            JournalError: The journal cannot be read, or the run may not continue.
+        """
+        if self.error is not None:
+            raise self.error
+        assert self._log is not None
+        for number, left in await self._log.inbox(self._inbox):
+            self._inbox = number
+            entry = {"turn": self._conversation.turns, "inbox": number}
+            if left["kind"] == "say":
+                self._say(left["message"], left.get("when", "when_idle"), entry)
+            elif left["kind"] == "decision":
+                self._decisions[left["call"]] = left["decision"]
+                self._note({**entry, "kind": "approval", "id": left["call"], "decision": left["decision"]})
+
+    def _say(self, message: Any, when: Any, entry: JSONObject) -> None:
+        try:
+            self._conversation.say(message, when)
+        except UsageError as error:
+            _log.warning("a message that was left for the run is dropped: %s", error)
+            return
+        said = self._conversation.result.undelivered[-1]
+        self._note({**entry, "kind": "said", "message": dict(said), "when": when})
+
+    def decision(self, call: ToolCall) -> Decision | None:
+        """Return the decision about a call; None if there is none yet."""
+        return self._decisions.get(call.id)
+
+    def decided(self, call: ToolCall, decision: Decision) -> None:
+        """Write a decision about a call."""
+        if self._decisions.get(call.id) != decision:
+            self._decisions[call.id] = decision
+            self._note({"kind": "approval", "turn": call.turn, "id": call.id, "decision": decision})
+
+    async def wait_for_decision(self, call: ToolCall) -> Decision:
+        """Wait until another process has decided about a call. If the run waits for nothing else, it leaves."""
+        self._asked[call.id] = call
+        self._note(*self._response_up_to(call), {"kind": "asked", "turn": call.turn, "id": call.id})
+        try:
+            while (decision := self.decision(call)) is None:
+                await anyio.sleep(_LOOK_S)
+                async with self._looking:
+                    await self.take_messages()
+                if self.decision(call) is None and self._waits_only_for_decisions():
+                    self._left = [{"call": each.id, "name": each.name} for each in self._asked.values()]
+                    self.is_leaving = True
+                    self._on_failure()
+                    await anyio.sleep_forever()
+        finally:
+            del self._asked[call.id]
+        return decision
+
+    def _waits_only_for_decisions(self) -> bool:
+        turn = self._turn
+        if turn is None or turn.ending is None:
+            return False
+        return all(call.result is not None or call.id in self._asked for call in turn.calls)
+
+    async def about_to_run(self, call: ToolCall) -> None:
+        """Write that a call begins, with the blocks of the response up to it, before its tool is called.
+
+        If the run may not continue, this does not return: the call is about to be cancelled.
+        """
+        response = self._response_up_to(call)
+        try:
+            await self._append(*response, {"kind": "start", "turn": call.turn, "id": call.id, "call": call.to_dict()})
+        except JournalError as error:
+            self._fail(error)
+            await anyio.sleep_forever()
+        assert self._log is not None
+        try:
+            self._log.check()
+        except JournalError as error:
+            self._fail(error)
+            await anyio.sleep_forever()
+
+    def progressed(self, call: ToolCall, value: Any) -> None:
+        """Write progress of a call."""
+        try:
+            plain = to_json(value)
+        except TypeError:
+            return
+        if len(str(plain)) <= _MAX_PROGRESS_CHARS:
+            self._note({"kind": "progress", "turn": call.turn, "id": call.id, "value": plain})
+
+    def ended(self, call: ToolCall) -> None:
+        """Write the result of a call."""
+        self._note({"kind": "result", "turn": call.turn, "id": call.id, "call": call.to_dict()})
+
+    def responded(self, turn: Turn, message: AssistantMessage) -> None:
+        """Write the rest of a response that has ended, if its calls still run."""
+        if turn.calls:
+            fields = {name: value for name, value in message.items() if name != "content"}
+            blocks = self._new_blocks(message["content"])
+            self._note({"kind": "response", "turn": turn.number, "blocks": blocks, "message": fields, "is_whole": True})
+
+    def settled(self, turn: Turn) -> None:
+        """Write a settled turn in place of its steps."""
+        # Not awaited: the next request waits for this entry, too.
+        if self.error is None and not self.is_leaving:
+            self._settle({"kind": "turn", "turn": turn.number})
+
+    def _end(self) -> Awaitable[None]:
+        turn = self._conversation.turns
+        if turn != self._settled_turn:  # it was closed without its end: the run was cancelled, or failed
+            return self._settle({"kind": "turn", "turn": turn})
+        assert self._log is not None
+        return self._log.append(_plain({"kind": "end", "turn": turn, **self._since_settled()}))
+
+    def _settle(self, entry: JSONObject) -> Awaitable[None]:
+        assert self._log is not None
+        self._settled_turn = self._conversation.turns
+        return self._log.settle(_plain({**entry, **self._since_settled()}))
+
+    def _since_settled(self) -> JSONObject:
+        conversation = self._conversation
+        calls = [call.to_dict() for call in conversation.result.calls[self._settled_calls :]]
+        state = {**conversation.state(), "inbox": self._inbox}
+        whole = {**self._history_since_settled(), "calls": calls, "state": state}
+        self._settled_messages = conversation.result.messages
+        self._settled_calls = len(conversation.result.calls)
+        return whole
+
+    def _history_since_settled(self) -> dict[str, Any]:
+        """Return what the history has more than at the last settled turn; all of it, if it was replaced."""
+        before, messages = self._settled_messages, self._conversation.result.messages
+        if before is None or len(messages) < len(before) or not all(map(_is, before, messages)):
+            return {"messages": messages}
+        return {"history": messages[len(before) :]}
+
+    def _response_up_to(self, call: ToolCall) -> list[JSONObject]:
+        """Return an entry with the blocks of the response that have not been written, up to that of a call."""
+        assert self._assembler is not None
+        message = self._assembler.message
+        content = message["content"]
+        ids = [block.get("id") for block in content]
+        blocks = self._new_blocks(content[: ids.index(call.input.echo_id) + 1])
+        if not blocks:
+            return []
+        fields = {name: value for name, value in message.items() if name != "content"}
+        return [{"kind": "response", "turn": call.turn, "blocks": blocks, "message": fields}]
+
+    def _new_blocks(self, content: Sequence[Block]) -> list[JSONObject]:
+        assert self._assembler is not None
+        inputs = {input.echo_id: input for input in self._assembler.inputs.values() if input.kind == "tool_use"}
+        new, self._written_blocks = content[self._written_blocks :], max(self._written_blocks, len(content))
+        blocks: list[JSONObject] = []
+        for block in new:
+            # A call as it came, with the text of its input: the same repairs are made again.
+            input = inputs.get(str(block.get("id"))) if block.get("type") == "tool_use" else None
+            blocks.append({"block": dict(block)} if input is None else _saved_call(input))
+        return blocks
+
+    # --- the log ------------------------------------------------------------------------------------------------------
+
+    def _append(self, *entries: JSONObject) -> Awaitable[None]:
+        """Queue entries.
+
+        Raises:
+            JournalError: The run may not continue. When awaited, too.
+        """
+        if self.error is not None:
+            raise self.error
+        assert self._log is not None
+        return self._log.append(*map(_plain, entries))
+
+    def _note(self, *entries: JSONObject) -> None:
+        """Queue entries that the next awaited one waits for; none if the run leaves."""
+        if self.is_leaving:
+            return
+        try:
+            self._append(*entries)
+        except JournalError as error:
+            self._fail(error)
+
+    def _fail(self, error: JournalError) -> None:
+        if self.error is None:
+            self.error = error
+            self._on_failure()
+
+
+def _inbox_of(entry: Mapping[str, Any]) -> int:
+    number: int = entry.get("inbox") or entry.get("state", {}).get("inbox", 0)
+    return number
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other
+
+
+def _plain(entry: Mapping[str, Any]) -> JSONObject:
+    written = to_json(encodable(dict(entry)))
+    assert isinstance(written, dict)
+    return written
+
+
+def _saved_call(input: ToolInput) -> JSONObject:
+    return {"block": dict(input.block), "raw": input.raw if input.chars else "", "is_closed": input.outcome is not None}

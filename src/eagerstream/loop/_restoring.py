@@ -1,0 +1,188 @@
+"""`restore`: the way back from the entries of a journal to a conversation, and to the turn that was under way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from ..errors import JournalError, UsageError
+from ..tools._call import Invoked, ToolCall
+from ..tools._content import dump_json
+from ..tools._definition import Tool
+from ..tools._invoke import invoke
+from ..tools._options import Done
+from ..tools._response import ToolErrorCode, ToolResponse, error_text
+from ..tools._toolbox import Toolbox
+from ..wire import JSONObject
+from ._conversation import Conversation
+
+_UNKNOWN: Final = (
+    "Nobody knows whether this call was done: the program ended while its tool was running. Find out before you call "
+    "it again."
+)
+_REASONS: Final = ("stop_reason", "stop_sequence", "stop_details", "container")
+
+
+@dataclass(slots=True)
+class OpenTurn:
+    """A turn that was under way when the program ended.
+
+    Attributes:
+        number: Its number.
+        message: The fields of the assistant message, without its content.
+        blocks: The blocks of the response that are known. Each is `{"block": as it started, "raw": text of its input}`.
+        is_whole: The response had ended.
+        calls: The calls that had begun or have a result, by id, as saved.
+        results: The ids of those that have a result.
+        progress: The last progress of each call.
+        decisions: The decisions about calls that needed approval.
+        is_asked: Somebody was asked for a decision.
+    """
+
+    number: int
+    message: dict[str, Any] = field(default_factory=dict)
+    blocks: list[dict[str, Any]] = field(default_factory=list)
+    is_whole: bool = False
+    calls: dict[str, dict[str, Any]] = field(default_factory=dict)
+    results: set[str] = field(default_factory=set)
+    progress: dict[str, Any] = field(default_factory=dict)
+    decisions: dict[str, bool | str] = field(default_factory=dict)
+    is_asked: bool = False
+
+    @property
+    def has_begun(self) -> bool:
+        """True if something of the response had begun: it must not be requested again."""
+        return self.is_asked or any(id not in self.results or call["ran"] for id, call in self.calls.items())
+
+    def add(self, entry: Mapping[str, Any]) -> None:
+        """Take an entry of the turn."""
+        match entry["kind"]:
+            case "response":
+                self.blocks += entry["blocks"]
+                self.message = dict(entry["message"])
+                self.is_whole = entry.get("is_whole", False)
+            case "start":
+                self.calls[entry["id"]] = entry["call"]
+            case "result":
+                self.calls[entry["id"]] = entry["call"]
+                self.results.add(entry["id"])
+            case "asked":
+                self.is_asked = True
+            case "approval":
+                self.decisions[entry["id"]] = entry["decision"]
+            case "progress":
+                self.progress[entry["id"]] = entry["value"]
+            case kind:
+                raise ValueError(f"an entry of the unknown kind {kind!r:.80}")
+
+
+def restore(conversation: Conversation, entries: Sequence[JSONObject]) -> OpenTurn | None:
+    """Bring a conversation to the state that a journal has, and return the turn that was under way, if any.
+
+    Raises:
+        JournalError: The entries are none that a run has written.
+    """
+    try:
+        return _restore(conversation, entries)
+    except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:
+        raise JournalError(f"the journal of this run cannot be read: {type(error).__name__}: {error}") from error
+
+
+def _restore(conversation: Conversation, entries: Sequence[Mapping[str, Any]]) -> OpenTurn | None:
+    messages: list[Any] = [*entries[0]["messages"]]
+    history = messages
+    state: Mapping[str, Any] = {}
+    calls: list[Any] = []
+    waiting: list[Any] = []
+    turn: OpenTurn | None = None
+    for entry in entries[1:]:
+        match entry["kind"]:
+            case "turn" | "end":
+                messages = history = _continued(messages, entry)
+                state, turn = entry["state"], None
+                calls += entry["calls"]
+                waiting = [*state["waiting"]]
+            case "request":
+                history = _continued(messages, entry)
+                turn = OpenTurn(entry["turn"])
+                waiting = [*entry["waiting"]]
+            case "said":
+                waiting.append([entry["message"], entry["when"]])
+            case _:
+                assert turn is not None
+                turn.add(entry)
+    conversation.restore(state, history, calls, waiting)
+    return turn if turn is not None and turn.has_begun else None
+
+
+def _continued(messages: list[Any], entry: Mapping[str, Any]) -> list[Any]:
+    return [*entry["messages"]] if "messages" in entry else [*messages, *entry["history"]]
+
+
+def events_of(turn: OpenTurn) -> Iterator[dict[str, Any]]:
+    """Yield the wire events of the known part of a response."""
+    fields = {name: value for name, value in turn.message.items() if name not in ("stop_reason", "stop_sequence")}
+    yield {"type": "message_start", "message": {**fields, "content": []}}
+    for index, saved in enumerate(turn.blocks):
+        yield from _events_of_block(index, saved, turn.calls.get(str(saved["block"].get("id"))))
+    if turn.is_whole:
+        reasons = {
+            name: turn.message.get(name) for name in ("stop_reason", "stop_sequence", "stop_details", "container")
+        }
+        delta = {name: value for name, value in reasons.items() if value is not None}
+        yield {"type": "message_delta", "delta": delta, "usage": turn.message.get("usage") or {}}
+        yield {"type": "message_stop"}
+
+
+def _events_of_block(index: int, saved: Mapping[str, Any], call: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
+    block: dict[str, Any] = dict(saved["block"])
+    raw, is_closed = saved.get("raw"), saved.get("is_closed", True)
+    if call is not None and call["input"]["outcome"] is not None:
+        raw, is_closed = call["input"]["raw"], True  # the result came after the rest of the input
+    deltas: list[dict[str, Any]] = [{"type": "input_json_delta", "partial_json": raw}] if raw else []
+    if block.get("type") == "text" and not block.get("citations"):
+        deltas, block["text"] = [{"type": "text_delta", "text": block.get("text", "")}], ""
+    yield {"type": "content_block_start", "index": index, "content_block": block}
+    for delta in deltas:
+        yield {"type": "content_block_delta", "index": index, "delta": delta}
+    if is_closed:
+        yield {"type": "content_block_stop", "index": index}
+
+
+async def answers_of(turn: OpenTurn, tools: Toolbox, run_id: str) -> dict[str, Callable[[ToolCall], None]]:
+    """Return a function for each call of an open turn whose answer is known, by the id of the call.
+
+    A call that had begun and has no result is done again only if its tool is idempotent, or says that it was not done.
+    """
+    answers: dict[str, Callable[[ToolCall], None]] = {}
+    for id, saved in turn.calls.items():
+        before = ToolCall.from_dict(saved)
+        before.run_id = run_id
+        if id in turn.results:
+            answers[id] = before.hand_on
+        elif not before.idempotent and (
+            answer := await _recovered(before, tools.find(before.block), turn.progress.get(id))
+        ):
+            answers[id] = answer
+    return answers
+
+
+async def _recovered(before: ToolCall, tool: Tool | None, progress: Any) -> Callable[[ToolCall], None] | None:
+    """Return the answer to a call that had begun; None if it was not done, and runs now."""
+    text = _UNKNOWN
+    if tool is not None and tool.recover is not None:
+        try:
+            said = await invoke(partial(tool.recover, before), None)
+        except Exception as error:
+            text = f"{_UNKNOWN} ({error_text(error)})"
+        else:
+            if said == "not done":
+                return None
+            if isinstance(said, Done):
+                return lambda call: call.answer_for_before(said.result)
+    if progress is not None:
+        text = f"{text}\nIts last progress: {dump_json(progress)}"
+    unknown = Invoked(ToolResponse.error(ToolErrorCode.EXECUTION_ERROR, text), raised=True)
+    return lambda call: call.answer_for_before(unknown)

@@ -1,0 +1,82 @@
+"""`resume`: continue a run that a journal has, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Unpack
+
+from ..errors import JournalError
+from ..tools._foreign import ForeignTool
+from ..transports import Client
+from ._journal import RunJournal
+from ._options import ConversationOptions
+from ._run import Run
+from ._start_run import run
+
+
+class Resumed:
+    """The context of a run that is resumed; made by `resume`."""
+
+    def __init__(self, client: Client, journal: RunJournal, run_id: str, options: dict[str, Any]) -> None:
+        self._client = client
+        self._journal = journal
+        self._run_id = run_id
+        self._options = options
+        self._run: Run[Any]
+
+    async def __aenter__(self) -> Run[Any]:
+        log = await self._journal.open(self._run_id)
+        try:
+            begin = log.entries[0]
+            options: dict[str, Any] = {"model": begin["model"], "max_tokens": begin["max_tokens"]}
+            options |= {**dict(begin["options"]), **self._options}
+            self._run = run(self._client, messages=begin["messages"], run_id=self._run_id, **options)
+            self._run.keep_in(self._journal, begin, log)
+            return await self._run.__aenter__()
+        except BaseException as error:
+            await log.release("running", {})
+            if isinstance(error, KeyError | IndexError | TypeError):
+                raise JournalError("the journal of this run cannot be read") from error
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        return await self._run.__aexit__(kind, error, traceback)
+
+
+def resume(
+    client: Client,
+    journal: RunJournal,
+    run_id: str,
+    *,
+    tools: Sequence[ForeignTool | Mapping[str, Any]] = (),
+    **options: Unpack[ConversationOptions],
+) -> Resumed:
+    """Continue a run from a journal.
+
+        async with resume(client, journal, run_id, tools=[...]) as run:
+            await run.finish()
+
+    Results that the journal has are not fetched again. A call that had begun and has no result runs again only if its
+    tool is `idempotent`, or if the tool's `recover` says that it was not done. Otherwise the model learns that nobody
+    knows. A response that was being written is requested again, unless something of it had begun; then its known part
+    becomes the turn.
+
+    A run that has ended has nothing to continue: its result is there at once. A run that was cancelled, or that ended
+    with an error, continues.
+
+    Args:
+        client: As for `run`.
+        journal: Has the run.
+        run_id: The id of the run.
+        tools: As for `run`. A journal keeps no functions: give the same tools again.
+        options: Options that replace those of the run. Options that are no plain data have to be given again.
+
+    Raises:
+        RunNotFoundError: The journal has no such run. This and the following are raised by `async with`.
+        RunOwnedError: Another process runs it.
+        JournalError: The journal cannot be read or written.
+    """
+    return Resumed(client, journal, run_id, {**options, "tools": tools})

@@ -1,0 +1,110 @@
+"""A run with a journal, whose tools have effects that a crash does not undo."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import eagerstream
+from eagerstream import TextStream, ToolCall, validate_history
+from eagerstream.loop import RunResult, resume
+from eagerstream.testing import ReplayServer, Scenario, reply, text, thinking, tool_use
+from eagerstream.tools import Tool
+from tests.loop.journals import MemoryJournal, plain
+from tests.support import REQUEST, anthropic_client
+
+
+class World:
+    """The outside of the program: effects that a crash does not undo."""
+
+    def __init__(self) -> None:
+        self.effects: list[str] = []
+        self.keys: list[str] = []
+
+    @eagerstream.tool
+    async def pay(self, amount: int, call: ToolCall) -> str:
+        """Pay."""
+        await call.progress(f"paying {amount}")
+        self.effects.append(f"pay {amount}")
+        self.keys.append(call.idempotency_key)
+        return f"paid {amount}"
+
+    @eagerstream.tool(idempotent=True)
+    async def look(self, place: str) -> str:
+        """Look."""
+        self.effects.append(f"look {place}")
+        return f"saw {place}"
+
+    @eagerstream.tool
+    async def write(self, body: TextStream) -> str:
+        """Write."""
+        written = [piece async for piece in body]
+        self.effects.append("write")
+        return f"wrote {len(''.join(written))}"
+
+    def tools(self) -> list[Tool]:
+        """The tools of this world."""
+        return [self.pay, self.look, self.write]
+
+
+def scenario() -> Scenario:
+    """A conversation with calls of every kind."""
+    return Scenario(
+        reply(
+            thinking("hm", signature="s"),
+            text("First."),
+            tool_use("pay", {"amount": 1}),
+            tool_use("look", {"place": "a"}),
+            tool_use("write", {"body": "x" * 40}, fragment_chars=10),
+        ),
+        reply(text("Then."), tool_use("pay", {"amount": 2}), tool_use("pay", {"amount": 3})),
+        reply(text("Done.")),
+        reply(text("Again.")),
+    )
+
+
+@asynccontextmanager
+async def client_of(answers: Scenario) -> AsyncIterator[Any]:
+    """A client of a server with these answers."""
+    with ReplayServer(answers) as server:
+        client = anthropic_client(server.base_url)
+        async with client:
+            yield client
+
+
+def answers(result: RunResult) -> list[Any]:
+    """The contents of all results in the history, in order."""
+    blocks = [block for message in result.messages for block in message["content"] if isinstance(block, dict)]
+    return [block.get("content") for block in blocks if block["type"] == "tool_result"]
+
+
+def check(result: RunResult, world: World) -> None:
+    """The laws: a history that can be sent, each call answered once, and nothing done twice that must not be."""
+    assert validate_history(result.messages) == []
+    once = [effect for effect in world.effects if not effect.startswith("look")]
+    assert len(once) == len(set(once)), once
+    told = [str(each) for each in answers(result)]
+    for effect, said in {"pay 1": "paid 1", "pay 2": "paid 2", "pay 3": "paid 3", "write": "wrote 40"}.items():
+        # A call whose result is told was done. One that was not done is told as unknown.
+        assert effect in once or said not in told
+
+
+async def left_at(kind: str, world: World, tools: list[Tool]) -> MemoryJournal:
+    """A journal of a run that was killed after its last write of this kind."""
+    journal = MemoryJournal()
+    states: list[Any] = []
+    journal.on_write = lambda: states.append((journal.runs["r"][-1]["kind"], plain(journal.runs)))
+    one = Scenario(reply(text("First."), tool_use("pay", {"amount": 1})), reply(text("Done.")))
+    async with client_of(one) as client:
+        async with eagerstream.run(client, **REQUEST, tools=tools, journal=journal, run_id="r") as run:
+            await run.finish()
+    return MemoryJournal([runs for last, runs in states if last == kind][-1])
+
+
+async def continued(journal: MemoryJournal, tools: list[Tool]) -> RunResult:
+    """The result of a run that another process continues."""
+    one = Scenario(reply(text("First."), tool_use("pay", {"amount": 1})), reply(text("Done.")))
+    async with client_of(one) as client, resume(client, journal, "r", tools=tools) as run:
+        await run.finish()
+    return run.result

@@ -1,0 +1,103 @@
+"""`Durability`: each step of a run is in its journal before it matters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import eagerstream
+from eagerstream import ToolStart
+from eagerstream.loop import RunStatus, resume
+from eagerstream.testing import Scenario, reply, text, tool_use
+from eagerstream.tools import Tool, ask_elsewhere
+from tests.loop.durable import World, answers, check, client_of, scenario
+from tests.loop.journals import MemoryJournal, plain
+from tests.support import REQUEST
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_killed_at_each_write() -> None:
+    """After each write, the program could be gone. Another one continues, and is killed, too."""
+    async with client_of(scenario()) as client:
+        whole = MemoryJournal()
+        states: list[tuple[Any, list[str]]] = []
+        world = World()
+        whole.on_write = lambda: states.append((plain(whole.runs), list(world.effects)))
+        async with eagerstream.run(client, **REQUEST, tools=world.tools(), journal=whole, run_id="r") as run:
+            await run.finish()
+        check(run.result, world)
+        expected = answers(run.result)
+        assert expected == ["paid 1", "saw a", "wrote 40", "paid 2", "paid 3"]
+        assert whole.kinds("r") == [("begin", 0), ("turn", 1), ("turn", 2), ("turn", 3), ("end", 3)]
+        unknown = 0
+        for runs, effects in states:
+            world = World()
+            world.effects = effects
+            journal = MemoryJournal(runs)
+            async with resume(client, journal, "r", tools=world.tools()) as resumed:
+                await resumed.finish()
+            check(resumed.result, world)
+            assert resumed.result.status is RunStatus.COMPLETED
+            assert resumed.result.text == "Done."
+            told = answers(resumed.result)
+            known = [each for each in told if not each.startswith("Nobody knows")]
+            unknown += len(told) - len(known)
+            # A call that was still being written is lost with its response; a model would write it again.
+            assert known == [each for each in expected if each in known]
+            assert {f"paid {effect[4:]}" for effect in effects if effect.startswith("pay")} - {*known} == set() or (
+                len(known) < len(told)
+            )
+        assert unknown > 3
+
+
+async def test_a_run_that_waits_for_a_decision_leaves() -> None:
+    """It ends with status `WAITING`, and continues after the decision. Other calls of the turn are not repeated."""
+    world = World()
+
+    @eagerstream.tool(approve=ask_elsewhere)
+    async def launch() -> str:
+        """Launch."""
+        world.effects.append("launch")
+        return "launched"
+
+    tools: list[Tool] = [launch, world.pay]
+    one = Scenario(reply(tool_use("launch", {}), tool_use("pay", {"amount": 1})), reply(text("Done.")))
+    journal = MemoryJournal()
+    async with client_of(one) as client:
+        async with eagerstream.run(client, **REQUEST, tools=tools, journal=journal, run_id="r") as run:
+            await run.finish()
+        assert run.result.status is RunStatus.WAITING
+        status, summary = journal.statuses["r"]
+        assert (status, world.effects) == ("waiting", ["pay 1"])
+        [asked] = summary["asked"]
+        assert asked["name"] == "launch"
+        async with resume(client, journal, "r", tools=tools) as run:
+            await run.finish()
+        assert run.result.status is RunStatus.WAITING  # nobody has decided
+        journal.left["r"] = [{"kind": "decision", "call": asked["call"], "decision": True}]
+        async with resume(client, journal, "r", tools=tools) as run:
+            await run.finish()
+    assert run.result.status is RunStatus.COMPLETED
+    assert answers(run.result) == ["launched", "paid 1"]
+    assert world.effects == ["pay 1", "launch"]
+
+
+async def test_a_message_that_was_said_before_a_crash() -> None:
+    """It is sent with the next request of the process that continues."""
+    world = World()
+    journal = MemoryJournal()
+    states: list[Any] = []
+    async with client_of(scenario()) as client:
+        async with eagerstream.run(client, **REQUEST, tools=world.tools(), journal=journal, run_id="r") as run:
+            async for event in run:
+                if isinstance(event, ToolStart) and not states:
+                    run.say("Hurry.")
+                    states.append(plain(journal.runs))
+        async with resume(client, MemoryJournal(states[0]), "r", tools=world.tools()) as resumed:
+            await resumed.finish()
+    for result in (run.result, resumed.result):
+        said = [message for message in result.messages if message["content"] == "Hurry."]
+        assert len(said) == 1
+        assert result.undelivered == []

@@ -1,0 +1,47 @@
+"""`resume`, and `run` with the id of a run that exists."""
+
+from __future__ import annotations
+
+import pytest
+
+import eagerstream
+from eagerstream.errors import RunNotFoundError
+from eagerstream.loop import resume
+from tests.loop.durable import World, check, client_of, scenario
+from tests.loop.journals import MemoryJournal
+from tests.support import REQUEST
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_run_id_that_exists_continues() -> None:
+    """`run` does the same as `resume`, with its own options. Its messages are those of the journal."""
+    journal, world = MemoryJournal(), World()
+    async with client_of(scenario()) as client:
+        async with eagerstream.run(
+            client, **REQUEST, tools=world.tools(), max_turns=1, journal=journal, run_id="r"
+        ) as run:
+            await run.finish()
+        assert journal.statuses["r"][0] == "limit"
+        options = {**REQUEST, "messages": [{"role": "user", "content": "Something else."}]}
+        async with eagerstream.run(client, **options, tools=world.tools(), journal=journal, run_id="r") as run:
+            await run.finish()
+        assert run.result.messages[0] == REQUEST["messages"][0]
+        check(run.result, world)
+        with pytest.raises(RunNotFoundError):
+            async with resume(client, journal, "another", tools=world.tools()):
+                pass
+
+
+async def test_a_message_of_another_process() -> None:
+    """It continues a run that had ended. A message of the program itself survives a crash."""
+    world = World()
+    journal = MemoryJournal()
+    async with client_of(scenario()) as client:
+        async with eagerstream.run(client, **REQUEST, tools=world.tools(), journal=journal, run_id="r") as run:
+            await run.finish()
+        journal.left["r"] = [{"kind": "say", "message": "And now?"}]
+        async with resume(client, journal, "r", tools=world.tools()) as run:
+            await run.finish()
+    assert run.result.text == "Again."
+    assert run.result.messages[-2] == {"role": "user", "content": "And now?"}
