@@ -67,6 +67,7 @@ _ROOMS = (
         "latency",
         "capture",
         "workers",
+        "journal",
         "testing",
     ),
     *("_serving", "loop", "tools", "streaming", "transports", "recordings", "wire", "limits", "errors", "_support"),

@@ -1,0 +1,359 @@
+"""`Journal`: runs in a SQLite file or in a PostgreSQL database."""
+
+from __future__ import annotations
+
+import os
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+import anyio
+
+from ..errors import JournalError, RunNotFoundError, RunOwnedError, UsageError
+from ..loop import RunLog
+from ..wire import JSONObject, check_count, check_positive, check_seconds
+from . import _sql as sql
+from ._contents import Contents
+from ._database import Database
+from ._jobs import Begin, Bounds, Claim, Create, Delete, Held, Leave, Owned, Single, Taken, Undo
+from ._log import Log, bounded, checked_turn, read_entries, read_inbox
+from ._sqlite import SQLite
+from ._summaries import RunSummary, summaries
+from ._threads import Reader, Writer
+
+T = TypeVar("T")
+
+_MAX_ID_CHARS: Final = 255
+_LARGEST_ENTRY_BYTES: Final = 512 * 1024 * 1024  # PostgreSQL and SQLite accept about 1 GB in a row
+_LOOKS: Final = 8  # at an owner, in each lease
+
+
+class Journal:
+    """A journal of runs. It implements `eagerstream.loop.RunJournal`.
+
+    It opens the database when it is first used. All runs of a process share one journal: everything that they write at
+    the same time is one transaction, in a thread of the journal. It serves any number of event loops, asyncio and trio.
+    Leaving the `async with` block waits for the entries that are queued, and closes the database; `aclose` does the
+    same. A program that ends without either loses nothing that was awaited.
+
+    Other processes may use the same journal. A run has one owner at a time. The owner shows that it is alive by a beat
+    in each quarter of its lease, from the thread, so that a busy event loop does not lose the run. Another process may
+    own the run if it has seen no beat for the time of a lease, by its own clock.
+
+    Args:
+        where: Path of a SQLite file, which is created if it is missing, readable for its owner only. Or the URL of a
+            PostgreSQL database, `postgresql://user@host/name`, whose tables `eagerstream_...` are created; it needs the
+            extra `postgres`. SQLite files belong on a local disk: network drives have no reliable locks.
+        key: Encrypts entries and messages with AES-256-GCM: 32 random bytes, or the same in URL-safe Base64. Of a
+            sequence of keys, the first encrypts and all decrypt. The journal must be new, or encrypted with one of
+            them. It needs the extra `encryption`. Run ids, statuses and summaries are not encrypted.
+        lease_s: Seconds without a sign of life after which another process may own a run of this one.
+        create: If false, a missing SQLite file is an error.
+        max_entry_bytes: Maximum size of an entry as JSON, and of all messages in the inbox of a run.
+        max_run_bytes: Maximum size of the entries of a run.
+        max_inbox_messages: Maximum number of messages in the inbox of a run.
+        retry_for_s: Seconds to retry while the file is locked by another process, or while the connection is lost.
+
+    Raises:
+        UsageError: An argument is unusable.
+        MissingExtraError: A package is not installed.
+    """
+
+    def __init__(
+        self,
+        where: str | os.PathLike[str],
+        *,
+        key: bytes | str | Sequence[bytes | str] | None = None,
+        lease_s: float = 30.0,
+        create: bool = True,
+        max_entry_bytes: int = 64 * 1024 * 1024,
+        max_run_bytes: int = 1024 * 1024 * 1024,
+        max_inbox_messages: int = 1_000,
+        retry_for_s: float = 60.0,
+    ) -> None:
+        check_positive("lease_s", lease_s)
+        check_seconds("retry_for_s", retry_for_s)
+        check_count("max_entry_bytes", max_entry_bytes)
+        check_count("max_run_bytes", max_run_bytes)
+        check_count("max_inbox_messages", max_inbox_messages)
+        if max_entry_bytes > _LARGEST_ENTRY_BYTES:
+            raise UsageError(f"max_entry_bytes: at most {_LARGEST_ENTRY_BYTES:,}")
+        self.lease_s = lease_s
+        self.contents = Contents(key)
+        self.bounds = Bounds(max_entry_bytes, max_run_bytes, max_inbox_messages)
+        self._name, (written, read) = _databases(where, lease_s, create=create)
+        self.writer = Writer(written, retry_for_s)
+        self.reader = Reader(read, retry_for_s)
+        self._logs: weakref.WeakValueDictionary[str, Log] = weakref.WeakValueDictionary()
+        self._is_prepared = False
+        self._ends = weakref.finalize(self, _close, self.writer, self.reader)
+        self._ends.atexit = False  # the writer does it itself
+
+    def __repr__(self) -> str:
+        return f"Journal({self._name!r})"
+
+    async def __aenter__(self) -> Self:
+        await self._prepare()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Wait for all entries that are queued, and close the database. Runs that are not released keep their lease.
+
+        If it is cancelled, the entries are written all the same.
+        """
+        self._ends()
+        await self.writer.closed
+        await self.reader.closed
+
+    # --- for runs -----------------------------------------------------------------------------------------------------
+
+    async def create(self, run_id: str, entry: JSONObject) -> RunLog:
+        """Create a run with its first entry, and own it. If it is cancelled, no run remains.
+
+        Raises:
+            RunExistsError: There is such a run.
+            JournalError: It cannot be written.
+            LimitError: The entry is larger than `max_entry_bytes`.
+            UsageError: The id or the entry is unusable.
+        """
+        _check_id(run_id)
+        turn = checked_turn(entry)
+        content = bounded(entry, f"an entry of run {run_id!r}", self.bounds)
+        await self._prepare()
+        job = Create(run_id, turn, self.contents.sealed(content, "entry", run_id, 0, turn), self.lease_s)
+        owned = await self._ownership(job)
+        log = self._logs[run_id] = Log(self, owned)
+        log.load([entry], {turn: len(content)})
+        return log
+
+    async def open(self, run_id: str) -> RunLog:
+        """Own an existing run, if no living process does. If it is cancelled, the run has no owner.
+
+        If an owner holds it, wait for at most the length of its lease to see whether the owner is alive.
+
+        Raises:
+            RunNotFoundError: There is no such run.
+            RunOwnedError: Another owner has it, and lives; it may be in this process.
+            JournalError: The run cannot be read, for example with this key.
+        """
+        job, owned = await self._claimed(run_id)
+        log = Log(self, owned)  # it beats from now on, however long reading takes
+        try:
+            entries, sizes = await self.reader.read(lambda database: read_entries(database, self.contents, run_id))
+        except BaseException:
+            self.writer.put(Undo(job))
+            raise
+        log.load(entries, sizes)
+        self._logs[run_id] = log
+        return log
+
+    async def _claimed(self, run_id: str) -> tuple[Claim, Owned]:
+        _check_id(run_id)
+        await self._prepare()
+        job = Claim(run_id, self.lease_s)
+        held = await self._ownership(job)
+        if isinstance(held, Owned):
+            return job, held
+        own = self._logs.get(run_id)
+        if (own is not None and own.is_owner) or await self._is_alive(run_id, held):
+            raise RunOwnedError("its owner is alive", run_id=run_id)
+        job = Claim(run_id, self.lease_s, held.seen)
+        taken = await self._ownership(job)
+        if isinstance(taken, Held):
+            raise RunOwnedError("another owner has just taken it", run_id=run_id)
+        return job, taken
+
+    async def _is_alive(self, run_id: str, held: Held) -> bool:
+        """Watch an owner for the time of its lease, by the clock of this process, or until it gives the run up."""
+        ends_s = time.monotonic() + held.lease_s
+        while (left_s := ends_s - time.monotonic()) > 0:
+            await anyio.sleep(min(left_s, held.lease_s / _LOOKS))
+            rows = await self.reader.read(lambda database: database.read(sql.OWNER, (run_id,)))
+            if not rows or rows[0][2] is None:
+                return False
+            if tuple(rows[0][:2]) != held.seen:
+                return True
+        return False
+
+    async def _ownership(self, job: Create | Claim) -> Any:
+        self.writer.put(job)
+        try:
+            return await job.receipt
+        except BaseException:
+            self._undo(job)
+            raise
+
+    def _undo(self, *jobs: Create | Claim) -> None:
+        try:
+            for job in jobs:
+                self.writer.put(Undo(job))
+        except JournalError:
+            pass  # closed: the lease ends by itself
+
+    # --- for tools and people -----------------------------------------------------------------------------------------
+
+    async def runs(self, status: str | Sequence[str] = (), *, limit: int = 1_000) -> list[RunSummary]:
+        """Return summaries of runs, the last changed one first. Cancelling it loses nothing.
+
+        Args:
+            status: Only runs with this status, or with one of these. All if empty.
+            limit: Maximum number of runs.
+
+        Raises:
+            JournalError: The journal cannot be read.
+        """
+        check_count("limit", limit)
+        statuses = [status] if isinstance(status, str) else status
+        query = sql.list_runs(len(statuses))
+        return await self._read(lambda database: summaries(database.read(query, (*statuses, limit))))
+
+    async def summary(self, run_id: str) -> RunSummary:
+        """Return the summary of a run. Cancelling it loses nothing.
+
+        Raises:
+            RunNotFoundError: There is no such run.
+            JournalError: The journal cannot be read.
+        """
+        found = await self._read(lambda database: summaries(database.read(sql.SUMMARY, (run_id,))))
+        if not found:
+            raise RunNotFoundError("there is no such run", run_id=run_id)
+        return found[0]
+
+    async def read(self, run_id: str) -> list[JSONObject]:
+        """Return the entries of a run, in order, without owning it. Cancelling it loses nothing.
+
+        Raises:
+            RunNotFoundError: There is no such run.
+            JournalError: The run cannot be read, for example with this key.
+        """
+        entries, _ = await self._read(lambda database: read_entries(database, self.contents, run_id))
+        if not entries:
+            await self.summary(run_id)
+        return entries
+
+    async def messages(self, run_id: str, after: int = 0) -> list[tuple[int, JSONObject]]:
+        """Return the messages in the inbox of a run, with their numbers. Cancelling it loses nothing.
+
+        Raises:
+            JournalError: They cannot be read, for example with this key.
+        """
+        return await self._read(lambda database: read_inbox(database, self.contents, run_id, after))
+
+    async def leave(self, run_id: str, message: JSONObject) -> int:
+        """Leave a message for the owner of a run, or for the next one. Return its number, which is at least 1.
+
+        It is durable when this returns. Cancelling it only stops the wait.
+
+        Raises:
+            RunNotFoundError: There is no such run.
+            LimitError: The inbox is full.
+            JournalError: It cannot be written.
+            UsageError: The message has no JSON form.
+        """
+        _check_id(run_id)
+        content = bounded(message, f"a message for run {run_id!r}", self.bounds)
+        number = 1
+        while True:
+            sealed = self.contents.sealed(content, "message", run_id, number)
+            left = await self._do(Leave(run_id, number, sealed, self.bounds))
+            if not isinstance(left, Taken):
+                return left
+            number = left.next_number
+
+    async def delete(self, run_id: str) -> None:
+        """Delete a run. If it has an owner, wait as `open` does. If it is cancelled, the run may or may not remain.
+
+        Raises:
+            RunNotFoundError: There is no such run.
+            RunOwnedError: An owner has it, and lives.
+            JournalError: It cannot be written.
+        """
+        _, owned = await self._claimed(run_id)
+        await self._do(Delete(owned))
+
+    async def prune(self, *, ended_for_s: float) -> int:
+        """Delete the runs that ended so long ago, by the clock of the database. Return their number.
+
+        If it is cancelled, a part of them is deleted.
+
+        Raises:
+            JournalError: It cannot be written.
+        """
+        check_seconds("ended_for_s", ended_for_s)
+        deleted = 0
+        while rows := await self._read(lambda database: database.read(sql.ENDED, (ended_for_s,))):
+            part = await self._delete_if_unchanged(dict(rows))
+            deleted += part
+            if not part:
+                break
+        return deleted
+
+    async def _delete_if_unchanged(self, changed_s: dict[str, float]) -> int:
+        claims = [Claim(run_id, self.lease_s) for run_id in changed_s]
+        deletes: list[Delete] = []
+        try:
+            for claim in claims:
+                self.writer.put(claim)
+            for claim in claims:
+                owned = await claim.receipt
+                if isinstance(owned, Owned) and owned.changed_s == changed_s[owned.run_id]:
+                    deletes.append(Delete(owned))
+            for delete in deletes:
+                self.writer.put(delete)
+            for delete in deletes:
+                await delete.receipt
+        finally:
+            self._undo(*claims)
+        return len(deletes)
+
+    # --- the rest -----------------------------------------------------------------------------------------------------
+
+    async def _prepare(self) -> None:
+        if not self._is_prepared:
+            job = Begin(self.contents)
+            self.writer.put(job)
+            await job.receipt
+            self._is_prepared = True
+
+    async def _do(self, job: Single[T]) -> T:
+        await self._prepare()
+        self.writer.put(job)
+        return await job.receipt
+
+    async def _read(self, query: Callable[[Database], T]) -> T:
+        await self._prepare()
+        return await self.reader.read(query)
+
+
+def _close(writer: Writer, reader: Reader) -> None:
+    writer.close()
+    reader.close()
+
+
+def _check_id(run_id: str) -> None:
+    if not 0 < len(run_id) <= _MAX_ID_CHARS or not run_id.isprintable():
+        raise UsageError(f"run_id: must be 1 to {_MAX_ID_CHARS} printable characters")
+
+
+def _databases(where: str | os.PathLike[str], lease_s: float, *, create: bool) -> tuple[str, tuple[Database, Database]]:
+    """Return a name without a password, and the connections of the writer and of the reader."""
+    text = os.fspath(where)
+    if text in ("", ":memory:"):
+        raise UsageError("where: must be the path of a file, or a URL that starts with postgresql://")
+    scheme, is_url, _ = text.partition("://")
+    if not is_url:
+        path = Path(text).absolute()
+        return text, (SQLite(path, create=create), SQLite(path, create=False))
+    if scheme not in ("postgresql", "postgres"):
+        raise UsageError("where: of all URLs, only postgresql://... names a journal; give a SQLite file as a path")
+    from ._postgres import Postgres, name_of
+
+    return name_of(text), (Postgres(text, lease_s), Postgres(text, lease_s))

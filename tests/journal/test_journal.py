@@ -1,0 +1,388 @@
+"""The journal through its API, on SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import gc
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from eagerstream.errors import (
+    JournalError,
+    LimitError,
+    OwnershipLostError,
+    RunExistsError,
+    RunNotFoundError,
+    RunOwnedError,
+    UsageError,
+)
+from eagerstream.journal import Journal
+from eagerstream.loop import RunJournal, RunLog
+
+pytestmark = pytest.mark.anyio
+
+BEGIN: dict[str, Any] = {"kind": "begin", "turn": 0, "text": "Größe \ud83d \x00 \U0001f600"}
+
+
+def entry(turn: int, n: int = 0, **more: Any) -> dict[str, Any]:
+    return {"kind": "result", "turn": turn, "n": n, **more}
+
+
+async def test_it_is_a_run_journal(where: str) -> None:
+    """The type checker compares it with the interface that the loop uses."""
+    async with Journal(where) as journal:
+        as_journal: RunJournal = journal
+        log: RunLog = await as_journal.create("r", BEGIN)
+        assert (log.run_id, log.entries) == ("r", [BEGIN])
+        log.check()
+
+
+async def test_entries_come_back_in_order(where: str) -> None:
+    """Whatever is in their texts, from another connection, after the first one has ended."""
+    async with Journal(where) as journal:
+        log = await journal.create("r", BEGIN)
+        for n in range(5):
+            log.append(entry(1, n), entry(1, -n))
+        await log.append(entry(2))
+        await log.release("running", {})
+    async with Journal(where) as journal:
+        log = await journal.open("r")
+        expected = [BEGIN, *(entry(1, m) for n in range(5) for m in (n, -n)), entry(2)]
+        assert log.entries == expected == await journal.read("r")
+        await log.append(entry(2, 1))
+        assert await journal.read("r") == [*expected, entry(2, 1)]
+
+
+async def test_leaving_the_journal_waits(where: str) -> None:
+    """Entries that nobody awaited are written before the block ends."""
+    async with Journal(where) as journal:
+        log = await journal.create("r", BEGIN)
+        for n in range(100):
+            log.append(entry(1, n))
+    async with Journal(where) as journal:
+        assert len(await journal.read("r")) == 101
+
+
+async def test_it_needs_no_block(where: str) -> None:
+    """`run(journal=Journal(path))`: the database is opened when it is used, and closed with the object."""
+    journal = Journal(where)
+    await (await journal.create("r", BEGIN)).append(entry(1))
+    await journal.aclose()
+    with pytest.raises(JournalError, match="closed"):
+        await journal.read("r")
+    journal = Journal(where)
+    assert await journal.read("r") == [BEGIN, entry(1)]
+    closed = journal.writer.closed
+    del journal
+    gc.collect()
+    with anyio.fail_after(10):
+        await closed
+
+
+async def test_settling_replaces_the_entries_of_a_turn(where: str) -> None:
+    """Those of other turns stay, and a later entry of the turn, too."""
+    async with Journal(where) as journal:
+        log = await journal.create("r", BEGIN)
+        log.append(entry(1), entry(2), entry(1, 1))
+        log.settle({"kind": "turn", "turn": 1})
+        await log.append(entry(1, 2))
+        assert await journal.read("r") == [BEGIN, entry(2), {"kind": "turn", "turn": 1}, entry(1, 2)]
+        await log.settle({"kind": "turn", "turn": 2})
+        assert [found["kind"] for found in await journal.read("r")] == ["begin", "turn", "result", "turn"]
+        sizes = (await journal.summary("r")).size_bytes
+        assert sizes == sum(len(_json(found)) for found in await journal.read("r"))
+
+
+def _json(value: Any) -> bytes:
+    from eagerstream.journal._contents import encoded
+
+    return encoded(value, "")
+
+
+async def test_new_and_missing_runs(where: str) -> None:
+    """Each has its error, with the id of the run."""
+    async with Journal(where) as journal:
+        await journal.create("r", BEGIN)
+        with pytest.raises(RunExistsError, match="run 'r'"):
+            await journal.create("r", entry(5))
+        assert await journal.read("r") == [BEGIN]
+        for missing in (
+            journal.open("x"),
+            journal.read("x"),
+            journal.summary("x"),
+            journal.delete("x"),
+            journal.leave("x", {}),
+        ):
+            with pytest.raises(RunNotFoundError) as caught:
+                await missing
+            assert caught.value.run_id == "x"
+
+
+async def test_one_owner(where: str) -> None:
+    """The next one comes when the first gives the run up, with a larger fence; the first then has nothing to say."""
+    async with Journal(where, lease_s=0.4) as journal, Journal(where) as other:
+        log = await journal.create("r", BEGIN)
+        with pytest.raises(RunOwnedError):
+            await journal.open("r")
+        with pytest.raises(RunOwnedError), anyio.fail_after(10):
+            await other.open("r")
+        await log.release("waiting", {"approvals": ["a"]})
+        for use in (lambda: log.append(entry(1)), log.check):
+            with pytest.raises(JournalError):
+                use()
+        taken = await other.open("r")
+        assert taken.fence == log.fence + 1
+        await taken.append(entry(1))
+        assert (await journal.summary("r")).status == "running"
+
+
+async def test_an_owner_that_is_gone(where: str) -> None:
+    """Its run can be had after its lease. If it was only asleep, nothing that it writes is accepted."""
+    async with Journal(where, lease_s=0.2) as journal, Journal(where) as other:
+        log = await journal.create("r", BEGIN)
+        journal.writer._beating.clear()  # it sleeps
+        taken = await other.open("r")
+        assert taken.fence == log.fence + 1
+        with pytest.raises(OwnershipLostError):
+            log.check()
+        await taken.append(entry(1, 1))
+        with pytest.raises(OwnershipLostError):
+            await log.append(entry(1, 2))
+        with pytest.raises(OwnershipLostError):
+            log.append(entry(1, 3))
+        with pytest.raises(OwnershipLostError):
+            await log.release("completed", {})
+        assert await other.read("r") == [BEGIN, entry(1, 1)]
+        taken.check()
+
+
+async def test_a_log_that_nobody_holds_gives_no_sign_of_life(where: str) -> None:
+    """Otherwise a run whose task is gone could not be continued as long as its process lives."""
+    async with Journal(where, lease_s=0.2) as journal:
+        await journal.create("r", BEGIN)
+        gc.collect()
+        with anyio.fail_after(10):
+            assert (await journal.open("r")).fence == 2
+
+
+async def test_a_stale_run_fails_alone(where: str) -> None:
+    """Runs whose entries are in the same transaction are not concerned."""
+    async with Journal(where, lease_s=0.2) as journal, Journal(where) as other:
+        stale, fine = await journal.create("a", BEGIN), await journal.create("b", BEGIN)
+        journal.writer._beating.clear()
+        await other.open("a")
+        first, second = stale.append(entry(1)), fine.append(entry(1))
+        await second
+        with pytest.raises(OwnershipLostError, match="run 'a'"):
+            await first
+
+
+async def test_cancelling(where: str) -> None:
+    """A run whose creation is cancelled is not there, and one whose opening is cancelled has no owner."""
+    async with Journal(where) as journal:
+        await (await journal.create("old", BEGIN)).release("waiting", {})
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(journal.create, "new", BEGIN)
+            tasks.start_soon(journal.open, "old")
+            await anyio.lowlevel.checkpoint()
+            tasks.cancel_scope.cancel()
+        await (await journal.create("last", BEGIN)).release("waiting", {})  # is behind them in the queue
+        assert {found.run_id: found.owner for found in await journal.runs()} == {"old": "none", "last": "none"}
+
+
+async def test_cancelling_an_append_only_stops_the_wait(where: str) -> None:
+    """The entry is written all the same."""
+    async with Journal(where) as journal:
+        log = await journal.create("r", BEGIN)
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await log.append(entry(1))
+        await log.append(entry(2))
+        assert await journal.read("r") == [BEGIN, entry(1), entry(2)]
+
+
+async def test_the_inbox(where: str) -> None:
+    """Messages are numbered, and leave it with the entry that contains them."""
+    async with Journal(where) as journal, Journal(where) as other:
+        log = await journal.create("r", BEGIN)
+        assert await log.inbox(0) == []
+        assert [await other.leave("r", {"say": n}) for n in range(3)] == [1, 2, 3]
+        assert await log.inbox(1) == [(2, {"say": 1}), (3, {"say": 2})]
+        await log.append(entry(1, inbox=2))
+        assert await log.inbox(0) == [(3, {"say": 2})] == await other.messages("r")
+        await log.release("waiting", {})
+        assert await other.leave("r", {"say": 3}) == 4
+        assert (await other.summary("r")).is_due
+        assert [number for number, _ in await (await other.open("r")).inbox(2)] == [3, 4]
+
+
+async def test_many_leave_messages_at_once(where: str) -> None:
+    """Each has its number."""
+    async with Journal(where) as journal, Journal(where) as other:
+        await journal.create("r", BEGIN)
+        numbers: list[int] = []
+
+        async def leave(by: Journal, n: int) -> None:
+            numbers.append(await by.leave("r", {"n": n}))
+
+        async with anyio.create_task_group() as tasks:
+            for n in range(6):
+                tasks.start_soon(leave, journal if n % 2 else other, n)
+        assert sorted(numbers) == [1, 2, 3, 4, 5, 6]
+        assert sorted(message["n"] for _, message in await other.messages("r")) == [0, 1, 2, 3, 4, 5]
+
+
+async def test_bounds(where: str) -> None:
+    """Nothing of what is too large is written, and the run continues."""
+    async with Journal(where, max_entry_bytes=200, max_run_bytes=300, max_inbox_messages=2) as journal:
+        with pytest.raises(LimitError, match="max_entry_bytes=200"):
+            await journal.create("r", entry(0, text="x" * 200))
+        log = await journal.create("r", entry(0))
+        with pytest.raises(LimitError, match="max_entry_bytes=200"):
+            log.append(entry(1), entry(1, text="x" * 200))
+        await log.append(entry(1, text="x" * 100))
+        with pytest.raises(LimitError, match="max_run_bytes=300"):
+            log.append(entry(1, text="x" * 100))
+        await log.settle(entry(1, text="x" * 100))  # takes the place of the other one
+        await log.append(entry(2))
+        assert len(await journal.read("r")) == 3
+        with pytest.raises(LimitError, match="max_entry_bytes=200"):
+            await journal.leave("r", {"text": "x" * 200})
+        await journal.leave("r", {"text": "x" * 150})
+        with pytest.raises(LimitError, match="max_entry_bytes=200"):
+            await journal.leave("r", {"text": "x" * 50})
+        await journal.leave("r", {})
+        with pytest.raises(LimitError, match="max_inbox_messages=2"):
+            await journal.leave("r", {})
+        with pytest.raises(LimitError, match="65536"):
+            await log.release("completed", {"model": "x" * 70_000})
+        log.check()
+
+
+async def test_lists(where: str) -> None:
+    """They show what tools need, the last changed run first."""
+    async with Journal(where) as journal:
+        log = await journal.create("a", BEGIN)
+        await log.release("waiting", {"approvals": ["call_1"], "note": "password=hunter2-hunter2"})
+        b = await journal.create("b", BEGIN)
+        (await journal.open("a"),)
+        first, second = await journal.runs()
+        assert (first.run_id, first.owner, first.status, first.is_due) == ("a", "alive", "waiting", False)
+        assert first.approvals == ["call_1"]
+        assert "hunter2" not in repr(first)
+        assert (second.run_id, second.owner, second.fence, second.approvals) == ("b", "alive", 1, ())
+        assert 0 <= second.idle_s <= second.age_s < 60
+        assert [found.run_id for found in await journal.runs("waiting")] == ["a"]
+        assert [found.run_id for found in await journal.runs(["waiting", "running"], limit=1)] == ["a"]
+        await b.release("completed", {})
+        assert not (await journal.summary("b")).is_due
+
+
+async def test_deleting(where: str) -> None:
+    """An ended run stays until then. A new one with its id has a larger fence than the old one had."""
+    async with Journal(where) as journal:
+        for run_id, status in (("a", "completed"), ("b", "waiting"), ("c", "error")):
+            log = await journal.create(run_id, BEGIN)
+            await journal.leave(run_id, {"say": "x"})
+            await log.release(status, {})
+        await (await journal.open("a")).release("completed", {})
+        held = await journal.open("c")
+        assert await journal.prune(ended_for_s=3_600) == 0
+        assert await journal.prune(ended_for_s=0) == 1
+        assert {found.run_id for found in await journal.runs()} == {"b", "c"}
+        await journal.delete("b")
+        assert await journal.messages("b") == []
+        with pytest.raises(RunOwnedError):
+            await journal.delete("c")
+        held.check()
+        assert (await journal.create("a", BEGIN)).fence > 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"lease_s": 0},
+        {"max_entry_bytes": 0},
+        {"max_entry_bytes": 2**30},
+        {"retry_for_s": -1},
+        {"key": b"short"},
+        {"key": "x" * 42},
+        {"key": []},
+        {"where": ""},
+        {"where": ":memory:"},
+        {"where": "sqlite:///x"},
+    ],
+)
+async def test_unusable_arguments(options: Any) -> None:
+    """Found before anything is opened."""
+    with pytest.raises(UsageError):
+        Journal(**{"where": "never.db", **options})
+
+
+async def test_unusable_entries(where: str) -> None:
+    """The caller gets the error, and the run continues."""
+    async with Journal(where) as journal:
+        for run_id in ("", "x" * 256, "a\n", "\0"):
+            with pytest.raises(UsageError, match="run_id"):
+                await journal.create(run_id, BEGIN)
+        log = await journal.create("r", BEGIN)
+        for wrong in (
+            {},
+            {"kind": "x"},
+            {"kind": 1, "turn": 1},
+            {"kind": "x", "turn": True},
+            entry(1, x=object()),
+            entry(1, x=float("nan")),
+        ):
+            with pytest.raises(UsageError):
+                log.append(wrong)
+        await log.append(entry(1))
+        assert await journal.read("r") == [BEGIN, entry(1)]
+
+
+async def test_several_event_loops(tmp_path: Path) -> None:
+    """The same journal, in a thread with a loop of its own."""
+    async with Journal(tmp_path / "runs.db") as journal:
+        await journal.create("a", BEGIN)
+
+        def other() -> None:
+            async def main() -> None:
+                await (await journal.create("b", BEGIN)).append(entry(1))
+
+            anyio.run(main, backend="trio")
+
+        await anyio.to_thread.run_sync(other)
+        assert len(await journal.read("b")) == 2
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes of POSIX")
+async def test_only_the_owner_may_read_the_files(tmp_path: Path) -> None:
+    """The WAL has the same contents."""
+    async with Journal(tmp_path / "runs.db") as journal:
+        await journal.create("a", BEGIN)
+        files = [tmp_path / name for name in ("runs.db", "runs.db-wal", "runs.db-shm")]
+        assert [stat.S_IMODE(os.stat(file).st_mode) for file in files] == [0o600] * 3  # noqa: PTH116
+
+
+async def test_a_group_is_one_transaction(tmp_path: Path) -> None:
+    """What comes while one is committed is committed together: a thousand runs do not need a thousand syncs."""
+    async with Journal(tmp_path / "runs.db") as journal:
+        logs = [await journal.create(f"r{n}", BEGIN) for n in range(3)]
+        commits = 0
+        commit = journal.writer._database.commit
+
+        def counted(statements: Any) -> Any:
+            nonlocal commits
+            commits += 1
+            return commit(statements)
+
+        journal.writer._database.commit = counted  # type: ignore[method-assign]
+        with journal.writer._ready:  # it is busy
+            receipts = [log.append(entry(1, n)) for n in range(10) for log in logs]
+        for receipt in receipts:
+            await receipt
+        assert commits == 1
