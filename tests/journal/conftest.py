@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,31 +12,32 @@ import pytest
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URI of a server of its own."""
+def postgres_server() -> Iterator[str]:
+    """The URI of a server of its own.
+
+    It runs as another user, so its folder is not one of pytest: other runs of pytest take the rights for these away.
+    """
     pgserver = pytest.importorskip("pgserver")
     pytest.importorskip("psycopg")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # there is no XDG_RUNTIME_DIR in containers
-        server = pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="delete")
-        uri = server.get_uri()
-    try:
-        yield uri
-    finally:
-        server.cleanup()
+    with tempfile.TemporaryDirectory(prefix="eagerstream-", ignore_cleanup_errors=True) as folder:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # there is no XDG_RUNTIME_DIR in containers
+            server = pgserver.get_server(Path(folder) / "postgres", cleanup_mode="delete")
+        try:
+            yield server.get_uri()
+        finally:
+            server.cleanup()
 
 
 @pytest.fixture
-def postgres(postgres_server: str) -> Iterator[str]:
-    """The URI of an empty database."""
+def postgres(postgres_server: str) -> str:
+    """The URI of an empty schema."""
     import psycopg
 
     name = f"journal_{uuid4().hex}"
     with psycopg.connect(postgres_server, autocommit=True) as owner:
-        owner.execute(f"CREATE DATABASE {name}")
-    yield postgres_server.replace("/postgres?", f"/{name}?")
-    with psycopg.connect(postgres_server, autocommit=True) as owner:
-        owner.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        owner.execute(f"CREATE SCHEMA {name}")
+    return f"{postgres_server}&options=-csearch_path%3D{name}"
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
