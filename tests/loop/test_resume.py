@@ -27,6 +27,7 @@ async def test_a_run_id_that_exists_continues() -> None:
         async with eagerstream.run(client, **options, tools=world.tools(), journal=journal, run_id="r") as run:
             await run.finish()
         assert run.result.messages[0] == REQUEST["messages"][0]
+        assert run.result.status is RunStatus.COMPLETED
         check(run.result, world)
         with pytest.raises(RunNotFoundError):
             async with resume(client, journal, "another", tools=world.tools()):

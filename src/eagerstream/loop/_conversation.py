@@ -446,12 +446,20 @@ class Conversation:
             self.result.take(state["result"], calls)
             self._turns, self._continuations = state["turns"], state["continuations"]
             self._failed_turns = state["failed_turns"]
-        if self.result.status in (RunStatus.CANCELLED, RunStatus.ERROR):
-            self.result.status, self.result.error = RunStatus.RUNNING, None
         self.result.messages = checked_messages(messages)
+        if self._goes_on():
+            self.result.status, self.result.error = RunStatus.RUNNING, None
         self.steering.restore(waiting)
         self._requests.continue_after(self._turns)
         self._history_replaced()
+
+    def _goes_on(self) -> bool:
+        """Return True if a restored conversation had not ended by itself, or may have more turns than before."""
+        max_turns = self._options["max_turns"]
+        if self.result.status is RunStatus.LIMIT:
+            has_results = self.result.messages[-1].get("role") == "user"
+            return has_results and (max_turns is None or self._turns < max_turns)
+        return self.result.status in (RunStatus.CANCELLED, RunStatus.ERROR, RunStatus.WAITING)
 
     def void(self, turn: Turn) -> None:
         """Forget the ids of the turn's calls, none of which is in the history: others may have them."""
