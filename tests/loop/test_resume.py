@@ -6,7 +6,7 @@ import pytest
 
 import eagerstream
 from eagerstream.errors import RunNotFoundError
-from eagerstream.loop import resume
+from eagerstream.loop import RunStatus, resume
 from tests.loop.durable import World, check, client_of, scenario
 from tests.loop.journals import MemoryJournal
 from tests.support import REQUEST
