@@ -57,6 +57,11 @@ class Attack:
     code: str
     what: str
 
+    @property
+    def is_endless(self) -> bool:
+        """True if it must be cancelled: otherwise its own end is awaited, however slow the machine is."""
+        return self.what == "runs on" or "while True" in self.code or "range(100_000)" in self.code
+
 
 _LOOPS: Final = [
     Attack("endless loop", "n = 0\nwhile True:\n    n += 1", "runs on"),
@@ -213,7 +218,7 @@ async def verdict(attack: Attack, sandbox: CodeSandbox, folder: Path) -> Verdict
             session = await sandbox.open(FUNCTIONS)
             try:
                 async with session.serve(host):
-                    with anyio.move_on_after(TIME_S if attack.what in ("runs on", "floods") else _SLACK_S):
+                    with anyio.move_on_after(TIME_S if attack.is_endless else _SLACK_S):
                         result = await run(session, code)
                         value = None if session.has_ended else await session.finish()
             finally:

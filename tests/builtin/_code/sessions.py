@@ -37,6 +37,7 @@ class Host:
         output: What the code printed.
         calls: The calls that it made, in their order.
         cancelled: The names of the calls that were cancelled.
+        now: Number of calls that run.
         waits: Set when `wait` was called.
         printed: Set when the code has printed.
     """
@@ -45,6 +46,7 @@ class Host:
         self.output = ""
         self.calls: list[tuple[str, Mapping[str, JSON]]] = []
         self.cancelled: list[str] = []
+        self.now = 0
         self._expected = expected
         self._met = anyio.Event()
         self.waits = anyio.Event()
@@ -56,6 +58,7 @@ class Host:
 
     async def call(self, name: str, arguments: Mapping[str, JSON]) -> JSON:
         self.calls.append((name, arguments))
+        self.now += 1
         try:
             if name == "fail":
                 raise CodeCallError("it failed")
@@ -72,6 +75,8 @@ class Host:
         except anyio.get_cancelled_exc_class():
             self.cancelled.append(name)
             raise
+        finally:
+            self.now -= 1
 
 
 async def run(session: CodeSession, code: str) -> StatementResult:

@@ -84,6 +84,7 @@ _VALUES: Final[list[tuple[str, str, Any]]] = [
     ("float('nan')", "nan", None),
     (r"'\ud800'", "?", "?"),
     ("x = []; x.append(x); x", "[[...]]", None),
+    ("import sys\nsys.stdout.buffer.write(b'x')", "1", 1),
     (
         "class A:\n    def __repr__(self): return 1 / 0\nA()",
         "<A whose text cannot be made: ZeroDivisionError>",
@@ -113,6 +114,7 @@ _ERRORS: Final = [
     ),
     ("\n\nawait fail()", "raised", "Traceback:\n  line 3\n    await fail()\nToolError: it failed"),
     ("import sys\nsys.exit('done')", "raised", "SystemExit: done"),
+    ("exit('done')", "raised", "SystemExit: done"),
     ("raise KeyboardInterrupt", "raised", "KeyboardInterrupt"),
     ("raise asyncio.CancelledError", "raised", "CancelledError"),
     ("def f(): f()\nf()", "raised", "... 9"),
@@ -189,6 +191,26 @@ print("e", end="")
     assert host.output.replace("ab\n", "", 1).startswith("c\nd\n")
     assert "RuntimeWarning: coroutine 'echo' was never awaited" in host.output
     assert host.output.endswith("e")
+
+
+@pytest.mark.slow
+async def test_finalizers_that_print() -> None:
+    """They may run while a line is being written."""
+    code = """\
+class A:
+    def __init__(self):
+        self.me = self
+    def __del__(self):
+        print("over")
+for _ in range(1000):
+    a = A()
+    print("x" * 1000)
+del a
+import gc; x = gc.collect()
+"""
+    _, _, host = await ran(ProcessSandbox(), code)
+    assert host.output.count("over\n") == 1000
+    assert host.output.count("x" * 1000 + "\n") == 1000
 
 
 @pytest.mark.slow

@@ -37,8 +37,9 @@ class ProcessSandbox:
     """Runs code in a Python process of its own, one for each run.
 
     This is no security boundary. The code has the rights of this program's user: it can read and write the same files,
-    use the network, and signal or debug this program. It protects the program from code that is wrong, not from code
-    that attacks it. To confine the code, start the interpreter elsewhere with `argv`, or use `MontySandbox`.
+    use the network, signal or debug this program, and read its initial environment (see `Bash`). This sandbox protects
+    the program from code that is wrong, not from code that attacks it. To confine the code, start the interpreter
+    elsewhere with `argv`, or use `MontySandbox`.
 
     These bounds hold for each process, as far as the platform has them:
 
@@ -66,8 +67,8 @@ class ProcessSandbox:
             program are added to it. A wrapper (`("docker", "exec", "-i", NAME, "python3", "-I")`) must pass stdin,
             stdout and stderr through, unchanged and separately. `env` and `cwd` apply to the wrapper. It gets the
             environment of this program without the keys of the API, as in `Bash`, and the working folder of this
-            program. If killing it does not kill its remote processes (`docker exec`), the code sees the end of its
-            pipe, and ends then unless it is busy.
+            program. If killing it does not kill its remote processes (`docker exec`), the worker there ends when its
+            stdin is closed.
         packages: True to let the code import the packages of this program's environment. The start takes longer.
         cwd: The folder in which the interpreter starts. It must exist.
         env: Additional environment variables. Those with keys of the API are left out.

@@ -25,6 +25,8 @@ import __future__
 
 import ast
 import asyncio
+import builtins
+import codecs
 import collections
 import contextvars
 import io
@@ -81,35 +83,43 @@ class Channel:
 
     def __init__(self, pipe: int) -> None:
         self._pipe = pipe
-        self._lock = threading.Lock()
-        self._main = threading.main_thread()
-        self.is_writing = False
-        """True while the main thread writes."""
+        self._lines: collections.deque[bytes] = collections.deque()
+        self._lock = threading.RLock()  # a finalizer may print at any time, in any thread
+        self._writer = 0
+        """The thread that writes."""
+        self._main = threading.get_ident()
         self.is_interrupted = False
-        """True if an interruption came in the meantime."""
+        """True if an interruption came while the main thread wrote."""
 
     @property
     def is_open(self) -> bool:
         return self._pipe >= 0
 
+    @property
+    def is_writing(self) -> bool:
+        """True if the main thread writes."""
+        return self._writer == self._main
+
     def send(self, message: dict[str, object]) -> None:
         self.write(encoded(message))
 
     def write(self, line: bytes) -> None:
-        data = memoryview(line)
-        is_main = threading.current_thread() is self._main
-        if is_main:
-            self.is_writing = True
-        try:
-            with self._lock:
-                while data and self._pipe >= 0:
-                    data = data[os.write(self._pipe, data) :]
-        except BrokenPipeError:
-            os._exit(0)  # the program has ended
-        finally:
-            if is_main:
-                self.is_writing = False
-        if is_main and self.is_interrupted:
+        self._lines.append(line)
+        thread = threading.get_ident()
+        if self._writer == thread:
+            return  # a finalizer: its line follows the one that is being written
+        with self._lock:
+            self._writer = thread
+            try:
+                while self._lines and self._pipe >= 0:
+                    data = memoryview(self._lines.popleft())
+                    while data:
+                        data = data[os.write(self._pipe, data) :]
+            except BrokenPipeError:
+                os._exit(0)  # the program has ended
+            finally:
+                self._writer = 0
+        if self.is_interrupted and thread == self._main:
             self.is_interrupted = False
             raise asyncio.CancelledError
 
@@ -117,7 +127,9 @@ class Channel:
         """Close it in a forked process: nobody would understand two workers."""
         os.close(self._pipe)
         self._pipe = -1
-        self._lock = threading.Lock()
+        self._lines.clear()
+        self._lock = threading.RLock()
+        self._writer = 0
 
 
 def encoded(message: dict[str, object]) -> bytes:
@@ -125,17 +137,13 @@ def encoded(message: dict[str, object]) -> bytes:
     return json.dumps(message, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace") + b"\n"
 
 
-class Printed(io.TextIOBase):
-    """`sys.stdout` and `sys.stderr` of the code. Each line becomes a message."""
-
-    encoding = "utf-8"
-    errors = "replace"
+class Printed(io.BufferedIOBase):
+    """The buffer of `sys.stdout` or `sys.stderr` of the code: what is written becomes messages."""
 
     def __init__(self, channel: Channel, number: int) -> None:
         self._channel = channel
         self._number = number
-        self._held: list[str] = []
-        self._held_chars = 0
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def fileno(self) -> int:
         return self._number
@@ -143,26 +151,19 @@ class Printed(io.TextIOBase):
     def writable(self) -> bool:
         return True
 
-    def write(self, text: str) -> int:
-        if not isinstance(text, str):
-            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        self._held.append(text)
-        self._held_chars += len(text)
-        if "\n" in text or self._held_chars > MAX_PRINTED_CHARS:
-            self.flush()
-        return len(text)
+    def write(self, data: Any) -> int:
+        if not self._channel.is_open:  # in a forked process
+            return os.write(self._number, data)
+        text = self._decoder.decode(data)
+        for start in range(0, len(text), MAX_PRINTED_CHARS):
+            self._channel.send({"print": text[start : start + MAX_PRINTED_CHARS]})
+        return len(data)
 
-    def flush(self) -> None:
-        if self._held:
-            text = "".join(self._held)
-            self._held.clear()
-            self._held_chars = 0
-            for start in range(0, len(text), MAX_PRINTED_CHARS):
-                part = text[start : start + MAX_PRINTED_CHARS]
-                if self._channel.is_open:
-                    self._channel.send({"print": part})
-                else:  # in a forked process
-                    os.write(self._number, part.encode("utf-8", "replace"))
+
+def printing(channel: Channel, number: int) -> io.TextIOWrapper:
+    """Return a stream for the code. Each line becomes a message at once."""
+    buffer: Any = Printed(channel, number)
+    return io.TextIOWrapper(buffer, encoding="utf-8", errors="replace", newline="\n", line_buffering=True)
 
 
 # --- errors in terms of the code --------------------------------------------------------------------------------------
@@ -304,11 +305,12 @@ class Worker:
         self._context = contextvars.copy_context()
         main = types.ModuleType("__main__")
         sys.modules["__main__"] = main
+        builtins.__dict__.update(exit=sys.exit, quit=sys.exit)  # otherwise `site` would make them
         self._variables = main.__dict__
         self._variables.update(asyncio=asyncio, ToolError=ToolError, reset_session=self._reset)
         for name, parameters in functions:
             self._variables[name] = self._tool(name, parameters)
-        self._streams = Printed(channel, 1), Printed(channel, 2)
+        self._streams = printing(channel, 1), printing(channel, 2)
         sys.stdout, sys.stderr = self._streams
 
     def serve(self) -> None:
@@ -326,13 +328,17 @@ class Worker:
     # --- messages of the program, in a thread: code may keep the loop busy ---
 
     def _read(self) -> None:
-        for line in self._messages:
-            message = json.loads(line)
-            if "stop" in message:
-                self._stop(message["stop"])
-            else:
-                self._loop.call_soon_threadsafe(self._take, message)
-        os._exit(0)
+        try:
+            for line in self._messages:
+                message = json.loads(line)
+                if "stop" in message:
+                    self._stop(message["stop"])
+                else:
+                    self._loop.call_soon_threadsafe(self._take, message)
+        except BaseException as error:  # no memory is left, or the code has closed the pipe or the loop
+            os.write(2, f"{message_of(error)}\n".encode("utf-8", "replace"))
+        finally:
+            os._exit(0)
 
     def _take(self, message: dict[str, Any]) -> None:
         if "result" in message:
