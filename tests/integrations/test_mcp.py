@@ -20,11 +20,13 @@ from mcp.server.lowlevel import Server
 
 import eagerstream
 from eagerstream import RunStatus, Tool, ToolProgress, ToolResponse, ToolStart, ToolStatus
+from eagerstream.builtin import CodeTool
 from eagerstream.errors import ProtocolError, UsageError
 from eagerstream.integrations.mcp import mcp_tools, to_response
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import InProcessExecutor, ToolCall
 from eagerstream.transports import HTTPTransport
+from tests.builtin.support import conversation
 from tests.integrations import mcp_server
 from tests.support import REQUEST, Heard, check_history, until
 from tests.tools.calls import a_call
@@ -331,6 +333,21 @@ async def test_options() -> None:
     assert tool.to_dict() == {"name": "a", "input_schema": {"type": "object"}, "defer_loading": True}
     with pytest.raises(UsageError, match="description"):
         await of(listing([listed("a")]), description="mine")
+
+
+async def test_code_that_calls_them() -> None:
+    """Their output schemas are the types of its results, and what only reads starts early."""
+    async with connected("in process") as session:
+        tools = await mcp_tools(session, only=["add", "files/read.all"])
+        async with CodeTool(tools, early_calls=True) as tool:
+            code = "s = 0\nif s:\n    await files_read_all()\nawait add(1, b=2)"
+            result = await conversation(tool, {"code": code})
+    assert "class AddOutput(TypedDict):\n    result: int" in tool.description
+    assert "async def add(a: int, b: int) -> AddOutput:" in tool.description
+    [call] = result.calls
+    assert call.response is not None
+    assert call.response.data["value"] == {"result": 3}
+    assert call.response.data["unreached"] == {"files_read_all": 1}
 
 
 async def test_hints() -> None:

@@ -9,8 +9,10 @@ import pytest
 
 import eagerstream
 from eagerstream.builtin import CodeTool
+from eagerstream.testing import reply, tool_use
 from eagerstream.tools import Tool, ToolCall
 from tests.builtin.support import conversation
+from tests.support import REQUEST, LocalAPI
 
 pytestmark = pytest.mark.anyio
 
@@ -86,12 +88,30 @@ async def test_a_read_that_is_never_reached(end: str) -> None:
     """It is cancelled, and the model learns of it, however the code ends."""
     store = Store()
     [call] = await ran(store, f"s = 20\nawait wait(s)\nif s < 0:\n    await get('never')\ns{end}")
-    assert "Started early, as they only read, and cancelled, since the code did not reach them: get." in call.text
+    assert "The code did not reach these calls, which had started early and were cancelled: get." in call.text
     assert call.is_error == bool(end)
     assert store.cancelled == ["never"]
     assert call.response is not None
     assert call.response.data["unreached"] == {"get": 1}
     assert call.response.data["calls"] == 1
+
+
+async def test_a_run_that_is_cancelled() -> None:
+    """The early call ends with the code, and is reported, too."""
+    store = Store()
+    code = "s = 20\nawait asyncio.sleep(s)\nawait get('never')"
+    api = LocalAPI([reply(tool_use("run_code", {"code": code}))])
+    with anyio.fail_after(30):
+        async with (
+            CodeTool(store.tools(), early_calls=True) as tool,
+            eagerstream.run(api.transport(), **REQUEST, tools=[tool]) as run,
+        ):
+            await store.has_been_asked.wait()
+            run.cancel()
+            await run.finish()
+    assert store.cancelled == ["never"]
+    [answer] = run.result.messages[-1]["content"]
+    assert "which had started early and were cancelled: get." in answer["content"]
 
 
 async def test_a_write_in_between() -> None:

@@ -129,13 +129,17 @@ class CodeExecution:
                         self._held.close()
                 except ToolError as error:  # no interpreter could be started
                     self._failure = _Failure(error.code or ToolErrorCode.EXECUTION_ERROR, str(error))
-                if self._calls.early is not None:
-                    self._unreached = self._calls.early.stop()
+                self._stop_early()
                 tasks.cancel_scope.cancel()
         except BaseException:
+            self._stop_early()
             self._call.done_so_far = self._done_so_far()
             raise
         return self._response()
+
+    def _stop_early(self) -> None:
+        if self._calls.early is not None:
+            self._unreached = self._calls.early.stop()
 
     # --- `CodeHost` ---------------------------------------------------------------------------------------------------
 
@@ -276,8 +280,7 @@ class CodeExecution:
             failure = _Failure(ToolErrorCode.INVALID_FORMAT, self._cut_off(self._cut))
         notes = [_LOST_BEFORE] if self._held.was_lost else []
         self._held.was_lost = False
-        if self._unreached:
-            notes.append(_UNREACHED.format(_counted(self._unreached)))
+        notes += self._unreached_note
         if failure is None:
             if self._value.cancelled_tasks:
                 notes.append(_CANCELLED.format(self._value.cancelled_tasks))
@@ -295,7 +298,13 @@ class CodeExecution:
         self._output.close()
         began = None if self._current is self._last else self._current
         failure = self._failure or _Failure("", "", began, begun=True)
-        return "\n".join(filter(None, [self._output.text(), failure.text, self._truth(failure)]))
+        told = [self._output.text(), failure.text, *self._unreached_note, self._truth(failure)]
+        return "\n".join(filter(None, told))
+
+    @property
+    def _unreached_note(self) -> list[str]:
+        """The note about the calls that had started early and were not reached, if there are any."""
+        return [_UNREACHED.format(_counted(self._unreached))] if self._unreached else []
 
     def _truth(self, failure: _Failure) -> str:
         """Say which statements ran."""
@@ -314,7 +323,7 @@ class CodeExecution:
 _NONE_RAN: Final = "No statement ran to its end."
 _LOST_BEFORE: Final = "The variables of earlier calls were gone: their interpreter had ended."
 _CANCELLED: Final = "At the end, {} started tasks were still running. They were cancelled: await them next time."
-_UNREACHED: Final = "Started early, as they only read, and cancelled, since the code did not reach them: {}."
+_UNREACHED: Final = "The code did not reach these calls, which had started early and were cancelled: {}."
 RESET: Final = "reset_session"
 """The function of the code that discards the variables."""
 

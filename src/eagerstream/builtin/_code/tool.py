@@ -71,7 +71,8 @@ class CodeTool(Tool):
     Progress is `{"parameter": "code", "statement": int, "line": int, "end_line": int, "state": str, "calls": [str],
     "output": str}`, complete in each report. The state of the statement is `"running"`, `"done"`, `"invalid"`,
     `"raised"`, `"lost"` or `"stopped"`. `calls` has the names of the tools that run now, `output` the end of the
-    printed text. The response's data is `{"output": str, "value": JSON, "statements": int, "calls": int}`.
+    printed text. The response's data is `{"output": str, "value": JSON, "statements": int, "calls": int}`. With
+    `early_calls`, it also has `"unreached": {name: int}`: the number of calls that started and were not reached.
 
     With `approve`, the code runs only after all of it was written and approved. A `guard` sees the code while it grows:
     if it rejects the code, the statement that runs is cancelled, and no further one runs.
