@@ -74,6 +74,7 @@ async def test_a_read_starts_while_an_earlier_statement_runs() -> None:
     assert call.response.data == {"output": "", "value": "0", "statements": 3, "calls": 2, "unreached": {}}
 
 
+@pytest.mark.slow
 async def test_nothing_starts_early_unless_requested() -> None:
     store = Store()
     [call] = await ran(store, "s = 0.2\nawait wait(s)\nawait get('a')", early_calls=False)
@@ -83,7 +84,7 @@ async def test_nothing_starts_early_unless_requested() -> None:
     assert "unreached" not in call.response.data
 
 
-@pytest.mark.parametrize("end", ["", "\n1 / 0", "\nx = = 1"])
+@pytest.mark.parametrize("end", ["", *(pytest.param(end, marks=pytest.mark.slow) for end in ("\n1 / 0", "\nx = = 1"))])
 async def test_a_read_that_is_never_reached(end: str) -> None:
     """It is cancelled, and the model learns of it, however the code ends."""
     store = Store()
@@ -122,6 +123,7 @@ async def test_a_write_in_between() -> None:
     assert call.text == "['0', '1']"
 
 
+@pytest.mark.slow
 async def test_names_that_an_earlier_call_has_bound() -> None:
     """They do not start a tool, until the session is reset."""
     store = Store()
@@ -132,6 +134,7 @@ async def test_names_that_an_earlier_call_has_bound() -> None:
     assert [call.response and call.response.data["unreached"] for call in calls] == [{}, {}, {}, {"get": 1}]
 
 
+@pytest.mark.slow
 async def test_early_calls_take_none_of_the_calls_of_the_code() -> None:
     """A program that makes as many calls as it may runs with and without them."""
     store = Store()

@@ -8,7 +8,7 @@ from time import thread_time
 from typing import Any, Final
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from pydantic import BaseModel
 
 from eagerstream.builtin import Calculator
@@ -248,6 +248,7 @@ def containing(schemas: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, A
 SCHEMAS: Final = st.recursive(containing(st.booleans() | VALUES), containing, max_leaves=8)
 
 
+@settings(max_examples=40)
 @given(SCHEMAS, SCHEMAS, TEXTS)
 def test_any_schema_gives_one_function(schema: dict[str, Any], output: dict[str, Any], description: str) -> None:
     """Valid Python, with the function and its docstring, classes with fields, and nothing else; the same each time."""

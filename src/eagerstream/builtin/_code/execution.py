@@ -190,7 +190,7 @@ class CodeExecution:
         return self._complete.popleft()
 
     async def _run_in_session(self) -> bool:
-        """Run statements in the session, and return whether the rest is to be run in a new one."""
+        """Run statements in the session, and return whether a new one must run the rest."""
         session = await self._held.get()
         async with session.serve(self):
             while (statement := await self._next()) is not None:
