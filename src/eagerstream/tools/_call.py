@@ -21,6 +21,7 @@ from ..limits import DEFAULT_LIMITS, Limits
 from ..streaming._growing_input import GrowingInput
 from ..wire import encodable
 from ..wire._assistant_message import Block, text_of
+from ._content import text_block
 from ._response import ToolErrorCode, ToolResponse, ToolStatus, error_response, response_of
 from ._results import CANCELLED_TEXT, NOT_RUN, begun_result, invalid_result, is_programmatic, rendered, result_for
 
@@ -154,7 +155,8 @@ class ToolCall:
         rejected: The answer of a guard that rejected the call during its writing; None otherwise.
         withdrawn: True if the call was answered without running because of the way the response ended.
         done_so_far: The part of its work that the tool has done, in words for the model. A tool may set it, also while
-            it is being cancelled. The result has it if the call is cancelled or takes too long.
+            it is being cancelled. The result has it if the call is cancelled or takes too long, and after the tool's
+            own answer if the tool had started on an input that turned out to be unusable.
         blocked_s: The longest time, in seconds, for which the tool blocked the event loop.
         listener: Gets the events of the call's life.
         run_id: Id of the run that the call belongs to; empty if there is none.
@@ -383,6 +385,10 @@ class ToolCall:
         max_chars = self.limits.max_result_chars
         if is_unsure:
             content = rendered(response, raised=said.raised)
+            if self.done_so_far and isinstance(content, str):
+                content = f"{content}\n{self.done_so_far}".lstrip("\n")
+            elif self.done_so_far:
+                content = [*content, text_block(self.done_so_far)]
             result = begun_result(self.input, content, why=self.rejected or fault, max_chars=max_chars)
         else:
             content = rendered(response, raised=said.raised, include_data=said.include_data)

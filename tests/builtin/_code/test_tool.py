@@ -342,3 +342,23 @@ def test_the_description_has_the_tools(log: Log) -> None:
     assert definition["input_schema"]["required"] == ["code"]
     assert "async def note(" in definition["description"]
     assert "Note a text, and return the number of notes." in definition["description"]
+
+
+@pytest.mark.parametrize(
+    "end",
+    ['"} so', '", "code": "await note(\'c\')"}', '"', '", "more": 1}'],
+    ids=["no JSON", "repeated", "cut", "unknown"],
+)
+async def test_input_that_is_unusable_after_its_code(log: Log, end: str) -> None:
+    """All of the code ran before that showed, and the model is told so."""
+    gate = Gate()
+    body = [*pieces("await note('a')\nprint('x')\nawait note('b')"), gate, input_delta(0, end), *ENDED[1:]]
+    async with CodeTool(log.tools()) as tool, run_of(tool, body, [DONE]) as run:
+        await until(lambda: log.notes)
+        gate.opened.set()
+        await run.finish()
+    [call] = run.result.calls
+    assert call.is_error
+    assert "\nx\n" in call.text
+    assert "Lines 1 to 3 ran, and the effects stay." in call.text
+    assert log.notes == ["a", "b"]

@@ -135,7 +135,9 @@ class CodeExecution:
             self._stop_early()
             self._call.done_so_far = self._done_so_far()
             raise
-        return self._response()
+        response = self._response()
+        self._call.done_so_far = self._truth(_Failure("", ""))  # the input may still turn out to be unusable
+        return response
 
     def _stop_early(self) -> None:
         if self._calls.early is not None:
