@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import anyio
 import anyio.lowlevel
 
 import eagerstream
 from eagerstream import EagerStreamError, InputInterrupted, ItemStream, Limits, Restarted, RunStatus, TurnStop
-from eagerstream.testing import MessageThreads, ReplayServer
-from eagerstream.tools import tool
+from eagerstream.testing import MessageThreads, ReplayServer, Scenario
+from eagerstream.tools import ToolCall, tool
 from tests.loop.serial import checked
 from tests.reliability.schedules import SCENARIO, BySchedule, Schedule, Threaded, first_message
 from tests.support import anthropic_client
@@ -92,12 +92,35 @@ class Travel:
 
         return [look, book, pay, write]
 
+    def check(self, _: Sequence[ToolCall]) -> None:
+        """Check that nothing was done twice, and that all has ended."""
+        assert all(count == 1 for count in self.done.values()), f"done twice: {self.done}"
+        assert not self.open, "a tool's cleanup has not run"
+
+
+class World(Protocol):
+    """The tools of a conversation, and what they did to the world."""
+
+    def tools(self) -> list[Any]:
+        """The tools."""
+        ...
+
+    def check(self, calls: Sequence[ToolCall]) -> None:
+        """Check what they did, after the conversation."""
+        ...
+
 
 SAID: Final = {"role": "user", "content": "Wait: I have a dog."}
 
 
 async def converse(
-    client: Any, number: int, schedule: Schedule, *, say_at: int | None = None, **options: Any
+    client: Any,
+    number: int,
+    schedule: Schedule,
+    *,
+    world: World | None = None,
+    say_at: int | None = None,
+    **options: Any,
 ) -> Report:
     """One conversation. What it must be, however it ends, is asserted here.
 
@@ -105,17 +128,18 @@ async def converse(
         client: Sends the requests.
         number: That of the conversation.
         schedule: What goes wrong.
+        world: Has the tools; by default, the three.
         say_at: The number of the event at which the user says something at once.
         options: Further ones of the run.
     """
-    travel = Travel()
+    world = world or Travel()
     message = first_message(number)
     run = eagerstream.run(
         client,
         model="claude-made-1",
         max_tokens=1024,
         messages=[message],
-        tools=travel.tools(),
+        tools=world.tools(),
         limits=_LIMITS,
         restart_delay_s=0.001,
         **options,
@@ -136,8 +160,7 @@ async def converse(
             failure = error
     try:
         result = checked(run.result, [message])
-        assert all(count == 1 for count in travel.done.values()), f"done twice: {travel.done}"
-        assert not travel.open, "a tool's cleanup has not run"
+        world.check(result.calls)
         assert all(call.result is not None for call in result.calls)
         # What ran is in the history, with what it answered: nothing is lost.
         assert all(call.in_history for call in result.calls if call.ran)
@@ -176,6 +199,9 @@ def converse_all(
     connect: Callable[[ReplayServer], Any] = _first_party,
     *,
     threads: MessageThreads | None = None,
+    scenario: Scenario | None = None,
+    world: Callable[[], World] = Travel,
+    at_once: int = AT_ONCE,
 ) -> list[Report]:
     """A conversation for each schedule, many at once; nothing of them may be left when they are over.
 
@@ -185,6 +211,9 @@ def converse_all(
         connect: Makes the client, for a server.
         threads: The server keeps conversations. Three of four use that, the faults meet their second request, and in
             every second one the user says something at once, each at another event.
+        scenario: Answers the conversations; by default, that of the three tools.
+        world: Makes the tools of a conversation.
+        at_once: Maximum number of conversations at once.
     """
     numbered = dict(enumerate(schedules))
     name, options = ("asyncio", {"use_uvloop": True}) if backend == "uvloop" else (backend, {})
@@ -192,14 +221,19 @@ def converse_all(
     run(anyio.lowlevel.checkpoint)  # the first loop of uvloop opens a pipe, which serves all later ones
     gc.collect()  # what a test before this one left does not count
     files = _open_files()
-    reports: list[Report] = run(_converse_all, numbered, connect, threads)
+    reports: list[Report] = run(_converse_all, numbered, connect, threads, scenario, world, at_once)
     gc.collect()
     assert _open_files() <= files, "a socket or a file is left"
     return reports
 
 
 async def _converse_all(
-    numbered: dict[int, Schedule], connect: Callable[[ReplayServer], Any], threads: MessageThreads | None
+    numbered: dict[int, Schedule],
+    connect: Callable[[ReplayServer], Any],
+    threads: MessageThreads | None,
+    scenario: Scenario | None,
+    world: Callable[[], World],
+    at_once: int,
 ) -> list[Report]:
     reports: dict[int, Report] = {}
     waiting = iter(numbered.items())
@@ -211,15 +245,15 @@ async def _converse_all(
                 options = {"threads": "always" if number % 4 else None}
                 if number % 2:
                     options["say_at"] = number // 2 % _EVENTS
-            reports[number] = await converse(client, number, schedule, **options)
+            reports[number] = await converse(client, number, schedule, world=world(), **options)
 
-    scenario = SCENARIO if threads is None else Threaded(threads).scenario
+    scenario = scenario or (SCENARIO if threads is None else Threaded(threads).scenario)
     faults = BySchedule(numbered, turn=0 if threads is None else 1)
     async with ReplayServer(scenario, speed=float("inf"), faults=faults, threads=threads) as server:
         before = _tasks()
         async with connect(server) as client:
             async with anyio.create_task_group() as tasks:
-                for _ in range(min(AT_ONCE, len(numbered))):
+                for _ in range(min(at_once, len(numbered))):
                     tasks.start_soon(work, client)
         assert _tasks() == before, "a task is left"
     return [reports[number] for number in numbered]

@@ -74,7 +74,7 @@ class Schedule:
         return f"{self.row}: {', '.join(map(str, self.faults[:3]))}{'...' if len(self.faults) > 3 else ''}"
 
 
-def at_events(*, step: int = 1) -> Iterator[Schedule]:
+def at_events(*, step: int = 1, events: int = EVENTS) -> Iterator[Schedule]:
     """Every kind of fault, at every boundary of events where it has a place; or at every `step`th."""
     for status in _FOR_GOOD:
         yield _once("HTTP error for good: 400, 401, 403, 404, 413", Fault(FaultKind.HTTP_ERROR, status=status))
@@ -90,7 +90,7 @@ def at_events(*, step: int = 1) -> Iterator[Schedule]:
     for kind in FaultKind:
         if kind in UNANSWERED:
             yield _once("nothing comes: close, reset, silence", Fault(kind, before_headers=True))
-    for place in range(0, EVENTS + 1, step):
+    for place in range(0, events + 1, step):
         for error_type in ERROR_STATUS:
             yield _once(
                 "`error` event, of each type", Fault(FaultKind.ERROR_EVENT, after_events=place, error_type=error_type)

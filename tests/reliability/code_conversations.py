@@ -1,0 +1,138 @@
+"""Conversations with code among their calls, and a check of what the model was told about that code."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+from collections.abc import Sequence
+from contextlib import redirect_stdout, suppress
+from typing import Any, Final
+
+import eagerstream
+from eagerstream import Tool, ToolCall
+from eagerstream.builtin import CodeTool
+from eagerstream.testing import Timing, reply, retime, text, tool_use
+from eagerstream.testing._body import body_events
+from eagerstream.wire import WireEvent
+
+CODE: Final = """\
+await mark(1)
+print("one")
+for n in range(2):
+    await mark(10 + n)
+x = {
+    "two": await mark(2),
+}
+if x:
+    await mark(3)
+else:
+    await mark(4)
+await mark(5); print("five")
+# the end
+x["two"]
+"""
+"""Statements of several kinds. Most have an effect or an output, so one that runs twice or in part shows."""
+
+FIRST: Final = retime(
+    reply(
+        text("Let me see to it.", fragment_chars=9),
+        tool_use("pay", {"amount": 120}, fragment_chars=12),
+        tool_use("run_code", {"code": CODE}, fragment_chars=12),
+        tool_use("pay", {"amount": 80}, fragment_chars=12),
+    ),
+    Timing.instant(),
+)
+"""The reply that breaks, each event in a chunk of its own."""
+
+FIRST_EVENTS: Final[list[WireEvent]] = [*body_events(FIRST.body)]
+
+
+class CodeWorld:
+    """The effects of one conversation, outside of the interpreter.
+
+    Attributes:
+        marks: The id of the call of `run_code` and the number, for each call of `mark`.
+        paid: The amounts.
+    """
+
+    def __init__(self) -> None:
+        self.marks: list[tuple[str, int]] = []
+        self.paid: list[int] = []
+
+        @eagerstream.tool
+        async def mark(n: int, call: ToolCall) -> int:
+            """Leave a mark."""
+            self.marks.append((call.id.rpartition("_")[0], n))
+            return n
+
+        @eagerstream.tool
+        async def pay(amount: int) -> str:
+            """Pay."""
+            self.paid.append(amount)
+            return "paid"
+
+        self._tools: list[Tool] = [CodeTool([mark]), pay]
+
+    def tools(self) -> list[Tool]:
+        """The tools of the conversation: one of them runs code, which calls `mark`."""
+        return self._tools
+
+    def check(self, calls: Sequence[ToolCall]) -> None:
+        """Check what the model was told about the code against what happened.
+
+        The statements that it was told to have run are complete ones of the code that arrived, and their effects are
+        there, once. Further effects are those of the one statement that it was told to have begun.
+        """
+        assert len(self.paid) == len({*self.paid}), "paid twice"
+        codes = [call for call in calls if call.name == "run_code"]
+        ids = {id for id, _ in self.marks}
+        assert ids <= {call.id for call in codes}
+        assert len(ids) <= 1, "the code ran for two calls"
+        for call in codes:
+            try:
+                _check(call, [n for id, n in self.marks if id == call.id])
+            except AssertionError as error:
+                error.add_note(f"{self.marks}\n{call.text}\n{call.input.partial}")
+                raise
+
+
+def _check(call: ToolCall, marks: list[int]) -> None:
+    lines = str((call.input.partial or {}).get("code", "")).splitlines(keepends=True)
+    last = began = 0
+    if not call.is_error:
+        last = len(lines)
+    elif ran := re.search(r"Lines? (?:\d+ to )?(\d+) ran, and the effects stay", call.text):
+        last = int(ran[1])
+    else:
+        assert not call.ran or "No statement ran to its end." in call.text
+    if found := re.search(r"Lines? (?:\d+ to )?(\d+) began and did not finish", call.text):
+        began = int(found[1])
+    wanted, output = effects_of("".join(lines[:last]))
+    assert marks[: len(wanted)] == wanted, "something that the model was told to have run did not"
+    assert output in call.text
+    possible, _ = effects_of("".join(lines[: max(last, began)]))
+    assert marks == possible[: len(marks)], "more ran than the model was told"
+
+
+def effects_of(code: str) -> tuple[list[int], str]:
+    """Return the marks and the output of complete statements, up to an exception.
+
+    Raises:
+        SyntaxError: They are not complete.
+    """
+    marks: list[int] = []
+
+    async def mark(n: int) -> int:
+        assert isinstance(n, int)  # as the tool demands
+        marks.append(n)
+        return n
+
+    variables: dict[str, Any] = {"mark": mark}
+    compiled = compile(code, "code", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    with redirect_stdout(io.StringIO()) as output, suppress(Exception):
+        running = eval(compiled, variables)
+        if running is not None:
+            with suppress(StopIteration):
+                running.send(None)
+    return marks, output.getvalue()
