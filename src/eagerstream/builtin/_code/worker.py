@@ -1,7 +1,7 @@
 """The program that runs the statements. It needs only Python 3.9 or later, and nothing of this package.
 
-It is sent as source to an interpreter, which may be in a container: `START` runs it there. Each message is a line of
-JSON. From the program:
+It is sent as source to an interpreter, which may be in a container: `START` runs it there, after `worker_channel` and
+`worker_errors`, with the same global names. Each message is a line of JSON. From the program:
 
     {"functions": [[name, [parameter, ...]], ...], "limits": {...}}    the first one
     {"number": n, "part": n, "line": n, "source": text}                run a statement; a part is a call of `run_code`
@@ -26,12 +26,8 @@ import __future__
 import ast
 import asyncio
 import builtins
-import codecs
-import collections
 import contextvars
-import io
 import json
-import linecache
 import os
 import resource
 import signal
@@ -40,27 +36,20 @@ import threading
 import types
 import warnings
 
-TYPE_CHECKING = False  # importing it from `typing` would take some of the start's time
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from typing import Any, BinaryIO
+
+    from .worker_channel import Channel, encoded, printing
+    from .worker_errors import MAX_ERROR_CHARS, Sources, message_of, text_of
 
     Ending = dict[str, object]
 
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024 - 64
-MAX_PRINTED_CHARS = 32_768
 MAX_VALUE_CHARS = 100_000
 MAX_DATA_CHARS = 1_000_000
 MAX_CALLS_AT_ONCE = 1_000
-MAX_ERROR_CHARS = 2_000
-MAX_LINE_CHARS = 200
-MAX_TRACEBACK_CHARS = 20_000
-HALF = MAX_TRACEBACK_CHARS // 2
-MAX_FRAMES = 5
-"""Frames to show at each end of a traceback."""
-MAX_NESTED = 3
-"""Causes and levels of exception groups to show."""
-MAX_GROUP = 10
 PATIENCE_S = 0.05
 """Seconds that code may take to return to the event loop after its cancellation, before a signal interrupts it."""
 FUTURE_FLAGS = 0
@@ -74,202 +63,6 @@ class ToolError(Exception):
 
 
 ToolError.__module__ = "__main__"
-
-# --- messages ---------------------------------------------------------------------------------------------------------
-
-
-class Channel:
-    """Writes the messages. A line is never left incomplete: the signal that interrupts code waits for its end."""
-
-    def __init__(self, pipe: int) -> None:
-        self._pipe = pipe
-        self._lines: collections.deque[bytes] = collections.deque()
-        self._lock = threading.RLock()  # a finalizer may print at any time, in any thread
-        self._writer = 0
-        """The thread that writes."""
-        self._main = threading.get_ident()
-        self.is_interrupted = False
-        """True if an interruption came while the main thread wrote."""
-
-    @property
-    def is_open(self) -> bool:
-        return self._pipe >= 0
-
-    @property
-    def is_writing(self) -> bool:
-        """True if the main thread writes."""
-        return self._writer == self._main
-
-    def send(self, message: dict[str, object]) -> None:
-        self.write(encoded(message))
-
-    def write(self, line: bytes) -> None:
-        self._lines.append(line)
-        thread = threading.get_ident()
-        if self._writer == thread:
-            return  # a finalizer: its line follows the one that is being written
-        with self._lock:
-            self._writer = thread
-            try:
-                while self._lines and self._pipe >= 0:
-                    data = memoryview(self._lines.popleft())
-                    while data:
-                        data = data[os.write(self._pipe, data) :]
-            except BrokenPipeError:
-                os._exit(0)  # the program has ended
-            finally:
-                self._writer = 0
-        if self.is_interrupted and thread == self._main:
-            self.is_interrupted = False
-            raise asyncio.CancelledError
-
-    def close_copy(self) -> None:
-        """Close it in a forked process: nobody would understand two workers."""
-        os.close(self._pipe)
-        self._pipe = -1
-        self._lines.clear()
-        self._lock = threading.RLock()
-        self._writer = 0
-
-
-def encoded(message: dict[str, object]) -> bytes:
-    """Return a message as a line. A half of a surrogate pair becomes a question mark."""
-    return json.dumps(message, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace") + b"\n"
-
-
-class Printed(io.BufferedIOBase):
-    """The buffer of `sys.stdout` or `sys.stderr` of the code: what is written becomes messages."""
-
-    def __init__(self, channel: Channel, number: int) -> None:
-        self._channel = channel
-        self._number = number
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-
-    def fileno(self) -> int:
-        return self._number
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        if not self._channel.is_open:  # in a forked process
-            return os.write(self._number, data)
-        text = self._decoder.decode(data)
-        for start in range(0, len(text), MAX_PRINTED_CHARS):
-            self._channel.send({"print": text[start : start + MAX_PRINTED_CHARS]})
-        return len(data)
-
-
-def printing(channel: Channel, number: int) -> io.TextIOWrapper:
-    """Return a stream for the code. Each line becomes a message at once."""
-    buffer: Any = Printed(channel, number)
-    return io.TextIOWrapper(buffer, encoding="utf-8", errors="replace", newline="\n", line_buffering=True)
-
-
-# --- errors in terms of the code --------------------------------------------------------------------------------------
-
-
-class Sources:
-    """The lines of the code, by the name of their file: each call of `run_code` has one."""
-
-    def __init__(self) -> None:
-        self.part = 0
-
-    @property
-    def file(self) -> str:
-        return f"<code {self.part}>"
-
-    def add(self, part: int, line: int, source: str) -> None:
-        """Keep the lines of a statement, also for `traceback` and `inspect`."""
-        self.part = part
-        lines = linecache.getlines(self.file)
-        lines += ["\n"] * (line - 1 - len(lines))
-        lines[line - 1 :] = [text + "\n" for text in source.split("\n")]
-        linecache.cache[self.file] = (1, None, lines, self.file)
-
-    def error(self, error: BaseException) -> str:
-        """Return a short traceback, with the lines of the code only."""
-        try:
-            text = "\n".join(self._error(error, 0, set()))
-        except Exception:  # no memory is left, or the code made an attribute raise
-            error.__traceback__ = None
-            return str(type.__dict__["__name__"].__get__(type(error)))  # whatever its metaclass does
-        return text if len(text) <= MAX_TRACEBACK_CHARS else f"{text[:HALF]}\n...\n{text[-HALF:]}"
-
-    def _error(self, error: BaseException, depth: int, seen: set[int]) -> list[str]:
-        seen.add(id(error))
-        lines = []
-        cause = error.__cause__
-        if cause is not None and depth < MAX_NESTED and id(cause) not in seen:
-            lines += [*self._error(cause, depth + 1, seen), "The exception above was the cause of:"]
-        frames = self._frames(error)
-        lines += [*(["Traceback:"] if frames else []), *frames, message_of(error)]
-        notes = getattr(error, "__notes__", None)
-        for note in notes[:MAX_GROUP] if isinstance(notes, list) else ():
-            lines.append(text_of(note, str, MAX_ERROR_CHARS))
-        inner = getattr(error, "exceptions", None)
-        if isinstance(inner, tuple) and depth < MAX_NESTED:
-            for number, each in enumerate(inner[:MAX_GROUP], 1):
-                lines.append(f"  {number} of {len(inner)}:")
-                text = "\n".join(self._error(each, depth + 1, seen))
-                lines += ["    " + line for line in text.splitlines()]
-        return lines
-
-    def _frames(self, error: BaseException) -> list[str]:
-        first: list[types.TracebackType] = []
-        last: collections.deque[types.TracebackType] = collections.deque(maxlen=MAX_FRAMES)
-        count = 0
-        traceback = error.__traceback__
-        while traceback is not None:
-            if traceback.tb_frame.f_code.co_filename.startswith("<code "):
-                count += 1
-                (first if count <= MAX_FRAMES else last).append(traceback)
-            traceback = traceback.tb_next
-        left_out = count - len(first) - len(last)
-        notice = [f"  ... {left_out} more"] if left_out else []
-        return [*map(self._frame, first), *notice, *map(self._frame, last)]
-
-    def _frame(self, traceback: types.TracebackType) -> str:
-        code, line = traceback.tb_frame.f_code, traceback.tb_lineno
-        earlier = "" if code.co_filename == self.file else " of an earlier call"
-        name = "" if code.co_name == "<module>" else f", in {code.co_name[:MAX_LINE_CHARS]}"
-        text = linecache.getline(code.co_filename, line).strip()[:MAX_LINE_CHARS]
-        return f"  line {line}{earlier}{name}" + (f"\n    {text}" if text else "")
-
-    def invalid(self, error: BaseException, first_line: int) -> str:
-        """Return the text for a statement that does not compile."""
-        if not isinstance(error, SyntaxError):
-            return message_of(error)
-        text = f"{type(error).__name__}: {error.msg}"[:MAX_ERROR_CHARS]
-        if not error.lineno:
-            return text
-        line = first_line - 1 + error.lineno
-        shown = linecache.getline(self.file, line).strip()[:MAX_LINE_CHARS]
-        return f"{text} (line {line})" + (f"\n    {shown}" if shown else "")
-
-
-def text_of(value: object, form: Callable[[object], str], max_chars: int) -> str:
-    """Return a value's text within a bound, whatever its methods do."""
-    try:
-        text = str.__str__(form(value))
-    except asyncio.CancelledError:
-        raise
-    except BaseException as error:
-        return f"<{type(value).__name__} whose text cannot be made: {type(error).__name__}>"
-    return text if len(text) <= max_chars else f"{text[:max_chars]}... ({len(text)} characters)"
-
-
-def message_of(error: BaseException) -> str:
-    """Return `Class: message`."""
-    kind = type(error)
-    name = kind.__qualname__
-    if kind.__module__ not in ("__main__", "builtins"):
-        name = f"{kind.__module__}.{name}"
-    text = text_of(error, str, MAX_ERROR_CHARS)
-    return f"{name[:MAX_LINE_CHARS]}: {text}" if text else name[:MAX_LINE_CHARS]
-
-
-# --- the worker -------------------------------------------------------------------------------------------------------
 
 
 class Worker:

@@ -23,15 +23,20 @@ from .._session_process import SessionProcess
 from .sandbox import CodeCallError, CodeFunction, CodeHost, CodeValue, StatementEnd, StatementResult
 from .statements import Statement
 
-START: Final = ("-c", "import os;messages=open(os.dup(0),'rb');exec(eval(messages.readline()))")
+START: Final = (
+    "-c",
+    "import os;messages=open(os.dup(0),'rb');[exec(part,globals())for part in eval(messages.readline())]",
+)
 """Arguments of the interpreter. The program is too long to be an argument itself."""
+_PARTS: Final = ("worker_channel.py", "worker_errors.py", "worker.py")
 _CHUNK_BYTES: Final = 64 * 1024
 _MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 """Maximum size of a message, as in the worker. Its values take at most 25 times as much memory."""
 _MAX_UNSENT_BYTES: Final = 1024 * 1024
 """Maximum number of bytes that wait for the worker to read them. If there are more, its messages wait, too."""
-_MAX_CALLS: Final = 1_000
-"""Maximum number of calls at the same time. The worker lets further ones wait."""
+_MAX_CALLS: Final = 2_000
+"""Maximum number of calls at the same time. Then the messages of the worker wait. The worker itself lets all but 1,000
+calls wait, and cancelled ones may take some time to end."""
 _MAX_DRAINED_BYTES: Final = 1024 * 1024
 """Bytes of the worker's stderr to read before the end of a statement: as many as a pipe can hold."""
 _LAST_CHUNKS: Final = 1 + _MAX_DRAINED_BYTES // _CHUNK_BYTES
@@ -76,6 +81,8 @@ class WorkerSession:
         self._calls: dict[int, anyio.CancelScope] = {}
         self._may_run = False
         """True if code may be running: after a statement, until its tasks are cancelled."""
+        self._is_over = False
+        """True after the end of the process. Its last messages may still come."""
         self._was_killed = False
         self._is_free = False
         weakref.finalize(self, _close, process, os.getpid())
@@ -88,8 +95,9 @@ class WorkerSession:
         Raises:
             ValueError: The process does not answer as the worker does. The text is its own about the reason.
         """
-        source = resources.files(__package__).joinpath("worker.py").read_text(encoding="utf-8")
-        self._send_bytes(repr(source).encode() + b"\n")
+        folder = resources.files(__package__)
+        program = [folder.joinpath(part).read_text(encoding="utf-8") for part in _PARTS]
+        self._send_bytes(repr(program).encode() + b"\n")
         self._send({"functions": [[each.name, each.parameters] for each in functions], "limits": dict(limits)})
         told: list[str] = []
         is_ready = False
@@ -231,7 +239,7 @@ class WorkerSession:
             self._flush()
         if self._process.stderr in ready:
             self._drain(print_)
-        has_ended = self._process.ended in ready
+        self._is_over = has_ended = self._process.ended in ready
         try:
             for _ in range(_LAST_CHUNKS if has_ended else self._process.stdout in ready):
                 for line in self._received():
@@ -248,10 +256,12 @@ class WorkerSession:
             case {"print": str() as text}:
                 host.print(text)
             case {"call": int() as id, "name": str() as name, "arguments": dict() as arguments}:
-                if id in self._calls or len(self._calls) >= _MAX_CALLS:
+                if id in self._calls:
                     raise _NoMessageError
-                scope = self._calls[id] = anyio.CancelScope()
-                tasks.start_soon(self._call, host, id, name, arguments, scope)
+                if not self._is_over:  # otherwise nobody is there for its result
+                    scope = self._calls[id] = anyio.CancelScope()
+                    tasks.start_soon(self._call, host, id, name, arguments, scope)
+                    self._watch_output()
             case {"drop": int() as id}:
                 if id in self._calls:
                     self._calls[id].cancel()
@@ -274,6 +284,7 @@ class WorkerSession:
                 self._send({"result": id, **answer})
         finally:
             del self._calls[id]
+            self._watch_output()
 
     def _send(self, message: dict[str, Any]) -> None:
         self._send_bytes(json.dumps(message).encode() + b"\n")
@@ -293,11 +304,12 @@ class WorkerSession:
         except OSError:  # the worker is ending, and no longer reads
             self._unsent.clear()
         self._watch(self._process.stdin, selectors.EVENT_WRITE, wanted=bool(self._unsent))
-        self._watch(
-            self._process.stdout,
-            selectors.EVENT_READ,
-            wanted=len(self._unsent) <= _MAX_UNSENT_BYTES and not self._is_silent,
-        )
+        self._watch_output()
+
+    def _watch_output(self) -> None:
+        """Read the worker's messages only if there is room for their consequences."""
+        has_room = len(self._unsent) <= _MAX_UNSENT_BYTES and len(self._calls) < _MAX_CALLS
+        self._watch(self._process.stdout, selectors.EVENT_READ, wanted=has_room and not self._is_silent)
 
     def _watch(self, pipe: int, event: int, *, wanted: bool) -> None:
         is_watched = pipe in self._selector.get_map()
@@ -314,7 +326,7 @@ class WorkerSession:
             return []
         if not data:  # it has ended, or its code has closed the pipe
             self._is_silent = True
-            self._watch(self._process.stdout, selectors.EVENT_READ, wanted=False)
+            self._watch_output()
             self._process.kill()
             return []
         lines = data.split(b"\n")
