@@ -130,6 +130,11 @@ _ERRORS: Final = [
         "E: <E whose text cannot be made",
     ),
     (
+        "async with asyncio.timeout(0):\n    await wait()",
+        "raised",
+        "Traceback:\n  line 1\n    async with asyncio.timeout(0):\nTimeoutError",
+    ),
+    (
         "try:\n    1 / 0\nexcept Exception as error:\n    raise ValueError('bad') from error",
         "raised",
         "ZeroDivisionError: division by zero\nThe exception above was the cause of:\nTraceback:\n  line 4\n",

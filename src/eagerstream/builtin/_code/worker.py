@@ -179,7 +179,8 @@ class Worker:
     def _unhandled(self, _: object, context: dict[str, Any]) -> None:
         error = context.get("exception")
         text = str(context.get("message")) if error is None else self._sources.error(error)
-        sys.stderr.write(f"In a task that nothing awaited: {text[:MAX_ERROR_CHARS]}\n")
+        where = "task that nothing awaited" if "future" in context or "task" in context else "callback"
+        sys.stderr.write(f"In a {where}: {text[:MAX_ERROR_CHARS]}\n")
 
     # --- statements ---
 

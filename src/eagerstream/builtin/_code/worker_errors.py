@@ -53,6 +53,8 @@ class Sources:
         seen.add(id(error))
         lines = []
         cause = error.__cause__
+        if isinstance(cause, asyncio.CancelledError):
+            cause = None  # a time limit of asyncio's
         if cause is not None and depth < MAX_NESTED and id(cause) not in seen:
             lines += [*self._error(cause, depth + 1, seen), "The exception above was the cause of:"]
         frames = self._frames(error)
