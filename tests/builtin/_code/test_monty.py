@@ -18,6 +18,7 @@ import pytest
 
 import eagerstream
 from eagerstream._support.sessions import is_alive
+from eagerstream._support.watchdog import watchdog
 from eagerstream.builtin import CodeTool
 from eagerstream.builtin._code.monty import MontySandbox, MontySession
 from eagerstream.builtin._code.monty_interpreter import Interpreter
@@ -331,8 +332,10 @@ async def test_a_process_that_is_killed() -> None:
 
         tasks.start_soon(keep)
         await until(lambda: host.calls)
-        os.kill(pid_of(session), signal.SIGKILL)
+        pid = pid_of(session)
+        os.kill(pid, signal.SIGKILL)
         await until(lambda: results)
+        assert pid not in watchdog._sessions  # its number may be another's by now
         assert results[0].end is LOST
         assert results[0].text == "The interpreter crashed."
 
@@ -375,6 +378,18 @@ async def test_cancelling_functions_that_run_together() -> None:
         await cancelled(session, code, lambda: until(lambda: len(host.calls) == 3))
         assert sorted(host.output.split()) == ["1", "2"]
         assert host.cancelled == ["wait"] * 3
+
+
+async def test_cancelled_code_starts_nothing_more() -> None:
+    """Its next call gets the interruption, even if it did not wait for anything."""
+    host = Host()
+    async with opened(MontySandbox(grace_s=SLOWLY_S)) as session, session.serve(host):
+        with anyio.CancelScope() as scope:
+            host.print = lambda text: scope.cancel()  # type: ignore[method-assign]
+            await run(session, "print(1); await echo(1)")
+        assert scope.cancelled_caught
+        assert host.calls == []
+        assert not session.has_ended
 
 
 @pytest.mark.parametrize(

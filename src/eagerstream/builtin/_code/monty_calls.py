@@ -11,7 +11,7 @@ import anyio.abc
 import anyio.from_thread
 
 from ...wire import JSON
-from .monty_interpreter import CANCELLED, Outcome
+from .monty_host import CANCELLED, InterruptedCodeError, Outcome
 from .sandbox import CodeCallError, CodeFunction, CodeHost
 
 _MAX_AT_ONCE: Final = 1_000
@@ -113,6 +113,9 @@ class MontyCalls:
         return count
 
     def _start(self, make: Callable[[], Awaitable[JSON]]) -> int:
+        if self._is_interrupted:
+            self._is_interrupted = False
+            raise InterruptedCodeError
         if len(self._running) + len(self._outcomes) >= _MAX_AT_ONCE:
             raise TypeError(f"more than {_MAX_AT_ONCE} calls were started without awaiting them")
         self._last_id += 1

@@ -7,14 +7,15 @@ import operator
 import os
 import signal
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from ..._support.watchdog import watchdog
 from ...wire import JSON
 from .monty_errors import Sources
+from .monty_host import CANCELLED, InterpreterHost, InterruptedCodeError, Outcome
 from .monty_prelude import ASYNCIO, RESET, START, WAIT, prelude_for
 from .sandbox import CodeFunction, CodeValue, StatementEnd, StatementResult
 from .statements import Statement
@@ -22,7 +23,6 @@ from .statements import Statement
 if TYPE_CHECKING:
     from pydantic_monty import (
         ExternalResult,
-        ExternalSettledResult,
         FunctionSnapshot,
         Monty,
         MontyComplete,
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
         MontySession,
         SyncSnapshot,
     )
-
-Outcome: TypeAlias = "ExternalSettledResult"
-"""The end of a call, in the form that Monty takes."""
-CANCELLED: Final[Outcome] = {"exc_type": "KeyboardInterrupt", "message": "cancelled"}
 
 _MAX_VALUE_CHARS: Final = 100_000
 _MAX_DATA_CHARS: Final = 1_000_000
@@ -54,35 +50,6 @@ class MontyLimits:
 
 class _ClosedError(RuntimeError):
     """The interpreter was closed before this use."""
-
-
-class InterpreterHost(Protocol):
-    """The other side of the code that runs, called in the thread of the interpreter."""
-
-    def print(self, text: str) -> None:
-        """Take output."""
-        ...
-
-    def start(self, name: str, values: Sequence[Any], named: Mapping[str, Any]) -> int:
-        """Start a call, and return its id.
-
-        Raises:
-            TypeError: The arguments do not fit, or have no JSON form.
-            RuntimeError: There are too many calls.
-        """
-        ...
-
-    def sleep(self, delay_s: float) -> int:
-        """Start a pause, and return its id."""
-        ...
-
-    def reset(self) -> None:
-        """Ask for a new session."""
-        ...
-
-    def wait(self, ids: Sequence[int]) -> dict[int, Outcome]:
-        """Wait until at least one of the calls has ended, and return the outcomes of those that have."""
-        ...
 
 
 class Interpreter:
@@ -183,7 +150,7 @@ class Interpreter:
                 return
             self.is_closed = True
             if self._pid is not None:
-                # It cannot have been waited for: if it dies by itself, only the thread that uses it learns so.
+                # Its number is not free: only the thread that uses the process waits for it, and says so at once.
                 with suppress(ProcessLookupError):
                     os.kill(self._pid, _KILL)
             if not self._is_busy and self._pool is not None:
@@ -192,15 +159,21 @@ class Interpreter:
                 with suppress(RuntimeError):
                     threading.Thread(target=self._release, name="eagerstream monty", daemon=True).start()
 
+    def _forget(self) -> None:
+        """Forget the process: its number is free, or about to be."""
+        with self._lock:
+            pid, self._pid = self._pid, None
+        if pid is not None:
+            watchdog.forget(pid)
+
     def _release(self) -> None:
         """Wait for the killed process, and free what belongs to it."""
-        if self._pid is not None:
-            watchdog.forget(self._pid)
+        self._forget()
         for each in (self._session, self._pool):
             if each is not None:
                 with suppress(Exception):  # it says that the process is gone
                     each.__exit__(None, None, None)
-        self._session = self._pool = self._pid = self._asyncio = self._complete = None
+        self._session = self._pool = self._asyncio = self._complete = None
 
     @contextmanager
     def _busy(self) -> Iterator[None]:
@@ -218,8 +191,9 @@ class Interpreter:
         finally:
             with self._lock:
                 self._is_busy = False
-                if self.is_closed:
-                    self._release()
+                is_closed = self.is_closed
+            if is_closed:
+                self._release()
 
     # --- the code ---
 
@@ -243,7 +217,7 @@ class Interpreter:
                 else:
                     now = now.resume()  # there is no such name
         except monty.MontyCrashedError as error:
-            self._pid = None  # it has been waited for
+            self._forget()
             return self._lost(self._too_slow if error.timed_out else "The interpreter crashed.")
         except monty.MontyRuntimeError as error:
             return self._failed(error)
@@ -274,7 +248,7 @@ class Interpreter:
 
         assert self._session is not None
         if self._session.worker_pid is None:
-            self._pid = None
+            self._forget()
             return False
         self._sources.add(None)
         try:
@@ -322,6 +296,8 @@ def _answer(call: FunctionSnapshot, host: InterpreterHost, waits: dict[int, int]
         if name == RESET:
             host.reset()
             return {"return_value": None}
+    except InterruptedCodeError:
+        return CANCELLED
     except (TypeError, ValueError, RecursionError) as error:
         return {"exc_type": "TypeError", "message": str(error)}
     return {"exc_type": "NameError", "message": f"name '{name}' is not defined"}
