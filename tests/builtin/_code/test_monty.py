@@ -218,6 +218,23 @@ async def test_arguments_and_results_that_monty_does_not_have() -> None:
         assert (await session.finish()).data == {"value": [1, {"2": "ü"}], "half": "?"}
 
 
+async def test_results_that_cannot_be_handed_over() -> None:
+    """The code gets an exception, and the program goes on."""
+    host = Host()
+
+    async def echo(name: str, arguments: Mapping[str, JSON]) -> JSON:
+        value: JSON = None
+        for _ in range(100_000):
+            value = [value]
+        return value
+
+    host.call = echo  # type: ignore[method-assign]
+    async with opened(MontySandbox()) as session, session.serve(host):
+        assert (await run(session, "await echo()")).text.endswith(
+            "RuntimeError: the result of the call cannot be handed to the code"
+        )
+
+
 async def test_calls_without_end() -> None:
     """Code cannot make the program keep more and more results."""
     result, _, host = await ran(MontySandbox(), "while True: asyncio.create_task(echo(1))")

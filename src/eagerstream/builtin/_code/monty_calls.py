@@ -127,9 +127,9 @@ class MontyCalls:
         outcome = CANCELLED
         try:
             with self._running[id]:
-                outcome = {"return_value": _encodable(await make())}
+                outcome = _returned(await make())
         except CodeCallError as error:
-            outcome = {"exc_type": "RuntimeError", "message": str(error).encode(errors="replace").decode()}
+            outcome = _failed(str(error).encode(errors="replace").decode())
         finally:
             del self._running[id]
             self._outcomes[id] = outcome
@@ -151,20 +151,25 @@ class MontyCalls:
 
     def _outcome(self, id: int) -> Outcome:
         """Return the outcome of a call that has ended. The code gets it once."""
-        gone: Outcome = {"exc_type": "RuntimeError", "message": "the call was cancelled at the end of its code"}
-        return self._outcomes.pop(id, gone)
+        return self._outcomes.pop(id, None) or _failed("the call was cancelled at the end of its code")
 
     async def _change(self) -> None:
         self._changed = anyio.Event()
         await self._changed.wait()
 
 
-def _encodable(value: JSON) -> JSON:
-    """Return a result without lone surrogates: Monty has no such strings."""
-    text = json.dumps(value, ensure_ascii=False)
+def _failed(message: str) -> Outcome:
+    return {"exc_type": "RuntimeError", "message": message}
+
+
+def _returned(value: JSON) -> Outcome:
+    """Return the outcome for a result. Lone surrogates are replaced: Monty has no such strings."""
     try:
-        text.encode()
-    except UnicodeEncodeError:
-        cleaned: JSON = json.loads(text.encode(errors="replace"))
-        return cleaned
-    return value
+        text = json.dumps(value, ensure_ascii=False)
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            value = json.loads(text.encode(errors="replace"))
+    except (RecursionError, ValueError):  # nested too deeply; a number of more than 4,300 digits
+        return _failed("the result of the call cannot be handed to the code")
+    return {"return_value": value}
