@@ -40,14 +40,16 @@ class MontySandbox:
     Code reaches nothing but the tools: no files, environment, network, processes, or memory of this program. Each
     session has a process of its own, which is killed with the session, and also if this program ends without cleanup.
 
-    Monty knows no inheritance, generators, `async with`, `del`, and about 25 modules of the standard library only.
-    A statement that uses anything else is invalid, and nothing of it runs. Differences to Python that matter here:
+    Monty lacks inheritance, generators, `async with`, `del` and more, and has 25 modules of the standard library. A
+    statement that uses a missing part of the syntax is invalid, and nothing of it runs. Other differences:
 
-    - `ToolError` is the class `RuntimeError`, as code cannot define exceptions. `except Exception` catches it, too.
-    - `asyncio` has `gather`, `sleep`, `run`, and `create_task` for calls of tools only: `task = create_task(fetch(1))`
-      starts the call, and later statements can await it, once. The end of a session's statements cancels it.
-    - Cancelled code gets `KeyboardInterrupt` (also named `asyncio.CancelledError`): it passes `except Exception`, and
+    - `ToolError` is the class `RuntimeError`, as code cannot define exceptions.
+    - `asyncio` has `gather`, `sleep`, `run`, and `create_task` for calls of tools only. A task continues in later
+      statements, where it can be awaited once. At the end of the code, tasks that still run are cancelled.
+    - Cancelled code gets `KeyboardInterrupt`, also named `asyncio.CancelledError`. It passes `except Exception`, and
       `finally` blocks run.
+
+    If memory runs out at once, the process writes a line about that to the program's stderr.
 
     Args:
         max_memory_bytes: Maximum size of the variables, at least 4 MiB. Code that needs more ends, and if its variables
