@@ -492,6 +492,29 @@ async def test_another_interpreter() -> None:
     assert host.output == "out\n"
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="setsid is a program of Linux")
+async def test_an_interpreter_that_outlives_its_wrapper() -> None:
+    """As in a container: it ends when its stdin is closed, also if the code ignores everything."""
+    code = """\
+import os
+print(os.getpid())
+while True:
+    try:
+        while True:
+            pass
+    except BaseException:
+        pass
+"""
+    host = Host()
+    sandbox = ProcessSandbox(argv=("setsid", "--wait", sys.executable, "-I"), grace_s=0.05)
+    async with opened(sandbox) as session:
+        async with session.serve(host):
+            await cancelled(session, code, host.printed.wait)
+        assert session.has_ended
+        await until(lambda: not is_alive(int(host.output)))
+
+
 @pytest.mark.parametrize(
     "argv", [("/does/not/exist",), ("false",), ("echo", "hello"), ("cat",), ("sh", "-c", "echo no such container >&2")]
 )
