@@ -372,6 +372,22 @@ async def test_a_repeated_key_hangs_nobody(first: str, second: str) -> None:
         assert all(waiter.outcome in ("end", TypeError, KeyError) for waiter in waiters[1:])
 
 
+@pytest.mark.anyio
+async def test_pieces_of_two_values_are_not_mixed() -> None:
+    """A reader of a string that is written twice gets no rest of the second value after a part of the first."""
+    writer = Writer()
+    pieces = writer.input.text("a")
+    writer.write('{"a": "first')
+    assert await anext(pieces) == "first"
+    writer.write(' one", "a": "if not second')
+    with pytest.raises(InputInterrupted, match="written twice"):
+        await anext(pieces)
+    writer.write('"}')
+    writer.stop()
+    again = [piece async for piece in writer.input.text("a")]
+    assert "".join(again) == "if not second"
+
+
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**6), 10**6) | st.text(max_size=8),
     lambda values: st.lists(values, max_size=3) | st.dictionaries(st.text(max_size=3), values, max_size=3),

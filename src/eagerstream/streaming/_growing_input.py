@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
-from typing import Any, NamedTuple, Protocol, overload
+from typing import Any, Final, NamedTuple, Protocol, overload
 
 import anyio
 
@@ -39,6 +39,9 @@ class TextPlace(NamedTuple):
     after_blocks: int = 0
 
 
+_COMPARED_CHARS: Final = 64  # of a string that may have been written twice
+
+
 class GrowingInput(ToolInput):
     """A `ToolInput` for those with an event loop; the events of `stream` and `run` carry it.
 
@@ -65,6 +68,8 @@ class GrowingInput(ToolInput):
         # Made when a task waits for the end: the inputs of a plain `stream` usually need none.
         self._end: anyio.Event | None = None
         self._typed: dict[Any, TypedPartial[Any]] = {}
+        # The number of characters that were read of a string, and the last ones: all would cost too much to compare.
+        self._read_texts: dict[Path, tuple[int, str]] = {}
         self.interrupted: str | None = None
         """The reason why nothing more of it is wanted; see `interrupt`."""
         self.on_wait: Callable[[int], object] = _tell_nobody
@@ -109,7 +114,8 @@ class GrowingInput(ToolInput):
 
         Raises:
             TypeError: The value at `path` is not a string.
-            KeyError, InputInterrupted: As `field`; after pieces of an unfinished string, `InputInterrupted`.
+            KeyError, InputInterrupted: As `field`; after pieces of an unfinished string, or of one that is written a
+                second time (a repeated key), `InputInterrupted`.
         """
         sent = 0
         while piece := await self.next_text(path, sent):
@@ -128,6 +134,9 @@ class GrowingInput(ToolInput):
             self._raise_if_interrupted(path)
             piece, finished = self._text_since(path, sent)
             if piece or finished:
+                read, end = self._read_texts.get(path, (0, ""))
+                known = end + piece if sent == read else piece
+                self._read_texts[path] = sent + len(piece), known[-_COMPARED_CHARS:]
                 return piece
             self._raise_if_never(path)
             await self._change(self._watchers.on_growth, path)
@@ -140,6 +149,10 @@ class GrowingInput(ToolInput):
             return "", False
         if not isinstance(value, str):
             raise TypeError(f"the value at {path!r} is not a string but {type(value).__name__}")
+        # A repeated key starts the value over: the rest of the new one does not belong to what was read of the old one.
+        read, end = self._read_texts.get(path, (0, ""))
+        if sent == read and value[sent - len(end) : sent] != end:
+            raise InputInterrupted(path, "the value was written twice")
         return value[sent:], self.is_finished(*path)
 
     async def items(self, *path: str | int) -> AsyncGenerator[Any, None]:
