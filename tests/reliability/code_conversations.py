@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 import io
+import json
 import re
 from collections.abc import Sequence
 from contextlib import redirect_stdout, suppress
 from typing import Any, Final
+
+import anyio.lowlevel
 
 import eagerstream
 from eagerstream import Tool, ToolCall
@@ -45,18 +48,21 @@ FIRST: Final = retime(
 )
 """The reply that breaks, each event in a chunk of its own."""
 
-FIRST_EVENTS: Final[list[WireEvent]] = [*body_events(FIRST.body)]
+FIRST_EVENTS: Final[list[WireEvent]] = [each.data for each in body_events(FIRST.body)]
 
 
 class CodeWorld:
     """The effects of one conversation, outside of the interpreter.
+
+    Args:
+        options: Those of the `CodeTool`.
 
     Attributes:
         marks: The id of the call of `run_code` and the number, for each call of `mark`.
         paid: The amounts.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, **options: Any) -> None:
         self.marks: list[tuple[str, int]] = []
         self.paid: list[int] = []
 
@@ -64,6 +70,8 @@ class CodeWorld:
         async def mark(n: int, call: ToolCall) -> int:
             """Leave a mark."""
             self.marks.append((call.id.rpartition("_")[0], n))
+            self.marked()
+            await anyio.lowlevel.checkpoint()
             return n
 
         @eagerstream.tool
@@ -72,11 +80,14 @@ class CodeWorld:
             self.paid.append(amount)
             return "paid"
 
-        self._tools: list[Tool] = [CodeTool([mark]), pay]
+        self._tools: list[Tool] = [CodeTool([mark], **options), pay]
 
     def tools(self) -> list[Tool]:
         """The tools of the conversation: one of them runs code, which calls `mark`."""
         return self._tools
+
+    def marked(self) -> None:
+        """Do something at a mark."""
 
     def check(self, calls: Sequence[ToolCall]) -> None:
         """Check what the model was told about the code against what happened.
@@ -98,7 +109,7 @@ class CodeWorld:
 
 
 def _check(call: ToolCall, marks: list[int]) -> None:
-    lines = str((call.input.partial or {}).get("code", "")).splitlines(keepends=True)
+    lines = code_of(call).splitlines(keepends=True)
     last = began = 0
     if not call.is_error:
         last = len(lines)
@@ -113,6 +124,14 @@ def _check(call: ToolCall, marks: list[int]) -> None:
     assert output in call.text
     possible, _ = effects_of("".join(lines[: max(last, began)]))
     assert marks == possible[: len(marks)], "more ran than the model was told"
+
+
+def code_of(call: ToolCall) -> str:
+    """Return the code that the tool got. If the key was repeated, it is the first one, which may be in part."""
+    first, key, _ = call.input.raw.partition('", "code": "')
+    if key:
+        return str(json.loads(f'{first}"}}')["code"])
+    return str((call.input.partial or {}).get("code", ""))
 
 
 def effects_of(code: str) -> tuple[list[int], str]:
