@@ -130,7 +130,8 @@ def code_of(call: ToolCall) -> str:
     """Return the code that the tool got. If the key was repeated, it is the first one, which may be in part."""
     first, key, _ = call.input.raw.partition('", "code": "')
     if key:
-        return str(json.loads(f'{first}"}}')["code"])
+        with suppress(ValueError):  # the quotes were within the code, or before it
+            return str(json.loads(f'{first}"}}')["code"])
     return str((call.input.partial or {}).get("code", ""))
 
 
