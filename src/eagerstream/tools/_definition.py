@@ -283,7 +283,7 @@ class Tool(Generic[P, R]):
         except Exception as error:  # a validator of the tool's own
             return error_text(error)
         if (name := repeated_key(input.raw)) is not None:
-            return f"Error: Parameter {name!r} was written twice, and the tool had started with an earlier value"
+            return f"Error: Parameter {name!r} was written twice, and the tool may have started with an earlier value"
         return None
 
     def with_options(self, *, eager: bool | None) -> Self:

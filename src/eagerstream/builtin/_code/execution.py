@@ -198,9 +198,11 @@ class CodeExecution:
             while (statement := await self._next()) is not None:
                 if not await self._run(session, statement) or self._resets:
                     break
-            with anyio.move_on_after(max(self._left_s, _FINISH_S)):
-                if not session.has_ended:
+            if not session.has_ended:
+                with anyio.move_on_after(max(self._left_s, _FINISH_S)) as scope:
                     self._value = await session.finish()
+                if scope.cancelled_caught and self._failure is None:
+                    self._failure = _Failure(ToolErrorCode.TIMEOUT, _UNENDED)
         resets, self._resets = self._resets, False
         return resets and self._failure is None
 
@@ -326,6 +328,7 @@ _NONE_RAN: Final = "No statement ran to its end."
 _LOST_BEFORE: Final = "The variables of earlier calls were gone: their interpreter had ended."
 _CANCELLED: Final = "At the end, {} started tasks were still running. They were cancelled: await them next time."
 _UNREACHED: Final = "The code did not reach these calls, which had started early and were cancelled: {}."
+_UNENDED: Final = "Tasks that the code had started did not end when they were cancelled. All variables are gone."
 RESET: Final = "reset_session"
 """The function of the code that discards the variables."""
 
