@@ -51,6 +51,10 @@ FIRST: Final = retime(
 FIRST_EVENTS: Final[list[WireEvent]] = [each.data for each in body_events(FIRST.body)]
 
 
+SECOND: Final = 7
+"""The first mark of the code under a repeated key. The tool gets that code if it starts to read after both came."""
+
+
 class CodeWorld:
     """The effects of one conversation, outside of the interpreter.
 
@@ -109,7 +113,7 @@ class CodeWorld:
 
 
 def _check(call: ToolCall, marks: list[int]) -> None:
-    lines = code_of(call).splitlines(keepends=True)
+    lines = code_of(call, marks).splitlines(keepends=True)
     last = began = 0
     if not call.is_error:
         last = len(lines)
@@ -126,10 +130,10 @@ def _check(call: ToolCall, marks: list[int]) -> None:
     assert marks == possible[: len(marks)], "more ran than the model was told"
 
 
-def code_of(call: ToolCall) -> str:
-    """Return the code that the tool got. If the key was repeated, it is the first one, which may be in part."""
+def code_of(call: ToolCall, marks: list[int]) -> str:
+    """Return the code that the tool got. If the key was repeated, it is the first one, unless the second one ran."""
     first, key, _ = call.input.raw.partition('", "code": "')
-    if key:
+    if key and marks[:1] != [SECOND]:
         with suppress(ValueError):  # the quotes were within the code, or before it
             return str(json.loads(f'{first}"}}')["code"])
     return str((call.input.partial or {}).get("code", ""))

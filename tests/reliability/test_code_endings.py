@@ -22,7 +22,7 @@ from eagerstream.loop import Run
 from eagerstream.testing import reply, text
 from eagerstream.wire import WireEvent
 from tests.loop.serial import checked
-from tests.reliability.code_conversations import CODE, FIRST_EVENTS, CodeWorld
+from tests.reliability.code_conversations import CODE, FIRST_EVENTS, SECOND, CodeWorld
 from tests.support import (
     MESSAGE_STOP,
     REQUEST,
@@ -85,7 +85,7 @@ ENDINGS: dict[str, tuple[Callable[[int], list[Piece]], dict[str, Any]]] = {
     "lost, resumed": (lambda _: [Broken()], {"on_interrupt": "resume"}),
     "lost, raised": (lambda _: [Broken()], {"on_interrupt": "raise"}),
     "no JSON": (inserted('" so "'), {}),
-    "a repeated key": (inserted('", "code": "await mark(7)\\nawait mark(8)\\n'), {}),
+    "a repeated key": (inserted(f'", "code": "await mark({SECOND})\\nawait mark(8)\\n'), {}),
     "an unknown key": (inserted('", "more": "'), {}),
     "invalid code": (inserted("\\n= 1\\n"), {}),
 }
