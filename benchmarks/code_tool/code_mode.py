@@ -19,8 +19,8 @@ from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai_harness import CodeMode
 from pydantic_ai_harness.code_mode import _eager, _streaming
 
-from .side import Job, Parsed, main
-from .tasks import Marks, Workplace
+from .program import Job, Parsed, main
+from .workplace import Marks, Workplace
 
 SPECULATE: Final = ", speculate"
 NO_BUDGET: Final = ", no budget"
@@ -67,7 +67,6 @@ def counting(job: Job) -> Iterator[Parsed]:
     """Count the characters that are decoded and parsed, by wrapping the functions that do it."""
     parsed = Parsed()
     decode, closed = _eager.decode_partial_args, _eager.closed_statements
-    feed = _eager.EagerCodeModeToolset.feed_fragment
     execute = _eager.CodeModeToolset._execute_code  # noqa: SLF001  # only to count what it gets
 
     def counted_decode(args_text: str) -> Any:
@@ -76,11 +75,10 @@ def counting(job: Job) -> Iterator[Parsed]:
 
     def counted_closed(code: str) -> Any:
         parsed.code_chars += code.rfind("\n") + 1
-        return closed(code)
-
-    async def counted_feed(self: Any, call: Any, source: str, ctx: Any) -> None:
-        parsed.early_chars += len(source) + 1  # with its line end
-        await feed(self, call, source, ctx)
+        found = closed(code)
+        if found:
+            parsed.early_chars += sum(len(line) + 1 for line in code.split("\n")[: found[-1].end_lineno])
+        return found
 
     async def counted_execute(self: Any, code: str, *rest: Any) -> Any:
         parsed.compiled_chars += len(code)
@@ -93,7 +91,6 @@ def counting(job: Job) -> Iterator[Parsed]:
         if job.counts:
             patches.enter_context(patch.object(_eager, "decode_partial_args", counted_decode))
             patches.enter_context(patch.object(_eager, "closed_statements", counted_closed))
-            patches.enter_context(patch.object(_eager.EagerCodeModeToolset, "feed_fragment", counted_feed))
             patches.enter_context(patch.object(_eager.CodeModeToolset, "_execute_code", counted_execute))
         yield parsed
 

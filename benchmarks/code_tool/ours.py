@@ -25,8 +25,8 @@ from eagerstream.builtin._code.statements import Statement, StatementSplitter
 from eagerstream.tools import Tool
 from eagerstream.wire import PartialJSON
 
-from .side import Job, Parsed, main
-from .tasks import Marks, Workplace
+from .program import Job, Parsed, main
+from .workplace import Marks, Workplace
 
 MODEL: Final = "claude-opus-4-7"
 EARLY: Final = ", early calls"

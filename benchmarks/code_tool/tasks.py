@@ -1,52 +1,15 @@
-"""The tasks: the code that the model writes for each, the same work as ordinary calls, and the tools.
+"""The tasks: the code that the model writes for each, and the same work as ordinary calls.
 
 Both environments import this module.
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
-import urllib.request
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from time import perf_counter
-from typing import Any, Final, Self
-
-from eagerstream.builtin import Calculator, Files
+from typing import Any, Final
 
 Call = tuple[str, dict[str, Any]]
 """The name of a tool, and its input."""
-
-
-@dataclass
-class Marks:
-    """Moments of one run, in seconds since its request.
-
-    Attributes:
-        origin_s: The request, on the clock of `perf_counter`.
-        effect_s: The first line of the first tool.
-        end_s: The end of the run, with the model's answer.
-    """
-
-    origin_s: float = 0.0
-    effect_s: float | None = None
-    end_s: float | None = None
-
-    def start(self) -> None:
-        """Note the request: the run starts now."""
-        self.origin_s = perf_counter()
-
-    def effect(self) -> None:
-        """Note that a tool has started."""
-        if self.effect_s is None:
-            self.effect_s = perf_counter() - self.origin_s
-
-    def end(self) -> None:
-        """Note the end of the run."""
-        self.end_s = perf_counter() - self.origin_s
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +39,6 @@ class Task:
 
 # --- the prototype: two slow calls, and two seconds of writing --------------------------------------------------------
 
-_SLOW_S: Final = 1.0
 _FILLER: Final = "".join(f"x{number} = {number}\n" for number in range(200))
 _PROTOTYPE: Final = (
     "a = asyncio.create_task(slow(n=1))\n"
@@ -221,35 +183,33 @@ def _edit_statement(name: str) -> str:
     return f'await Edit(\n    path="{FILE}",\n    old_string="""{old}""",\n    new_string="""{new}""",\n)\n'
 
 
-_EDITS: Final[tuple[Call, ...]] = tuple(
+_EDIT_CALLS: Final[tuple[Call, ...]] = tuple(
     ("Edit", {"path": FILE, "old_string": old, "new_string": new}) for old, new in map(_edit_of, _PLACES)
 )
 
-TASKS: Final = (
-    Task(
-        name="prototype",
-        code=_PROTOTYPE,
-        code_mode=_PROTOTYPE_IN_MONTY,
-        turns=((("slow", {"n": 1}), ("slow", {"n": 2}), ("keep", {"lines": _FILLER})),),
-        tokens_per_second=len(_PROTOTYPE) / 4 / 2.0,
-        first_byte_s=0.0,
-        expected="30",
-        expected_of_calls="200 lines",
-    ),
-    Task(
-        name="fetch five, compute",
-        code=_GATHER + _COMPUTE,
-        turns=_FETCH_TURNS,
-        expected=str(_OVERALL),
-        expected_of_calls=str(_OVERALL),
-    ),
-    Task(
-        name="ten edits",
-        code="".join(map(_edit_statement, _PLACES)) + 'print("All ten are edited.")\n',
-        turns=(_EDITS,),
-        expected="All ten are edited.",
-        expected_of_calls="",
-    ),
+PROTOTYPE: Final = Task(
+    name="prototype",
+    code=_PROTOTYPE,
+    code_mode=_PROTOTYPE_IN_MONTY,
+    turns=((("slow", {"n": 1}), ("slow", {"n": 2}), ("keep", {"lines": _FILLER})),),
+    tokens_per_second=len(_PROTOTYPE) / 4 / 2.0,
+    first_byte_s=0.0,
+    expected="30",
+    expected_of_calls="200 lines",
+)
+FETCH: Final = Task(
+    name="fetch five, compute",
+    code=_GATHER + _COMPUTE,
+    turns=_FETCH_TURNS,
+    expected=str(_OVERALL),
+    expected_of_calls=str(_OVERALL),
+)
+EDITS: Final = Task(
+    name="ten edits",
+    code="".join(map(_edit_statement, _PLACES)) + 'print("All ten are edited.")\n',
+    turns=(_EDIT_CALLS,),
+    expected="All ten are edited.",
+    expected_of_calls="",
 )
 ONE_BY_ONE: Final = Task(
     name="fetch one by one, compute",
@@ -259,89 +219,9 @@ ONE_BY_ONE: Final = Task(
     expected_of_calls=str(_OVERALL),
 )
 """The code awaits each answer before the next request, as models often write it."""
+TASKS: Final = (PROTOTYPE, FETCH, EDITS, ONE_BY_ONE)
 
-# --- the tools --------------------------------------------------------------------------------------------------------
-
-
-class Workplace:
-    """The tools of a run, and the file that they edit; a context manager.
-
-    Args:
-        marks: Takes the first effect.
-        weather_url: Address of the server of `fetch`.
-    """
-
-    def __init__(self, marks: Marks, weather_url: str) -> None:
-        self._marks = marks
-        self._weather_url = weather_url
-        self._folder = TemporaryDirectory()
-        self._path = Path(self._folder.name) / FILE
-        self._path.write_text(BEFORE, encoding="utf-8")
-        self._files = Files(self._folder.name)
-        self._calculator = Calculator()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._folder.cleanup()
-
-    @property
-    def text(self) -> str:
-        """The file now."""
-        return self._path.read_text(encoding="utf-8")
-
-    def tools(self) -> Mapping[str, Callable[..., Any]]:
-        """Return the tools as async functions, by name."""
-
-        async def slow(n: int) -> int:
-            """Multiply by ten, in a second."""
-            self._marks.effect()
-            await asyncio.sleep(_SLOW_S)
-            return n * 10
-
-        async def keep(lines: str) -> str:
-            """Keep lines."""
-            self._marks.effect()
-            return f"{lines.count(chr(10))} lines"
-
-        async def fetch(path: str) -> dict[str, Any]:
-            """Fetch the weather of a city: {"city": str, "highs": [int], "lows": [int]}."""
-            self._marks.effect()
-            return await asyncio.to_thread(_fetched, self._weather_url + path)
-
-        async def calculator(expression: str) -> str:
-            """Calculate."""
-            self._marks.effect()
-            return str((await self._calculator.call({"expression": expression})).text)
-
-        async def Edit(path: str, old_string: str, new_string: str) -> str:  # noqa: N802  # the name of the tool
-            """Replace a piece of a text file, which must be in it once."""
-            self._marks.effect()
-            done = await self._files.edit.call({"path": path, "old_string": old_string, "new_string": new_string})
-            return str(done.text)
-
-        return {function.__name__: function for function in (slow, keep, fetch, calculator, Edit)}
-
-
-def _fetched(url: str) -> dict[str, Any]:
-    with urllib.request.urlopen(url) as response:
-        got: dict[str, Any] = json.load(response)
-        return got
-
-
-def check(task: Task, results: Sequence[str], workplace: Workplace) -> None:
-    """Check that the work was done.
-
-    Raises:
-        RuntimeError: It was not.
-    """
-    if task.name == "ten edits" and workplace.text != edited(BEFORE):
-        raise RuntimeError(f"the file is not as it must be; results: {results}")
-    expected = task.expected if len(results) == 1 else task.expected_of_calls
-    if not any(expected in result for result in results):
-        raise RuntimeError(f"{expected!r} is not in the results: {results}")
-
+# --- code of a size --------------------------------------------------------------------------------------------------
 
 _UNIT: Final = '''\
 totals_{n} = {{"first": {n}, "second": {n} * 2, "third": [{n}, 1, 2, 3]}}

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.code_tool import servers
 from benchmarks.code_tool.ours import counting, run
-from benchmarks.code_tool.side import SIZED, Job, do
+from benchmarks.code_tool.program import SIZED, Job, do
 from benchmarks.code_tool.tasks import BEFORE, TASKS, Task, code_of, edited
 from eagerstream.testing import Timing
 

@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from .tasks import ONE_BY_ONE, TASKS, Marks, Workplace, check
+from .tasks import TASKS
+from .workplace import Marks, Workplace, check
 
 SIZED: Final = "code of a size"
 WARM_UP: Final = "warm-up"
@@ -85,7 +86,7 @@ async def do(job: Job, run: Run, counting: Callable[[Job], AbstractContextManage
     Raises:
         RuntimeError: The work was not done.
     """
-    task = next((task for task in (*TASKS, ONE_BY_ONE) if task.name == job.work), None)
+    task = next((task for task in TASKS if task.name == job.work), None)
     done = []
     for _ in range(job.repeats):
         marks = Marks()
