@@ -316,6 +316,15 @@ async def test_progress_says_which_lines_run(log: Log) -> None:
     }
 
 
+async def test_called_by_hand(log: Log) -> None:
+    """Without a run, each call has variables of its own."""
+    tool = CodeTool(log.tools())
+    response = await tool.call({"code": "x = await note('a')\nprint('hi')\nx"})
+    assert (response.text, response.data["calls"]) == ("hi\n1", 1)
+    with pytest.raises(eagerstream.ToolError, match="NameError"):
+        await tool.call({"code": "x"})
+
+
 def test_wrong_settings(log: Log) -> None:
     """They are found where the tool is made."""
 

@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 
 from ...errors import UsageError
 from ...limits import DEFAULT_LIMITS, Limits
+from ...streaming import GrowingInput
 from ...tools import Executor, ForeignTool, InProcessExecutor, Reject, TextStream, Tool, ToolCall, ToolResponse, as_tool
 from ...wire import JSONObject, check_count, check_positive
 from .calls import tools_by_name
@@ -159,7 +160,11 @@ class CodeTool(Tool):
         """Discard the variables of a run (`Run.id`). If code of the run is running, it ends."""
         self._sessions.close(run_id)
 
-    async def _call(self, code: TextStream, call: ToolCall) -> ToolResponse:
+    async def _call(self, code: TextStream, call: ToolCall | None) -> ToolResponse:
+        if call is None:  # called by hand, without a run
+            block = {"type": "tool_use", "id": self.name, "name": self.name}
+            plain = {"index": 0, "block": block, "raw": "", "outcome": None}
+            call = ToolCall(GrowingInput.from_dict(plain), turn=1)
         held = self._sessions.of(call)
         try:
             async with held.lock:
