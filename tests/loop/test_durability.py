@@ -8,6 +8,7 @@ import pytest
 
 import eagerstream
 from eagerstream import ToolStart
+from eagerstream.errors import OwnershipLostError
 from eagerstream.loop import RunStatus, resume
 from eagerstream.testing import Scenario, reply, text, tool_use
 from eagerstream.tools import Tool, ask_elsewhere
@@ -101,3 +102,24 @@ async def test_a_message_that_was_said_before_a_crash() -> None:
         said = [message for message in result.messages if message["content"] == "Hurry."]
         assert len(said) == 1
         assert result.undelivered == []
+
+
+async def test_a_run_that_was_taken_over_starts_nothing() -> None:
+    """Its next step fails, and the tools that run are cancelled."""
+    world, journal = World(), MemoryJournal()
+
+    @eagerstream.tool
+    async def lose() -> str:
+        """Let another process take the run."""
+        await journal.open("r")
+        return "lost"
+
+    tools: list[Tool] = [*world.tools(), lose]
+    one = Scenario(reply(tool_use("lose", {})), reply(tool_use("pay", {"amount": 1})))
+    async with client_of(one) as client:
+        async with eagerstream.run(client, **REQUEST, tools=tools, journal=journal, run_id="r") as run:
+            with pytest.raises(OwnershipLostError):
+                await run.finish()
+    assert run.result.status is RunStatus.ERROR
+    assert world.effects == []
+    assert "r" not in journal.statuses
