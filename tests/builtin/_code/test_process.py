@@ -650,3 +650,11 @@ def test_invalid_settings(settings: dict[str, Any]) -> None:
     """They are refused at once."""
     with pytest.raises(UsageError):
         ProcessSandbox(**settings)
+
+
+async def test_output_that_the_code_closes() -> None:
+    """Its statements still end, and warnings have no path of this machine."""
+    _, _, host = await ran(ProcessSandbox(), "import sys\nsys.stdout.close()\nprint('x')\necho(1)\nNone\n")
+    assert "x\n" in host.output
+    assert "RuntimeWarning: coroutine 'echo' was never awaited" in host.output
+    assert "/" not in host.output

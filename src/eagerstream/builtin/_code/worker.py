@@ -348,6 +348,11 @@ def processes_now() -> int:
     return count
 
 
+def _warning(message: Any, category: type[Warning], *_: Any, **__: Any) -> str:
+    """Return the text of a warning, without the place: that is mostly in a file of this machine."""
+    return f"{category.__name__}: {message}\n"
+
+
 def main(messages: BinaryIO) -> None:
     """Take over stdin and stdout, and serve.
 
@@ -360,6 +365,7 @@ def main(messages: BinaryIO) -> None:
     os.close(null)
     os.dup2(2, 1)
     warnings.simplefilter("ignore", SyntaxWarning)  # its line would be wrong
+    warnings.formatwarning = _warning
     first = json.loads(messages.readline() or "null")
     if first is not None:
         worker = Worker(messages, channel, first["functions"])
