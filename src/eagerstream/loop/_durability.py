@@ -157,8 +157,9 @@ class Durability:
         await self._append(entry | self._history_since_settled())
 
     def said(self, message: Mapping[str, Any], when: str) -> None:
-        """Write a message that was said to the run."""
-        self._note({"kind": "said", "turn": self._conversation.turns, "message": dict(message), "when": when})
+        """Write a message that was said to the run, also while it leaves."""
+        entry = {"kind": "said", "turn": self._conversation.turns, "message": dict(message), "when": when}
+        self._note(entry, also_leaving=True)
 
     async def take_messages(self) -> None:
         """Take the messages and decisions that other processes have left for the run.
@@ -219,7 +220,10 @@ class Durability:
         turn = self._turn
         if turn is None or turn.ending is None:
             return False
-        return all(call.result is not None or call.id in self._asked for call in turn.calls)
+        # A call about which somebody has decided by now is about to run.
+        return all(
+            call.result is not None or (call.id in self._asked and self.decision(call) is None) for call in turn.calls
+        )
 
     async def about_to_run(self, call: ToolCall) -> None:
         """Write that a call begins, with the blocks of the response up to it, before its tool is called.
@@ -241,6 +245,8 @@ class Durability:
 
     def progressed(self, call: ToolCall, value: Any) -> None:
         """Write progress of a call."""
+        if call.turn <= self._settled_turn:
+            return
         try:
             plain = to_json(value)
         except TypeError:
@@ -249,8 +255,9 @@ class Durability:
             self._note({"kind": "progress", "turn": call.turn, "id": call.id, "value": plain})
 
     def ended(self, call: ToolCall) -> None:
-        """Write the result of a call."""
-        self._note({"kind": "result", "turn": call.turn, "id": call.id, "call": call.to_dict()})
+        """Write the result of a call, unless its turn is settled and has it."""
+        if call.turn > self._settled_turn:
+            self._note({"kind": "result", "turn": call.turn, "id": call.id, "call": call.to_dict()})
 
     def responded(self, turn: Turn, message: AssistantMessage) -> None:
         """Write the rest of a response that has ended, if its calls still run."""
@@ -329,9 +336,9 @@ class Durability:
         assert self._log is not None
         return self._log.append(*map(_plain, entries))
 
-    def _note(self, *entries: JSONObject) -> None:
-        """Queue entries that the next awaited one waits for; none if the run leaves."""
-        if self.is_leaving:
+    def _note(self, *entries: JSONObject, also_leaving: bool = False) -> None:
+        """Queue entries that the next awaited one waits for; by default none if the run leaves."""
+        if self.is_leaving and not also_leaving:
             return
         try:
             self._append(*entries)

@@ -110,9 +110,11 @@ def _restore(conversation: Conversation, entries: Sequence[Mapping[str, Any]]) -
                 waiting = [*entry["waiting"]]
             case "said":
                 waiting.append([entry["message"], entry["when"]])
-            case _:
-                assert turn is not None
+            # Else it was written behind its turn: a decision about a call that had ended, for example.
+            case _ if turn is not None and entry["turn"] == turn.number:
                 turn.add(entry)
+            case _:
+                pass
     conversation.restore(state, history, calls, waiting)
     return turn if turn is not None and turn.has_begun else None
 

@@ -1,0 +1,172 @@
+"""The process that is killed. It is forked from one that has imported everything, so that it starts in milliseconds.
+
+`python -m tests.reliability.killed_child` reads an `Attempt` as JSON from each line of its input, forks, writes the id of the
+process, and, when it is gone, its status.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import sys
+import traceback
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import anyio
+
+import eagerstream
+from eagerstream import EagerStreamError, HTTPTransport, RunStatus
+from eagerstream.errors import RunOwnedError
+from eagerstream.journal import Journal
+from eagerstream.journal._sqlite import SQLite
+from eagerstream.loop import _durability
+from tests.reliability.killed_world import Effects, World
+
+_WHEN: Final = ("next_turn", "when_idle", "now")
+_LOOK_S: Final = 0.005
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One process: it starts or continues some runs, and may be killed.
+
+    Attributes:
+        journal: Path of the journal.
+        effects: Path of the effects.
+        base_url: Address of the model.
+        runs: Ids of the runs.
+        seed: Decides if something is said, and when.
+        backend: The event loop.
+        dies_at: The number of the commit at which it is killed; 0 for none.
+        dies_before: Right before that commit, not right after it.
+        has_threads: The requests continue message threads.
+    """
+
+    journal: str
+    effects: str
+    base_url: str
+    runs: list[str] = field(default_factory=list)
+    seed: int = 0
+    backend: str = "asyncio"
+    dies_at: int = 0
+    dies_before: bool = False
+    has_threads: bool = True
+
+
+def main() -> None:
+    """Fork for each line of the input."""
+    is_warm = False
+    for line in sys.stdin:
+        attempt = Attempt(**json.loads(line))
+        if not is_warm:
+            _warm_up(attempt)
+            is_warm = True
+        pid = os.fork()
+        if pid == 0:
+            _exit_after(attempt)
+        print(pid, flush=True)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+
+
+def _warm_up(attempt: Attempt) -> None:
+    """Import all that a run needs, by running one. Its threads have ended afterwards."""
+    with TemporaryDirectory() as folder:
+        warm = replace(attempt, journal=f"{folder}/runs.db", effects=f"{folder}/effects.db", runs=["warm"], dies_at=0)
+        for backend in ("asyncio", "trio"):
+            anyio.run(_work, warm, backend=backend)
+    gc.collect()
+    gc.freeze()
+
+
+def _exit_after(attempt: Attempt) -> None:
+    status = 1
+    try:
+        _die_at(attempt)
+        anyio.run(_work, attempt, backend=attempt.backend)
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+def _die_at(attempt: Attempt) -> None:
+    """Let the process be killed at a commit of the journal."""
+    commit, left = SQLite.commit, attempt.dies_at
+
+    def dying(database: SQLite, statements: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left == 0 and attempt.dies_before:
+            os.kill(os.getpid(), signal.SIGKILL)
+        rows = commit(database, statements)
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return rows
+
+    if left:
+        SQLite.commit = dying  # type: ignore[method-assign]
+
+
+async def _nobody_lives(*_: object) -> bool:
+    return False
+
+
+async def _work(attempt: Attempt) -> None:
+    _durability._LOOK_S = _LOOK_S  # type: ignore[misc]
+    # The parent has seen that the owner is gone: the time of its lease would only be waited for.
+    Journal._is_alive = _nobody_lives  # type: ignore[method-assign]
+    effects = Effects(Path(attempt.effects))
+    async with (
+        HTTPTransport(base_url=attempt.base_url) as client,
+        Journal(attempt.journal) as journal,
+        anyio.create_task_group() as tasks,
+    ):
+        for number, run in enumerate(attempt.runs):
+            tasks.start_soon(_converse, attempt, client, journal, run, effects, Random(attempt.seed + number))
+    effects.close()
+
+
+async def _converse(
+    attempt: Attempt, client: Any, journal: Journal, run_id: str, effects: Effects, random: Random
+) -> None:
+    say_at = random.randrange(60)
+    try:
+        async with eagerstream.run(
+            client,
+            model="claude-made-1",
+            max_tokens=1024,
+            messages=[{"role": "user", "content": f"Run {run_id}"}],
+            tools=World(run_id, effects).tools(),
+            threads="always" if attempt.has_threads else None,
+            journal=journal,
+            run_id=run_id,
+        ) as run:
+            number = 0
+            async for _ in run:
+                if number == say_at and run.result.status is RunStatus.RUNNING:
+                    said = f"Said {run_id} {attempt.seed}"
+                    run.say(said, random.choice(_WHEN))  # type: ignore[arg-type]
+                    assert run._durability is not None
+                    await run._durability._append()  # what was written before is durable then
+                    effects.add(run_id, "said", said)
+                number += 1
+    except RunOwnedError:
+        raise
+    except EagerStreamError as error:
+        effects.add(run_id, "error", f"{type(error).__name__}: {error}")
+
+
+def line_of(attempt: Attempt) -> str:
+    """The attempt as a line for `main`."""
+    return json.dumps(asdict(attempt)) + "\n"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,298 @@
+"""Runs whose process is killed again and again, until they end, and the laws that hold for them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import anyio
+
+from eagerstream.loop import resume
+from eagerstream import HTTPTransport
+from eagerstream.errors import RunNotFoundError
+from eagerstream.journal import Journal
+from eagerstream.testing import ReplayServer
+from tests.reliability.killed_child import Attempt, line_of
+from tests.reliability.killed_world import UNKNOWN, Effects, Model, World, broken_laws, results_of
+
+_ROOT: Final = Path(__file__).parents[2]
+_MOST_ATTEMPTS: Final = 200
+_WHOLE_S: Final = 0.25
+"""About the time of a conversation that nobody kills."""
+
+
+@dataclass
+class Tally:
+    """What was tried, and what came of it."""
+
+    conversations: int = 0
+    kills: int = 0
+    attempts: int = 0
+    effects: int = 0
+    unknown: int = 0
+    decisions: int = 0
+    said: int = 0
+    violations: list[str] = field(default_factory=list)
+
+    def add(self, other: Tally) -> None:
+        """Add the counts of another one."""
+        for name, value in vars(other).items():
+            setattr(self, name, getattr(self, name) + value)
+
+
+class Zygote:
+    """A process that has imported everything, and forks for each attempt."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    async def run(self, attempt: Attempt, kill_after_s: float | None) -> int:
+        """Run an attempt, and kill it after a time. Return its status, which is -9 if it was killed."""
+        return await anyio.to_thread.run_sync(self._run, attempt, kill_after_s)
+
+    def _run(self, attempt: Attempt, kill_after_s: float | None) -> int:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(line_of(attempt))
+        self._process.stdin.flush()
+        pid = int(self._process.stdout.readline())
+        if kill_after_s is not None:
+            _kill_after(pid, kill_after_s)
+        return int(self._process.stdout.readline())
+
+
+def _kill_after(pid: int, seconds: float) -> None:
+    """Kill a process that is no child of this one at an instant, unless it is gone before."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        import select
+
+        if not select.select([descriptor], [], [], seconds)[0]:
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def zygote() -> Iterator[Zygote]:
+    """A process that forks."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_ROOT), *sys.path])}
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.reliability.killed_child"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=env,
+        cwd=_ROOT,
+    ) as process:
+        try:
+            yield Zygote(process)
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
+
+
+class Killing:
+    """Some runs in a journal of their own, whose process is killed until they have ended.
+
+    Args:
+        folder: For the journal and the effects.
+        server: The model.
+        seed: Decides everything.
+        runs: Number of runs.
+    """
+
+    def __init__(self, folder: Path, server: ReplayServer, zygote: Zygote, *, seed: int, runs: int = 2) -> None:
+        self.tally = Tally(conversations=runs)
+        self.journal = folder / "runs.db"
+        self._effects_path = folder / "effects.db"
+        self.effects = Effects(self._effects_path)
+        self._server = server
+        self._zygote = zygote
+        self._seed = seed
+        self._random = Random(seed)
+        self.runs = [f"{seed}-{number}" for number in range(runs)]
+        self._is_killed = False
+        self._ended: set[str] = set()
+        self._results: dict[str, dict[str, str]] = {run: {} for run in self.runs}
+        self._decided: dict[str, bool] = {}
+        self._approved: Counter[str] = Counter()
+        self._left: dict[str, list[str]] = {run: [] for run in self.runs}
+
+    async def attempt(self, *, kill_after_s: float | None = None, **how: Any) -> bool:
+        """Run one process; return True if it was killed."""
+        self.tally.attempts += 1
+        attempt = Attempt(
+            journal=str(self.journal),
+            effects=str(self._effects_path),
+            base_url=self._server.base_url,
+            runs=[run for run in self.runs if run not in self._ended],
+            seed=self._seed * 1_000 + self.tally.attempts,
+            backend="trio" if self._seed % 4 == 3 else "asyncio",
+            has_threads=self._seed % 3 != 0,
+            **how,
+        )
+        status = await self._zygote.run(attempt, kill_after_s)
+        self._is_killed = is_killed = status == -signal.SIGKILL
+        self.tally.kills += is_killed
+        if not is_killed and status:
+            self._broken(f"the process ended with the status {status}")
+        return is_killed
+
+    async def at_instants(self) -> None:
+        """Kill at seeded instants until the runs have ended."""
+        while not await self.has_ended():
+            # Later and later: also a slow machine comes to the end.
+            within_s = _WHOLE_S * (1 + self.tally.attempts / 5)
+            await self.attempt(kill_after_s=self._random.random() * within_s)
+
+    async def at_commit(self, number: int, *, before: bool) -> bool:
+        """Kill at a commit, then at earlier and earlier ones. Return False if the first process had not so many."""
+        is_first = await self.attempt(dies_at=number, dies_before=before)
+        while not await self.has_ended():
+            number = number * 2 // 3
+            await self.attempt(dies_at=number, dies_before=not before)
+        return is_first
+
+    async def has_ended(self) -> bool:
+        """Look at the journal; decide what is asked there, and say something. Return True if all runs have ended."""
+        if self.tally.attempts > _MOST_ATTEMPTS:
+            self._broken("it does not end")
+            return True
+        async with Journal(self.journal) as journal:
+            for run in self.runs:
+                if run not in self._ended:
+                    await self._look(journal, run)
+        return len(self._ended) == len(self.runs)
+
+    async def _look(self, journal: Journal, run: str) -> None:
+        try:
+            entries: list[Any] = await journal.read(run)
+        except RunNotFoundError:
+            return
+        summary = await journal.summary(run)
+        if summary.status == "waiting" and not self._is_killed:  # else it may not have taken the run at all
+            ids = {asked["call"] for name in ("asked", "approvals") for asked in summary.facts.get(name, ())}
+            if old := [id for id in ids if id in self._decided]:
+                self._broken(f"{run}: asked again after the decision: {old}")
+        for entry in entries:
+            calls = [entry["call"]] if entry["kind"] == "result" else entry.get("calls", ())
+            for call in calls:
+                if call["ran"]:
+                    self._results[run][call["input"]["block"]["id"]] = str(call["result"]["content"])
+            if entry["kind"] == "asked" and entry["id"] not in self._decided and self._random.random() < 0.7:
+                self._decided[entry["id"]] = self._random.random() < 0.7
+                await journal.leave(
+                    run, {"kind": "decision", "call": entry["id"], "decision": self._decided[entry["id"]]}
+                )
+            if entry["kind"] == "approval":
+                self._approved.setdefault(entry["id"], self._asks(run)[entry["id"]])
+        if summary.status == "completed":
+            self._ended.add(run)
+        elif self._random.random() < 0.2 and len(self._left[run]) < 5:
+            said = f"Left {run} {len(self._left[run])}"
+            self._left[run].append(said)
+            await journal.leave(run, {"kind": "say", "message": said, "when": self._random.choice(["next_turn", "now"])})
+
+    def _asks(self, run: str) -> Counter[str]:
+        return Counter(what for what, _ in self.effects.of(run, "asked"))
+
+    def _broken(self, what: str) -> None:
+        self.tally.violations.append(f"seed {self._seed}: {what}")
+
+    async def check(self) -> Tally:
+        """Check the laws, and return what was tried."""
+        async with HTTPTransport(base_url=self._server.base_url) as client, Journal(self.journal) as journal:
+            for run in self.runs:
+                if run in self._ended:
+                    tools = World(run, self.effects).tools()
+                    async with resume(client, journal, run, tools=tools) as resumed:
+                        await resumed.finish()
+                    self._check(run, resumed.result)
+        self.effects.close()
+        self.tally.decisions = len(self._decided)
+        return self.tally
+
+    def _check(self, run: str, result: Any) -> None:
+        messages = result.messages
+        refused = {id for id, decision in self._decided.items() if not decision}
+        for broken in broken_laws(run, self.effects, messages, refused):
+            self._broken(f"{run}: {broken}")
+        if result.text != "Done.":
+            self._broken(f"{run}: it ended with {result.text!r}")
+        told = results_of(messages)
+        by_id = Counter(id for _, id, _ in told)
+        texts = {id: text for _, id, text in told}
+        for id, content in self._results[run].items():
+            if by_id[id] != 1 or texts[id] not in content:
+                self._broken(f"{run}: a finished result is there {by_id[id]} times, {texts.get(id)!r} for {content!r}")
+        for id, times in self._asks(run).items():
+            if times > self._approved.get(id, times):
+                self._broken(f"{run}: asked {times} times, also after the decision")
+        said = Counter(str(message["content"]) for message in [*messages, *result.undelivered])
+        sure = {*self._left[run], *(what for what, _ in self.effects.of(run, "said"))}
+        for message in sure:
+            if said[message] != 1:
+                self._broken(f"{run}: {message!r} is there {said[message]} times")
+        for message, times in said.items():
+            if times > 1 and message.startswith(("Said", "Left")):
+                self._broken(f"{run}: {message!r} is there {times} times")
+        for error, _ in self.effects.of(run, "error"):
+            self._broken(f"{run}: {error}")
+        self.tally.effects += sum(len(self.effects.of(run, tool)) for tool in ("pay", "write", "transfer", "launch"))
+        self.tally.unknown += sum(UNKNOWN in text for _, _, text in told)
+        self.tally.said += len(sure)
+
+
+@contextmanager
+def model_server() -> Iterator[tuple[ReplayServer, Model]]:
+    """A server that answers as the model."""
+    model = Model()
+    with ReplayServer(model.scenario, speed=float("inf")) as server:
+        yield server, model
+
+
+async def killed_at_instants(folder: Path, seeds: Sequence[int], at_least_kills: int = 0) -> Tally:
+    """Conversations for each seed, killed at seeded instants; with more seeds until there were so many kills."""
+    total = Tally()
+    with model_server() as (server, model), zygote() as child:
+        for seed in seeds:
+            own = folder / f"instants-{seed}"
+            own.mkdir()
+            killing = Killing(own, server, child, seed=seed)
+            await killing.at_instants()
+            total.add(await killing.check())
+            if at_least_kills and total.kills >= at_least_kills:
+                break
+        total.violations += model.faults
+    return total
+
+
+async def killed_at_commits(folder: Path, seed: int, *, before: bool, step: int = 1) -> Tally:
+    """Conversations killed at each commit of their first process."""
+    total = Tally()
+    with model_server() as (server, model), zygote() as child:
+        number, is_within = 1, True
+        while is_within:
+            own = folder / f"commits-{seed}-{number}-{before}"
+            own.mkdir()
+            killing = Killing(own, server, child, seed=seed + number * 4)
+            is_within = await killing.at_commit(number, before=before)
+            total.add(await killing.check())
+            number += step
+        total.violations += model.faults
+    return total
