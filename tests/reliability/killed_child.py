@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import shutil
 import signal
 import sys
 import traceback
@@ -19,6 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import anyio
+import httpx2
 
 import eagerstream
 from eagerstream import EagerStreamError, HTTPTransport, RunStatus
@@ -45,6 +47,7 @@ class Attempt:
         backend: The event loop.
         dies_at: The number of the commit at which it is killed; 0 for none.
         dies_before: Right before that commit, not right after it.
+        keeps_synced: Copy the files after each commit: what a power loss leaves.
         has_threads: The requests continue message threads.
     """
 
@@ -56,6 +59,7 @@ class Attempt:
     backend: str = "asyncio"
     dies_at: int = 0
     dies_before: bool = False
+    keeps_synced: bool = False
     has_threads: bool = True
 
 
@@ -98,20 +102,35 @@ def _exit_after(attempt: Attempt) -> None:
 
 def _die_at(attempt: Attempt) -> None:
     """Let the process be killed at a commit of the journal."""
-    commit, left = SQLite.commit, attempt.dies_at
+    commit, commits = SQLite.commit, 0
 
     def dying(database: SQLite, statements: Any) -> Any:
-        nonlocal left
-        left -= 1
-        if left == 0 and attempt.dies_before:
+        nonlocal commits
+        commits += 1
+        if commits == attempt.dies_at and attempt.dies_before:
             os.kill(os.getpid(), signal.SIGKILL)
         rows = commit(database, statements)
-        if left == 0:
+        if attempt.keeps_synced:
+            _keep_synced(Path(attempt.journal), commits)
+        if commits == attempt.dies_at:
             os.kill(os.getpid(), signal.SIGKILL)
         return rows
 
-    if left:
+    if attempt.dies_at or attempt.keeps_synced:
         SQLite.commit = dying  # type: ignore[method-assign]
+
+
+def _keep_synced(journal: Path, number: int) -> None:
+    folder = journal.with_name(f"synced-{number}.part")
+    folder.mkdir()
+    for path in files_of(journal):
+        shutil.copyfile(path, folder / path.name)
+    folder.rename(folder.with_suffix(""))  # complete, or not there
+
+
+def files_of(journal: Path) -> list[Path]:
+    """The files of a journal that a power loss leaves."""
+    return [path for path in (journal, journal.with_name(f"{journal.name}-wal")) if path.exists()]
 
 
 async def _nobody_lives(*_: object) -> bool:
@@ -124,10 +143,11 @@ async def _work(attempt: Attempt) -> None:
     Journal._is_alive = _nobody_lives  # type: ignore[method-assign]
     effects = Effects(Path(attempt.effects))
     async with (
-        HTTPTransport(base_url=attempt.base_url) as client,
+        httpx2.AsyncClient(verify=False) as http_client,  # no certificates to load
         Journal(attempt.journal) as journal,
         anyio.create_task_group() as tasks,
     ):
+        client = HTTPTransport(base_url=attempt.base_url, http_client=http_client)
         for number, run in enumerate(attempt.runs):
             tasks.start_soon(_converse, attempt, client, journal, run, effects, Random(attempt.seed + number))
     effects.close()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,11 +22,12 @@ from eagerstream import HTTPTransport
 from eagerstream.errors import RunNotFoundError
 from eagerstream.journal import Journal
 from eagerstream.testing import ReplayServer
-from tests.reliability.killed_child import Attempt, line_of
+from tests.reliability.killed_child import Attempt, files_of, line_of
 from tests.reliability.killed_world import UNKNOWN, Effects, Model, World, broken_laws, results_of
 
 _ROOT: Final = Path(__file__).parents[2]
 _MOST_ATTEMPTS: Final = 200
+_SECTOR_BYTES: Final = 512
 _WHOLE_S: Final = 0.25
 """About the time of a conversation that nobody kills."""
 
@@ -160,6 +162,29 @@ class Killing:
             within_s = _WHOLE_S * (1 + self.tally.attempts / 5)
             await self.attempt(kill_after_s=self._random.random() * within_s)
 
+    async def at_power_losses(self) -> None:
+        """Let the power fail at seeded instants until the runs have ended: the files are cut back to the last sync."""
+        while not await self.has_ended():
+            within_s = _WHOLE_S * (1 + self.tally.attempts / 5)
+            if await self.attempt(kill_after_s=self._random.random() * within_s, keeps_synced=True):
+                self._cut_back()
+            for folder in self.journal.parent.glob("synced-*"):
+                shutil.rmtree(folder)
+
+    def _cut_back(self) -> None:
+        """Restore the files as of the last commit. Of what was written later, some sectors are there."""
+        synced = [folder for folder in self.journal.parent.glob("synced-*") if not folder.suffix]
+        if not synced:
+            return
+        last = max(synced, key=lambda folder: int(folder.name.removeprefix("synced-")))
+        for path in files_of(self.journal):
+            kept, written = bytearray((last / path.name).read_bytes()), path.read_bytes()
+            for start in range(len(kept), len(written), _SECTOR_BYTES) if path != self.journal else ():
+                sector = written[start : start + _SECTOR_BYTES]
+                kept += sector if self._random.random() < 0.5 else bytes(len(sector))
+            path.write_bytes(kept)
+        self.journal.with_name(f"{self.journal.name}-shm").unlink(missing_ok=True)
+
     async def at_commit(self, number: int, *, before: bool) -> bool:
         """Kill at a commit, then at earlier and earlier ones. Return False if the first process had not so many."""
         is_first = await self.attempt(dies_at=number, dies_before=before)
@@ -266,33 +291,55 @@ def model_server() -> Iterator[tuple[ReplayServer, Model]]:
         yield server, model
 
 
-async def killed_at_instants(folder: Path, seeds: Sequence[int], at_least_kills: int = 0) -> Tally:
-    """Conversations for each seed, killed at seeded instants; with more seeds until there were so many kills."""
+WAYS: Final = {
+    "SIGKILL at seeded instants": "instants",
+    "right before each write of the journal": "before",
+    "right after each write of the journal": "after",
+    "power loss: files cut back to the last sync": "power",
+}
+"""Ways to die, as the table names them."""
+
+
+async def killed(folder: Path, way: str, seeds: Iterable[int], *, kills: int = 0, commits: int = 30) -> Tally:
+    """Kill the conversations of each seed until they end.
+
+    Args:
+        folder: For their files.
+        way: One of the values of `WAYS`.
+        seeds: Each stands for some conversations.
+        kills: Stop after so many; 0 for no such limit.
+        commits: The first process dies at one of so many commits.
+    """
     total = Tally()
     with model_server() as (server, model), zygote() as child:
         for seed in seeds:
-            own = folder / f"instants-{seed}"
+            own = folder / f"{way}-{seed}"
             own.mkdir()
             killing = Killing(own, server, child, seed=seed)
-            await killing.at_instants()
+            match way:
+                case "instants":
+                    await killing.at_instants()
+                case "power":
+                    await killing.at_power_losses()
+                case _:
+                    await killing.at_commit(1 + seed % commits, before=way == "before")
             total.add(await killing.check())
-            if at_least_kills and total.kills >= at_least_kills:
+            shutil.rmtree(own)
+            if 0 < kills <= total.kills:
                 break
         total.violations += model.faults
     return total
 
 
-async def killed_at_commits(folder: Path, seed: int, *, before: bool, step: int = 1) -> Tally:
-    """Conversations killed at each commit of their first process."""
+def table(tallies: Mapping[str, Tally]) -> str:
+    """What was tried, as Markdown."""
+    names = ("conversations", "processes killed", "effects", "results nobody knows", "decisions", "messages", "violations")
+    lines = [f"| killed | {' | '.join(names)} |", f"|---|{'--:|' * len(names)}"]
     total = Tally()
-    with model_server() as (server, model), zygote() as child:
-        number, is_within = 1, True
-        while is_within:
-            own = folder / f"commits-{seed}-{number}-{before}"
-            own.mkdir()
-            killing = Killing(own, server, child, seed=seed + number * 4)
-            is_within = await killing.at_commit(number, before=before)
-            total.add(await killing.check())
-            number += step
-        total.violations += model.faults
-    return total
+    for tally in tallies.values():
+        total.add(tally)
+    for way, tally in {**tallies, "all": total}.items():
+        counts = (tally.conversations, tally.kills, tally.effects, tally.unknown, tally.decisions, tally.said)
+        cells = [f"{count:,}" for count in (*counts, len(tally.violations))]
+        lines.append(f"| {way} | {' | '.join(cells)} |")
+    return "\n".join(lines)

@@ -155,6 +155,8 @@ class Durability:
         self._turn, self._assembler, self._written_blocks = turn, assembler, 0
         entry = {"kind": "request", "turn": turn.number, "waiting": self._conversation.steering.saved()}
         await self._append(entry | self._history_since_settled())
+        assert self._log is not None
+        self._log.check()  # the process may have been stopped after the write
 
     def said(self, message: Mapping[str, Any], when: str) -> None:
         """Write a message that was said to the run, also while it leaves."""
@@ -230,15 +232,11 @@ class Durability:
 
         If the run may not continue, this does not return: the call is about to be cancelled.
         """
+        assert self._log is not None
         response = self._response_up_to(call)
         try:
             await self._append(*response, {"kind": "start", "turn": call.turn, "id": call.id, "call": call.to_dict()})
-        except JournalError as error:
-            self._fail(error)
-            await anyio.sleep_forever()
-        assert self._log is not None
-        try:
-            self._log.check()
+            self._log.check()  # the process may have been stopped after the write
         except JournalError as error:
             self._fail(error)
             await anyio.sleep_forever()
