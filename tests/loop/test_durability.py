@@ -72,7 +72,7 @@ async def test_a_run_that_waits_for_a_decision_leaves() -> None:
         assert run.result.status is RunStatus.WAITING
         status, summary = journal.statuses["r"]
         assert (status, world.effects) == ("waiting", ["pay 1"])
-        [asked] = summary["asked"]
+        [asked] = summary["approvals"]
         assert asked["name"] == "launch"
         async with resume(client, journal, "r", tools=tools) as run:
             await run.finish()

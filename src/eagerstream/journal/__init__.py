@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     )
     from ._journal import Journal as Journal
     from ._summaries import RunSummary as RunSummary
+    from ._view import CallView as CallView, RunView as RunView
+    from ._worker import RunApp as RunApp, work as work
 else:  # otherwise type checkers would accept any name
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
@@ -41,5 +43,7 @@ else:  # otherwise type checkers would accept any name
             ),
             "._journal": ("Journal",),
             "._summaries": ("RunSummary",),
+            "._view": ("CallView", "RunView"),
+            "._worker": ("RunApp", "work"),
         },
     )

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar, get_args
 
 import anyio
 
 from ..errors import JournalError, RunNotFoundError, RunOwnedError, UsageError
-from ..loop import RunLog
-from ..wire import JSONObject, check_count, check_positive, check_seconds
+from ..loop import RunLog, When
+from ..tools import validate_history
+from ..wire import JSONObject, check_choice, check_count, check_positive, check_seconds
 from . import _sql as sql
 from ._contents import Contents
 from ._database import Database
@@ -23,6 +24,7 @@ from ._log import Log, bounded, checked_turn, read_entries, read_inbox
 from ._sqlite import SQLite
 from ._summaries import RunSummary, summaries
 from ._threads import Reader, Writer
+from ._view import RunView, view_of
 
 T = TypeVar("T")
 
@@ -239,6 +241,16 @@ class Journal:
             await self.summary(run_id)
         return entries
 
+    async def view(self, run_id: str) -> RunView:
+        """Return the history and the open calls of a run, without owning it. Cancelling it loses nothing.
+
+        Raises:
+            RunNotFoundError: There is no such run.
+            JournalError: The run cannot be read, for example with this key.
+        """
+        summary, entries = await self.summary(run_id), await self.read(run_id)
+        return view_of(summary, entries, [message for _, message in await self.messages(run_id)])
+
     async def messages(self, run_id: str, after: int = 0) -> list[tuple[int, JSONObject]]:
         """Return the messages in the inbox of a run, with their numbers. Cancelling it loses nothing.
 
@@ -267,6 +279,73 @@ class Journal:
             if not isinstance(left, Taken):
                 return left
             number = left.next_number
+
+    async def say(self, run_id: str, message: str | Mapping[str, Any], when: When = "when_idle") -> int:
+        """Say something to the model of a run, from any process. Return the number of the message in the inbox.
+
+        The run takes it within seconds if it is active. Otherwise the process takes it that resumes the run; for a
+        worker (`work`), the message makes the run due. A run that has ended continues with the message, unless the
+        model refused or the run has no turns left.
+
+        Args:
+            run_id: The run.
+            message: A text, or a message with the role `user`.
+            when: See `When`. A run that ends by itself never drops a message with `"when_idle"` (default).
+
+        Raises:
+            UsageError: The message is not one of the user, or the API would refuse it.
+            RunNotFoundError, LimitError, JournalError: As for `leave`.
+        """
+        check_choice("when", when, get_args(When))
+        said = {"role": "user", "content": message} if isinstance(message, str) else dict(message)
+        if said.get("role") != "user":
+            raise UsageError("a message to a run is a text, or a message with the role 'user'")
+        if faults := validate_history([said], first_party=True):
+            raise UsageError(f"the API would refuse this message: {faults[0]}")
+        return await self.leave(run_id, {"kind": "say", "message": said, "when": when})
+
+    async def decide(self, run_id: str, call_id: str, decision: bool | str) -> int:  # noqa: FBT001 - it is the answer
+        """Decide about a call that waits for approval (`ask_elsewhere`). Return the number of the message in the inbox.
+
+        The first decision that the run takes counts for the call. `approvals` of the summary and of `RunView` have the
+        calls that wait.
+
+        Args:
+            run_id: The run.
+            call_id: The id of the call.
+            decision: True approves it. False or a text denies it; the model gets the text.
+
+        Raises:
+            UsageError: The decision is neither a boolean nor a text, or the id is empty.
+            RunNotFoundError, LimitError, JournalError: As for `leave`.
+        """
+        if not isinstance(decision, bool | str):
+            raise UsageError("decision: must be True, False or a text")
+        if not call_id:
+            raise UsageError("call_id: must be the id of a call")
+        return await self.leave(run_id, {"kind": "decision", "call": call_id, "decision": decision})
+
+    async def cancel(self, run_id: str) -> int:
+        """Cancel a run, from any process, as `Run.cancel` does. Return the number of the message in the inbox.
+
+        An active run takes it within seconds. Otherwise, the process that resumes the run ends it before anything is
+        sent. It does nothing to a run that has ended.
+
+        Raises:
+            RunNotFoundError, LimitError, JournalError: As for `leave`.
+        """
+        return await self.leave(run_id, {"kind": "cancel"})
+
+    async def due(self, *, limit: int = 1_000) -> list[RunSummary]:
+        """Return summaries of the runs that a worker should continue (`is_due`), the longest unchanged one first.
+
+        Cancelling it loses nothing.
+
+        Raises:
+            JournalError: The journal cannot be read.
+        """
+        check_count("limit", limit)
+        return await self._read(lambda database: summaries(database.read(sql.DUE, (limit,))))
 
     async def delete(self, run_id: str) -> None:
         """Delete a run. If it has an owner, wait as `open` does. If it is cancelled, the run may or may not remain.

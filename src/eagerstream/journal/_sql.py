@@ -137,6 +137,11 @@ _SUMMARIES: Final = """
 
 SUMMARY: Final = f"{_SUMMARIES} WHERE run_id = ?"
 
+DUE: Final = f"""{_SUMMARIES} WHERE (owner IS NULL AND (status = 'running' OR EXISTS (SELECT 1 FROM eagerstream_inbox
+    WHERE eagerstream_inbox.run_id = eagerstream_runs.run_id))) OR (owner IS NOT NULL AND changed_s <= NOW_S - lease_s)
+    ORDER BY changed_s, run_id LIMIT ?"""
+"""As `RunSummary.is_due`."""
+
 
 def list_runs(statuses: int) -> str:
     """Return the query for summaries, with parameters for so many statuses, and for the maximum number of runs."""

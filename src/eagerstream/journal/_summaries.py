@@ -46,7 +46,7 @@ class RunSummary:
 
     @property
     def approvals(self) -> Sequence[Any]:
-        """The approvals that the run waits for, as its last owner noted them under `"approvals"`."""
+        """The approvals that the run waits for: `{"call": id, "name": name of the tool}` of each."""
         approvals = self.facts.get("approvals", ())
         return approvals if isinstance(approvals, list) else ()
 
@@ -54,10 +54,10 @@ class RunSummary:
     def is_due(self) -> bool:
         """True if a worker should continue the run.
 
-        Its owner is gone, it was given up before its end, or a message has arrived for which it may have waited.
+        Its owner is gone, it was given up before its end, or a message has arrived for it, also after its end.
         """
         if self.owner == "none":
-            return self.status == "running" or (self.status == "waiting" and self.messages > 0)
+            return self.status == "running" or self.messages > 0
         return self.owner == "silent"
 
     def to_dict(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@
 | `response` | with a `start`: the blocks before it; at the end of a response: the rest | what had begun is salvaged |
 | `start` | before a tool is called | the call does not run twice |
 | `approval` | when somebody has decided about a call | nobody is asked again |
+| `cancel` | when another process has cancelled the run | it is not looked at again |
 | `progress` | when a tool reports some | the model learns how far a call had come |
 | `result` | when a call has its result | the result is not fetched again |
 | `turn` | when a turn is settled, in place of its other entries | the history is there |
@@ -27,6 +28,7 @@ import anyio
 from ..errors import JournalError, RunExistsError, UsageError
 from ..tools._call import Decision, ToolCall
 from ..tools._content import to_json
+from ..tools._results import CANCELLED_TEXT
 from ..wire import JSONObject, MessageAssembler, ToolInput, encodable
 from ..wire._assistant_message import AssistantMessage, Block
 from ._conversation import Conversation
@@ -41,6 +43,9 @@ _MAX_PROGRESS_CHARS: Final = 10_000
 _LOOK_S: Final = 0.5
 """Interval at which a run that waits looks for decisions."""
 
+_WATCH_S: Final = 2.0
+"""Interval at which a run that is busy looks for messages: each look is one query."""
+
 
 class Durability:
     """The journal of a run under way.
@@ -49,13 +54,15 @@ class Durability:
         journal: Keeps the run.
         run_id: Id of the run.
         begin: The first entry of a new run.
-        on_failure: Called once if the run may not continue: its process lost the run to another one, or nothing can be
-            written any more.
+        on_failure: Cancels the run: called if it may not continue, because its process lost it to another one, or
+            nothing can be written any more; if it leaves; or if another process has cancelled it.
+        on_now: Called when a message has come that is to be sent at once.
         log: The run in the journal, if it was opened already.
 
     Attributes:
         error: The reason for `on_failure`; None before.
-        is_leaving: The run ends here because it only waits for decisions.
+        is_leaving: The run ends here, and continues in another process or later: it only waits for decisions, or was
+            handed over.
     """
 
     def __init__(
@@ -66,6 +73,7 @@ class Durability:
         *,
         conversation: Conversation,
         on_failure: Callable[[], object],
+        on_now: Callable[[], object],
         log: RunLog | None,
     ) -> None:
         self.error: JournalError | None = None
@@ -80,6 +88,8 @@ class Durability:
         self._begin = begin
         self._conversation = conversation
         self._on_failure = on_failure
+        self._on_now = on_now
+        self._is_handed_over = False
         self._log = log
         self._assembler: MessageAssembler[Any] | None = None
         self._turn: Turn | None = None
@@ -123,7 +133,8 @@ class Durability:
         with anyio.CancelScope(shield=True):
             try:
                 if self.is_leaving:
-                    await self._log.release(RunStatus.WAITING.value, self._summary)
+                    left_as = RunStatus.RUNNING if self._is_handed_over else RunStatus.WAITING
+                    await self._log.release(left_as.value, self._summary)
                     return
                 await self._end()
                 await self._log.release(result.status.value, self._summary)
@@ -137,7 +148,7 @@ class Durability:
             "model": self._conversation.model,
             "turns": result.turns,
             "tokens": result.total_tokens,
-            "asked": self._left,
+            "approvals": self._left,
         }
 
     # --- the steps ----------------------------------------------------------------------------------------------------
@@ -160,8 +171,7 @@ class Durability:
 
     def said(self, message: Mapping[str, Any], when: str) -> None:
         """Write a message that was said to the run, also while it leaves."""
-        entry = {"kind": "said", "turn": self._conversation.turns, "message": dict(message), "when": when}
-        self._note(entry, also_leaving=True)
+        self._write({"kind": "said", "turn": self._conversation.turns, "message": dict(message), "when": when})
 
     async def take_messages(self) -> None:
         """Take the messages and decisions that other processes have left for the run.
@@ -172,23 +182,66 @@ class Durability:
         if self.error is not None:
             raise self.error
         assert self._log is not None
-        for number, left in await self._log.inbox(self._inbox):
-            self._inbox = number
-            entry = {"turn": self._conversation.turns, "inbox": number}
-            if left["kind"] == "say":
-                self._say(left["message"], left.get("when", "when_idle"), entry)
-            elif left["kind"] == "decision":
-                self._decisions[left["call"]] = left["decision"]
-                self._note({**entry, "kind": "approval", "id": left["call"], "decision": left["decision"]})
+        async with self._looking:
+            for number, left in await self._log.inbox(self._inbox):
+                self._inbox = number
+                # Each message has an entry, with which it leaves the inbox. Otherwise a worker would find it forever.
+                self._note({"turn": self._conversation.turns, "inbox": number, **self._taken(left)})
 
-    def _say(self, message: Any, when: Any, entry: JSONObject) -> None:
+    def _taken(self, left: Mapping[str, Any]) -> JSONObject:
+        """Take a message that was left, and return its entry."""
+        match left:
+            case {"kind": "say", "message": message}:
+                return self._say(message, left.get("when", "when_idle"))
+            case {"kind": "decision", "call": str(id)} if id in self._decisions:
+                return {"kind": "dropped"}  # the first one counts
+            case {"kind": "decision", "call": str(id), "decision": bool() | str() as decision}:
+                self._decisions[id] = decision
+                return {"kind": "approval", "id": id, "decision": decision}
+            case {"kind": "cancel"}:
+                if not self._has_ended:
+                    self._on_failure()
+                return {"kind": "cancel"}
+            case _:
+                _log.warning("a message of an unknown kind that was left for the run is dropped")
+                return {"kind": "dropped"}
+
+    def _say(self, message: Any, when: Any) -> JSONObject:
+        if when == "next_turn" and self._has_ended:
+            when = "when_idle"  # the run was woken for it: there is no next turn without it
         try:
             self._conversation.say(message, when)
         except UsageError as error:
             _log.warning("a message that was left for the run is dropped: %s", error)
-            return
-        said = self._conversation.result.undelivered[-1]
-        self._note({**entry, "kind": "said", "message": dict(said), "when": when})
+            return {"kind": "dropped"}
+        if when == "now":
+            self._on_now()
+        return {"kind": "said", "message": dict(self._conversation.result.undelivered[-1]), "when": when}
+
+    @property
+    def _has_ended(self) -> bool:
+        return self._conversation.result.status is not RunStatus.RUNNING
+
+    async def watch(self) -> None:
+        """Look for messages until it is cancelled, or until the run may not continue."""
+        while self.error is None:
+            await anyio.sleep(_WATCH_S)
+            try:
+                await self.take_messages()
+            except JournalError as error:
+                self._fail(error)
+
+    def hand_over(self, *, at_once: bool) -> None:
+        """Let another process continue the run: after the turn under way, or at once."""
+        self._is_handed_over = True
+        if at_once and not (self.is_leaving or self._has_ended):
+            self.is_leaving = True
+            self._on_failure()
+
+    def leaves_here(self) -> bool:
+        """Return True if the run was handed over: its turns are settled."""
+        self.is_leaving = self.is_leaving or (self._is_handed_over and not self._conversation.ended)
+        return self.is_leaving
 
     def decision(self, call: ToolCall) -> Decision | None:
         """Return the decision about a call; None if there is none yet."""
@@ -207,8 +260,7 @@ class Durability:
         try:
             while (decision := self.decision(call)) is None:
                 await anyio.sleep(_LOOK_S)
-                async with self._looking:
-                    await self.take_messages()
+                await self.take_messages()
                 if self.decision(call) is None and self._waits_only_for_decisions():
                     self._left = [{"call": each.id, "name": each.name} for each in self._asked.values()]
                     self.is_leaving = True
@@ -254,8 +306,11 @@ class Durability:
 
     def ended(self, call: ToolCall) -> None:
         """Write the result of a call, unless its turn is settled and has it."""
-        if call.turn > self._settled_turn:
-            self._note({"kind": "result", "turn": call.turn, "id": call.id, "call": call.to_dict()})
+        if call.turn <= self._settled_turn:
+            return
+        if self.is_leaving and (not call.ran or call.response is None or call.response.text.startswith(CANCELLED_TEXT)):
+            return  # it was cut for the process that continues, which treats it as after a crash
+        self._write({"kind": "result", "turn": call.turn, "id": call.id, "call": call.to_dict()})
 
     def responded(self, turn: Turn, message: AssistantMessage) -> None:
         """Write the rest of a response that has ended, if its calls still run."""
@@ -334,10 +389,12 @@ class Durability:
         assert self._log is not None
         return self._log.append(*map(_plain, entries))
 
-    def _note(self, *entries: JSONObject, also_leaving: bool = False) -> None:
-        """Queue entries that the next awaited one waits for; by default none if the run leaves."""
-        if self.is_leaving and not also_leaving:
-            return
+    def _note(self, *entries: JSONObject) -> None:
+        """Queue entries that the next awaited one waits for; none if the run leaves."""
+        if not self.is_leaving:
+            self._write(*entries)
+
+    def _write(self, *entries: JSONObject) -> None:
         try:
             self._append(*entries)
         except JournalError as error:

@@ -110,6 +110,8 @@ def _restore(conversation: Conversation, entries: Sequence[Mapping[str, Any]]) -
                 waiting = [*entry["waiting"]]
             case "said":
                 waiting.append([entry["message"], entry["when"]])
+            case "cancel" | "dropped":
+                pass
             # Else it was written behind its turn: a decision about a call that had ended, for example.
             case _ if turn is not None and entry["turn"] == turn.number:
                 turn.add(entry)

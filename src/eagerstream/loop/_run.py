@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Generic, Self
 
@@ -177,7 +177,11 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         self._conversation.say(message, when)
         if self._durability is not None:
             self._durability.said(self.result.undelivered[-1], when)
-        if when != "now" or self._is_cancelled or self._scope is None:
+        if when == "now":
+            self._cut_for_message()
+
+    def _cut_for_message(self) -> None:
+        if self._is_cancelled or self._scope is None:
             return
         # A complete response is not cut: its own end comes first. The scope is that of the reading, or of the pause.
         is_complete = self._assembler is not None and self._assembler.state is MessageState.STOPPED
@@ -281,20 +285,51 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
             log: The run in the journal, if it was opened already.
         """
         self._durability = Durability(
-            journal, self.id, begin, conversation=self._conversation, on_failure=self.cancel, log=log
+            journal,
+            self.id,
+            begin,
+            conversation=self._conversation,
+            on_failure=self.cancel,
+            on_now=self._cut_for_message,
+            log=log,
         )
+
+    def hand_over(self, *, at_once: bool = False) -> None:
+        """Stop here, and leave the run in its journal for another process, which continues it.
+
+        The run ends with status `WAITING` in this process. In the journal it is `"running"`, without an owner once the
+        block was left. It does nothing once the run has ended.
+
+        Args:
+            at_once: Do not wait for the end of the turn under way. The connection is closed and tools are cancelled.
+                Only results that are there are kept; for the rest, the other process does the same as after a crash.
+
+        Raises:
+            UsageError: The run has no journal.
+        """
+        if self._durability is None:
+            raise UsageError("a run without a journal cannot be handed over")
+        self._durability.hand_over(at_once=at_once)
 
     async def _read(self) -> None:
         assert self._tasks is not None  # entered: this runs in one of its tasks
         self._runner = CallRunner(self._conversation.executor, self._tasks)
+        durability = self._durability
+        watching = anyio.CancelScope()
         try:
+            if durability is not None:
+                await durability.take_messages()  # before anything starts: the run may have been cancelled meanwhile
+                self._tasks.start_soon(_within, watching, durability.watch)
             if self._open_turn is not None:
                 open_turn, self._open_turn = self._open_turn, None
                 await self._salvage(open_turn)
             while True:
-                if self._durability is not None:
-                    await self._durability.take_messages()
+                if durability is not None:
+                    await durability.take_messages()
                 if self._conversation.ended or self._is_cancelled:
+                    break
+                if durability is not None and durability.leaves_here():
+                    self._is_cancelled = True
                     break
                 await self._take_turn()
         except Exception as error:
@@ -304,10 +339,11 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
             self._mark(error)
             await self._hear_last_words()
             raise
+        finally:
+            watching.cancel()
         # `cancel` raises nothing, not even an error that the run was about to raise (test_cancel_with_a_failure_ahead).
         if self._is_cancelled:
-            is_leaving = self._durability is not None and self._durability.is_leaving
-            self._conversation.abandon(self._message, RunStatus.WAITING if is_leaving else RunStatus.CANCELLED)
+            self._conversation.abandon(self._message, self._given_up)
         elif (failure := self._conversation.failure) is not None:
             self._mark(failure)
             raise failure
@@ -511,6 +547,12 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
                         await call.answered.wait()
 
     @property
+    def _given_up(self) -> RunStatus:
+        """The status of a run that does not end by itself."""
+        is_leaving = self._durability is not None and self._durability.is_leaving
+        return RunStatus.WAITING if is_leaving else RunStatus.CANCELLED
+
+    @property
     def _message(self) -> AssistantMessage:
         if self._turn is None or self._assembler is None:
             return empty_message()
@@ -530,7 +572,7 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         # status.
         is_closed = self._turn is None or self._turn.is_closed
         if not (self._conversation.ended and is_closed) and self.result.status is not RunStatus.ERROR:
-            self._conversation.abandon(self._message, RunStatus.CANCELLED)
+            self._conversation.abandon(self._message, self._given_up)
         self._conversation.close_turn()
         # Settling has answered the calls of the last turn. These are of discarded turns, and somebody may wait for
         # them.
@@ -584,3 +626,8 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         if turn.voided is not None or (turn.is_cut and assembler.state is not MessageState.STOPPED):
             raise Unwanted
         return must_wait or self._starts_tools
+
+
+async def _within(scope: anyio.CancelScope, work: Callable[[], Awaitable[object]]) -> None:
+    with scope:
+        await work()

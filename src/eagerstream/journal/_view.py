@@ -1,0 +1,136 @@
+"""`RunView`: the history of a run and its open calls, read from its entries without owning it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ..errors import JournalError
+from ..wire import JSONObject
+from ._summaries import RunSummary
+
+
+@dataclass(slots=True)
+class CallView:
+    """A call of the turn under way.
+
+    Attributes:
+        id: Its id, for `Journal.decide`.
+        name: The name of its tool.
+        input: Its input; the text of the input if that is not complete.
+        state: `"written"`: only its input is there. `"asked"`: it waits for approval. `"decided"`: somebody has
+            decided, and the run has not continued yet. `"begun"`: its tool was called. `"done"`: its result is there.
+    """
+
+    id: str
+    name: str
+    input: Any
+    state: Literal["written", "asked", "decided", "begun", "done"] = "written"
+
+
+@dataclass(slots=True)
+class RunView:
+    """A run as its journal has it.
+
+    Attributes:
+        summary: Its summary.
+        model: The model of its requests.
+        messages: The history, as of the last settled turn or the last request.
+        calls: The calls of the turn under way.
+        said: The messages that were said to the run, and are not in the history yet.
+        is_cancelled: Another process has cancelled it, and the run has not taken notice yet.
+    """
+
+    summary: RunSummary
+    model: str
+    messages: list[Any]
+    calls: list[CallView] = field(default_factory=list)
+    said: list[Any] = field(default_factory=list)
+    is_cancelled: bool = False
+
+    @property
+    def approvals(self) -> Sequence[CallView]:
+        """The calls that wait for approval."""
+        return [call for call in self.calls if call.state == "asked"]
+
+
+def view_of(summary: RunSummary, entries: Sequence[JSONObject], inbox: Iterable[JSONObject]) -> RunView:
+    """Return the view of a run.
+
+    Raises:
+        JournalError: The entries are none that a run has written.
+    """
+    try:
+        return _view_of(summary, entries, inbox)
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
+        raise JournalError("its entries are of an unknown form", run_id=summary.run_id) from error
+
+
+def _view_of(summary: RunSummary, entries: Sequence[Mapping[str, Any]], inbox: Iterable[Mapping[str, Any]]) -> RunView:
+    begin = entries[0]
+    view = RunView(summary, begin["model"], [*begin["messages"]])
+    settled = view.messages
+    for entry in entries[1:]:
+        match entry["kind"]:
+            case "turn" | "end":
+                view.messages = settled = _continued(settled, entry)
+                view.calls, view.said = [], _said(entry["state"])
+            case "request":
+                view.messages = _continued(settled, entry)
+                view.calls, view.said = [], _said(entry)
+            case "said":
+                view.said.append(entry["message"])
+            case "response":
+                view.calls += [_call(block) for block in entry["blocks"] if block["block"].get("type") == "tool_use"]
+            case "asked" | "approval" | "start" | "result" as kind:
+                _note(view, kind, entry["id"])
+            case _:
+                pass
+    for message in inbox:
+        match message:
+            case {"kind": "say", "message": said}:
+                view.said.append(said)
+            case {"kind": "decision", "call": id}:
+                _note(view, "approval", id)
+            case {"kind": "cancel"}:
+                view.is_cancelled = True
+            case _:
+                pass
+    return view
+
+
+def _continued(settled: list[Any], entry: Mapping[str, Any]) -> list[Any]:
+    return [*entry["messages"]] if "messages" in entry else [*settled, *entry["history"]]
+
+
+def _said(state: Mapping[str, Any]) -> list[Any]:
+    return [message for message, _ in state["waiting"]]
+
+
+def _call(saved: Mapping[str, Any]) -> CallView:
+    block = saved["block"]
+    given = block.get("input")
+    if raw := saved.get("raw"):
+        try:
+            given = json.loads(raw)
+        except (ValueError, RecursionError):
+            given = raw
+    return CallView(block["id"], block["name"], given)
+
+
+def _note(view: RunView, kind: str, id: object) -> None:
+    for call in view.calls:
+        if call.id == id:
+            match kind:
+                case "asked":
+                    call.state = "asked"
+                case "approval" if call.state in ("written", "asked"):
+                    call.state = "decided"
+                case "start":
+                    call.state = "begun"
+                case "result":
+                    call.state = "done"
+                case _:
+                    pass

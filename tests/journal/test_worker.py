@@ -1,0 +1,245 @@
+"""`work`: runs that are due are continued by any process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args
+
+import anyio
+import pytest
+
+import eagerstream
+from eagerstream.errors import LimitError, RunNotFoundError, UsageError
+from eagerstream.journal import Journal, work
+from eagerstream.loop import RunStatus, When
+from eagerstream.testing import Scenario, reply, text, tool_use
+from eagerstream.tools import Tool, ask_elsewhere
+from tests.loop.durable import client_of
+from tests.support import REQUEST
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eagerstream.loop._durability._LOOK_S", 0.01)
+
+
+class World:
+    """Tools with effects, and an application that gives them to a worker."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.effects: list[str] = []
+        self.given: list[Mapping[str, Any]] = []
+        self.begun = anyio.Event()
+        self.may_end = anyio.Event()
+
+    @eagerstream.tool(approve=ask_elsewhere)
+    async def launch(self) -> str:
+        """Launch."""
+        self.effects.append("launch")
+        return "launched"
+
+    @eagerstream.tool
+    async def slow(self) -> str:
+        """Take long."""
+        self.effects.append("slow")
+        self.begun.set()
+        await self.may_end.wait()
+        return "slept"
+
+    @property
+    def tools(self) -> list[Tool]:
+        """Both tools."""
+        return [self.launch, self.slow]
+
+    def app(self, begin: Mapping[str, Any]) -> dict[str, Any]:
+        """See `RunApp`."""
+        self.given.append(begin)
+        return {"client": self.client, "tools": self.tools}
+
+
+@asynccontextmanager
+async def world_of(journal: Journal, *answers: Any, run_id: str = "r") -> AsyncIterator[World]:
+    """A world whose run waits, or has ended."""
+    async with client_of(Scenario(*answers)) as client:
+        world = World(client)
+        async with eagerstream.run(client, **REQUEST, tools=world.tools, journal=journal, run_id=run_id) as run:
+            await run.finish()
+        yield world
+
+
+LAUNCH = (reply(tool_use("launch", {})), reply(text("Done.")), reply(text("Again.")))
+
+
+async def test_a_decision_wakes_a_run(where: str) -> None:
+    """It waits without a process; the worker finds it after the decision, and only then."""
+    async with Journal(where) as journal, world_of(journal, *LAUNCH) as world:
+        assert await journal.due() == []
+        summary = await journal.summary("r")
+        assert (summary.status, summary.is_due) == ("waiting", False)
+        [asked] = summary.approvals
+        [call] = (await journal.view("r")).approvals
+        assert (asked["call"], asked["name"], call.id, call.input) == (call.id, "launch", call.id, {})
+        await journal.decide("r", call.id, decision=True)
+        await journal.decide("r", call.id, decision="too late")
+        assert [each.run_id for each in await journal.due()] == ["r"]
+        assert [each.state for each in (await journal.view("r")).calls] == ["decided"]
+        left: list[tuple[str, str]] = []
+        await work(journal, world.app, once=True, poll_s=0.01, on_run=lambda *each: left.append(each))
+        assert (left, world.effects) == ([("r", "completed")], ["launch"])
+        assert world.given[0]["run_id"] == "r"
+        assert world.given[0]["model"] == REQUEST["model"]
+        assert await journal.messages("r") == []
+        assert await journal.due() == []
+
+
+async def test_a_message_wakes_a_run_that_has_ended(tmp_path: Path) -> None:
+    """The run continues with it, as with `run.say` before its end."""
+    async with Journal(tmp_path / "runs.db") as journal, world_of(journal, *LAUNCH[1:]) as world:
+        assert (await journal.summary("r")).status == "completed"
+        for when in get_args(When):
+            await journal.say("r", f"More, {when}.", when)
+        assert len((await journal.view("r")).said) == 3
+        await work(journal, world.app, once=True, poll_s=0.01)
+        view = await journal.view("r")
+        assert [message["role"] for message in view.messages] == [
+            "user",
+            "assistant",
+            "user",
+            "user",
+            "user",
+            "assistant",
+        ]
+        assert (view.said, view.summary.status, view.summary.messages) == ([], "completed", 0)
+
+
+async def test_a_cancelled_run_does_nothing_more(tmp_path: Path) -> None:
+    """Its open calls get results, and no request is sent. A run that has ended keeps its status."""
+    async with Journal(tmp_path / "runs.db") as journal, world_of(journal, *LAUNCH) as world:
+        await journal.decide("r", (await journal.view("r")).approvals[0].id, decision=True)
+        await journal.cancel("r")
+        assert (await journal.view("r")).is_cancelled
+        await work(journal, world.app, once=True, poll_s=0.01)
+        view = await journal.view("r")
+        assert (view.summary.status, world.effects, view.is_cancelled) == ("cancelled", [], False)
+        assert eagerstream.validate_history(view.messages) == []
+        assert [block["type"] for block in view.messages[-1]["content"]] == ["tool_result"]
+        await journal.say("r", "Continue.")
+        await work(journal, world.app, once=True, poll_s=0.01)
+        assert (await journal.summary("r")).status == "completed"
+        await journal.cancel("r")
+        await work(journal, world.app, once=True, poll_s=0.01)
+        summary = await journal.summary("r")
+        assert (summary.status, summary.messages) == ("completed", 0)
+
+
+async def test_an_active_run_is_cancelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It looks for messages while its tools run."""
+    monkeypatch.setattr("eagerstream.loop._durability._WATCH_S", 0.01)
+    async with Journal(tmp_path / "runs.db") as journal, client_of(Scenario(reply(tool_use("slow", {})))) as client:
+        world = World(client)
+        async with eagerstream.run(client, **REQUEST, tools=world.tools, journal=journal, run_id="r") as run:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(run.finish)
+                await world.begun.wait()
+                await journal.cancel("r")
+        assert run.result.status is RunStatus.CANCELLED
+        assert (await journal.summary("r")).status == "cancelled"
+
+
+@pytest.mark.parametrize("grace_s", [0.0, 60.0])
+async def test_a_worker_that_stops_loses_nothing(tmp_path: Path, grace_s: float) -> None:
+    """With time, the turn is settled. Without, the call is cut, and the model learns that nobody knows."""
+    answers = (reply(tool_use("launch", {})), reply(tool_use("slow", {})), reply(text("Done.")))
+    async with Journal(tmp_path / "runs.db") as journal, world_of(journal, *answers) as world:
+        await journal.decide("r", (await journal.view("r")).approvals[0].id, decision=True)
+        stop = anyio.Event()
+        left: list[tuple[str, str]] = []
+        async with anyio.create_task_group() as tasks:
+
+            async def stopped() -> None:
+                note = left.append
+                await work(journal, world.app, stop=stop, poll_s=0.01, grace_s=grace_s, on_run=lambda *each: note(each))
+
+            tasks.start_soon(stopped)
+            await world.begun.wait()
+            stop.set()
+            if grace_s:
+                world.may_end.set()
+        assert left in ([("r", "running")], [])
+        summary = await journal.summary("r")
+        assert (summary.status, summary.owner, summary.is_due) == ("running", "none", True)
+        world.may_end.set()
+        await work(journal, world.app, once=True, poll_s=0.01)
+        assert world.effects == ["launch", "slow"]
+        view = await journal.view("r")
+        assert view.summary.status == "completed"
+        [result] = view.messages[-2]["content"]
+        assert ("slept" if grace_s else "Nobody knows") in str(result["content"])
+
+
+async def test_several_workers_share_the_runs(tmp_path: Path) -> None:
+    """Each run is continued once."""
+    async with Journal(tmp_path / "runs.db") as journal, Journal(tmp_path / "runs.db") as other:
+        async with client_of(Scenario(*LAUNCH)) as client:
+            world = World(client)
+            ids = [f"r{n}" for n in range(4)]
+            for run_id in ids:
+                async with eagerstream.run(client, **REQUEST, tools=world.tools, journal=journal, run_id=run_id) as run:
+                    await run.finish()
+                await journal.decide(run_id, (await journal.view(run_id)).approvals[0].id, decision=True)
+            async with anyio.create_task_group() as tasks:
+                for each in (journal, other):
+                    tasks.start_soon(partial(work, each, world.app, once=True, poll_s=0.01, concurrency=2))
+        assert world.effects == ["launch"] * 4
+        assert {each.status for each in await journal.runs()} == {"completed"}
+
+
+async def test_an_application_that_fails(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The run stays due, other runs are not held up, and the log has no text of the application."""
+    async with Journal(tmp_path / "runs.db") as journal, world_of(journal, *LAUNCH) as world:
+        await journal.say("r", "Hello?")
+
+        def app(_begin: Mapping[str, Any]) -> dict[str, Any]:
+            raise RuntimeError("secret of mine")
+
+        await work(journal, app, once=True, poll_s=0.01)
+        await work(journal, lambda _: {"tools": world.tools}, once=True, poll_s=0.01)
+        assert "RuntimeError" in caplog.text
+        assert "KeyError" in caplog.text
+        assert "secret of mine" not in caplog.text
+        assert (await journal.summary("r")).is_due
+
+
+async def test_unusable_messages(tmp_path: Path) -> None:
+    """They are refused before they are in the journal."""
+    async with Journal(tmp_path / "runs.db", max_inbox_messages=1) as journal, world_of(journal, *LAUNCH):
+        for wrong in (
+            journal.say("r", {"role": "assistant", "content": "x"}),
+            journal.say("r", ""),
+            journal.say("r", "x", "soon"),  # type: ignore[arg-type]
+            journal.decide("r", "id", decision=None),  # type: ignore[arg-type]
+            journal.decide("r", "", decision=True),
+        ):
+            with pytest.raises(UsageError):
+                await wrong
+        for missing in (journal.say("x", "Hi"), journal.decide("x", "id", decision=True), journal.cancel("x")):
+            with pytest.raises(RunNotFoundError):
+                await missing
+        await journal.cancel("r")
+        with pytest.raises(LimitError):
+            await journal.cancel("r")
+
+
+async def test_unusable_arguments_of_a_worker(tmp_path: Path) -> None:
+    """Each has its error."""
+    async with Journal(tmp_path / "runs.db") as journal:
+        for options in ({"concurrency": 0}, {"poll_s": 0}, {"grace_s": -1}, {"app": None}):
+            arguments: dict[str, Any] = {"app": dict, **options}
+            with pytest.raises(UsageError):
+                await work(journal, **arguments)
