@@ -430,7 +430,8 @@ def _databases(where: str | os.PathLike[str], lease_s: float, *, create: bool) -
     scheme, is_url, _ = text.partition("://")
     if not is_url:
         path = Path(text).absolute()
-        return text, (SQLite(path, create=create), SQLite(path, create=False))
+        writes = SQLite(path, create=create)
+        return text, (writes, SQLite(path, beside=writes))
     if scheme not in ("postgresql", "postgres"):
         raise UsageError("where: of all URLs, only postgresql://... names a journal; give a SQLite file as a path")
     from ._postgres import Postgres, name_of

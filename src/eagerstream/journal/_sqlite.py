@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from .._support.files import open_private
+from .._support.files import open_private, sync_folder
 from ._database import DatabaseFault, Rows, Statement, check_version
 from ._sql import SCHEMA, VERSION
 
@@ -34,18 +34,19 @@ class SQLite:
     Args:
         path: The file, absolute.
         create: Create the file if it is missing; only its owner may read it then.
+        beside: For a connection that only reads: the one that writes, which was used before.
     """
 
-    def __init__(self, path: Path, *, create: bool) -> None:
+    def __init__(self, path: Path, *, create: bool = False, beside: SQLite | None = None) -> None:
         self._path = path
         self._creates = create
+        self._only_reads = beside is not None
         self._connection: sqlite3.Connection | None = None
-        self._files: dict[Path, tuple[int, int]] = {}
+        self._files: dict[Path, tuple[int, int]] = {} if beside is None else beside._files  # noqa: SLF001
 
     def commit(self, statements: Sequence[Statement]) -> list[Rows]:
         """See `Database`."""
         with self._translated() as connection:
-            self._check_files()
             connection.execute("BEGIN IMMEDIATE")
             rows = [connection.execute(_adapted(sql), parameters).fetchall() for sql, parameters in statements]
             connection.execute("COMMIT")
@@ -56,7 +57,6 @@ class SQLite:
     def read(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
         """See `Database`."""
         with self._translated() as connection:
-            self._check_files()
             return connection.execute(_adapted(sql), parameters).fetchall()
 
     def close(self) -> None:
@@ -69,6 +69,7 @@ class SQLite:
     @contextmanager
     def _translated(self) -> Iterator[sqlite3.Connection]:
         try:
+            self._check_files()
             if self._connection is None:
                 self._connection = self._connect()
             yield self._connection
@@ -83,13 +84,17 @@ class SQLite:
         if self._creates:
             with suppress(FileExistsError):  # SQLite gives its other files the rights of this one
                 os.close(open_private(str(self._path), os.O_RDWR))
+            sync_folder(self._path.parent)  # SQLite does so for its other files only
             self._creates = False  # from now on, a file that is missing was removed
         else:
             self._path.stat()
         connection = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None, cached_statements=64)
         try:
-            _prepare(connection)
-            self._files = {path: _identity(path) for path in (self._path, self._wal)}
+            if self._only_reads:
+                connection.execute("PRAGMA query_only = 1")
+            else:
+                _prepare(connection)
+                self._files.update({path: _identity(path) for path in (self._path, self._wal)})
         except BaseException:
             connection.close()
             raise
