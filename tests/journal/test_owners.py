@@ -44,13 +44,16 @@ async def compete(where: str, processes: int) -> None:
             while len(running) < processes:
                 running.append(ends.enter_context(competitor(where)))
                 ends.callback(running[-1].kill)
+            while not any(run.owner == "alive" for run in await journal.runs()):
+                await anyio.sleep(0.01)
+            stops = [3.0, 3.0]  # in leases
             while any(process.poll() is None for process in running):
                 place = chance.randrange(processes)
                 victim = running[place]
                 if victim.poll() is None:
                     os.kill(victim.pid, signal.SIGSTOP)
-                    woken_s = time.monotonic() + chance.choice((0.05, 0.5, 2.0)) * _LEASE_S
-                    while time.monotonic() < woken_s:  # noqa: ASYNC110 - nothing tells that a lease is over
+                    woken_s = time.monotonic() + (stops.pop() if stops else chance.choice((0.05, 0.5, 2.0))) * _LEASE_S
+                    while time.monotonic() < woken_s:
                         for run in await journal.runs():
                             assert run.fence >= fences[run.run_id], "a fence went back"
                             fences[run.run_id] = run.fence
