@@ -34,7 +34,7 @@ async def main(where: str, lease_s: float, steps: int) -> None:
     async with Journal(where, lease_s=lease_s) as journal:
         while unfinished := await journal.runs("running"):
             random.shuffle(unfinished)
-            slots = anyio.Semaphore(12)
+            slots = anyio.Semaphore(4)
             async with anyio.create_task_group() as tasks:
                 for run in unfinished:
                     tasks.start_soon(work_on, journal, run.run_id, steps, slots)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 _ROOT = Path(__file__).parents[2]
 _LEASE_S = 0.8
-_STEPS = 8
+_STEPS = 16
 _RUNS = 50
 
 
@@ -44,15 +44,15 @@ async def compete(where: str, processes: int) -> None:
             while len(running) < processes:
                 running.append(ends.enter_context(competitor(where)))
                 ends.callback(running[-1].kill)
-            while not any(run.owner == "alive" for run in await journal.runs()):
-                await anyio.sleep(0.01)
-            stops = [3.0, 3.0]  # in leases
+            stops = 0
             while any(process.poll() is None for process in running):
-                place = chance.randrange(processes)
+                place = stops % processes
                 victim = running[place]
-                if victim.poll() is None:
+                if victim.poll() is None and any(run.owner == "alive" for run in await journal.runs()):
+                    leases = 2.5 if stops < processes else chance.choice((0.05, 0.5, 2.0))
+                    stops += 1
                     os.kill(victim.pid, signal.SIGSTOP)
-                    woken_s = time.monotonic() + (stops.pop() if stops else chance.choice((0.05, 0.5, 2.0))) * _LEASE_S
+                    woken_s = time.monotonic() + leases * _LEASE_S
                     while time.monotonic() < woken_s:
                         for run in await journal.runs():
                             assert run.fence >= fences[run.run_id], "a fence went back"
