@@ -13,6 +13,7 @@ from threading import Lock
 from typing import Any, Final
 
 import anyio
+import anyio.lowlevel
 
 import eagerstream
 from eagerstream import TextStream, ToolCall, validate_history
@@ -47,7 +48,9 @@ class Effects:
 
     def add(self, run: str, kind: str, what: str, more: str = "") -> None:
         """Note an effect."""
-        self._database.execute("INSERT INTO effects (run, kind, what, more) VALUES (?, ?, ?, ?)", (run, kind, what, more))
+        self._database.execute(
+            "INSERT INTO effects (run, kind, what, more) VALUES (?, ?, ?, ?)", (run, kind, what, more)
+        )
 
     def of(self, run: str, kind: str) -> list[tuple[str, str]]:
         """The effects of a run, in order, each with more about it."""
@@ -121,7 +124,7 @@ class World:
         return ship
 
     async def _done(self, tool: str, item: str, call: ToolCall | None = None) -> str:
-        await anyio.sleep(0)
+        await anyio.lowlevel.checkpoint()
         self._effects.add(self._run, tool, item, call.idempotency_key if call is not None else "")
         await anyio.sleep(0.001)
         return f"{tool} {item} done"
@@ -135,9 +138,7 @@ def plan_of(run: str) -> list[list[tuple[str, str]]]:
     """The calls that the model wants to make in a run, by turn: each a tool and an item."""
     random = Random(run)
     numbers = count(1)
-    return [
-        [(random.choice(TOOLS), f"i{next(numbers)}") for _ in range(random.randint(1, 4))] for _ in range(_TURNS)
-    ]
+    return [[(random.choice(TOOLS), f"i{next(numbers)}") for _ in range(random.randint(1, 4))] for _ in range(_TURNS)]
 
 
 def results_of(messages: list[Any]) -> list[tuple[str, str, str]]:

@@ -17,10 +17,10 @@ from typing import Any, Final
 
 import anyio
 
-from eagerstream.loop import resume
 from eagerstream import HTTPTransport
 from eagerstream.errors import RunNotFoundError
 from eagerstream.journal import Journal
+from eagerstream.loop import resume
 from eagerstream.testing import ReplayServer
 from tests.reliability.killed_child import Attempt, files_of, line_of
 from tests.reliability.killed_world import UNKNOWN, Effects, Model, World, broken_laws, results_of
@@ -231,7 +231,9 @@ class Killing:
         elif self._random.random() < 0.2 and len(self._left[run]) < 5:
             said = f"Left {run} {len(self._left[run])}"
             self._left[run].append(said)
-            await journal.leave(run, {"kind": "say", "message": said, "when": self._random.choice(["next_turn", "now"])})
+            await journal.leave(
+                run, {"kind": "say", "message": said, "when": self._random.choice(["next_turn", "now"])}
+            )
 
     def _asks(self, run: str) -> Counter[str]:
         return Counter(what for what, _ in self.effects.of(run, "asked"))
@@ -333,7 +335,15 @@ async def killed(folder: Path, way: str, seeds: Iterable[int], *, kills: int = 0
 
 def table(tallies: Mapping[str, Tally]) -> str:
     """What was tried, as Markdown."""
-    names = ("conversations", "processes killed", "effects", "results nobody knows", "decisions", "messages", "violations")
+    names = (
+        "conversations",
+        "processes killed",
+        "effects",
+        "results nobody knows",
+        "decisions",
+        "messages",
+        "violations",
+    )
     lines = [f"| killed | {' | '.join(names)} |", f"|---|{'--:|' * len(names)}"]
     total = Tally()
     for tally in tallies.values():

@@ -19,7 +19,9 @@ import pytest
 from tests.reliability.killing_runs import WAYS, Tally, killed
 from tests.sampling import SEED
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it forks processes, and kills them by their descriptors")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="it forks processes, and kills them by their descriptors"
+)
 
 _PAGE: Final = Path(__file__).parents[2] / "docs" / "guides" / "durable.md"
 _KILLS: Final = 2_000
@@ -65,6 +67,8 @@ def test_each_write(tmp_path: Path, way: str) -> None:
 
 def test_the_table() -> None:
     """The page tells of as many kills as the issue of this test, in each way, and of no violation."""
-    rows = dict(re.findall(r"^\| (.+?) \| [\d,]+ \| ([\d,]+) \| .* \| 0 \|$", _PAGE.read_text(encoding="utf-8"), re.MULTILINE))
+    rows = dict(
+        re.findall(r"^\| (.+?) \| [\d,]+ \| ([\d,]+) \| .* \| 0 \|$", _PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    )
     assert int(rows["SIGKILL at seeded instants"].replace(",", "")) >= _KILLS
     assert rows.keys() >= {*WAYS, "all"}
