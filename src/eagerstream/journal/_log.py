@@ -173,7 +173,7 @@ class Log(Beating):
             next_seq, size_bytes = self._next_seq, self._size_bytes
         guard = self._owned.guard
         done = (*guard, next_seq)
-        if self._writing:
+        if any(write.rows for write in self._writing):
             statements: list[Statement] = [(sql.ADVANCE, (next_seq, size_bytes, *guard, self._written_seq))]
         else:
             statements = [(sql.BEAT, done)]
