@@ -77,8 +77,8 @@ async def together(folder: Path, runs: int, rounds: int) -> tuple[float, float, 
             times.append((time.perf_counter() - start) * 1e3)
 
     async with Journal(folder / f"{runs}.db") as journal:
-        counted = Counted(journal.writer._database)  # noqa: SLF001
-        journal.writer._database = counted  # noqa: SLF001
+        counted = Counted(journal._parts.writer._database)  # noqa: SLF001
+        journal._parts.writer._database = counted  # noqa: SLF001
         logs = [await journal.create(f"run-{number}", {"kind": "begin", "turn": 0}) for number in range(runs)]
         counted.commits = 0
         start = time.perf_counter()

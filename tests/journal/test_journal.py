@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import stat
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +78,7 @@ async def test_it_needs_no_block(where: str) -> None:
         await journal.read("r")
     journal = Journal(where)
     assert await journal.read("r") == [BEGIN, entry(1)]
-    closed = journal.writer.closed
+    closed = journal._parts.writer.closed
     del journal
     gc.collect()
     with anyio.fail_after(10):
@@ -144,7 +146,7 @@ async def test_an_owner_that_is_gone(where: str) -> None:
     """Its run can be had after its lease. If it was only asleep, nothing that it writes is accepted."""
     async with Journal(where, lease_s=0.2) as journal, Journal(where) as other:
         log = await journal.create("r", BEGIN)
-        journal.writer._beating.clear()  # it sleeps
+        journal._parts.writer._beating.clear()  # it sleeps
         taken = await other.open("r")
         assert taken.fence == log.fence + 1
         with pytest.raises(OwnershipLostError):
@@ -173,7 +175,7 @@ async def test_a_stale_run_fails_alone(where: str) -> None:
     """Runs whose entries are in the same transaction are not concerned."""
     async with Journal(where, lease_s=0.2) as journal, Journal(where) as other:
         stale, fine = await journal.create("a", BEGIN), await journal.create("b", BEGIN)
-        journal.writer._beating.clear()
+        journal._parts.writer._beating.clear()
         await other.open("a")
         first, second = stale.append(entry(1)), fine.append(entry(1))
         await second
@@ -368,20 +370,48 @@ async def test_only_the_owner_may_read_the_files(tmp_path: Path) -> None:
         assert [stat.S_IMODE(os.stat(file).st_mode) for file in files] == [0o600] * 3  # noqa: PTH116
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+async def test_a_forked_process(tmp_path: Path) -> None:
+    """Its threads are gone, and it must not use the connection: each call says so, and none waits forever."""
+    async with Journal(tmp_path / "runs.db") as journal:
+        log = await journal.create("r", BEGIN)
+        await journal.read("r")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about threads, on newer Pythons
+            child = os.fork()
+        if child == 0:
+            failures = 0
+            try:
+                uses: list[Callable[[], object]] = [
+                    lambda: log.append(entry(1)),
+                    lambda: journal._parts.reader.read(lambda _: None),
+                ]
+                for use in uses:
+                    try:
+                        use()
+                    except JournalError:
+                        failures += 1
+                journal._ends()
+            finally:
+                os._exit(failures)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2  # noqa: ASYNC222
+        await log.append(entry(1))
+
+
 async def test_a_group_is_one_transaction(tmp_path: Path) -> None:
     """What comes while one is committed is committed together: a thousand runs do not need a thousand syncs."""
     async with Journal(tmp_path / "runs.db") as journal:
         logs = [await journal.create(f"r{n}", BEGIN) for n in range(3)]
         commits = 0
-        commit = journal.writer._database.commit
+        commit = journal._parts.writer._database.commit
 
         def counted(statements: Any) -> Any:
             nonlocal commits
             commits += 1
             return commit(statements)
 
-        journal.writer._database.commit = counted  # type: ignore[method-assign]
-        with journal.writer._ready:  # it is busy
+        journal._parts.writer._database.commit = counted  # type: ignore[method-assign]
+        with journal._parts.writer._ready:  # it is busy
             receipts = [log.append(entry(1, n)) for n in range(10) for log in logs]
         for receipt in receipts:
             await receipt

@@ -48,8 +48,8 @@ class Forgetful:
 async def test_commits_of_unknown_outcome(where: str) -> None:
     """Each job is executed up to three times, and done once."""
     async with Journal(where) as journal:
-        forgetful = Forgetful(journal.writer._database)
-        journal.writer._database = forgetful
+        forgetful = Forgetful(journal._parts.writer._database)
+        journal._parts.writer._database = forgetful
         log = await journal.create("r", BEGIN)
         for n in range(4):
             await log.append(entry(1, n), entry(2, n))
@@ -96,9 +96,9 @@ async def test_a_server_that_ends_connections(postgres: str, postgres_server: st
         thread.start()
         try:
             for n in range(100):
-                for log in logs:
-                    receipt = log.append(entry(1, n), entry(1, -n))
-                await receipt
+                receipts = [log.append(entry(1, n), entry(1, -n)) for log in logs]
+                for receipt in receipts:
+                    await receipt
         finally:
             is_over.set()
             thread.join()

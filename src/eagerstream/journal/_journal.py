@@ -20,7 +20,7 @@ from . import _sql as sql
 from ._contents import Contents
 from ._database import Database
 from ._jobs import Begin, Bounds, Claim, Create, Delete, Held, Leave, Owned, Single, Taken, Undo
-from ._log import Log, bounded, checked_turn, read_entries, read_inbox
+from ._log import Log, Parts, bounded, checked_turn, read_entries, read_inbox
 from ._sqlite import SQLite
 from ._summaries import RunSummary, summaries
 from ._threads import Reader, Writer
@@ -83,15 +83,13 @@ class Journal:
         check_count("max_inbox_messages", max_inbox_messages)
         if max_entry_bytes > _LARGEST_ENTRY_BYTES:
             raise UsageError(f"max_entry_bytes: at most {_LARGEST_ENTRY_BYTES:,}")
-        self.lease_s = lease_s
-        self.contents = Contents(key)
-        self.bounds = Bounds(max_entry_bytes, max_run_bytes, max_inbox_messages)
         self._name, (written, read) = _databases(where, lease_s, create=create)
-        self.writer = Writer(written, retry_for_s)
-        self.reader = Reader(read, retry_for_s)
+        writer, reader = Writer(written, retry_for_s), Reader(read, retry_for_s)
+        bounds = Bounds(max_entry_bytes, max_run_bytes, max_inbox_messages)
+        self._parts = Parts(writer, reader, Contents(key), bounds, lease_s)
         self._logs: weakref.WeakValueDictionary[str, Log] = weakref.WeakValueDictionary()
         self._is_prepared = False
-        self._ends = weakref.finalize(self, _close, self.writer, self.reader)
+        self._ends = weakref.finalize(self._parts, _close, writer, reader)
         self._ends.atexit = False  # the writer does it itself
 
     def __repr__(self) -> str:
@@ -112,8 +110,8 @@ class Journal:
         If it is cancelled, the entries are written all the same.
         """
         self._ends()
-        await self.writer.closed
-        await self.reader.closed
+        await self._parts.writer.closed
+        await self._parts.reader.closed
 
     # --- for runs -----------------------------------------------------------------------------------------------------
 
@@ -128,11 +126,11 @@ class Journal:
         """
         _check_id(run_id)
         turn = checked_turn(entry)
-        content = bounded(entry, f"an entry of run {run_id!r}", self.bounds)
+        content = bounded(entry, f"an entry of run {run_id!r}", self._parts.bounds)
         await self._prepare()
-        job = Create(run_id, turn, self.contents.sealed(content, "entry", run_id, 0, turn), self.lease_s)
+        job = Create(run_id, turn, self._parts.contents.sealed(content, "entry", run_id, 0, turn), self._parts.lease_s)
         owned = await self._ownership(job)
-        log = self._logs[run_id] = Log(self, owned)
+        log = self._logs[run_id] = Log(self._parts, owned)
         log.load([entry], {turn: len(content)})
         return log
 
@@ -147,11 +145,13 @@ class Journal:
             JournalError: The run cannot be read, for example with this key.
         """
         job, owned = await self._claimed(run_id)
-        log = Log(self, owned)  # it beats from now on, however long reading takes
+        log = Log(self._parts, owned)  # it beats from now on, however long reading takes
         try:
-            entries, sizes = await self.reader.read(lambda database: read_entries(database, self.contents, run_id))
+            entries, sizes = await self._parts.reader.read(
+                lambda database: read_entries(database, self._parts.contents, run_id)
+            )
         except BaseException:
-            self.writer.put(Undo(job))
+            self._parts.writer.put(Undo(job))
             raise
         log.load(entries, sizes)
         self._logs[run_id] = log
@@ -160,14 +160,14 @@ class Journal:
     async def _claimed(self, run_id: str) -> tuple[Claim, Owned]:
         _check_id(run_id)
         await self._prepare()
-        job = Claim(run_id, self.lease_s)
+        job = Claim(run_id, self._parts.lease_s)
         held = await self._ownership(job)
         if isinstance(held, Owned):
             return job, held
         own = self._logs.get(run_id)
         if (own is not None and own.is_owner) or await self._is_alive(run_id, held):
             raise RunOwnedError("its owner is alive", run_id=run_id)
-        job = Claim(run_id, self.lease_s, held.seen)
+        job = Claim(run_id, self._parts.lease_s, held.seen)
         taken = await self._ownership(job)
         if isinstance(taken, Held):
             raise RunOwnedError("another owner has just taken it", run_id=run_id)
@@ -178,7 +178,7 @@ class Journal:
         ends_s = time.monotonic() + held.lease_s
         while (left_s := ends_s - time.monotonic()) > 0:
             await anyio.sleep(min(left_s, held.lease_s / _LOOKS))
-            rows = await self.reader.read(lambda database: database.read(sql.OWNER, (run_id,)))
+            rows = await self._parts.reader.read(lambda database: database.read(sql.OWNER, (run_id,)))
             if not rows or rows[0][2] is None:
                 return False
             if tuple(rows[0][:2]) != held.seen:
@@ -186,7 +186,7 @@ class Journal:
         return False
 
     async def _ownership(self, job: Create | Claim) -> Any:
-        self.writer.put(job)
+        self._parts.writer.put(job)
         try:
             return await job.receipt
         except BaseException:
@@ -196,7 +196,7 @@ class Journal:
     def _undo(self, *jobs: Create | Claim) -> None:
         try:
             for job in jobs:
-                self.writer.put(Undo(job))
+                self._parts.writer.put(Undo(job))
         except JournalError:
             pass  # closed: the lease ends by itself
 
@@ -236,7 +236,7 @@ class Journal:
             RunNotFoundError: There is no such run.
             JournalError: The run cannot be read, for example with this key.
         """
-        entries, _ = await self._read(lambda database: read_entries(database, self.contents, run_id))
+        entries, _ = await self._read(lambda database: read_entries(database, self._parts.contents, run_id))
         if not entries:
             await self.summary(run_id)
         return entries
@@ -257,7 +257,7 @@ class Journal:
         Raises:
             JournalError: They cannot be read, for example with this key.
         """
-        return await self._read(lambda database: read_inbox(database, self.contents, run_id, after))
+        return await self._read(lambda database: read_inbox(database, self._parts.contents, run_id, after))
 
     async def leave(self, run_id: str, message: JSONObject) -> int:
         """Leave a message for the owner of a run, or for the next one. Return its number, which is at least 1.
@@ -271,11 +271,11 @@ class Journal:
             UsageError: The message has no JSON form.
         """
         _check_id(run_id)
-        content = bounded(message, f"a message for run {run_id!r}", self.bounds)
+        content = bounded(message, f"a message for run {run_id!r}", self._parts.bounds)
         number = 1
         while True:
-            sealed = self.contents.sealed(content, "message", run_id, number)
-            left = await self._do(Leave(run_id, number, sealed, self.bounds))
+            sealed = self._parts.contents.sealed(content, "message", run_id, number)
+            left = await self._do(Leave(run_id, number, sealed, self._parts.bounds))
             if not isinstance(left, Taken):
                 return left
             number = left.next_number
@@ -376,17 +376,17 @@ class Journal:
         return deleted
 
     async def _delete_if_unchanged(self, changed_s: dict[str, float]) -> int:
-        claims = [Claim(run_id, self.lease_s) for run_id in changed_s]
+        claims = [Claim(run_id, self._parts.lease_s) for run_id in changed_s]
         deletes: list[Delete] = []
         try:
             for claim in claims:
-                self.writer.put(claim)
+                self._parts.writer.put(claim)
             for claim in claims:
                 owned = await claim.receipt
                 if isinstance(owned, Owned) and owned.changed_s == changed_s[owned.run_id]:
                     deletes.append(Delete(owned))
             for delete in deletes:
-                self.writer.put(delete)
+                self._parts.writer.put(delete)
             for delete in deletes:
                 await delete.receipt
         finally:
@@ -397,19 +397,19 @@ class Journal:
 
     async def _prepare(self) -> None:
         if not self._is_prepared:
-            job = Begin(self.contents)
-            self.writer.put(job)
+            job = Begin(self._parts.contents)
+            self._parts.writer.put(job)
             await job.receipt
             self._is_prepared = True
 
     async def _do(self, job: Single[T]) -> T:
         await self._prepare()
-        self.writer.put(job)
+        self._parts.writer.put(job)
         return await job.receipt
 
     async def _read(self, query: Callable[[Database], T]) -> T:
         await self._prepare()
-        return await self.reader.read(query)
+        return await self._parts.reader.read(query)
 
 
 def _close(writer: Writer, reader: Reader) -> None:

@@ -7,7 +7,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from ..errors import EagerStreamError, JournalError, LimitError, OwnershipLostError, UsageError
 from ..wire import JSONObject
@@ -25,8 +25,9 @@ _CERTAIN: Final = 0.9
 _BEATS: Final = 4  # in each lease
 
 
-class Holder(Protocol):
-    """The parts of a journal that its logs use; a log keeps its journal alive."""
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class Parts:
+    """The parts of a journal. They are closed when neither the journal nor a log holds them any more."""
 
     writer: Writer
     reader: Reader
@@ -49,11 +50,11 @@ class _Write:
 class Log(Beating):
     """The journal of a run that this process owns. See `eagerstream.loop.RunLog`."""
 
-    def __init__(self, journal: Holder, owned: Owned) -> None:
+    def __init__(self, parts: Parts, owned: Owned) -> None:
         self.run_id = owned.run_id
         self.fence = owned.fence
         self.entries: Sequence[JSONObject] = ()
-        self._journal = journal
+        self._parts = parts
         self._owned = owned
         self._lock = threading.Lock()
         self._added: list[_Write] = []
@@ -64,7 +65,7 @@ class Log(Beating):
         self._size_bytes = 0
         self._next_seq = self._written_seq = self._writing_to = owned.next_seq
         self._confirmed_s = owned.begun_s
-        journal.writer.keep_alive(self)
+        parts.writer.keep_alive(self)
 
     def __repr__(self) -> str:
         return f"<Log of run {self.run_id!r}, fence {self.fence}>"
@@ -92,15 +93,15 @@ class Log(Beating):
             if isinstance(self._error, OwnershipLostError):
                 raise again(self._error)
             raise OwnershipLostError("its journal failed, so its lease ends", run_id=self.run_id) from self._error
-        if self._is_released or self._journal.writer.is_closing:
+        if self._is_released or self._parts.writer.is_closing:
             raise OwnershipLostError("this process has given it up", run_id=self.run_id)
-        if awake_s() >= self._confirmed_s + self._journal.lease_s * _CERTAIN:
+        if awake_s() >= self._confirmed_s + self._parts.lease_s * _CERTAIN:
             raise OwnershipLostError("the lease may have ended", run_id=self.run_id)
 
     async def inbox(self, after: int) -> list[tuple[int, JSONObject]]:
         """See `RunLog`."""
-        return await self._journal.reader.read(
-            lambda database: read_inbox(database, self._journal.contents, self.run_id, after)
+        return await self._parts.reader.read(
+            lambda database: read_inbox(database, self._parts.contents, self.run_id, after)
         )
 
     async def release(self, status: str, summary: JSONObject) -> None:
@@ -127,11 +128,11 @@ class Log(Beating):
 
     def _queue(self, write: _Write) -> None:
         if not self._added:
-            self._journal.writer.put(self)  # it cannot begin before the lock is free
+            self._parts.writer.put(self)  # it cannot begin before the lock is free
         self._added.append(write)
 
     def _add(self, entries: Sequence[JSONObject], settles: int | None = None) -> Receipt[None]:
-        bounds = self._journal.bounds
+        bounds = self._parts.bounds
         what = f"an entry of run {self.run_id!r}"
         contents = [(checked_turn(entry), bounded(entry, what, bounds)) for entry in entries]
         with self._lock:
@@ -139,9 +140,7 @@ class Log(Beating):
             freed = 0 if settles is None else self._sizes[settles]
             size = self._size_bytes + sum(len(content) for _, content in contents) - freed
             if size > bounds.max_run_bytes:
-                raise LimitError(
-                    "max_run_bytes", self._journal.bounds.max_run_bytes, f"the journal of run {self.run_id!r}"
-                )
+                raise LimitError("max_run_bytes", bounds.max_run_bytes, f"the journal of run {self.run_id!r}")
             rows = [(seq, turn, content) for seq, (turn, content) in enumerate(contents, self._next_seq)]
             write = _Write(rows, settles=settles, read_to=_last_read(entries))
             self._queue(write)
@@ -164,7 +163,7 @@ class Log(Beating):
         """See `Beating`."""
         if self._error is not None or self._is_released:
             return math.inf
-        return self._confirmed_s + self._journal.lease_s / _BEATS
+        return self._confirmed_s + self._parts.lease_s / _BEATS
 
     def statements(self) -> list[Statement]:
         """See `Job`."""
@@ -189,7 +188,7 @@ class Log(Beating):
         if write.read_to is not None:
             yield sql.DROP_MESSAGES, (run_id, write.read_to, *done)
         for seq, turn, content in write.rows:
-            sealed = self._journal.contents.sealed(content, "entry", run_id, seq, turn)
+            sealed = self._parts.contents.sealed(content, "entry", run_id, seq, turn)
             yield sql.ADD_ENTRY, (run_id, seq, turn, sealed, *done)
         if write.release is not None:
             yield sql.RELEASE, (*write.release, *done)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import math
 import os
+import sys
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -26,7 +27,7 @@ _LONGEST_PAUSE_S: Final = 1.0
 _LAST_S: Final = 10.0
 """Longest wait at the end of the program for entries that nobody awaited."""
 
-_CLOCK: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)
+_CLOCK: Final[int | None] = getattr(time, "CLOCK_BOOTTIME" if sys.platform != "darwin" else "CLOCK_MONOTONIC", None)
 
 
 def awake_s() -> float:
@@ -99,8 +100,7 @@ class Writer:
             JournalError: The journal is closed, or belongs to the process from which this one was forked.
         """
         with self._ready:
-            if os.getpid() != self._process:
-                raise JournalError("a journal cannot be used in a forked process: make another one there")
+            _check_process(self._process)
             if self._is_closing:
                 raise JournalError("the journal is closed")
             self._jobs.append(job)
@@ -115,7 +115,9 @@ class Writer:
             self._ready.notify()
 
     def close(self) -> None:
-        """Let the thread end after all jobs that wait."""
+        """Let the thread end after all jobs that wait. Do nothing in a forked process: the lock may be held there."""
+        if os.getpid() != self._process:
+            return
         with self._ready:
             self._is_closing = True
             if self._thread is None:
@@ -217,6 +219,7 @@ class Reader:
         self._lock = threading.RLock()
         self._thread: threading.Thread | None = None
         self._is_closed = False
+        self._process = os.getpid()
         self.closed: Receipt[None] = Receipt()
 
     def read(self, query: Callable[[Database], T]) -> Receipt[T]:
@@ -227,6 +230,7 @@ class Reader:
         """
         receipt: Receipt[T] = Receipt()
         with self._lock:
+            _check_process(self._process)
             if self._is_closed:
                 raise JournalError("the journal is closed")
             self._jobs.put((query, receipt))
@@ -236,7 +240,9 @@ class Reader:
         return receipt
 
     def close(self) -> None:
-        """Let the thread end after the queries that wait."""
+        """Let the thread end after the queries that wait. Do nothing in a forked process."""
+        if os.getpid() != self._process:
+            return
         with self._lock:
             if not self._is_closed:
                 self._is_closed = True
@@ -258,6 +264,11 @@ class Reader:
         wakes = Wakes()
         self.closed.done(None, wakes)
         wakes.send()
+
+
+def _check_process(process: int) -> None:
+    if os.getpid() != process:  # threads and connections do not survive a fork
+        raise JournalError("a journal cannot be used in a forked process: make another one there")
 
 
 def retrying(attempt: Callable[[], T], for_s: float) -> T:
