@@ -38,6 +38,7 @@ BENCHMARKS = (
     "latency_marks",
     "capture",
     "tracing",
+    "durable_runs",
     "memory",
     "blocking",
     "startup",
