@@ -23,6 +23,7 @@ from ..errors import UsageError
 from ..latency._command import bench_app
 from ..recordings import Recording
 from ..wire import EagerSupport, check_positive, is_compiled
+from ._runs import runs_app
 
 if TYPE_CHECKING:
     from ..progress import Record
@@ -36,6 +37,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(bench_app, name="bench")
+app.add_typer(runs_app, name="runs")
 
 
 def _show_version(asked: object) -> None:

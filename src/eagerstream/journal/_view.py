@@ -20,8 +20,8 @@ class CallView:
         id: Its id, for `Journal.decide`.
         name: The name of its tool.
         input: Its input; the text of the input if that is not complete.
-        state: `"written"`: only its input is there. `"asked"`: it waits for approval. `"decided"`: somebody has
-            decided, and the run has not continued yet. `"begun"`: its tool was called. `"done"`: its result is there.
+        state: `"written"`: only its input is there. `"asked"`: it waits for approval. `"decided"`: somebody decided,
+            and the run has not continued yet. `"begun"`: its tool was called. `"done"`: its result is there.
     """
 
     id: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -22,11 +23,14 @@ _FIRST_PAUSE_S: Final = 2.0
 _LONGEST_PAUSE_S: Final = 300.0
 _MAX_FAILURES: Final = 10_000  # runs that are remembered
 
-RunApp: TypeAlias = Callable[[JSONObject], Mapping[str, Any] | Awaitable[Mapping[str, Any]]]
+_Given: TypeAlias = Mapping[str, Any] | AbstractAsyncContextManager[Mapping[str, Any]]
+
+RunApp: TypeAlias = Callable[[JSONObject], _Given | Awaitable[_Given]]
 """Gives a run everything that a journal does not keep.
 
 It is called with `{"run_id": str, "model": str, "max_tokens": int, "messages": [...], "options": {...}}`, the start of
-the run. It returns the arguments of `resume`: `{"client": ..., "tools": [...]}` and further options. It may be async.
+the run. It returns the arguments of `resume`: `{"client": ..., "tools": [...]}` and further options. It may be async,
+and it may return an async context manager that yields them, and is left after the run.
 """
 
 
@@ -85,6 +89,28 @@ async def work(
         await worker.take_runs(tasks, poll_s, once=once)
         await worker.idle()
         tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def arguments_of(journal: Journal, app: RunApp, run_id: str) -> AsyncIterator[tuple[Any, dict[str, Any]]]:
+    """Yield the client, and the other arguments of `resume`, that an application gives to a run.
+
+    Raises:
+        RunNotFoundError: There is no such run.
+        JournalError: The journal cannot be read.
+        UsageError: The application returned no client.
+    """
+    entries = await journal.read(run_id)
+    given: Any = app({**entries[0], "run_id": run_id})
+    async with AsyncExitStack() as stack:
+        if inspect.isawaitable(given):
+            given = await given
+        if hasattr(given, "__aenter__"):
+            given = await stack.enter_async_context(given)
+        if not isinstance(given, Mapping) or "client" not in given:
+            raise UsageError('the application of the runs must return {"client": ..., "tools": [...]}')
+        options = {**given}
+        yield options.pop("client"), options
 
 
 class _Worker:
@@ -151,18 +177,12 @@ class _Worker:
             self._changed.set()
 
     async def _continue(self, run_id: str) -> str:
-        try:
-            begin = (await self._journal.read(run_id))[0]
-            given = self._app({**begin, "run_id": run_id})
-            options = {**(await given if inspect.isawaitable(given) else given)}
-            resumed = resume(options.pop("client"), self._journal, run_id, **options)
-        except RunNotFoundError:
-            return "running"  # it was deleted
-        except Exception as error:
-            return self._failed(run_id, error)
         is_entered = is_left = False
         try:
-            async with resumed as run:
+            async with (
+                arguments_of(self._journal, self._app, run_id) as (client, options),
+                resume(client, self._journal, run_id, **options) as run,
+            ):
                 is_entered = True
                 self._failures.pop(run_id, None)
                 self._active[run_id] = run
@@ -175,7 +195,7 @@ class _Worker:
                     run.hand_over(at_once=True)
                     raise
         except (RunOwnedError, RunNotFoundError):
-            return "running"  # another worker was faster
+            return "running"  # another worker was faster, or it was deleted
         except Exception as error:
             if not is_entered:
                 return self._failed(run_id, error)
