@@ -417,6 +417,15 @@ def saving(done: Done) -> None:
     assert (done.folder / "notes.txt").read_text() == "Danube\n"
 
 
+# --- guides/durable.md ------------------------------------------------------------------------------------------------
+
+
+@program(reply(tool_use("pay", {"amount": 17})), reply(text("It is paid.")))
+def durable(done: Done) -> None:
+    assert done.output == "completed It is paid.\n"
+    assert (done.folder / "runs.db").exists()
+
+
 # --- guides/progress.md -----------------------------------------------------------------------------------------------
 
 
