@@ -45,7 +45,8 @@ _REQUEST: dict[str, Any] = {"model": "m", "max_tokens": 1, "messages": [{"role":
 def _scenario(tokens_per_second: float | None) -> Scenario:
     call = tool_use("note", {"text": "word " * 100}, fragment_chars=16)
     first = reply(text("I shall note that. " * 10), call)
-    return Scenario(first, reply(text("Done.")), timing=tokens_per_second and Timing(tokens_per_second=tokens_per_second))
+    timing = None if tokens_per_second is None else Timing(tokens_per_second=tokens_per_second)
+    return Scenario(first, reply(text("Done.")), timing=timing)
 
 
 @eagerstream.tool
@@ -88,7 +89,7 @@ def _counted() -> Iterator[Commits]:
         finally:
             commits.took_s.append(time.perf_counter() - start)
 
-    SQLite.commit = counted  # type: ignore[method-assign]
+    SQLite.commit = counted  # type: ignore[assignment, method-assign]
     try:
         yield commits
     finally:

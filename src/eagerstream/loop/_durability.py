@@ -56,7 +56,7 @@ class Durability:
         begin: The first entry of a new run.
         on_failure: Cancels the run: called if it may not continue, because its process lost it to another one, or
             nothing can be written any more; if it leaves; or if another process has cancelled it.
-        on_now: Called when a message has come that is to be sent at once.
+        on_now: Called when a message has come that must be sent at once.
         log: The run in the journal, if it was opened already.
 
     Attributes:
