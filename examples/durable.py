@@ -44,7 +44,7 @@ def pay(invoice: int, call: ToolCall) -> str:
     is_first = not PAYMENTS.exists()
     with PAYMENTS.open("a", encoding="utf-8") as payments:
         payments.write(f"{call.idempotency_key}\n")  # a real service takes the key with the payment
-    print("paid an invoice", flush=True)
+    print("paid invoice", invoice, flush=True)
     if is_first:
         print("this process dies", flush=True)
         os._exit(1)  # nothing is cleaned up, as if it were killed
@@ -74,5 +74,6 @@ if __name__ == "__main__":
     if IS_WORKER in os.environ:
         asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else "claude-opus-4-7"))
     else:
-        while subprocess.run([sys.executable, *sys.argv], env={**os.environ, IS_WORKER: "1"}, check=False).returncode:
-            print("another process continues")
+        command, environment = [sys.executable, *sys.argv], {**os.environ, IS_WORKER: "1"}
+        while subprocess.run(command, env=environment, check=False).returncode:  # noqa: S603 - this program
+            print("another process continues", flush=True)

@@ -104,7 +104,7 @@ OFFLINE = {
     "claude_agent_sdk_progress.py": "The harbour keeps",
     "code_tool.py": r"▸ line 4 running · get_weather(.|\n)*mean: 12\.8 degrees Lima(.|\n)*completed",
     "coding_agent.py": "completed, 10 turns",
-    "durable.py": r"paid an invoice\n(.|\n)*was it paid\? yes\n(.|\n)*completed",
+    "durable.py": r"paid invoice (.|\n)*this process dies\n(.|\n)*was it paid\? yes\n(.|\n)*completed",
     "every_platform.py": "completed",
     "gateway.py": "watch at http",
     "get_weather.py": r"Tool input: \{'city': 'Oslo'\}",

@@ -18,18 +18,28 @@ from .._log import RunLog, WatcherDropped
 from .._request_body import BadBody, RequestBodies, json_object
 from .._sse import EventStream, Write, encode_json
 from ._access import Guard
+from ._journal_pages import JournalPages
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from ...journal import Journal
+
 _STATIC: Final = resources.files(__package__) / "static"
 _MEDIA_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _MAX_DECISION_BYTES: Final = 16_384
 _RETRY_MS: Final = 1_000
+_PLACE_OF_LINK: Final = b"<!-- journal -->"
 
 
-def web_app(hub: Hub, *, token: str | None, hosts: Collection[str] | None = LOOPBACK_HOSTS) -> ASGIApplication:
+def web_app(
+    hub: Hub,
+    *,
+    token: str | None,
+    hosts: Collection[str] | None = LOOPBACK_HOSTS,
+    journal: Journal | None = None,
+) -> ASGIApplication:
     """Return the page as an ASGI application, to be mounted under any path that ends with a slash.
 
     ::
@@ -49,6 +59,9 @@ def web_app(hub: Hub, *, token: str | None, hosts: Collection[str] | None = LOOP
       - `dropped`: the client was too slow, and should connect again.
 
     - `runs/ID/decide` (POST) decides about a call. The body is JSON: `block`, `approved`, `reason`.
+    - `journal` (GET), if there is one, is a page with its runs. `journal/runs` (GET) sends them as JSON.
+      `journal/decide` (POST) decides about a call that waits: `run`, `call`, `approved`, `reason`. `journal/cancel`
+      (POST) cancels a run: `run`.
     - `static/records.js` (GET) is a JavaScript module, the built package `eagerstream-records`: `follow(url)` reads
       `events` and resumes after a lost connection, `RunReader` builds the state of a run, and
       `applyPatch(value, patch)` applies the patch of an `input_delta` record.
@@ -58,33 +71,40 @@ def web_app(hub: Hub, *, token: str | None, hosts: Collection[str] | None = LOOP
         token: The secret that opens the page, see `new_token`. Pass None only if the application around it checks
             access.
         hosts: Names under which the page is requested, without ports. None allows any, which is safe only with a token.
+        journal: A journal whose runs have a page, too. Everyone who can open the page can decide about their calls.
 
     Raises:
         UsageError: The token is not 16 to 256 letters, digits or `-._~`.
         MissingExtraError: The extra `web` is not installed.
     """
-    pages = _Pages(hub)
+    pages = _Pages(hub, has_journal=journal is not None)
     routes = [
         ("GET", "/", pages.page),
         ("GET", "/static/{name}", pages.static),
         ("GET", "/events", pages.events),
         ("POST", "/runs/{run}/decide", pages.decide),
     ]
+    if journal is not None:
+        routes += JournalPages(journal).routes()
     return Guard(application(routes), token=token, hosts=hosts)
 
 
 class _Pages:
     """The endpoints."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Hub, *, has_journal: bool) -> None:
         self._hub = hub
+        self._has_journal = has_journal
         self._bodies = RequestBodies(_MAX_DECISION_BYTES)
         self._files = {file.name: file.read_bytes() for file in _STATIC.iterdir() if file.is_file()}
 
     async def page(self, _: Request) -> Response:
         from starlette.responses import Response
 
-        return Response(self._files["page.html"], media_type="text/html")
+        page = self._files["page.html"]
+        if self._has_journal:
+            page = page.replace(_PLACE_OF_LINK, b'<p><a id="journal-link" href="journal">Runs of the journal</a></p>')
+        return Response(page, media_type="text/html")
 
     async def static(self, request: Request) -> Response:
         from starlette.responses import PlainTextResponse, Response

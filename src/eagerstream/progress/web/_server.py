@@ -9,6 +9,7 @@ from ..._serving.asgi_server import ThreadedServer
 from ._application import web_app
 
 if TYPE_CHECKING:
+    from ...journal import Journal
     from .._hub import Hub
 
 
@@ -21,11 +22,11 @@ token, and each takes one of about 1,000 file descriptors of the process.
 class WatchServer(ThreadedServer):
     """Serves the page; see `serve`."""
 
-    def __init__(self, hub: Hub, *, host: str, port: int, token: str | None) -> None:
+    def __init__(self, hub: Hub, *, host: str, port: int, token: str | None, journal: Journal | None) -> None:
         self._token = token or new_token()
         hosts = LOOPBACK_HOSTS if is_loopback(host) else None  # elsewhere the names of this machine are unknown
         super().__init__(
-            lambda: web_app(hub, token=self._token, hosts=hosts),
+            lambda: web_app(hub, token=self._token, hosts=hosts, journal=journal),
             name="watch server",
             host=host,
             port=port,
@@ -47,7 +48,9 @@ class WatchServer(ThreadedServer):
         return f"{self.base_url}/?token={self._token}"
 
 
-def serve(hub: Hub, *, host: str = "127.0.0.1", port: int = 0, token: str | None = None) -> WatchServer:
+def serve(
+    hub: Hub, *, host: str = "127.0.0.1", port: int = 0, token: str | None = None, journal: Journal | None = None
+) -> WatchServer:
     """Return a server for the page, with its own socket and thread. A slow browser delays no run.
 
     ::
@@ -61,10 +64,11 @@ def serve(hub: Hub, *, host: str = "127.0.0.1", port: int = 0, token: str | None
             out, and it is sent unencrypted. Put a TLS proxy in front.
         port: The port; 0 takes a free one.
         token: The secret that opens the page. If None or empty, a new one is made.
+        journal: A journal whose runs have a page, too, and whose waiting calls can be decided there.
 
     Raises:
         UsageError: `port` is not from 0 to 65535, or `host` is empty. On entering: the server is running already or
             cannot listen there, or the token is not 16 to 256 letters, digits or `-._~`.
         MissingExtraError: On entering: the extra `web` is not installed.
     """
-    return WatchServer(hub, host=host, port=port, token=token)
+    return WatchServer(hub, host=host, port=port, token=token, journal=journal)

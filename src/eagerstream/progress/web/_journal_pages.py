@@ -1,0 +1,130 @@
+"""The page of a journal: its runs, and decisions about calls of runs that need no process meanwhile."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
+
+from ... import errors
+from ..._support.redaction import redact, redact_excerpt
+from .._endpoint import Endpoint, json_response, no_content
+from .._hub import MAX_REASON_CHARS
+from .._request_body import BadBody, RequestBodies, json_object
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from ...journal import CallView, Journal, RunSummary
+
+_MAX_RUNS: Final = 200
+_MAX_VIEWS: Final = 50  # each reads all entries of a run
+_MAX_INPUT_CHARS: Final = 10_000
+_MAX_BODY_BYTES: Final = 16_384
+
+
+class JournalPages:
+    """The endpoints of the page of a journal."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._bodies = RequestBodies(_MAX_BODY_BYTES)
+        self._page = (resources.files(__package__) / "static" / "journal.html").read_bytes()
+
+    def routes(self) -> list[tuple[str, str, Endpoint]]:
+        """Return method, path and endpoint of each."""
+        return [
+            ("GET", "/journal", self.page),
+            ("GET", "/journal/runs", self.runs),
+            ("POST", "/journal/decide", self.decide),
+            ("POST", "/journal/cancel", self.cancel),
+        ]
+
+    async def page(self, _: Request) -> Response:
+        from starlette.responses import Response
+
+        return Response(self._page, media_type="text/html")
+
+    async def runs(self, _: Request) -> Response:
+        """Return the last changed runs, and the calls that wait for a decision."""
+        try:
+            found = await self._journal.runs(limit=_MAX_RUNS)
+            waiting = [each.run_id for each in await self._journal.runs("waiting", limit=_MAX_VIEWS)]
+            asked = {run_id: await self._asked(run_id) for run_id in waiting}
+        except errors.JournalError as error:
+            return json_response({"error": str(error)}, 503)
+        return json_response([_shown(each, asked.get(each.run_id, [])) for each in found])
+
+    async def _asked(self, run_id: str) -> list[dict[str, Any]]:
+        try:
+            return [_shown_call(call) for call in (await self._journal.view(run_id)).approvals]
+        except errors.RunNotFoundError:
+            return []  # it was deleted
+
+    async def decide(self, request: Request) -> Response:
+        match body := await self._read(request):
+            case {"run": str(run), "call": str(call), "approved": bool(approved), **rest}:
+                reason = rest.get("reason")
+            case dict():
+                return _refused("A decision has texts run and call, and approved: true or false.")
+            case _:
+                return body
+        if reason is not None and not (isinstance(reason, str) and len(reason) <= MAX_REASON_CHARS):
+            return _refused(f"A reason is a text of at most {MAX_REASON_CHARS} characters.")
+        try:
+            if all(each.id != call for each in (await self._journal.view(run)).approvals):
+                return _refused("Nothing waits for a decision there.", 409)
+            await self._journal.decide(run, call, decision=approved or reason or False)
+        except errors.EagerStreamError as error:
+            return _failed(error)
+        return no_content()
+
+    async def cancel(self, request: Request) -> Response:
+        match body := await self._read(request):
+            case {"run": str(run)}:
+                pass
+            case dict():
+                return _refused("A cancellation has a text run.")
+            case _:
+                return body
+        try:
+            await self._journal.cancel(run)
+        except errors.EagerStreamError as error:
+            return _failed(error)
+        return no_content()
+
+    async def _read(self, request: Request) -> Any:
+        """Return the object in the body, or the response that refuses it."""
+        try:
+            return await self._bodies.read_json(request, json_object)
+        except BadBody as bad:
+            return _refused(bad.text, bad.status)
+
+
+def _shown(summary: RunSummary, asked: list[dict[str, Any]]) -> dict[str, Any]:
+    known = summary.to_dict()
+    facts = {name: known["facts"].get(name) for name in ("model", "turns", "tokens")}
+    return {
+        **{name: known[name] for name in ("run_id", "status", "owner", "idle_s", "messages")},
+        **facts,
+        "asked": asked,
+    }
+
+
+def _shown_call(call: CallView) -> dict[str, Any]:
+    given = call.input
+    text = given if isinstance(given, str) else json.dumps(redact(given), ensure_ascii=False, indent=2)
+    return {"id": call.id, "name": call.name, "input": redact_excerpt(text, _MAX_INPUT_CHARS)}
+
+
+def _refused(text: str, status: int = 400) -> Response:
+    from starlette.responses import PlainTextResponse
+
+    return PlainTextResponse(f"{text}\n", status)
+
+
+def _failed(error: errors.EagerStreamError) -> Response:
+    if isinstance(error, errors.RunNotFoundError):
+        return _refused("There is no such run.", 404)
+    return _refused(str(error), 409 if isinstance(error, errors.LimitError) else 503)

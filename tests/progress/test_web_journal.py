@@ -1,0 +1,146 @@
+"""The page of a journal: who gets in, what is shown, what is decided, and the page in a browser."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+import eagerstream
+from eagerstream.journal import Journal
+from eagerstream.progress import Hub
+from eagerstream.progress.web import new_token, serve, web_app
+from eagerstream.testing import Scenario, reply, text, tool_use
+from eagerstream.tools import ask_elsewhere
+from tests.loop.durable import client_of
+from tests.support import REQUEST
+
+TOKEN = new_token()
+HOST = "127.0.0.1:8765"
+MARKUP = "<img src=x onerror=alert(1)>"
+
+
+@eagerstream.tool(approve=ask_elsewhere)
+async def launch(to: str, password: str) -> str:
+    """Launch."""
+    return "launched"
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eagerstream.loop._durability._LOOK_S", 0.01)
+
+
+async def _begin(journal: Journal, run_id: str) -> None:
+    asks = reply(tool_use("launch", {"to": MARKUP, "password": "hunter2-hunter2"}))
+    async with client_of(Scenario(asks, reply(text("Done.")))) as client:
+        async with eagerstream.run(client, **REQUEST, tools=[launch], journal=journal, run_id=run_id) as run:
+            await run.finish()
+
+
+@asynccontextmanager
+async def page_of(where: Path) -> AsyncIterator[tuple[Journal, httpx.AsyncClient]]:
+    """A journal with a run that waits, and a browser that has opened its page."""
+    async with Journal(where) as journal:
+        await _begin(journal, "r/1")
+        application = web_app(Hub(), token=TOKEN, journal=journal)
+        headers = {"cookie": f"eagerstream-8765={TOKEN}", "origin": f"http://{HOST}"}
+        transport = httpx.ASGITransport(application)
+        async with httpx.AsyncClient(transport=transport, base_url=f"http://{HOST}", headers=headers) as browser:
+            yield journal, browser
+
+
+@pytest.mark.anyio
+async def test_runs_are_shown_and_decided(tmp_path: Path) -> None:
+    """A waiting call is shown without its secret, and decided once; the journal has the decision."""
+    async with page_of(tmp_path / "runs.db") as (journal, browser):
+        assert b'href="journal"' in (await browser.get("/")).content
+        assert (await browser.get("/journal")).headers["content-security-policy"]
+        [run] = (await browser.get("/journal/runs")).json()
+        assert (run["run_id"], run["status"], run["turns"]) == ("r/1", "waiting", 1)
+        [call] = run["asked"]
+        assert call["name"] == "launch"
+        assert "hunter2" not in call["input"]
+        decision = {"run": "r/1", "call": call["id"], "approved": False, "reason": "Not now."}
+        assert (await browser.post("/journal/decide", json=decision)).status_code == 204
+        [(_, left)] = await journal.messages("r/1")
+        assert left == {"kind": "decision", "call": call["id"], "decision": "Not now."}
+        assert (await browser.post("/journal/decide", json=decision)).status_code == 409
+        assert (await browser.get("/journal/runs")).json()[0]["asked"] == []
+        assert (await browser.post("/journal/cancel", json={"run": "r/1"})).status_code == 204
+        assert (await journal.view("r/1")).is_cancelled
+
+
+@pytest.mark.anyio
+async def test_requests_that_are_refused(tmp_path: Path) -> None:
+    """Those of other pages, of programs without the token, and those without a meaning."""
+    async with page_of(tmp_path / "runs.db") as (journal, browser):
+        decide: dict[str, Any] = {"run": "r/1", "call": "x", "approved": True}
+        for path in ("/journal/decide", "/journal/cancel"):
+            strange = {"origin": "https://evil.example"}
+            assert (await browser.post(path, json=decide, headers=strange)).status_code == 403
+            assert (await browser.post(path, json=decide, headers={"cookie": ""})).status_code == 401
+            assert (await browser.post(path, json=decide, headers={"host": "evil.example"})).status_code == 421
+            assert (await browser.post(path, json={"run": 1})).status_code == 400
+            assert (await browser.post(path, json={**decide, "run": "x"})).status_code == 404
+            assert (await browser.get(path)).status_code == 405
+        assert (await browser.get("/journal/runs", headers={"cookie": ""})).status_code == 401
+        assert (await browser.post("/journal/decide", json={**decide, "approved": 1})).status_code == 400
+        assert (await browser.post("/journal/decide", json={**decide, "reason": "x" * 2_001})).status_code == 400
+        assert (await browser.post("/journal/decide", json=decide)).status_code == 409
+        assert await journal.messages("r/1") == []
+        without = httpx.ASGITransport(web_app(Hub(), token=TOKEN))
+        async with httpx.AsyncClient(transport=without, base_url=f"http://{HOST}", headers=browser.headers) as other:
+            assert (await other.get("/journal")).status_code == 404
+            assert b"journal-link" not in (await other.get("/")).content
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Iterator[Any]:
+    from tests.browser import chromium
+
+    with chromium(tmp_path / "profile") as chrome:
+        yield chrome
+
+
+@pytest.mark.slow
+def test_a_person_decides_in_a_browser(tmp_path: Path, driver: Any) -> None:
+    """The input is text and no markup, the decision is in the journal, and the browser has no complaint."""
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    where = tmp_path / "runs.db"
+
+    async def begin() -> None:
+        async with Journal(where) as journal:
+            for run_id in ("r1", "r2"):
+                await _begin(journal, run_id)
+
+    async def left() -> list[Any]:
+        async with Journal(where) as journal:
+            return [[m for _, m in await journal.messages(run_id)] for run_id in ("r1", "r2")]
+
+    anyio.run(begin)
+    wait = WebDriverWait(driver, 20)
+    with serve(Hub(), journal=Journal(where)) as server:
+        driver.get(server.url)
+        wait.until(lambda _: driver.find_elements("id", "journal-link"))[0].click()
+        found = wait.until(lambda _: driver.find_elements("css selector", ".journal-call"))
+        assert len(found) == 2
+        assert MARKUP in found[0].text
+        assert driver.find_elements("css selector", ".journal-call img") == []
+        runs = {
+            each.find_element("css selector", "h2").text: each
+            for each in driver.find_elements("css selector", ".journal-run")
+        }
+        runs["r1"].find_element("css selector", "[data-does=approve]").click()
+        wait.until(lambda _: len(driver.find_elements("css selector", ".journal-call")) == 1)
+        runs["r2"].find_element("css selector", "input").send_keys("No rockets.")
+        runs["r2"].find_element("css selector", "[data-does=deny]").click()
+        wait.until(lambda _: not driver.find_elements("css selector", ".journal-call"))
+        assert [entry["message"] for entry in driver.get_log("browser")] == []
+    assert [[message["decision"] for message in messages] for messages in anyio.run(left)] == [[True], ["No rockets."]]
