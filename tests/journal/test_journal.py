@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import stat
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from eagerstream.errors import (
     JournalError,
     LimitError,
+    MissingExtraError,
     OwnershipLostError,
     RunExistsError,
     RunNotFoundError,
@@ -322,6 +324,23 @@ async def test_deleting(where: str) -> None:
 async def test_unusable_arguments(options: Any) -> None:
     """Found before anything is opened."""
     with pytest.raises(UsageError):
+        Journal(**{"where": "never.db", **options})
+
+
+@pytest.mark.parametrize(
+    ("module", "extra", "options"),
+    [
+        ("psycopg", "postgres", {"where": "postgresql://localhost/x"}),
+        ("cryptography.hazmat.primitives.ciphers.aead", "encryption", {"key": b"k" * 32}),
+    ],
+)
+async def test_packages_that_are_missing(
+    monkeypatch: pytest.MonkeyPatch, module: str, extra: str, options: dict[str, Any]
+) -> None:
+    """The error names the extra that installs them."""
+    monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.delitem(sys.modules, "eagerstream.journal._postgres", raising=False)
+    with pytest.raises(MissingExtraError, match=extra):
         Journal(**{"where": "never.db", **options})
 
 
