@@ -12,7 +12,9 @@ import os
 import shutil
 import signal
 import sys
+import time
 import traceback
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -24,14 +26,16 @@ import httpx2
 
 import eagerstream
 from eagerstream import EagerStreamError, HTTPTransport, RunStatus
-from eagerstream.errors import RunOwnedError
+from eagerstream.errors import OwnershipLostError, RunOwnedError
 from eagerstream.journal import Journal
+from eagerstream.journal._log import Log
 from eagerstream.journal._sqlite import SQLite
 from eagerstream.loop import _durability
 from tests.reliability.killed_world import Effects, World
 
 _WHEN: Final = ("next_turn", "when_idle", "now")
 _LOOK_S: Final = 0.005
+_AT_ONCE: Final = 5
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,7 @@ class Attempt:
         dies_before: Right before that commit, not right after it.
         keeps_synced: Copy the files after each commit: what a power loss leaves.
         has_threads: The requests continue message threads.
+        competes_s: The lease, if other processes compete for the runs; 0 if there are none. It works until all have ended.
     """
 
     journal: str
@@ -61,6 +66,7 @@ class Attempt:
     dies_before: bool = False
     keeps_synced: bool = False
     has_threads: bool = True
+    competes_s: float = 0.0
 
 
 def main() -> None:
@@ -81,7 +87,8 @@ def main() -> None:
 def _warm_up(attempt: Attempt) -> None:
     """Import all that a run needs, by running one. Its threads have ended afterwards."""
     with TemporaryDirectory() as folder:
-        warm = replace(attempt, journal=f"{folder}/runs.db", effects=f"{folder}/effects.db", runs=["warm"], dies_at=0)
+        files = {"journal": f"{folder}/runs.db", "effects": f"{folder}/effects.db"}
+        warm = replace(attempt, **files, runs=["warm"], dies_at=0, competes_s=0.0)
         for backend in ("asyncio", "trio"):
             anyio.run(_work, warm, backend=backend)
     gc.collect()
@@ -92,6 +99,11 @@ def _exit_after(attempt: Attempt) -> None:
     status = 1
     try:
         _die_at(attempt)
+        if attempt.competes_s:
+            Log.check = _noted_check  # type: ignore[method-assign]
+        else:
+            # The parent has seen that the owner is gone: the time of its lease would only be waited for.
+            Journal._is_alive = _nobody_lives  # type: ignore[method-assign]
         anyio.run(_work, attempt, backend=attempt.backend)
         status = 0
     except BaseException:
@@ -139,18 +151,48 @@ async def _nobody_lives(*_: object) -> bool:
 
 async def _work(attempt: Attempt) -> None:
     _durability._LOOK_S = _LOOK_S  # type: ignore[misc]
-    # The parent has seen that the owner is gone: the time of its lease would only be waited for.
-    Journal._is_alive = _nobody_lives  # type: ignore[method-assign]
     effects = Effects(Path(attempt.effects))
     async with (
         httpx2.AsyncClient(verify=False) as http_client,  # no certificates to load
-        Journal(attempt.journal) as journal,
+        Journal(attempt.journal, lease_s=attempt.competes_s or 30.0) as journal,
         anyio.create_task_group() as tasks,
     ):
         client = HTTPTransport(base_url=attempt.base_url, http_client=http_client)
+        if attempt.competes_s:
+            _noted.append(effects)
+            await _compete(attempt, client, journal, effects)
+            return
         for number, run in enumerate(attempt.runs):
             tasks.start_soon(_converse, attempt, client, journal, run, effects, Random(attempt.seed + number))
     effects.close()
+
+
+_noted: list[Effects] = []
+_check: Final = Log.check
+
+
+def _noted_check(log: Log) -> None:
+    """Note each step that the lease allowed: its fence, and a time before the lease was checked."""
+    at_s = time.monotonic()
+    _check(log)
+    _noted[0].add(log.run_id, "step", str(log.fence), str(at_s))
+
+
+async def _compete(attempt: Attempt, client: Any, journal: Journal, effects: Effects) -> None:
+    """Take runs that are free, some at once, until all have ended."""
+    random = Random(attempt.seed)
+    slots = anyio.Semaphore(_AT_ONCE)
+
+    async def work(run: str) -> None:
+        async with slots:
+            with suppress(RunOwnedError):
+                await _converse(attempt, client, journal, run, effects, random)
+
+    while missing := {*attempt.runs} - {each.run_id for each in await journal.runs("completed")}:
+        async with anyio.create_task_group() as tasks:
+            for run in random.sample(sorted(missing), len(missing)):
+                tasks.start_soon(work, run)
+        await anyio.sleep(_LOOK_S)  # all that are left may wait for decisions
 
 
 async def _converse(
@@ -168,6 +210,11 @@ async def _converse(
             journal=journal,
             run_id=run_id,
         ) as run:
+            if attempt.competes_s:
+                assert run._durability is not None
+                assert run._durability._log is not None
+                # After the takeover: a step under an older fence that comes later still is provably stale.
+                effects.add(run_id, "owner", str(run._durability._log.fence), str(time.monotonic()))
             number = 0
             async for _ in run:
                 if number == say_at and run.result.status is RunStatus.RUNNING:
@@ -179,6 +226,9 @@ async def _converse(
                 number += 1
     except RunOwnedError:
         raise
+    except OwnershipLostError:
+        if not attempt.competes_s:
+            raise
     except EagerStreamError as error:
         effects.add(run_id, "error", f"{type(error).__name__}: {error}")
 

@@ -90,8 +90,8 @@ def _kill_after(pid: int, seconds: float) -> None:
 
 
 @contextmanager
-def zygote() -> Iterator[Zygote]:
-    """A process that forks."""
+def zygote_process() -> Iterator[subprocess.Popen[str]]:
+    """A process of `killed_child.main`."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_ROOT), *sys.path])}
     with subprocess.Popen(
         [sys.executable, "-m", "tests.reliability.killed_child"],
@@ -102,10 +102,17 @@ def zygote() -> Iterator[Zygote]:
         cwd=_ROOT,
     ) as process:
         try:
-            yield Zygote(process)
+            yield process
         finally:
             assert process.stdin is not None
             process.stdin.close()
+
+
+@contextmanager
+def zygote() -> Iterator[Zygote]:
+    """A process that forks."""
+    with zygote_process() as process:
+        yield Zygote(process)
 
 
 class Killing:
