@@ -153,7 +153,9 @@ def main(console: Console, *, quick: bool) -> dict[str, Any]:
     table.add_row("without", f"{np.median(without_s) * 1e3:,.1f} ms")
     table.add_row("with a journal", f"{np.median(with_s) * 1e3:,.1f} ms")
     console.print(table)
-    console.print(f"{writes:.1f} commits per turn, {commit_ms:.2f} ms each (median), {per_turn_ms:.1f} ms per turn in all")
+    console.print(
+        f"{writes:.1f} commits per turn, {commit_ms:.2f} ms each (median), {per_turn_ms:.1f} ms per turn in all"
+    )
     console.print(
         f"{runs:,} runs at once on one file: {many_with_s:.1f} s, without a journal {many_without_s:.1f} s; "
         f"{len(shared.took_s) / runs:.2f} commits per run"

@@ -67,7 +67,9 @@ class _Owners:
 
     async def ended(self) -> list[int]:
         """Wait for all, and return their statuses."""
-        lines = [await anyio.to_thread.run_sync(process.stdout.readline) for process in self._processes if process.stdout]
+        lines = [
+            await anyio.to_thread.run_sync(process.stdout.readline) for process in self._processes if process.stdout
+        ]
         return [int(line) for line in lines]
 
 
@@ -138,7 +140,7 @@ def test_fifty_runs_on_sqlite(tmp_path: Path, owners: int) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("owners", [3])
-def test_fifty_runs_on_postgresql(tmp_path: Path, postgres: str, owners: int) -> None:  # noqa: F811 - a fixture
+def test_fifty_runs_on_postgresql(tmp_path: Path, postgres: str, owners: int) -> None:
     """The same in another database."""
     _check(postgres, tmp_path, owners)
 

@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import anyio
 
-from ..errors import JournalError, RunExistsError, UsageError
+from ..errors import EagerStreamError, JournalError, LimitError, RunExistsError, UsageError
 from ..tools._call import Decision, ToolCall
 from ..tools._content import to_json
 from ..tools._results import CANCELLED_TEXT
@@ -40,6 +40,8 @@ from ._turn import Turn
 _log = logging.getLogger(__name__)
 
 _MAX_PROGRESS_CHARS: Final = 10_000
+_FAULTS: Final = (JournalError, LimitError, UsageError)
+"""Errors of a journal after which a run may not continue: what happens could not be written down."""
 _LOOK_S: Final = 0.5
 """Interval at which a run that waits looks for decisions."""
 
@@ -76,7 +78,7 @@ class Durability:
         on_now: Callable[[], object],
         log: RunLog | None,
     ) -> None:
-        self.error: JournalError | None = None
+        self.error: EagerStreamError | None = None
         self.is_leaving = False
         self._left: list[JSONObject] = []
         self._inbox = 0
@@ -138,7 +140,7 @@ class Durability:
                     return
                 await self._end()
                 await self._log.release(result.status.value, self._summary)
-            except JournalError as error:
+            except _FAULTS as error:
                 self._fail(error)
 
     @property
@@ -164,6 +166,7 @@ class Durability:
             JournalError: The run may not continue.
         """
         self._turn, self._assembler, self._written_blocks = turn, assembler, 0
+        self._decisions.clear()  # they are about earlier calls, and a gateway may use an id again
         entry = {"kind": "request", "turn": turn.number, "waiting": self._conversation.steering.saved()}
         await self._append(entry | self._history_since_settled())
         assert self._log is not None
@@ -289,7 +292,7 @@ class Durability:
         try:
             await self._append(*response, {"kind": "start", "turn": call.turn, "id": call.id, "call": call.to_dict()})
             self._log.check()  # the process may have been stopped after the write
-        except JournalError as error:
+        except _FAULTS as error:
             self._fail(error)
             await anyio.sleep_forever()
 
@@ -305,19 +308,27 @@ class Durability:
             self._note({"kind": "progress", "turn": call.turn, "id": call.id, "value": plain})
 
     def ended(self, call: ToolCall) -> None:
-        """Write the result of a call, unless its turn is settled and has it."""
-        if call.turn <= self._settled_turn:
+        """Write the result of a call, unless its turn is settled and has it, or its response was given up."""
+        if call.turn <= self._settled_turn or self._turn is None or call not in self._turn.calls:
             return
         if self.is_leaving and (not call.ran or call.response is None or call.response.text.startswith(CANCELLED_TEXT)):
             return  # it was cut for the process that continues, which treats it as after a crash
         self._write({"kind": "result", "turn": call.turn, "id": call.id, "call": call.to_dict()})
 
     def responded(self, turn: Turn, message: AssistantMessage) -> None:
-        """Write the rest of a response that has ended, if its calls still run."""
+        """Write the rest of a response that has ended or broken off, if its calls still run."""
         if turn.calls:
+            is_whole = message.get("stop_reason") is not None
             fields = {name: value for name, value in message.items() if name != "content"}
             blocks = self._new_blocks(message["content"])
-            self._note({"kind": "response", "turn": turn.number, "blocks": blocks, "message": fields, "is_whole": True})
+            self._note(
+                {"kind": "response", "turn": turn.number, "blocks": blocks, "message": fields, "is_whole": is_whole}
+            )
+
+    def restarted(self, turn: Turn) -> None:
+        """Write that the peer has started a response again: what is known of it does not count."""
+        self._written_blocks = 0
+        self._note({"kind": "restart", "turn": turn.number})
 
     def settled(self, turn: Turn) -> None:
         """Write a settled turn in place of its steps."""
@@ -397,10 +408,10 @@ class Durability:
     def _write(self, *entries: JSONObject) -> None:
         try:
             self._append(*entries)
-        except JournalError as error:
+        except _FAULTS as error:
             self._fail(error)
 
-    def _fail(self, error: JournalError) -> None:
+    def _fail(self, error: EagerStreamError) -> None:
         if self.error is None:
             self.error = error
             self._on_failure()

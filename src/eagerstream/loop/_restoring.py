@@ -68,6 +68,9 @@ class OpenTurn:
             case "result":
                 self.calls[entry["id"]] = entry["call"]
                 self.results.add(entry["id"])
+            case "restart":
+                self.blocks, self.message, self.is_whole = [], {}, False
+                self.calls, self.results, self.is_asked = {}, set(), False
             case "asked":
                 self.is_asked = True
             case "approval":

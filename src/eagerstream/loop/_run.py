@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Generic, Self
 
@@ -342,6 +343,10 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         finally:
             watching.cancel()
         # `cancel` raises nothing, not even an error that the run was about to raise (test_cancel_with_a_failure_ahead).
+        if self._durability is not None and (lost := self._durability.error) is not None:
+            self._conversation.abandon(self._message, RunStatus.ERROR)
+            self._mark(lost)
+            raise lost
         if self._is_cancelled:
             self._conversation.abandon(self._message, self._given_up)
         elif (failure := self._conversation.failure) is not None:
@@ -457,11 +462,15 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         self._durability.salvaging(turn, assembler, saved)
         self._needs_deltas = turn.wants_deltas
         self._set_observers(self._observers)
-        for event in events_of(saved):
-            self._take(assembler.feed(event))
-        self._take(assembler.close(cleanly=saved.is_whole))
+        with suppress(Unwanted):  # a guard cuts it again
+            for event in events_of(saved):
+                self._take(assembler.feed(event))
+            self._take(assembler.close(cleanly=saved.is_whole))
+        conversation.known_answers = {}  # a gateway may use an id again in a later response
         message = message_of(turn, assembler)
-        if saved.is_whole:
+        if turn.is_cut:
+            conversation.end(turn, message, CUT_BY_GUARD)
+        elif saved.is_whole:
             conversation.end(turn, message)
         else:
             conversation.salvage(turn, message)
@@ -619,6 +628,8 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         # the end of an input before the events of its call.
         step = turn.take(events)
         must_wait = self._put_all(step.events)
+        if step.cancelled and self._durability is not None:
+            self._durability.restarted(turn)
         runner.take(step)
         self._starts_tools = self._starts_tools or bool(step.started)
         # If a guard cuts a message that has come completely, no tokens are left to save, and reading to the end of the
