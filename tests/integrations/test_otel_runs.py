@@ -13,13 +13,14 @@ from opentelemetry import trace
 
 import eagerstream
 from eagerstream import ItemStream, RunStatus, tool
+from eagerstream.loop import resume
 from eagerstream.testing import (
     ReplayServer,
     Scenario,
     reply,
     tool_use,
 )
-from eagerstream.tools import ToolCall
+from eagerstream.tools import ToolCall, ask_elsewhere
 from tests.integrations.collected import (
     AGENT,
     CHAT,
@@ -39,6 +40,8 @@ from tests.integrations.collected import (
     parents,
     trace_of,
 )
+from tests.loop.durable import client_of
+from tests.loop.journals import MemoryJournal
 from tests.support import REQUEST, Gate, LocalAPI, message_start, whole_call
 
 
@@ -451,3 +454,28 @@ async def test_a_run_of_a_tool(collected: Collected) -> None:
     tokens = [attributes(span)["gen_ai.usage.output_tokens"] for span in (parent, *children)]
     assert tokens[0] == run.result.usage["output_tokens"]
     assert tokens[0] > tokens[1] + tokens[2]
+
+
+@pytest.mark.anyio
+async def test_a_resumed_run(collected: Collected) -> None:
+    """The spans of both processes have the id of the run, and the second one says after which turn it continues."""
+
+    @tool(approve=ask_elsewhere)
+    async def launch() -> str:
+        """Launch."""
+        return "launched"
+
+    journal = MemoryJournal()
+    with collected.tracing():
+        async with client_of(Scenario(reply(tool_use("launch", {})), DONE)) as client:
+            async with eagerstream.run(client, **REQUEST, tools=[launch], journal=journal, run_id="r") as run:
+                await run.finish()
+            [asked] = journal.statuses["r"][1]["approvals"]
+            journal.left["r"] = [{"kind": "decision", "call": asked["call"], "decision": True}]
+            async with resume(client, journal, "r", tools=[launch]) as run:
+                await run.finish()
+    first, second = map(attributes, collected.spans(AGENT))
+    assert {each["eagerstream.run.id"] for each in (first, second)} == {"r"}
+    assert (first["eagerstream.run.status"], second["eagerstream.run.status"]) == ("waiting", "completed")
+    assert "eagerstream.run.resumed_after" not in first
+    assert second["eagerstream.run.resumed_after"] == 0

@@ -123,3 +123,30 @@ async def test_a_run_that_was_taken_over_starts_nothing() -> None:
     assert run.result.status is RunStatus.ERROR
     assert world.effects == []
     assert "r" not in journal.statuses
+
+
+async def test_a_decision_is_not_lost_by_a_crash() -> None:
+    """It leaves the inbox with its entry, before the run continues, and the next process knows it."""
+    world = World()
+
+    @eagerstream.tool(approve=ask_elsewhere)
+    async def launch() -> str:
+        """Launch."""
+        world.effects.append("launch")
+        return "launched"
+
+    journal = MemoryJournal()
+    states: list[Any] = []
+    async with client_of(Scenario(reply(tool_use("launch", {})), reply(text("Done.")))) as client:
+        async with eagerstream.run(client, **REQUEST, tools=[launch], journal=journal, run_id="r") as run:
+            await run.finish()
+        [asked] = journal.statuses["r"][1]["approvals"]
+        journal.left["r"] = [{"kind": "decision", "call": asked["call"], "decision": True}]
+        journal.on_write = lambda: states.append(plain(journal.runs))
+        async with resume(client, journal, "r", tools=[launch]) as run:
+            await run.finish()
+        assert states[0]["r"][-1]["kind"] == "approval"
+        async with resume(client, MemoryJournal(states[0]), "r", tools=[launch]) as run:
+            await run.finish()
+    assert run.result.status is RunStatus.COMPLETED
+    assert answers(run.result) == ["launched"]

@@ -214,6 +214,8 @@ export interface RunStartRecord {
   readonly name: string | null;
   /** The model that the run asks for, or null. */
   readonly model: string | null;
+  /** If the run was resumed from a journal: number of turns of earlier processes. Their records have the same id of the run. The turns continue to count. */
+  readonly resumed_after?: number;
 }
 
 /** The last record. */

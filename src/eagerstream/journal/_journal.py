@@ -285,7 +285,7 @@ class Journal:
 
         The run takes it within seconds if it is active. Otherwise the process takes it that resumes the run; for a
         worker (`work`), the message makes the run due. A run that has ended continues with the message, unless the
-        model refused or the run has no turns left.
+        model refused or the run has no turns left. It is durable when this returns. Cancelling it only stops the wait.
 
         Args:
             run_id: The run.
@@ -308,7 +308,7 @@ class Journal:
         """Decide about a call that waits for approval (`ask_elsewhere`). Return the number of the message in the inbox.
 
         The first decision that the run takes counts for the call. `approvals` of the summary and of `RunView` have the
-        calls that wait.
+        calls that wait. It is durable when this returns. Cancelling it only stops the wait.
 
         Args:
             run_id: The run.
@@ -329,7 +329,7 @@ class Journal:
         """Cancel a run, from any process, as `Run.cancel` does. Return the number of the message in the inbox.
 
         An active run takes it within seconds. Otherwise, the process that resumes the run ends it before anything is
-        sent. It does nothing to a run that has ended.
+        sent. It does nothing to a run that has ended. Cancelling the call of this only stops the wait.
 
         Raises:
             RunNotFoundError, LimitError, JournalError: As for `leave`.

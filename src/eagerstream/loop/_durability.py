@@ -63,6 +63,7 @@ class Durability:
 
     Attributes:
         error: The reason for `on_failure`; None before.
+        resumed_after: Number of turns that earlier processes had settled; None if the run is new.
         is_leaving: The run ends here, and continues in another process or later: it only waits for decisions, or was
             handed over.
     """
@@ -100,6 +101,9 @@ class Durability:
         """The history at the last settled turn; None if it is not known which part of the history is in the journal."""
         self._settled_calls = 0
         self._settled_turn = 0
+        self._open_turn = 0
+        """Number of the turn under way, or of the last one."""
+        self.resumed_after: int | None = None
 
     async def open(self) -> OpenTurn | None:
         """Create the run, or take it over, and restore its conversation. Return the turn that was under way.
@@ -120,9 +124,10 @@ class Durability:
             return None
         open_turn = restore(self._conversation, log.entries)
         self._settled_calls = len(self._conversation.result.calls)
-        self._settled_turn = self._conversation.turns
+        self._settled_turn = self.resumed_after = self._conversation.turns
         self._inbox = max(_inbox_of(entry) for entry in log.entries)
         if open_turn is not None:
+            self._open_turn = open_turn.number
             self._decisions.update(open_turn.decisions)
         return open_turn
 
@@ -166,6 +171,7 @@ class Durability:
             JournalError: The run may not continue.
         """
         self._turn, self._assembler, self._written_blocks = turn, assembler, 0
+        self._open_turn = turn.number
         self._decisions.clear()  # they are about earlier calls, and a gateway may use an id again
         entry = {"kind": "request", "turn": turn.number, "waiting": self._conversation.steering.saved()}
         await self._append(entry | self._history_since_settled())
@@ -200,7 +206,7 @@ class Durability:
                 return {"kind": "dropped"}  # the first one counts
             case {"kind": "decision", "call": str(id), "decision": bool() | str() as decision}:
                 self._decisions[id] = decision
-                return {"kind": "approval", "id": id, "decision": decision}
+                return {"kind": "approval", "turn": self._open_turn, "id": id, "decision": decision}
             case {"kind": "cancel"}:
                 if not self._has_ended:
                     self._on_failure()

@@ -137,6 +137,19 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         return self._turn.number if self._turn is not None else 0
 
     @property
+    def has_journal(self) -> bool:
+        """True if a journal keeps the run."""
+        return self._durability is not None
+
+    @property
+    def resumed_after(self) -> int | None:
+        """Number of turns that earlier processes had settled; None unless the run was resumed from a journal.
+
+        It is known once the run is entered.
+        """
+        return None if self._durability is None else self._durability.resumed_after
+
+    @property
     def violations(self) -> Sequence[str]:
         """The peer's violations of the protocol so far, in words that quote no model; the first 1,000."""
         under_way = self._assembler.violations if self._assembler is not None and self._is_reading else ()

@@ -116,6 +116,7 @@ class Hub:
             name=name,
             model=model,
             turn=turn,
+            resumed_after=getattr(run, "resumed_after", None),
             close=lambda: self._end(log),
             summaries=self._summaries,
         )

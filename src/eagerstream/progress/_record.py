@@ -76,6 +76,8 @@ class RunStartRecord(_Head):
         started_at: The start of the run, RFC 3339, in UTC.
         name: A name for people, or null.
         model: The model that the run asks for, or null.
+        resumed_after: If the run was resumed from a journal: number of turns of earlier processes. Their records have
+            the same id of the run. The turns continue to count.
     """
 
     type: Literal["run_start"]
@@ -83,6 +85,7 @@ class RunStartRecord(_Head):
     started_at: str
     name: str | None
     model: str | None
+    resumed_after: NotRequired[int]
 
 
 class TurnStartRecord(_Head):

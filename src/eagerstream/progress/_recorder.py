@@ -60,6 +60,7 @@ class RunRecorder:
         model: The model that the run asks for.
         turn: The current turn if the run is observed late; 0 before the first turn. None for a single request: it has
             no turns, and each of its messages counts as one.
+        resumed_after: `Run.resumed_after`.
         clock: Returns monotonic seconds.
         close: Called when no more records come: at the end, or if recording fails.
         summaries: If given, the records have no contents: nothing that the model or a tool wrote, except for the lines
@@ -76,6 +77,7 @@ class RunRecorder:
         name: str | None = None,
         model: str | None = None,
         turn: int | None = None,
+        resumed_after: int | None = None,
         clock: Callable[[], float] = time.monotonic,
         close: Callable[[], object] = lambda: None,
         summaries: Summaries | None = None,
@@ -101,7 +103,8 @@ class RunRecorder:
         self._writing: set[GrowingInput] = set()  # inputs that are still growing
         self._adopted_chars: dict[GrowingInput, int] = {}  # of inputs seen late: characters in their first record
         started_at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        self._add("run_start", run=self.id, started_at=started_at, name=name, model=model)
+        resumed = {} if resumed_after is None else {"resumed_after": resumed_after}
+        self._add("run_start", run=self.id, started_at=started_at, name=name, model=model, **resumed)
         if turn:
             self._add("turn_start", turn=turn)
         self._put_new()

@@ -142,6 +142,10 @@ def conventions(environment: Mapping[str, str]) -> Conventions:
 SCOPE: Final = "eagerstream"
 """Instrumentation scope of all spans and metrics."""
 
+RUN_ID: Final = "eagerstream.run.id"
+"""Id of a run in a journal: the spans of all processes that continue it have the same."""
+RUN_RESUMED_AFTER: Final = "eagerstream.run.resumed_after"
+"""Number of turns that earlier processes had settled, if the run was resumed."""
 RUN_STATUS: Final = "eagerstream.run.status"
 RUN_TURNS: Final = "eagerstream.run.turns"
 RUN_VIOLATIONS: Final = "eagerstream.run.violations"

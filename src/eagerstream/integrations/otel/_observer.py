@@ -37,6 +37,7 @@ from ._metrics import Attributes
 
 _log = logging.getLogger(__name__)
 
+_FROM_WITHIN: Final = (RunStatus.CANCELLED, RunStatus.WAITING)
 _RUN_KEY: Final = otel_context.create_key("eagerstream-run")
 """Key of the run's identity in the contexts of its tasks."""
 
@@ -70,6 +71,10 @@ class FeedTracer:
             self._agent = telemetry.tracer.start_span(
                 names.INVOKE_AGENT, self._context, SpanKind.INTERNAL, attributes=self._agent_attributes
             )
+            if feed.has_journal:
+                self._agent.set_attribute(names.RUN_ID, bounded(feed.id))
+            if feed.resumed_after is not None:
+                self._agent.set_attribute(names.RUN_RESUMED_AFTER, feed.resumed_after)
             self._context = trace.set_span_in_context(self._agent, self._context)
         self._chat: Chat | None = None
         self._request: RequestMarks | ReplyMarks | None = None  # request whose inputs are not recorded yet
@@ -144,7 +149,7 @@ class FeedTracer:
 
     def _request_over(self, event: Restarted | TurnStop) -> None:
         # A run that is cancelled from within reports this as an interruption.
-        is_cancelled = isinstance(self._feed, Run) and self._feed.result.status is RunStatus.CANCELLED
+        is_cancelled = isinstance(self._feed, Run) and self._feed.result.status in _FROM_WITHIN
         if self._chat is not None:
             self._chat.break_off(None if event.error is None or is_cancelled else error_type(event.error))
         otel_context.attach(self._context)

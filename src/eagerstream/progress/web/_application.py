@@ -12,7 +12,7 @@ import anyio
 
 from ..._serving.access import LOOPBACK_HOSTS
 from ..._serving.asgi_server import ASGIApplication
-from .._endpoint import application
+from .._endpoint import Endpoint, application
 from .._hub import MAX_REASON_CHARS, Hub
 from .._log import RunLog, WatcherDropped
 from .._request_body import BadBody, RequestBodies, json_object
@@ -78,7 +78,7 @@ def web_app(
         MissingExtraError: The extra `web` is not installed.
     """
     pages = _Pages(hub, has_journal=journal is not None)
-    routes = [
+    routes: list[tuple[str, str, Endpoint]] = [
         ("GET", "/", pages.page),
         ("GET", "/static/{name}", pages.static),
         ("GET", "/events", pages.events),

@@ -62,14 +62,14 @@ class JournalPages:
         except errors.RunNotFoundError:
             return []  # it was deleted
 
-    async def decide(self, request: Request) -> Response:
+    async def decide(self, request: Request) -> Any:
         match body := await self._read(request):
             case {"run": str(run), "call": str(call), "approved": bool(approved), **rest}:
                 reason = rest.get("reason")
             case dict():
                 return _refused("A decision has texts run and call, and approved: true or false.")
             case _:
-                return body
+                return body  # the response that refuses it
         if reason is not None and not (isinstance(reason, str) and len(reason) <= MAX_REASON_CHARS):
             return _refused(f"A reason is a text of at most {MAX_REASON_CHARS} characters.")
         try:
@@ -80,14 +80,14 @@ class JournalPages:
             return _failed(error)
         return no_content()
 
-    async def cancel(self, request: Request) -> Response:
+    async def cancel(self, request: Request) -> Any:
         match body := await self._read(request):
             case {"run": str(run)}:
                 pass
             case dict():
                 return _refused("A cancellation has a text run.")
             case _:
-                return body
+                return body  # the response that refuses it
         try:
             await self._journal.cancel(run)
         except errors.EagerStreamError as error:
