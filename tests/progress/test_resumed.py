@@ -27,7 +27,7 @@ async def test_a_resumed_run_continues_under_its_id() -> None:
     assert records[0]["type"] == "run_start"
     assert (records[0]["run"], records[0].get("resumed_after")) == ("r", run.resumed_after)
     turns = [record["turn"] for record in records if record["type"] == "turn_start"]
-    assert (run.resumed_after, turns) == (1, [2])
+    assert (run.resumed_after, turns) == (1, [2, 3])
 
 
 async def test_a_new_run() -> None:
