@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from random import Random
 from typing import Any, Final, TypeAlias
 
 import anyio
@@ -19,6 +20,8 @@ from ._journal import Journal
 
 _log = logging.getLogger(__name__)
 
+_random: Final = Random()
+_CHOICE: Final = 8  # runs to choose from, for each that is taken
 _FIRST_PAUSE_S: Final = 2.0
 _LONGEST_PAUSE_S: Final = 300.0
 _MAX_FAILURES: Final = 10_000  # runs that are remembered
@@ -142,12 +145,15 @@ class _Worker:
         if len(self._scopes) >= self._concurrency:
             return []
         now_s = anyio.current_time()
-        # Those that are active or have failed here may be the first ones.
-        limit = self._concurrency + len(self._failures)
+        # Those that are active or have failed here may be the first ones. Each worker takes different ones of the rest: a
+        # second owner finds out only after a part of the lease that there is a first one.
+        limit = _CHOICE * self._concurrency + len(self._scopes) + len(self._failures)
         due = [summary.run_id for summary in await self._journal.due(limit=limit)]
         self._failures = {run_id: each for run_id, each in self._failures.items() if run_id in due}
         waiting = {run_id for run_id, each in self._failures.items() if each.until_s > now_s}
-        return [run_id for run_id in due if run_id not in waiting and run_id not in self._scopes]
+        free = [run_id for run_id in due if run_id not in waiting and run_id not in self._scopes]
+        _random.shuffle(free)
+        return free
 
     async def stop_at(self, stop: anyio.Event, grace_s: float) -> None:
         await stop.wait()
@@ -179,6 +185,8 @@ class _Worker:
     async def _continue(self, run_id: str) -> str:
         is_entered = is_left = False
         try:
+            if not (await self._journal.summary(run_id)).is_due:
+                return "running"  # another worker was faster
             async with (
                 arguments_of(self._journal, self._app, run_id) as (client, options),
                 resume(client, self._journal, run_id, **options) as run,
