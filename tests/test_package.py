@@ -109,6 +109,7 @@ _TESTS = Path(__file__).parent
 
 _WITHOUT_TESTS = {
     "loop/_call_ids": "test_conversation.py and test_run.py have ids that come twice",
+    "loop/_journal": "protocols without code; test_durability.py and tests/journal have journals",
     "loop/_resending": "test_message_thread.py and test_tool_changes.py have its two classes",
     "loop/_start_run": "each test of a run starts one",
     "transports/_client": "protocols without code; tests/types checks what they accept",

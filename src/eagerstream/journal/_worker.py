@@ -145,8 +145,8 @@ class _Worker:
         if len(self._scopes) >= self._concurrency:
             return []
         now_s = anyio.current_time()
-        # Those that are active or have failed here may be the first ones. Each worker takes different ones of the rest: a
-        # second owner finds out only after a part of the lease that there is a first one.
+        # Those that are active or have failed here may be the first ones. Each worker takes different ones of the rest:
+        # a second owner finds out only after a part of the lease that there is a first one.
         limit = _CHOICE * self._concurrency + len(self._scopes) + len(self._failures)
         due = [summary.run_id for summary in await self._journal.due(limit=limit)]
         self._failures = {run_id: each for run_id, each in self._failures.items() if run_id in due}
