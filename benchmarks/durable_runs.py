@@ -2,8 +2,8 @@
 
 The server is in another process. It writes a text and a call of a tool at the pace of a model, 80 tokens per second.
 The time to the second request counts from the start of a run to the first event of the second response, which comes at
-once. The sides alternate, and the medians are compared. Noise is two standard errors of their difference. The file is in the
-temporary folder of the machine: the time of a commit is mostly that of its disk (`synchronous=FULL`).
+once. The sides alternate, and the medians are compared. Noise is two standard errors of their difference. The file is
+in the temporary folder of the machine: the time of a commit is mostly that of its disk (`synchronous=FULL`).
 
 Then 1,000 runs of the same kind at once write into one file, with a server that does not wait. Their commits are shared
 (group commit): the journal has many more writes than commits.
