@@ -44,12 +44,15 @@ async def compete(where: str, processes: int) -> None:
             while len(running) < processes:
                 running.append(ends.enter_context(competitor(where)))
                 ends.callback(running[-1].kill)
+            for process in running:
+                assert process.stdout is not None
+                assert await anyio.to_thread.run_sync(process.stdout.readline) == "began\n"
             stops = 0
             while any(process.poll() is None for process in running):
                 place = stops % processes
                 victim = running[place]
-                if victim.poll() is None and any(run.owner == "alive" for run in await journal.runs()):
-                    leases = 2.5 if stops < processes else chance.choice((0.05, 0.5, 2.0))
+                if victim.poll() is None:
+                    leases = 5.0 if stops < min(processes, 3) else chance.choice((0.05, 0.5, 2.0))
                     stops += 1
                     os.kill(victim.pid, signal.SIGSTOP)
                     woken_s = time.monotonic() + leases * _LEASE_S
