@@ -57,13 +57,7 @@ async def main(model: str) -> None:
         AsyncAnthropic() as client,
         Journal("runs.db", lease_s=2) as journal,
         eagerstream.run(
-            client,
-            model=model,
-            max_tokens=1024,
-            tools=[pay],
-            messages=QUESTION,
-            journal=journal,
-            run_id="order-17",
+            client, model=model, max_tokens=1024, tools=[pay], messages=QUESTION, journal=journal, run_id="order-17"
         ) as run,
     ):
         await run.finish()
