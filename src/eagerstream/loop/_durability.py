@@ -140,7 +140,7 @@ class Durability:
         with anyio.CancelScope(shield=True):
             try:
                 if self.is_leaving:
-                    left_as = RunStatus.RUNNING if self._is_handed_over else RunStatus.WAITING
+                    left_as = RunStatus.WAITING if self._left else RunStatus.RUNNING
                     await self._log.release(left_as.value, self._summary)
                     return
                 await self._end()
