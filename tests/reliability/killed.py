@@ -15,7 +15,7 @@ from tests.reliability.killing_runs import WAYS, Tally, killed, table
 
 _PAGE: Final = Path(__file__).parents[2] / "docs" / "guides" / "durable.md"
 _TABLE: Final = re.compile(r"(<!-- killed anywhere -->\n).*?(<!-- -->)", re.DOTALL)
-_KILLS: Final = {"instants": 2_000, "before": 500, "after": 500, "power": 500}
+_KILLS: Final = {"instants": 2_000, "before": 300, "after": 300, "power": 300}
 _PART: Final = 50
 
 

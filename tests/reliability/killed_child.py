@@ -87,7 +87,7 @@ def main() -> None:
 def _warm_up(attempt: Attempt) -> None:
     """Import all that a run needs, by running one. Its threads have ended afterwards."""
     with TemporaryDirectory() as folder:
-        files = {"journal": f"{folder}/runs.db", "effects": f"{folder}/effects.db"}
+        files: dict[str, Any] = {"journal": f"{folder}/runs.db", "effects": f"{folder}/effects.db"}
         warm = replace(attempt, **files, runs=["warm"], dies_at=0, competes_s=0.0)
         for backend in ("asyncio", "trio"):
             anyio.run(_work, warm, backend=backend)
@@ -100,10 +100,10 @@ def _exit_after(attempt: Attempt) -> None:
     try:
         _die_at(attempt)
         if attempt.competes_s:
-            Log.check = _noted_check  # type: ignore[method-assign]
+            Log.check = _noted_check  # type: ignore[method-assign, assignment]
         else:
             # The parent has seen that the owner is gone: the time of its lease would only be waited for.
-            Journal._is_alive = _nobody_lives  # type: ignore[method-assign]
+            Journal._is_alive = _nobody_lives  # type: ignore[method-assign, assignment]
         anyio.run(_work, attempt, backend=attempt.backend)
         status = 0
     except BaseException:
@@ -129,7 +129,7 @@ def _die_at(attempt: Attempt) -> None:
         return rows
 
     if attempt.dies_at or attempt.keeps_synced:
-        SQLite.commit = dying  # type: ignore[method-assign]
+        SQLite.commit = dying  # type: ignore[method-assign, assignment]
 
 
 def _keep_synced(journal: Path, number: int) -> None:
@@ -219,7 +219,7 @@ async def _converse(
             async for _ in run:
                 if number == say_at and run.result.status is RunStatus.RUNNING:
                     said = f"Said {run_id} {attempt.seed}"
-                    run.say(said, random.choice(_WHEN))  # type: ignore[arg-type]
+                    run.say(said, random.choice(_WHEN))
                     assert run._durability is not None
                     await run._durability._append()  # what was written before is durable then
                     effects.add(run_id, "said", said)
