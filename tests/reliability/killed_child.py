@@ -35,6 +35,7 @@ from tests.reliability.killed_world import Effects, World
 
 _WHEN: Final = ("next_turn", "when_idle", "now")
 _LOOK_S: Final = 0.005
+_SLOW_DISK_S: Final = 0.01
 _AT_ONCE: Final = 5
 
 
@@ -113,11 +114,12 @@ def _exit_after(attempt: Attempt) -> None:
 
 
 def _die_at(attempt: Attempt) -> None:
-    """Let the process be killed at a commit of the journal."""
-    commit, commits = SQLite.commit, 0
+    """Let the process be killed at a commit of the journal, on a disk that is slow."""
+    commit, commits, disk = SQLite.commit, 0, Random(attempt.seed)
 
     def dying(database: SQLite, statements: Any) -> Any:
         nonlocal commits
+        time.sleep(disk.random() * _SLOW_DISK_S)  # what is not awaited comes before its entry is there
         commits += 1
         if commits == attempt.dies_at and attempt.dies_before:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -128,7 +130,7 @@ def _die_at(attempt: Attempt) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return rows
 
-    if attempt.dies_at or attempt.keeps_synced:
+    if attempt.dies_at or attempt.keeps_synced or attempt.seed % 2:
         SQLite.commit = dying  # type: ignore[method-assign, assignment]
 
 
