@@ -39,7 +39,7 @@ def _decide(database: str, run: str, is_over: threading.Event) -> None:
             facts = client.get_event(run, "eagerstream", timeout_seconds=0)
         except Exception:
             continue  # its tables are not there yet
-        for asked in (facts or {}).get("asked", []):
+        for asked in (facts or {}).get("approvals", []):
             if asked["call"] not in decided:
                 decided.add(asked["call"])
                 message = {"kind": "decision", "call": asked["call"], "decision": True}

@@ -9,5 +9,7 @@
 - `eagerstream.integrations.claude_agent_sdk`: growing inputs of Claude Code, and tools that start inside their inputs
   (extra `claude-agent-sdk`).
 - `eagerstream.integrations.ray`: tools that run on a Ray cluster (extra `ray`).
+- `eagerstream.integrations.dbos`: runs in workflows of DBOS (extra `dbos`).
+- `eagerstream.integrations.temporal`: runs in activities of Temporal (extra `temporal`).
 - `eagerstream.integrations.otel`: OpenTelemetry traces and metrics (extra `otel`).
 """

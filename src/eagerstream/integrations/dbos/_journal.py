@@ -14,8 +14,7 @@ from ...wire import JSONObject, check_count
 from .._engine_log import EngineLog, applied, name_of, released, summary_of
 
 try:
-    from dbos import DBOS, StepReservation
-    from dbos import error as dbos_errors
+    from dbos import DBOS, StepReservation, error as dbos_errors
 except ImportError as error:
     raise MissingExtraError("dbos", "dbos") from error
 
@@ -78,7 +77,7 @@ class DBOSJournal:
     async def receive(self, timeout_s: float = 30 * 24 * 3600) -> bool:
         """Wait until somebody has sent a message for the runs of this workflow, for days if need be.
 
-            facts = await DBOS.get_event_async(workflow_id, "eagerstream")  # which calls wait: facts["asked"]
+            facts = await DBOS.get_event_async(workflow_id, "eagerstream")  # which calls wait: facts["approvals"]
             await DBOS.send_async(workflow_id, message, "eagerstream")
 
         A message is `{"kind": "decision", "call": id, "decision": True}`, with False or the reason of a refusal, or

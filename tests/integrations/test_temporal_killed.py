@@ -1,0 +1,89 @@
+"""Workers of Temporal are killed at any moment, and another one continues the run."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.reliability.killed_world import Effects, broken_laws, results_of
+from tests.reliability.killing_runs import model_server
+
+pytest.importorskip("temporalio")
+
+from temporalio.testing import WorkflowEnvironment
+
+_SERVER = shutil.which("temporal", path=str(Path(sys.executable).parent))
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(_SERVER is None, reason="no server of Temporal"),
+]
+
+_ROOT = Path(__file__).parents[2]
+_MOST_KILLS = 8
+
+
+async def _killed(address: str, handle: Any, random: Random) -> int:
+    """Start workers, and kill them, until the workflow has ended. Return the number of kills."""
+    kills = 0
+    command = [sys.executable, "-m", "tests.integrations.temporal_worker", address]
+    while True:
+        with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE) as worker:  # noqa: ASYNC220 - it is quick
+            assert worker.stdout is not None
+            await anyio.to_thread.run_sync(worker.stdout.readline)
+            try:
+                with anyio.fail_after(random.random() * 2.5 if kills < _MOST_KILLS else 120):
+                    await _decided(handle)
+                    return kills
+            except TimeoutError:
+                kills += 1
+            finally:
+                worker.kill()
+
+
+async def _decided(handle: Any) -> None:
+    """Approve each call that waits, until the workflow has ended."""
+    decided: set[str] = set()
+    while (await handle.describe()).status.name == "RUNNING":
+        facts = await handle.query("eagerstream_facts")
+        for asked in facts.get("approvals", []):
+            if asked["call"] not in decided:
+                decided.add(asked["call"])
+                message = {"kind": "decision", "call": asked["call"], "decision": True}
+                await handle.signal("eagerstream_leave", message)
+        await anyio.sleep(0.1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_killed_anywhere(tmp_path: Path, seed: int) -> None:
+    """Each effect at most once, each result once in the history, and the workflow ends."""
+    run, path = f"temporal-{seed}", tmp_path / "effects.db"
+
+    async def main() -> None:
+        effects = Effects(path)
+        with model_server() as (server, model):
+            async with await WorkflowEnvironment.start_local(dev_server_existing_path=_SERVER) as environment:
+                client = environment.client
+                address = client.service_client.config.target_host
+                handle = await client.start_workflow(
+                    "Agent", args=[str(path), server.base_url], id=run, task_queue="agents"
+                )
+                kills = await _killed(address, handle, Random(seed))
+                status, messages = await handle.result()
+        assert status == "completed"
+        assert kills
+        assert model.faults == []
+        assert broken_laws(run, effects, messages, set()) == []
+        assert len({id for _, id, _ in results_of(messages)}) == len(results_of(messages))
+        effects.close()
+        print(f"{kills} kills, {len(results_of(messages))} results")
+
+    anyio.run(main)
