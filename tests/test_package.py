@@ -111,6 +111,7 @@ _WITHOUT_TESTS = {
     "loop/_call_ids": "test_conversation.py and test_run.py have ids that come twice",
     "loop/_journal": "protocols without code; test_durability.py and tests/journal have journals",
     "loop/_resending": "test_message_thread.py and test_tool_changes.py have its two classes",
+    "loop/_run_loop": "test_run.py has the tests of both halves of a run",
     "loop/_start_run": "each test of a run starts one",
     "transports/_client": "protocols without code; tests/types checks what they accept",
     "wire/_parser": "a protocol without code",
@@ -122,6 +123,7 @@ _WITHOUT_TESTS = {
 _BEHAVIOURS = {
     "_support/secret_rules": "the rules of `secrets` against keys that are made for them",
     "loop/begun_anew": "responses that begin anew",
+    "loop/continued_anywhere": "odd responses, continued from each write of their journal",
     "loop/cancellation": "`run.cancel()`",
     "loop/cancelled_anywhere": "cancelled at every step",
     "loop/early_start": "streaming tools, inside their own inputs",
