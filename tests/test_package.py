@@ -126,6 +126,7 @@ _BEHAVIOURS = {
     "loop/continued_anywhere": "odd responses, continued from each write of their journal",
     "loop/cancellation": "`run.cancel()`",
     "loop/cancelled_anywhere": "cancelled at every step",
+    "loop/continued_anywhere": "odd responses, continued from each write of a journal",
     "loop/early_start": "streaming tools, inside their own inputs",
     "loop/every_order": "the life of two calls in every order",
     "loop/guards": "guards, from the first fragment to the history",
