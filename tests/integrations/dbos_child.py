@@ -23,7 +23,6 @@ def configured(database: str) -> DBOS:
             "name": "agents",
             "system_database_url": database,
             "application_version": "1",
-            "run_admin_server": False,
             "log_level": "ERROR",
         }
     )

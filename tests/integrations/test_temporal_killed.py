@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,6 +18,8 @@ from tests.reliability.killing_runs import model_server
 
 pytest.importorskip("temporalio")
 
+from temporalio.client import WorkflowQueryFailedError
+from temporalio.service import RPCError
 from temporalio.testing import WorkflowEnvironment
 
 _SERVER = shutil.which("temporal", path=str(Path(sys.executable).parent))
@@ -31,35 +34,36 @@ _ROOT = Path(__file__).parents[2]
 _MOST_KILLS = 8
 
 
-async def _killed(address: str, handle: Any, random: Random) -> int:
+async def _killed(address: str, random: Random, is_over: anyio.Event) -> int:
     """Start workers, and kill them, until the workflow has ended. Return the number of kills."""
     kills = 0
     command = [sys.executable, "-m", "tests.integrations.temporal_worker", address]
-    while True:
+    while not is_over.is_set():
         with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE) as worker:  # noqa: ASYNC220 - it is quick
             assert worker.stdout is not None
             await anyio.to_thread.run_sync(worker.stdout.readline)
-            try:
-                with anyio.fail_after(random.random() * 2.5 if kills < _MOST_KILLS else 120):
-                    await _decided(handle)
-                    return kills
-            except TimeoutError:
-                kills += 1
-            finally:
-                worker.kill()
+            with anyio.move_on_after(random.random() * 2.5 if kills < _MOST_KILLS else 200):
+                await is_over.wait()
+            kills += not is_over.is_set()
+            worker.kill()
+    return kills
 
 
-async def _decided(handle: Any) -> None:
+async def _decide(handle: Any, is_over: anyio.Event) -> None:
     """Approve each call that waits, until the workflow has ended."""
     decided: set[str] = set()
     while (await handle.describe()).status.name == "RUNNING":
-        facts = await handle.query("eagerstream_facts")
+        await anyio.sleep(0.1)
+        try:
+            facts = await handle.query("eagerstream_facts", rpc_timeout=timedelta(seconds=5))
+        except (RPCError, WorkflowQueryFailedError):
+            continue  # there is no worker now
         for asked in facts.get("approvals", []):
             if asked["call"] not in decided:
                 decided.add(asked["call"])
                 message = {"kind": "decision", "call": asked["call"], "decision": True}
                 await handle.signal("eagerstream_leave", message)
-        await anyio.sleep(0.1)
+    is_over.set()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -76,7 +80,10 @@ def test_killed_anywhere(tmp_path: Path, seed: int) -> None:
                 handle = await client.start_workflow(
                     "Agent", args=[str(path), server.base_url], id=run, task_queue="agents"
                 )
-                kills = await _killed(address, handle, Random(seed))
+                is_over = anyio.Event()
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(_decide, handle, is_over)
+                    kills = await _killed(address, Random(seed), is_over)
                 status, messages = await handle.result()
         assert status == "completed"
         assert kills

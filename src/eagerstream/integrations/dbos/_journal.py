@@ -49,6 +49,8 @@ class DBOSJournal:
     A run that ended with an error or was cancelled continues when the workflow is resumed, unless the workflow has
     recorded other steps since. Then the run is not repeated: it raises a `JournalError`.
 
+    Cancellation: a step that has begun is recorded all the same.
+
     Args:
         max_run_bytes: Maximum size of the entries of a run, as JSON.
 

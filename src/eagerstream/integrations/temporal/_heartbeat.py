@@ -16,7 +16,7 @@ _BEATS: Final = 4  # in each heartbeat timeout
 async def heartbeating() -> AsyncIterator[None]:
     """Send heartbeats of this activity until the block is left. Without a heartbeat timeout, it sends none.
 
-    Temporal starts another attempt if the process or its event loop stops.
+    Temporal starts another attempt if the process or its event loop stops. Cancelling the block ends the heartbeats.
     """
     timeout = activity.info().heartbeat_timeout
     if timeout is None:

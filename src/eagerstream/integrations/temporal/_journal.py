@@ -19,6 +19,9 @@ class TemporalJournal:
     A workflow keeps one run. Use the workflow's id as that of the run. The workflow needs a worker: an activity of
     the workflow itself may use the journal, as the workflow goes on while it waits for an activity.
 
+    Cancellation: an update that was sent may still be made. An opening that nobody uses does no harm: the next one has
+    a larger number.
+
     Args:
         client: A client of the workflow's namespace, such as `activity.client()`.
         workflow_id: The id of the workflow.

@@ -30,7 +30,7 @@ class RunKeeper:
         self._eagerstream_facts: dict[str, Any] = {"status": "running"}
 
     async def message_left(self) -> None:
-        """Wait until a message is there that no earlier call of this has waited for."""
+        """Wait until a message is there that no earlier call of this has waited for. Cancelling it loses none."""
         await workflow.wait_condition(lambda: len(self._eagerstream_inbox) > self._eagerstream_seen)
         self._eagerstream_seen = len(self._eagerstream_inbox)
 
