@@ -123,7 +123,6 @@ _WITHOUT_TESTS = {
 _BEHAVIOURS = {
     "_support/secret_rules": "the rules of `secrets` against keys that are made for them",
     "loop/begun_anew": "responses that begin anew",
-    "loop/continued_anywhere": "odd responses, continued from each write of their journal",
     "loop/cancellation": "`run.cancel()`",
     "loop/cancelled_anywhere": "cancelled at every step",
     "loop/continued_anywhere": "odd responses, continued from each write of a journal",
