@@ -20,7 +20,7 @@ from ._policy import Begins
 from ._requests import GivenTool
 from ._run_loop import MAX_VIOLATIONS, RunLoop
 from ._steering import When
-from ._sub_runs import begin_sub_run
+from ._sub_runs import ParentCall, begin_sub_run
 
 
 class Run(RunLoop[OutputT]):
@@ -203,7 +203,7 @@ class Run(RunLoop[OutputT]):
     async def __aenter__(self) -> Self:
         # First: the observers that see the run begin may ask for its parent.
         if self._tasks is None:
-            self.parent = begin_sub_run(self)
+            self.parent: ParentCall | None = begin_sub_run(self)
             if self._durability is not None:
                 self._open_turn = await self._durability.open()
         return await super().__aenter__()
