@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -223,6 +224,10 @@ def converse_all(
     files = _open_files()
     reports: list[Report] = run(_converse_all, numbered, connect, threads, scenario, world, at_once)
     gc.collect()
+    # The process of an interpreter ends a little after its session was closed, and a thread waits for that.
+    deadline_s = time.monotonic() + 10
+    while _open_files() > files and time.monotonic() < deadline_s:
+        time.sleep(0.01)
     assert _open_files() <= files, "a socket or a file is left"
     return reports
 

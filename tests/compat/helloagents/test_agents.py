@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager
 from copy import copy
@@ -325,10 +326,18 @@ def test_pieces() -> None:
 def test_pieces_that_nobody_wants_any_more() -> None:
     """Closing the iterator cancels the run, also while a tool works: here one that would never end."""
     registry = ToolRegistry()
-    registry.register_function(anyio.sleep_forever, "MyTool")
+    ran: list[str] = []
+
+    async def hang(input: str) -> None:
+        ran.append(input)
+        await anyio.sleep_forever()
+
+    registry.register_function(hang, "MyTool")
     agent = SimpleAgent("assistant", HelloAgentsLLM(), config=QUIET, tool_registry=registry)
     pieces = agent.stream_run("Question?")
     assert next(pieces)
+    while not ran:
+        time.sleep(0.001)
     pieces.close()  # type: ignore[attr-defined]
     assert agent.get_history() == []
 
