@@ -36,6 +36,8 @@ DEBIAN = {
     "node": "nodejs",
     "npm": "npm",
     "redis-server": "redis-server",
+    "strace": "strace",
+    "bwrap": "bubblewrap",
 }
 
 
