@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import io
+import json
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+
 import pytest
+from rich.console import Console
 
 import eagerstream
-from eagerstream.loop import resume
-from eagerstream.progress import Hub
+from eagerstream.errors import UsageError
+from eagerstream.loop import ToolStart, resume
+from eagerstream.progress import CallPhase, Hub, Record, RunView, join_records, load_records, save_records
+from eagerstream.progress._joined import joined_runs
+from eagerstream.progress._plain_lines import PlainLines
+from eagerstream.progress.terminal import terminal_progress
+from eagerstream.testing import Scenario, reply, text, tool_use
+from eagerstream.tools import ToolCall, ask_elsewhere
+from eagerstream.wire import InputStop
 from tests.loop.durable import World, client_of, left_at, scenario
+from tests.loop.journals import MemoryJournal
+from tests.progress.observed import events_of, recorded
+from tests.progress.page_modules import run_page_module
 from tests.support import REQUEST
 
 pytestmark = pytest.mark.anyio
@@ -39,3 +56,134 @@ async def test_a_new_run() -> None:
                 await run.finish()
     assert (run.resumed_after, run.has_journal) == (None, False)
     assert "resumed_after" not in hub.log("r").records()[0]
+
+
+def parts(gap_s: float = 200.0) -> tuple[list[Record], list[Record]]:
+    """The records of a process that was killed while a tool ran, and of the next one."""
+    events = events_of('{"city": "Oslo"}')
+    (call,) = (ToolCall(event.input, turn=1) for event in events if isinstance(event, InputStop))
+    first = recorded([*events, ToolStart(call)], ends=False, id="r")
+    second = recorded(events_of('{"city": "Rome"}'), id="r", resumed_after=0)
+    ended_at = datetime.fromisoformat(fields(first[0])["started_at"]) + timedelta(seconds=first[-1]["at_s"] + gap_s)
+    fields(second[0])["started_at"] = ended_at.isoformat()
+    return first, second
+
+
+def fields(record: Record) -> dict[str, Any]:
+    return cast("dict[str, Any]", record)
+
+
+def shown(records: list[Record]) -> tuple[RunView, list[str]]:
+    """The view of records, and the plain lines about them, without their times."""
+    view, lines = RunView(), list[str]()
+    plain = PlainLines(lambda line: lines.append(line[10:].strip()))
+    for record in records:
+        plain.feed(record, view, view.feed(record))
+    return view, lines
+
+
+def test_two_parts_of_a_run_are_one_run(tmp_path: Path) -> None:
+    """In any order, as two files and as one; the gap is a line, and counts in no time."""
+    first, second = parts()
+    for part, name in ((first, "first"), (second, "second")):
+        save_records(tmp_path / name, part)
+    (tmp_path / "both").write_bytes(b"".join((tmp_path / name).read_bytes() for name in ("first", "second")))
+    joined = join_records(load_records(tmp_path / "second"), load_records(tmp_path / "first"))
+    assert load_records(tmp_path / "both") == joined
+    assert [record["seq"] for record in joined] == list(range(1, len(joined) + 1))
+    view, lines = shown(joined)
+    assert (view.id, view.status) == ("r", "completed")
+    assert [(call.phase, call.partial["city"]) for call in view.calls] == [
+        (CallPhase.CUT, "Oslo"),
+        (CallPhase.WAITING, "Rome"),
+    ]
+    place = lines.index("continued from its journal after 3 min 20 s")
+    assert (lines[0], lines[place + 1]) == ("turn 1", "turn 1")
+    assert view.at_s == pytest.approx(first[-1]["at_s"] + second[-1]["at_s"])
+    save_records(tmp_path / "joined", joined)
+    assert load_records(tmp_path / "joined") == joined
+
+
+@pytest.mark.parametrize("wrong", ["clock", "zone", "text"])
+def test_clocks_that_contradict(wrong: str) -> None:
+    """A gap has no length then, and no negative one."""
+    first, second = parts(gap_s=-60.0)
+    if wrong != "clock":
+        fields(second[0])["started_at"] = {"zone": "2000-01-01T00:00:00", "text": "yesterday"}[wrong]
+    joined = join_records(first, second)
+    assert shown(joined)[0].gaps == ["continued from its journal"]
+    assert [record["at_s"] for record in joined] == sorted(record["at_s"] for record in joined)
+
+
+def test_records_of_different_runs(tmp_path: Path) -> None:
+    """They are refused, and so is a run that starts twice."""
+    first, second = parts()
+    for wrong in ([], [first, first], [first, []], [first, recorded(events_of("{}"), id="other", resumed_after=1)]):
+        with pytest.raises(UsageError):
+            join_records(*wrong)
+    save_records(tmp_path / "twice", first)
+    (tmp_path / "twice").write_bytes((tmp_path / "twice").read_bytes() * 2)
+    with pytest.raises(UsageError, match="must rise"):
+        load_records(tmp_path / "twice")
+    runs = joined_runs([second, first, first, second])
+    assert [len(run) for run in runs] == [len(first) + len(second), len(first), len(second)]
+
+
+async def test_a_hub_that_has_the_first_part() -> None:
+    """The run continues there, also for those who watch, and a call of the second part can be approved."""
+    hub = Hub()
+
+    @eagerstream.tool(approve=ask_elsewhere)
+    async def launch() -> str:
+        """Launch."""
+        return "launched"
+
+    journal = MemoryJournal()
+    lines = io.StringIO()
+    async with client_of(Scenario(reply(tool_use("launch", {})), reply(text("Done.")))) as client:
+        async with terminal_progress(hub, console=Console(file=lines)):
+            with hub.observing():
+                async with eagerstream.run(client, **REQUEST, tools=[launch], journal=journal, run_id="r") as run:
+                    await run.finish()
+                [asked] = journal.statuses["r"][1]["approvals"]
+                journal.left["r"] = [{"kind": "decision", "call": asked["call"], "decision": True}]
+                assert hub.log("r").is_closed
+                async with resume(client, journal, "r", tools=[launch]) as run:
+                    await run.finish()
+    assert [log.id for log in hub.logs] == ["r"]
+    log = hub.log("r")
+    for records in (log.records(), log.snapshot().records):
+        view, _ = shown(records)
+        assert (view.status, len(view.gaps), view.text.strip()) == ("completed", 1, "Done.")
+        blocks = [fields(record)["block"] for record in records if record["type"] == "input_start"]
+        assert len(blocks) == len(set(blocks)) == 2
+    assert [record["type"] for record in log.snapshot().records].count("run_stop") == 1
+    assert lines.getvalue().count("launch  ") >= 2
+    assert lines.getvalue().count("continued from its journal") == 1
+
+
+async def test_a_run_that_is_observed_twice() -> None:
+    """Another name is needed: it is not resumed."""
+    hub = Hub()
+    async with client_of(scenario()) as client:
+        async with eagerstream.run(client, **REQUEST, tools=World().tools(), run_id="r") as run:
+            assert hub.observe(run).id == "r"
+            assert hub.observe(run).id != "r"
+            await run.finish()
+
+
+def test_a_gap_on_the_page(tmp_path: Path) -> None:
+    """Before the turn that comes again; what was under way is cut there, and its times end."""
+    first, second = parts()
+    records = join_records(first, second)
+    script = """
+    import { RunReader, phaseOf } from "./records.js";
+    import { gapText } from "./format.js";
+    const run = new RunReader();
+    for (const record of JSON.parse(given)) run.feed(record);
+    tell([run.status, run.turns.map(({ turn }) => turn), run.gaps.map(({ before, gapS }) => [before, gapText({ gapS })]),
+      run.calls.map((call) => phaseOf(call, run)), run.calls[0].cutS === run.gaps[0].atS]);
+    """
+    told = run_page_module(tmp_path, script, json.dumps(records))
+    gaps = [[1, "continued from its journal after 3 min 20 s"]]
+    assert told == ["completed", [1, 1], gaps, ["cut", "unrun"], True]

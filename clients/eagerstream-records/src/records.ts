@@ -197,6 +197,25 @@ export interface RestartedRecord {
   readonly error: Fault | null;
 }
 
+/** Another process continues the run, or the same one later. Whatever was under way before is cut.
+ * 
+ * The times of the records leave the gap out. A later record may be about the same turn again. */
+export interface RunResumedRecord {
+  /** The version of this format. */
+  readonly v: 1 | 2;
+  /** The number of the record. It rises from record to record, from 1. */
+  readonly seq: number;
+  /** Seconds since the start of the run. */
+  readonly at_s: number;
+  readonly type: "run_resumed";
+  /** The time at which the run continues, RFC 3339, in UTC. */
+  readonly started_at: string;
+  /** Seconds since the last record before, by the clocks of both processes; null if these contradict. */
+  readonly gap_s: number | null;
+  /** Number of turns that had been settled, if it was known. */
+  readonly resumed_after?: number;
+}
+
 /** The first record. */
 export interface RunStartRecord {
   /** The version of this format. */
@@ -414,6 +433,7 @@ export interface UnknownRecord {
 /** From version 2 on, an integer beyond 2^53 - 1 in a value is written as {"$number": "digits"}, so that no reader rounds it. A key of the data that is $number, or that with more $ in front, has one $ more. */
 export type RunRecord =
   | RunStartRecord
+  | RunResumedRecord
   | TurnStartRecord
   | MessageStartRecord
   | BlockStartRecord

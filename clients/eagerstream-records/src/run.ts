@@ -33,6 +33,16 @@ export interface RestartNote {
   readonly before: number;
 }
 
+/** A gap: another process continued the run, or the same one later. The times leave it out. */
+export interface Gap {
+  /** Time of the run at which it continued. */
+  readonly atS: number;
+  /** Length of the gap; null if the clocks of the processes contradict. */
+  readonly gapS: number | null;
+  /** Index of the turn before which it is. */
+  readonly before: number;
+}
+
 export class Turn {
   stopS: number | null = null;
   readonly blocks: Block[] = [];
@@ -88,6 +98,8 @@ export class Call extends AnyBlock {
   toolStopS: number | null = null;
   ran: boolean | null = null;
   isError = false;
+  /** The end of its process, if it had not ended before. */
+  cutS: number | null = null;
   progress: Json | undefined;
   progressCount = 0;
   result: Json | undefined;
@@ -119,6 +131,7 @@ export class RunReader {
   readonly turns: Turn[] = [];
   readonly blocks = new Map<number, Block>();
   readonly calls: Call[] = [];
+  readonly gaps: Gap[] = [];
   id: string | null = null;
   name: string | null = null;
   model: string | null = null;
@@ -173,6 +186,7 @@ export function phaseOf(call: Call, run: RunReader): CallPhase {
   if (call.outcome === "invalid") return "invalid";
   if (call.outcome === "incomplete") return "cut";
   if (call.toolStopS !== null) return call.isError ? "failed" : "done";
+  if (call.cutS !== null) return "cut";
   if (call.toolStartS !== null) return run.isOver ? "cut" : "running";
   if (call.approval && call.approval.stopS === null) return run.isOver ? "cut" : "approval";
   if (call.inputStopS !== null) return run.isOver && call.kind === "tool_use" ? "unrun" : "waiting";
@@ -185,6 +199,15 @@ type Handler<Record> = (run: RunReader, record: Record) => void;
 const HANDLERS: { readonly [Type in RecordType]: Handler<Extract<RunRecord, { type: Type }>> } = {
   run_start(run, { run: id, started_at, name, model }) {
     Object.assign(run, { id, startedAt: started_at, name, model });
+  },
+  run_resumed(run, { gap_s, at_s }) {
+    Object.assign(run, { status: null, error: null, turnCount: null });
+    run.gaps.push({ atS: at_s, gapS: gap_s, before: run.turns.length });
+    for (const block of run.blocks.values()) {
+      block.stopS ??= at_s;
+      if (block.isCall && block.toolStopS === null) block.cutS ??= at_s;
+    }
+    touchAll(run);
   },
   turn_start(run, { turn, at_s }) {
     run.turns.push(new Turn(turn, at_s));
@@ -233,7 +256,9 @@ const HANDLERS: { readonly [Type in RecordType]: Handler<Extract<RunRecord, { ty
   message_stop(run, { usage }) {
     run.turn.usage = usage;
     run.turn.version++;
-    run.usage = run.turns.reduce((sum, turn) => addUsage(sum, turn.usage), {});
+    // After a gap, a turn may come a second time.
+    const turns = new Map(run.turns.map((turn) => [turn.turn, turn]));
+    run.usage = [...turns.values()].reduce<JsonObject>((sum, turn) => addUsage(sum, turn.usage), {});
   },
   tool_start(run, { block, at_s }) {
     change(run, block, (call) => (call.toolStartS = at_s));

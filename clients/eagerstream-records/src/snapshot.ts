@@ -3,7 +3,7 @@
 import type { Json, JsonObject } from "./exact.js";
 import type { Fault } from "./records.js";
 import {
-  type Approval, type Block, type Call, type CallPhase, type RestartNote, RunReader, type SubRun, type TextBlock, type Turn, phaseOf,
+  type Approval, type Block, type Call, type CallPhase, type Gap, type RestartNote, RunReader, type SubRun, type TextBlock, type Turn, phaseOf,
 } from "./run.js";
 
 interface BlockState {
@@ -67,6 +67,8 @@ export interface RunState {
   /** Time of the newest record, in seconds since the start of the run. */
   readonly atS: number;
   readonly turns: readonly TurnState[];
+  /** The gaps after which the run was resumed. */
+  readonly gaps: readonly Gap[];
   /** The calls of all turns, without void ones. */
   readonly calls: readonly CallState[];
 }
@@ -86,7 +88,7 @@ export class Snapshots {
     const { id, name, model, startedAt, status, error, isOver, usage, atS } = this.#run;
     const turns = this.#run.turns.map((turn) => this.#turn(turn));
     const calls = this.#run.calls.filter((call) => !call.isVoid).map((call) => this.#block(call) as CallState);
-    return { id, name, model, startedAt, status, error, isOver, usage, atS, turns, calls };
+    return { id, name, model, startedAt, status, error, isOver, usage, atS, turns, calls, gaps: [...this.#run.gaps] };
   }
 
   #turn(turn: Turn): TurnState {

@@ -394,12 +394,13 @@ def watch(
 
 async def _watch(saved: list[list[Record]], *, demo: bool, speed: float | None, host: str, port: int) -> None:
     from ..progress import Hub, RunLog, replay
+    from ..progress._joined import joined_runs
     from ..progress.web import serve
     from ._demo.watched import play_watched
 
     hub = Hub(max_runs=max(100, len(saved)))
     timed: list[Callable[[], Coroutine[Any, Any, None]]] = []
-    for records in saved:
+    for records in joined_runs(saved):
         first = records[0]
         assert first["type"] == "run_start"  # `load_records` refuses any other file
         run, copies = first["run"], 1

@@ -19,6 +19,7 @@ client. A client can stop the run that it started. If it leaves, the run is canc
 from ..streaming import FeedEnd, Observer
 from ._fold import CallPhase
 from ._hub import Hub
+from ._joined import join_records
 from ._log import Batch, RunLog, Watcher, WatcherDropped
 from ._record import Record, record_schema
 from ._recorder import RunRecorder
@@ -45,6 +46,7 @@ __all__ = [
     "WatcherDropped",
     "creates",
     "edits",
+    "join_records",
     "load_records",
     "record_run",
     "record_schema",

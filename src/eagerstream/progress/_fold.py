@@ -197,6 +197,8 @@ class RunFold(Generic[CallT]):
         match record["type"]:
             case "run_start":
                 self.id, self.model = record["run"], record["model"]
+            case "run_resumed":
+                self._keep(())
             case "turn_start":
                 self.turn = record["turn"]
                 self._keep(call for call in self.current.values() if call.result is None)

@@ -125,7 +125,8 @@ def _wanted_rows(state: RunState, width: int, console: Console, *, is_final: boo
     if view.status is not None and not is_final:
         return 1  # an ended run among active ones
     _, calls = calls_in_rows(view, 0, is_final=is_final)
-    return 1 + (view.error is not None) + calls + len(_text_rows(view.text, _TEXT_ROWS, width, console))
+    others = 1 + (view.error is not None) + bool(view.gaps)
+    return others + calls + len(_text_rows(view.text, _TEXT_ROWS, width, console))
 
 
 # --- a run ------------------------------------------------------------------------------------------------------------
@@ -145,13 +146,14 @@ def _run(
     errors: list[RenderableType] = []
     if view.error is not None and rows >= 3:
         errors.append(Text(clean(view.error), "yellow" if view.status is None else "red"))
-    rows -= 1 + len(errors)
+    gaps: list[RenderableType] = [Text(gap, "dim") for gap in view.gaps[-1:] if rows >= 3 + len(errors)]
+    rows -= 1 + len(errors) + len(gaps)
     text = _text_rows(view.text, min(_TEXT_ROWS, rows), width, console)
     calls, wanted = calls_in_rows(view, rows, is_final=is_final)
     if text and wanted + len(text) > rows:
         text = text[-max(1, rows // 4) :] if rows >= 6 or not view.calls else []
         calls, _ = calls_in_rows(view, rows - len(text), is_final=is_final)
-    parts = text + calls + errors
+    parts = gaps + text + calls + errors
     return status + parts if is_one_of_many else parts + status
 
 

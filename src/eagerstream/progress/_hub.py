@@ -15,6 +15,7 @@ from ..errors import UsageError
 from ..streaming import EventFeed, on_feed
 from ..tools import ToolCall
 from ..wire import check_count
+from ._joined import RecordsEnd
 from ._log import RunLog
 from ._notifier import Notifier
 from ._recorder import RunRecorder
@@ -104,11 +105,17 @@ class Hub:
     def observe(self, run: EventFeed[Any], *, name: str | None = None) -> RunLog:
         """Keep a log of a run or of a `stream` from now on, and return the log.
 
-        Call it before you enter the run, or immediately after. Otherwise earlier events are missing.
+        Call it before you enter the run, or immediately after. Otherwise earlier events are missing. If the hub has the
+        ended log of an earlier part of the run, see `journal`, that log continues: its `name` stays.
         """
         # The run's own id, by which the records of its parent name it; another one if it is observed a second time.
         id = str(getattr(run, "id", ""))
-        log = RunLog(id if id and id not in self._logs else new_run_id(), name=name)
+        log, after = self._logs.get(id), None
+        if log is not None and log.is_closed and getattr(run, "has_journal", False) and log.seq:
+            after = RecordsEnd.of(log.records())
+            log.reopen()
+        else:
+            log = RunLog(id if id and log is None else new_run_id(), name=name)
         model, turn = getattr(run, "model", None), getattr(run, "turn", None)
         recorder = RunRecorder(
             log.append,
@@ -117,6 +124,7 @@ class Hub:
             model=model,
             turn=turn,
             resumed_after=getattr(run, "resumed_after", None),
+            after=after,
             close=lambda: self._end(log),
             summaries=self._summaries,
         )

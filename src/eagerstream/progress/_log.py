@@ -125,6 +125,7 @@ class RunLog:
         self._merge_lock = threading.Lock()  # held while all records are copied
         self._merged = MergedRecords(max_kept_chars)
         self._first: Record | None = None
+        self._resumed: Record | None = None
         self._last_batch: tuple[tuple[int, int], Batch] | None = None  # watchers at the same position share it
         self._first_snapshot: weakref.ref[Batch] | None = None  # for late watchers: kept by its readers
 
@@ -143,6 +144,16 @@ class RunLog:
         """True if no more records come."""
         return self._is_closed
 
+    @property
+    def latest_start(self) -> Record | None:
+        """The record with which the run started, or was resumed for the last time; None if there is none."""
+        return self._resumed or self._first
+
+    def reopen(self) -> None:
+        """Let records of another process follow, which continues the run. Watchers that have ended may join again."""
+        with self._lock:
+            self._is_closed = False
+
     def append(self, records: Sequence[Record]) -> None:
         """Add records. Their numbers must rise. If the log is closed, they are ignored."""
         with self._lock:
@@ -156,6 +167,8 @@ class RunLog:
                 if text is None:
                     is_urgent = True
                     chars += size(record)
+                    if fields["type"] == "run_resumed":
+                        self._resumed = record
                 else:  # the result of `size` for a delta, inlined: nearly all records are deltas
                     chars += OVERHEAD_CHARS + 2 * len(fields[text])
             if records:

@@ -205,6 +205,7 @@ class MergedRecords:
         self._entries: list[Any] = []  # records and `_Delta`s; None for a removed one
         self._deltas: dict[int, _Delta] = {}  # by block
         self._progress: dict[int, int] = {}  # block to the index of its newest progress
+        self._stop: int | None = None  # index of the end of the run, which another process may continue
         self._turn = 0  # index of the first record of this turn
         self._omitted = 0  # the texts of all earlier entries are omitted
 
@@ -223,6 +224,14 @@ class MergedRecords:
             self.chars += size(record)
             if record["type"] == "turn_start":
                 self._turn = len(self._entries)
+            elif record["type"] == "run_stop":
+                self._stop = len(self._entries)
+            elif record["type"] == "run_resumed":
+                self._turn = len(self._entries)
+                if self._stop is not None:
+                    self.chars -= size(self._entries[self._stop])
+                    self._entries[self._stop] = None
+                    self._stop = None
             elif record["type"] == "restarted" or (record["type"] == "message_start" and record["restarted"]):
                 self._void()
             elif record["type"] == "tool_progress":

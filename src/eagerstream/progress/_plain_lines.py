@@ -42,6 +42,9 @@ class PlainLines:
         """
         at_s = record["at_s"]
         match record["type"]:
+            case "run_resumed":
+                self._end_line(at_s)
+                self._say(at_s, view.gaps[-1])
             case "turn_start":
                 self._say(at_s, f"turn {record['turn']}")
             case "text_delta":

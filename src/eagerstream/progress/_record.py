@@ -88,6 +88,23 @@ class RunStartRecord(_Head):
     resumed_after: NotRequired[int]
 
 
+class RunResumedRecord(_Head):
+    """Another process continues the run, or the same one later. Whatever was under way before is cut.
+
+    The times of the records leave the gap out. A later record may be about the same turn again.
+
+    Attributes:
+        started_at: The time at which the run continues, RFC 3339, in UTC.
+        gap_s: Seconds since the last record before, by the clocks of both processes; null if these contradict.
+        resumed_after: Number of turns that had been settled, if it was known.
+    """
+
+    type: Literal["run_resumed"]
+    started_at: str
+    gap_s: float | None
+    resumed_after: NotRequired[int]
+
+
 class TurnStartRecord(_Head):
     """A request is about to be sent.
 
@@ -395,6 +412,7 @@ class RunStopRecord(_Head):
 DeltaRecord: TypeAlias = TextDeltaRecord | ThinkingDeltaRecord | InputDeltaRecord
 Record: TypeAlias = (
     RunStartRecord
+    | RunResumedRecord
     | TurnStartRecord
     | MessageStartRecord
     | BlockStartRecord

@@ -40,6 +40,7 @@ from ..wire import (
     UnknownEvent,
     encodable,
 )
+from ._joined import RecordsEnd
 from ._record import VERSION, Fault, Record, without_contents
 from ._summary import Summaries
 
@@ -61,6 +62,7 @@ class RunRecorder:
         turn: The current turn if the run is observed late; 0 before the first turn. None for a single request: it has
             no turns, and each of its messages counts as one.
         resumed_after: `Run.resumed_after`.
+        after: The end of the earlier records of the run, which these continue.
         clock: Returns monotonic seconds.
         close: Called when no more records come: at the end, or if recording fails.
         summaries: If given, the records have no contents: nothing that the model or a tool wrote, except for the lines
@@ -78,6 +80,7 @@ class RunRecorder:
         model: str | None = None,
         turn: int | None = None,
         resumed_after: int | None = None,
+        after: RecordsEnd | None = None,
         clock: Callable[[], float] = time.monotonic,
         close: Callable[[], object] = lambda: None,
         summaries: Summaries | None = None,
@@ -89,10 +92,11 @@ class RunRecorder:
         self._close = close
         self._summaries = summaries
         self._told: dict[GrowingInput, str] = {}  # the line of each call that is being written, if there are summaries
-        self._start_s = clock()
-        self._seq = 0
+        end = after or RecordsEnd()
+        self._start_s = clock() - end.at_s
+        self._seq = end.seq
         self._new: list[Any] = []  # records that are not passed to `put` yet
-        self._blocks = 0
+        self._blocks = end.block
         self._turn = turn or 0
         self._has_ended = False
         self._begins_turns = False
@@ -104,7 +108,10 @@ class RunRecorder:
         self._adopted_chars: dict[GrowingInput, int] = {}  # of inputs seen late: characters in their first record
         started_at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         resumed = {} if resumed_after is None else {"resumed_after": resumed_after}
-        self._add("run_start", run=self.id, started_at=started_at, name=name, model=model, **resumed)
+        if after is None:
+            self._add("run_start", run=self.id, started_at=started_at, name=name, model=model, **resumed)
+        else:
+            self._add("run_resumed", started_at=started_at, gap_s=after.gap_s(started_at), **resumed)
         if turn:
             self._add("turn_start", turn=turn)
         self._put_new()

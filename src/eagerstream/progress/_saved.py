@@ -18,6 +18,7 @@ from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS
 from ..wire import PartialJSON, apply_patch, check_positive, is_deeper
 from ._exact import dumps, may_be_marked, unmarked
+from ._joined import continued, continues
 from ._log import RunLog
 from ._merge import DELTA_TEXTS
 from ._record import VERSION, Record, record_adapter
@@ -103,6 +104,8 @@ def _lines(records: Iterable[Record], *, redact: bool) -> bytes:
 def load_records(path: Path) -> list[Record]:
     """Load and check the records of a file. Views and encoders can read them without errors.
 
+    If the records of a process that resumed the run follow in the file, they are joined, see `join_records`.
+
     Raises:
         UsageError: A line is not a record, or does not fit the earlier ones. Or the file does not start with a run, or
             is larger than 512 MiB.
@@ -111,6 +114,7 @@ def load_records(path: Path) -> list[Record]:
     if path.stat().st_size > MAX_BYTES:
         raise UsageError(f"{path.name} is larger than {MAX_BYTES:,} bytes")
     adapter = record_adapter()
+    earlier: list[Record] = []
     records: list[Record] = []
     blocks: dict[int, _Block] = {}
     with path.open("rb") as file:
@@ -127,6 +131,9 @@ def load_records(path: Path) -> list[Record]:
             except (ValueError, RecursionError) as error:
                 what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else "not JSON"
                 raise UsageError(f"{path.name}, line {number}: not a record: {what}") from error
+            if records and _resumes(record, records[0]):
+                earlier = continued(earlier, records) if earlier else records
+                records, blocks = [], {}
             if records and record["seq"] <= records[-1]["seq"]:
                 raise UsageError(f"{path.name}, line {number}: the numbers of records must rise")
             try:
@@ -136,7 +143,17 @@ def load_records(path: Path) -> list[Record]:
             records.append(record)
     if not records or records[0]["type"] != "run_start":
         raise UsageError(f"{path.name} does not start with a run")
-    return records
+    return continued(earlier, records) if earlier else records
+
+
+def _resumes(record: Record, first: Record) -> bool:
+    """Return True if a record starts the records of a process that continues the run of another first record."""
+    return (
+        record["type"] == "run_start"
+        and first["type"] == "run_start"
+        and record["run"] == first["run"]
+        and continues(record)
+    )
 
 
 class _Block:

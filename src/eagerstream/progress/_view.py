@@ -9,6 +9,7 @@ from typing import Any
 from .._support.wording import clean, count_text, usage_texts
 from ..wire import apply_patch, error_code_of
 from ._fold import CallFold, CallPhase, Result, RunFold, SubRunFold
+from ._joined import gap_text
 from ._lines import TextLines
 from ._record import InputDeltaRecord, InputStartRecord, Record
 
@@ -111,6 +112,7 @@ class RunView(RunFold[CallView]):
         status: None until the run has ended.
         error: Message of the error that ended the run, or of the last interruption.
         at_s: The time of the last record.
+        gaps: What is said about each gap after which the run was resumed.
     """
 
     def __init__(self) -> None:
@@ -121,6 +123,7 @@ class RunView(RunFold[CallView]):
         self.usage: dict[str, Any] = {}
         self.error: str | None = None
         self.at_s: float = 0.0
+        self.gaps: list[str] = []
         self.calls: list[CallView] = []
         self._text = ""  # of the earlier turns
         self._turn_text: list[str] = []
@@ -137,6 +140,12 @@ class RunView(RunFold[CallView]):
         match record["type"]:
             case "run_start":
                 self.name, self.started_at = record["name"], record["started_at"]
+            case "run_resumed":
+                self.status = self.error = None
+                self.gaps.append(gap_text(record))
+                for call in self.calls:
+                    if not call.phase.is_final:
+                        call.phase = CallPhase.CUT
             case "turn_start":
                 self._text = self.text + ("\n" if self.turn else "")
                 self._turn_text.clear()

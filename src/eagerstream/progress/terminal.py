@@ -184,20 +184,23 @@ class TerminalProgress(AsyncContextDecorator):
     def _states(self) -> list[RunState]:
         return [RunState(run.view, run.elapsed_s) for run in self._runs.values()]
 
-    def _find_runs(self) -> list[_WatchedRun]:
-        """Return the new runs. Runs that the hub has dropped are removed here, too."""
+    def _find_runs(self) -> None:
+        """Add the new runs, and remove those that the hub has dropped."""
+        self._earlier -= {log.id for log in self._hub.logs if not log.is_closed}  # they were resumed
         logs = {log.id: log for log in self._hub.logs if log.id not in self._earlier}
         found = [_WatchedRun(log, self._output, self._clock) for id, log in logs.items() if id not in self._runs]
         kept = {id: run for id, run in self._runs.items() if id in logs}
         self._runs = {**kept, **{run.log.id: run for run in found}}  # a new dict: a thread may be reading the old one
-        return found
 
     async def _watch_all(self) -> None:
         assert self._tasks is not None  # entered
         async with aclosing(self._hub.changes()) as changes:
             async for _ in changes:
-                for run in self._find_runs():
-                    self._tasks.start_soon(self._watch, run)
+                self._find_runs()
+                for run in self._runs.values():
+                    if not run.is_watched and (not run.log.is_closed or run.seq != run.log.seq):
+                        run.is_watched = True
+                        self._tasks.start_soon(self._watch, run)
 
     async def _watch(self, run: _WatchedRun) -> None:
         while self._works:
@@ -206,9 +209,11 @@ class TerminalProgress(AsyncContextDecorator):
                     async for batch in watcher:
                         await self._act(partial(run.take, batch))
                         self._news.set()
-                return
+                if run.log.is_closed:  # otherwise it was resumed
+                    break
             except WatcherDropped:
                 continue  # with a snapshot
+        run.is_watched = False
 
     def _begin(self) -> None:
         if not self._has_begun:
@@ -284,6 +289,7 @@ class _WatchedRun:
         self.log = log
         self.view = RunView()
         self.seq = 0
+        self.is_watched = False
         self._tell = output.teller(log)
         self._clock = clock
         self._start_s = clock()
@@ -310,6 +316,8 @@ class _WatchedRun:
     def _feed(self, records: list[Record]) -> None:
         for record in records:
             call = self.view.feed(record)
+            if record["type"] == "run_resumed":
+                self._start_s = self._clock() - record["at_s"]  # the gap does not count
             if self._tell is not None and last_seq(record) > self.seq:  # a snapshot repeats reported records
                 self._tell(record, self.view, call)
         # Records come later than their events, never earlier.

@@ -118,7 +118,7 @@ class AGUIEncoder:
             self._emit("STATE_DELTA", delta=operations)
 
     def _take(self, record: Record) -> None:
-        if record["type"] == "turn_start":
+        if record["type"] in ("turn_start", "run_resumed"):
             self._end_turn()  # the one before
         call = self._run.feed(record)
         match record["type"]:

@@ -124,6 +124,8 @@ class UIMessageEncoder:
         if self._has_stopped:
             return
         match record["type"]:  # before the calls of a turn are removed
+            case "run_resumed":
+                self._stop_turn(None)
             case "turn_start":
                 self._begin()
                 self._stop_step()

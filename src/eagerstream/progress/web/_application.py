@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 
@@ -53,7 +53,7 @@ def web_app(
       - `runs`: the list of runs, now and at each change.
       - `records`: with `?run=ID`, its records as `Batch.json`. The event's id is the number to continue from, as
         `Last-Event-ID` or `?after=`.
-      - `clock`: `{"elapsed_s": ...}`, the seconds since the start of a live run.
+      - `clock`: `{"elapsed_s": ...}`, the seconds since the start of a live run, without gaps before it was resumed.
       - `end`: sent after the last record of the run.
       - `gone`: the run is not kept.
       - `dropped`: the client was too slow, and should connect again.
@@ -141,10 +141,10 @@ class _Pages:
         except KeyError:
             await write(encode_json({}, event="gone"))
             return True
-        if self._hub.is_live(run) and (started_at := _summary(log)["started_at"]) is not None:
+        if self._hub.is_live(run) and (start := cast("dict[str, Any] | None", log.latest_start)) is not None:
             # The newest record may be old, for example if a call waits for a person.
-            elapsed = datetime.now(UTC) - datetime.fromisoformat(started_at)
-            await write(encode_json({"elapsed_s": elapsed.total_seconds()}, event="clock"))
+            elapsed = datetime.now(UTC) - datetime.fromisoformat(start["started_at"])
+            await write(encode_json({"elapsed_s": start["at_s"] + elapsed.total_seconds()}, event="clock"))
         is_within = False  # inside a message in pieces: the client discards an unfinished one, and no other can follow
         try:
             async with log.watch(after=after) as watcher:

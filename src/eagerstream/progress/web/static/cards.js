@@ -1,7 +1,7 @@
 // The turns of a run: texts, and each call as a growing card.
 
 import { caret, h } from "./dom.js";
-import { count, digits, icon, line, PHASES, pill, pretty, seconds, visible } from "./format.js";
+import { count, digits, gapText, icon, line, PHASES, pill, pretty, seconds, visible } from "./format.js";
 import { lineProgress } from "./lines.js";
 import { drawListing } from "./listing.js";
 import { isContainer, phaseOf, stringify } from "./records.js";
@@ -21,15 +21,22 @@ const MAX_CARDS = 400;
 // tabStop(call), decide(call, approved, reason).
 export function drawTurns(run, ui) {
   const firstShown = run.calls.at(-MAX_CARDS)?.block ?? 0;
-  return run.turns.map((turn) =>
-    h("section", { class: "turn", key: `t${turn.turn}`, "aria-label": `Turn ${turn.turn}` },
+  const gaps = (place) => run.gaps.filter((gap) => gap.before === place).map(drawGap);
+  // After a gap, a turn may come a second time.
+  const turns = run.turns.map((turn, place) => [...gaps(place),
+    h("section", { class: "turn", key: `t${place}`, "aria-label": `Turn ${turn.turn}` },
       h("h2", null, `Turn ${turn.turn}`),
       turn.blocks.flatMap((block, place) => [
         ...turn.notes.filter((note) => note.before === place).map(drawNote),
         block.block < firstShown ? null : block.isCall ? drawCall(block, run, ui) : drawBlock(block, run, ui),
       ]),
       turn.notes.filter((note) => note.before === turn.blocks.length).map(drawNote),
-      turn.error && h("p", { class: "problem" }, icon("cross"), line(turn.error.text ?? turn.error.type, 600))));
+      turn.error && h("p", { class: "problem" }, icon("cross"), line(turn.error.text ?? turn.error.type, 600)))]);
+  return [...turns.flat(), ...gaps(run.turns.length)];
+}
+
+function drawGap(gap, place) {
+  return h("p", { class: "note gap", key: `g${gap.before}.${place}` }, icon("again"), gapText(gap));
 }
 
 function drawNote(note) {

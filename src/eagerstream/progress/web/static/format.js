@@ -20,6 +20,11 @@ export function seconds(time, places = time < 10 ? 2 : 1) {
   return `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")} min`;
 }
 
+// The words about a gap after which a run was resumed.
+export function gapText({ gapS }) {
+  return `continued from its journal${gapS === null ? "" : ` after ${seconds(gapS, 1)}`}`;
+}
+
 // Returns a possibly hostile text with marks for invisible characters and changes of the writing direction. A person
 // then approves the text that is really there.
 export function visible(text) {

@@ -41,6 +41,10 @@ const connection = new Connection({
     runs = list.toReversed();
     const isFree = shown === null || (picked === null && view.isOver && !opened.size && focused === null);
     if (isFree) show(picked ?? runs[0]?.id ?? null);
+    if (view.ended && runs.some((run) => run.id === shown && !run.ended)) {
+      view.ended = false;
+      connection.follow(shown); // it was resumed
+    }
     draw();
   },
   clock({ elapsedS }) {

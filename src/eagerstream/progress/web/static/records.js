@@ -559,6 +559,8 @@ var Call = class extends AnyBlock {
   toolStopS = null;
   ran = null;
   isError = false;
+  /** The end of its process, if it had not ended before. */
+  cutS = null;
   progress;
   progressCount = 0;
   result;
@@ -574,6 +576,7 @@ var RunReader = class {
   turns = [];
   blocks = /* @__PURE__ */ new Map();
   calls = [];
+  gaps = [];
   id = null;
   name = null;
   model = null;
@@ -621,6 +624,7 @@ function phaseOf(call, run) {
   if (call.outcome === "invalid") return "invalid";
   if (call.outcome === "incomplete") return "cut";
   if (call.toolStopS !== null) return call.isError ? "failed" : "done";
+  if (call.cutS !== null) return "cut";
   if (call.toolStartS !== null) return run.isOver ? "cut" : "running";
   if (call.approval && call.approval.stopS === null) return run.isOver ? "cut" : "approval";
   if (call.inputStopS !== null) return run.isOver && call.kind === "tool_use" ? "unrun" : "waiting";
@@ -629,6 +633,15 @@ function phaseOf(call, run) {
 var HANDLERS = {
   run_start(run, { run: id, started_at, name, model }) {
     Object.assign(run, { id, startedAt: started_at, name, model });
+  },
+  run_resumed(run, { gap_s, at_s }) {
+    Object.assign(run, { status: null, error: null, turnCount: null });
+    run.gaps.push({ atS: at_s, gapS: gap_s, before: run.turns.length });
+    for (const block of run.blocks.values()) {
+      block.stopS ??= at_s;
+      if (block.isCall && block.toolStopS === null) block.cutS ??= at_s;
+    }
+    touchAll(run);
   },
   turn_start(run, { turn, at_s }) {
     run.turns.push(new Turn(turn, at_s));
@@ -677,7 +690,8 @@ var HANDLERS = {
   message_stop(run, { usage }) {
     run.turn.usage = usage;
     run.turn.version++;
-    run.usage = run.turns.reduce((sum, turn) => addUsage(sum, turn.usage), {});
+    const turns = new Map(run.turns.map((turn) => [turn.turn, turn]));
+    run.usage = [...turns.values()].reduce((sum, turn) => addUsage(sum, turn.usage), {});
   },
   tool_start(run, { block, at_s }) {
     change(run, block, (call) => call.toolStartS = at_s);
@@ -795,7 +809,7 @@ var Snapshots = class {
     const { id, name, model, startedAt, status, error, isOver, usage, atS } = this.#run;
     const turns = this.#run.turns.map((turn) => this.#turn(turn));
     const calls = this.#run.calls.filter((call) => !call.isVoid).map((call) => this.#block(call));
-    return { id, name, model, startedAt, status, error, isOver, usage, atS, turns, calls };
+    return { id, name, model, startedAt, status, error, isOver, usage, atS, turns, calls, gaps: [...this.#run.gaps] };
   }
   #turn(turn) {
     const known = this.#turns.get(turn);

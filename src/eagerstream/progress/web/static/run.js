@@ -1,5 +1,6 @@
 // The state of the shown run, with what is announced of it. The page draws only from here.
 
+import { gapText } from "./format.js";
 import { RunReader } from "./records.js";
 
 export class RunView extends RunReader {
@@ -8,7 +9,7 @@ export class RunView extends RunReader {
   feed(record) {
     super.feed(record);
     const call = Object.hasOwn(CALL_TEXTS, record.type) ? this.callOf(record.block) : null;
-    const text = call ? CALL_TEXTS[record.type](call, record) : record.type === "restarted" ? RESTARTED : record.type === "run_stop" ? `The run has ended: ${record.status}` : null;
+    const text = call ? CALL_TEXTS[record.type](call, record) : record.type === "restarted" ? RESTARTED : record.type === "run_resumed" ? `The run is ${gapText(this.gaps.at(-1))}` : record.type === "run_stop" ? `The run has ended: ${record.status}` : null;
     if (text) this.announcements.push(text);
   }
 }

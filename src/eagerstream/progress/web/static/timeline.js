@@ -1,7 +1,7 @@
 // The timeline: the times of writing, of running, and of their overlap.
 
 import { h } from "./dom.js";
-import { count, line, PHASES, seconds } from "./format.js";
+import { count, gapText, line, PHASES, seconds } from "./format.js";
 import { phaseOf } from "./records.js";
 
 const STEPS_S = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600];
@@ -25,6 +25,7 @@ export function drawTimeline(run, nowS, openCall) {
       h("div", { class: "grid", "aria-hidden": "true" },
         ticks.map((at) => h("span", { class: "tick", style: { left: percent(at) } }, axisLabel(at, stepS))),
         run.turns.slice(1).map((turn) => h("span", { class: "turn-line", style: { left: percent(turn.startS) } })),
+        run.gaps.map((gap, place) => h("span", { key: `g${place}`, class: "gap-line", title: gapText(gap), style: { left: percent(gap.atS) } })),
         !run.isOver && h("span", { class: "now", style: { left: percent(nowS) } })),
       h("ol", { class: "rows", tabindex: "0", "aria-label": "Calls in the order in which they were written" },
         h("li", { key: "model" },
@@ -51,12 +52,12 @@ function drawRow(call, run, nowS, place, openCall) {
   const bars = [h("span", { key: "writing", class: "bar", "data-kind": "writing", style: place(call.startS, writtenS) })];
   const told = [`written from ${seconds(call.startS)} ${call.stopS === null ? "on" : `to ${seconds(call.stopS)}`}`];
   if (call.approval) {
-    const stopS = call.approval.stopS ?? (run.isOver ? writtenS : nowS);
+    const stopS = call.approval.stopS ?? call.cutS ?? (run.isOver ? writtenS : nowS);
     bars.push(h("span", { key: "approval", class: "bar", "data-kind": "approval", style: place(call.approval.startS, stopS) }));
     told.push(`waited for a person from ${seconds(call.approval.startS)} ${call.approval.stopS === null ? "on" : `to ${seconds(stopS)}`}`);
   }
   if (call.toolStartS !== null) {
-    const stopS = call.toolStopS ?? nowS;
+    const stopS = call.toolStopS ?? call.cutS ?? nowS;
     bars.push(h("span", { key: "running", class: "bar", "data-kind": "running", style: place(call.toolStartS, stopS) }));
     told.push(`ran from ${seconds(call.toolStartS)} ${call.toolStopS === null ? "on" : `to ${seconds(stopS)}`}`);
     const overlapS = Math.min(writtenS, stopS) - call.toolStartS;
@@ -80,7 +81,7 @@ function axisLabel(at, stepS) {
 function summary(run, nowS) {
   const calls = run.calls.filter((call) => !call.isVoid);
   const written = union([...run.blocks.values()].map((block) => [block.startS, block.stopS ?? nowS]));
-  const ran = union(calls.filter((call) => call.toolStartS !== null).map((call) => [call.toolStartS, call.toolStopS ?? nowS]));
+  const ran = union(calls.filter((call) => call.toolStartS !== null).map((call) => [call.toolStartS, call.toolStopS ?? call.cutS ?? nowS]));
   if (!ran.length) return `No ${run.calls.length ? "tool has run" : "call"}${run.isOver ? "" : " yet"}.`;
   const overlapS = length(intersection(written, ran));
   const isAll = length(ran) - overlapS < 0.005;
