@@ -14,7 +14,7 @@ from rich.console import Console
 import eagerstream
 from eagerstream.errors import UsageError
 from eagerstream.loop import ToolStart, resume
-from eagerstream.progress import CallPhase, Hub, Record, RunView, join_records, load_records, save_records
+from eagerstream.progress import CallPhase, Hub, Record, RunView, join_records, latency_of, load_records, save_records
 from eagerstream.progress._joined import joined_runs
 from eagerstream.progress._plain_lines import PlainLines
 from eagerstream.progress.terminal import terminal_progress
@@ -187,3 +187,41 @@ def test_a_gap_on_the_page(tmp_path: Path) -> None:
     told = run_page_module(tmp_path, script, json.dumps(records))
     gaps = [[1, "continued from its journal after 3 min 20 s"]]
     assert told == ["completed", [1, 1], gaps, ["cut", "unrun"], True]
+
+
+@pytest.mark.parametrize("is_restored", [False, True])
+def test_latency_of_both_parts(*, is_restored: bool) -> None:
+    """The requests of both count, of a response that was restored its own times; the gap is in no time."""
+    first, second = parts()
+    if not is_restored:
+        [start] = [fields(record) for record in second if record["type"] == "message_start"]
+        start["id"] = "msg_of_the_second_request"
+    one, other, both = latency_of(first), latency_of(second), latency_of(join_records(first, second))
+    assert [(request.turn, request.discarded) for request in both.requests] == [
+        (1, not is_restored),
+        (1, is_restored),
+    ]
+    assert both.duration_s is not None
+    assert both.duration_s < 60
+    assert both.chars == (one if is_restored else other).chars == len('{"city": "Rome"}')
+    assert one.calls[0].tool_start_s is not None
+    [resumed_s] = both.to_dict()["resumed_s"]
+    assert resumed_s == pytest.approx(first[-1]["at_s"] - first[1]["at_s"], abs=1e-5)
+    assert "continued from its journal" in both._repr_html_()
+
+
+async def test_latency_of_a_run_is_that_of_its_records() -> None:
+    """The same code makes both: each figure is the same but for the time between an event and its record."""
+    hub = Hub()
+    async with client_of(scenario()) as client:
+        with hub.observing():
+            async with eagerstream.run(client, **REQUEST, tools=World().tools()) as run:
+                await run.finish()
+    own, told = run.latency, latency_of(hub.logs[0].records())
+    assert (told.model, told.status, told.fragments, told.chars) == (own.model, own.status, own.fragments, own.chars)
+    assert [[call.name for call in each.calls] for each in told.requests] == [
+        [call.name for call in each.calls] for each in own.requests
+    ]
+    assert [call.tool_s is None for call in told.calls] == [call.tool_s is None for call in own.calls]
+    assert [len(call.fields()) for call in told.calls] == [len(call.fields()) for call in own.calls]
+    assert told.tool_s == pytest.approx(own.tool_s, abs=0.5)

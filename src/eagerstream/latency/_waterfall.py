@@ -127,6 +127,10 @@ def _draw(axes: Axes, panel: Panel, rows: Sequence[_Row], height: float, end_s: 
     axes.text(-_GUTTER * inch_s, -0.12, panel.title, weight="bold", color=INK)
     if not rows:
         axes.text(0, height / 2, "no data about this run", color=FAINT, va="center")
+    for at_s in panel.latency.get("resumed_s", ()):
+        if drawable(at_s) is not None:
+            axes.axvline(at_s, color=FAINT, linewidth=2.5)
+            axes.text(at_s + 0.04 * inch_s, height, "resumed", va="bottom", color=FAINT, fontsize=7.5, clip_on=True)
     shapes = Shapes()
     bottoms = {id(row.request): row.top + row.height for row in rows}
     for row in rows:

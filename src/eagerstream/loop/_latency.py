@@ -216,6 +216,7 @@ class RunLatency:
         status: A value of `RunStatus`.
         requests: The requests in the order in which they were sent.
         calls: The inputs of all requests that were not discarded, in their order.
+        resumed_s: Times at which another process continued the run. All times leave out the gap before.
     """
 
     def __init__(self, marks: RunMarks, *, model: str, eager: str | None, status: str) -> None:
@@ -226,6 +227,7 @@ class RunLatency:
         # clock starts with the machine.
         first = marks.requests[0].reply.sent_s if marks.requests else None
         origin_s = first if first is not None else 0.0
+        self.resumed_s: list[float] = [at_s - origin_s for at_s in marks.resumed_s]
         self.requests: list[RequestLatency] = [
             RequestLatency(request, following, marks, origin_s)
             for request, following in zip_longest(marks.requests, marks.requests[1:])
@@ -323,7 +325,13 @@ class RunLatency:
             arrivals: Include every arrival of fragments.
         """
         requests = [request.to_dict(arrivals=arrivals) for request in self.requests]
-        return _data(LatencyData, self, eagerstream_latency=VERSION, requests=requests)
+        return _data(
+            LatencyData,
+            self,
+            eagerstream_latency=VERSION,
+            resumed_s=[round(at_s, 6) for at_s in self.resumed_s],
+            requests=requests,
+        )
 
     def _repr_html_(self) -> str:
         from .._support.markup import figures
@@ -332,7 +340,7 @@ class RunLatency:
         names = ("time_to_first_fragment_s", "time_to_first_field_s", "time_to_tool_start_s", "duration_s", "won_s")
         values = ((name, getattr(self, name)) for name in names)
         rows = [(name, "-" if value is None else f"{value:.3f}") for name, value in values]
-        return figures("Latency", rows, time_line(self.calls, self.duration_s or 0.0))
+        return figures("Latency", rows, time_line(self.calls, self.duration_s or 0.0, self.resumed_s))
 
     def to_json(self, *, arrivals: bool = False) -> str:
         """Return `to_dict` as JSON text."""

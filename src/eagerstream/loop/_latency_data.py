@@ -5,7 +5,7 @@ Times are seconds since the first request was about to be sent. `None`: has not 
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -106,4 +106,5 @@ class LatencyData(TypedDict):
     hidden_s: float | None
     hidden_share: float | None
     won_s: float | None
+    resumed_s: NotRequired[list[float]]
     requests: list[RequestData]

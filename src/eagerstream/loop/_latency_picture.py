@@ -18,12 +18,13 @@ _WIDTH: Final = 440
 _ROW: Final = 20
 
 
-def time_line(calls: Sequence[CallLatency], end_s: float) -> Markup:
+def time_line(calls: Sequence[CallLatency], end_s: float, resumed_s: Sequence[float] = ()) -> Markup:
     """Draw the first 40 calls: the time in which each input was written, and below it the time of its tool.
 
     Args:
         calls: The calls, in their order.
         end_s: End of the time line, in seconds.
+        resumed_s: Times at which the run was resumed, drawn as lines.
     """
     parts: list[Markup] = []
     for row, call in enumerate(calls[:_MAX_ROWS]):
@@ -35,6 +36,10 @@ def time_line(calls: Sequence[CallLatency], end_s: float) -> Markup:
     shown = f"the first {_MAX_ROWS} of {len(calls):,} calls" if len(calls) > _MAX_ROWS else "the calls"
     label = f"Time line of {shown}, {end_s:.2f} s: inputs are blue, and tools violet."
     height = max(1, min(len(calls), _MAX_ROWS)) * _ROW
+    for at_s in resumed_s if end_s > 0 else ():
+        title = element("title", f"continued from its journal at {at_s:.3f} s")
+        x = f"{_LEFT + _WIDTH * at_s / end_s:.1f}"
+        parts.append(element("rect", title, x=x, y=0, width=2, height=height, fill="#d08a2e"))
     picture = element(
         "svg",
         *parts,

@@ -92,6 +92,7 @@ class RunMarks:
 
     Attributes:
         requests: The requests in the order in which they were sent.
+        resumed_s: Times at which another process continued the run. Empty for a run under way, which has its own marks.
     """
 
     # It wants no deltas, since an input knows how much of it has come, but each chunk: the time of those that nobody
@@ -103,6 +104,7 @@ class RunMarks:
         self.clock = clock
         self.max_concurrency = max_concurrency
         self.requests: list[RequestMarks] = []
+        self.resumed_s: list[float] = []
         self._turn = 0
         self._calls: dict[ToolCall, CallMarks] = {}
 

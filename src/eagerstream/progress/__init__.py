@@ -20,6 +20,7 @@ from ..streaming import FeedEnd, Observer
 from ._fold import CallPhase
 from ._hub import Hub
 from ._joined import join_records
+from ._latency import latency_of
 from ._log import Batch, RunLog, Watcher, WatcherDropped
 from ._record import Record, record_schema
 from ._recorder import RunRecorder
@@ -47,6 +48,7 @@ __all__ = [
     "creates",
     "edits",
     "join_records",
+    "latency_of",
     "load_records",
     "record_run",
     "record_schema",
