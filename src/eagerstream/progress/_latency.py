@@ -8,8 +8,7 @@ from typing import Any, cast
 from ..loop import RequestMarks, RunLatency, RunMarks
 from ..streaming import BlockMarks, GrowingInput, ReplyMarks
 from ..tools import ToolCall
-from ..wire import InputStart, MessageAssembler, MessageStop, WireEvent
-from ..wire._assistant_message import empty_message
+from ..wire import InputStart, MessageAssembler, WireEvent
 from ._merge import DELTA_TEXTS
 from ._record import Record
 
@@ -61,7 +60,7 @@ class _Reader:
             case "message_start":
                 self._start_message(record["id"], record["model"])
             case "message_stop":
-                self._reply.take([MessageStop(empty_message(), record["stop_reason"])])
+                self._reply.message_stop_s = self._now_s
                 self._reply.ended()
             case "turn_stop":
                 self._reply.ended()
