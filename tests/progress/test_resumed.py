@@ -206,7 +206,7 @@ def test_latency_of_both_parts(*, is_restored: bool) -> None:
     assert both.chars == (one if is_restored else other).chars == len('{"city": "Rome"}')
     assert one.calls[0].tool_start_s is not None
     [resumed_s] = both.to_dict()["resumed_s"]
-    assert resumed_s == pytest.approx(first[-1]["at_s"] - first[1]["at_s"], abs=1e-5)
+    assert resumed_s == pytest.approx(first[-1]["at_s"] + second[0]["at_s"] - first[1]["at_s"], abs=1e-5)
     assert "continued from its journal" in both._repr_html_()
 
 
