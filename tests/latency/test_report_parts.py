@@ -286,3 +286,13 @@ def test_two_figures_share_no_id() -> None:
     assert 'aria-label="a &lt;line&gt;"' in made[0]
     assert ">url(#x) #1d1d24 &lt;&amp;&gt;</text>" in made[0]
     assert "stroke: var(--tool)" in made[0]
+
+
+def test_a_run_that_was_resumed(real_run: LatencyData) -> None:
+    """A line where another process continued it."""
+    latency: LatencyData = {**real_run, "resumed_s": [0.25]}
+    with matplotlib_settings():
+        axes = new_figure(9.5, 4).add_axes((0, 0, 1, 1))
+        module._draw(axes, Panel("title", latency), module._rows(latency, 60), 4, 2.0)
+    assert [text.get_position()[0] > 0.25 for text in axes.texts if text.get_text() == "resumed"] == [True]
+    assert any(line.get_linewidth() == 2.5 for line in axes.lines)
