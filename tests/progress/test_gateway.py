@@ -681,7 +681,9 @@ def test_a_client_that_vanishes_frees_the_workers(tmp_path: Path) -> None:
                 with anyio.fail_after(30):
                     records = await gateway.ask(client, "short")
                 assert [r["content"] for r in records if r["type"] == "tool_stop"] == ["303", "303"]
-                assert (await client.get(f"{gateway.url}/runs")).json()["held"] == 0
+                with anyio.fail_after(10):  # the run of the client that vanished is still being cleaned up
+                    while (await client.get(f"{gateway.url}/runs")).json()["held"]:  # noqa: ASYNC110 - it asks a server
+                        await anyio.sleep(0.05)
 
     anyio.run(main)
 

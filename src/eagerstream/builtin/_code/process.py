@@ -43,13 +43,11 @@ class ProcessSandbox:
 
     These bounds hold for each process, as far as the platform has them:
 
-    | resource | bound |
-    |---|---|
-    | address space | `max_memory_bytes` |
-    | processes and threads of the user | `max_processes` more than at the start; not for root |
-    | size of a file | `max_file_bytes` |
-    | open files | 256 |
-    | core dumps | none |
+    - address space: `max_memory_bytes`
+    - processes and threads of the user: `max_processes` more than at the start; not for root
+    - size of a file: `max_file_bytes`
+    - open files: 256
+    - core dumps: none
 
     At the end of a session, its process and everything that it has started are killed, also if the program is killed by
     SIGKILL. Processes that started their own session (a daemon) are found by their environment, on Linux and if the
