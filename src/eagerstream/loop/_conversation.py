@@ -391,26 +391,23 @@ class Conversation:
             self.end(turn, message)  # the conversation continues without a summary
             return 0.0
         delay_s = self._restarts.delay_s(error)
-        take_account(self.result, message)
-        self.output.end(message, broken=True)
         if turn.forbids_retry:  # the model would call the same tools again
-            self.result.message = message
-            self._retry_max_tokens = None
-            turn.end(message, INTERRUPTED)
-            # `_decide` needs a stop reason, and none came. Of its bounds, only this one is about interrupted turns.
-            if turn.number == self._options["max_turns"]:
-                self.result.status = RunStatus.LIMIT
+            self.salvage(turn, message)
         else:
+            take_account(self.result, message)
+            self.output.end(message, broken=True)
             self.void(turn)
             turn.discard()
         return delay_s
 
     def salvage(self, turn: Turn, message: AssistantMessage) -> None:
-        """Continue after a response that broke off with its program, and of which something had begun."""
+        """Continue after a response that broke off, alone or with its program, and of which something had begun."""
         take_account(self.result, message)
         self.output.end(message, broken=True)
         self.result.message = message
+        self._retry_max_tokens = None
         turn.end(message, INTERRUPTED)
+        # `_decide` needs a stop reason, and none came. Of its bounds, only this one is about interrupted turns.
         if turn.number == self._options["max_turns"]:
             self.result.status = RunStatus.LIMIT
 

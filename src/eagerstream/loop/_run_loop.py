@@ -172,14 +172,8 @@ class RunLoop(EventFeed[RunEvent], Generic[OutputT]):
             self._put(TurnStart(turn.number))
         if conversation.delivered:
             self._put(MessageDelivered(turn.number, conversation.delivered))
-        assembler = MessageAssembler(
-            limits=conversation.limits,
-            input_type=GrowingInput,
-            messages=conversation.result.messages,
-            **self._inputs,
-        )
-        # With the history: a response may bring the result of a server call that an earlier one has made (test_pairs).
-        self._assembler, self._is_reading, self._starts_tools = assembler, True, False
+        assembler = self._assembler = self._new_assembler()
+        self._is_reading, self._starts_tools = True, False
         self._has_response, self._request_id = False, None
         self._is_cut_by_message = False
         # `next_request` may have brought tools with guards, so the question is asked for each turn.
@@ -222,6 +216,15 @@ class RunLoop(EventFeed[RunEvent], Generic[OutputT]):
             # the garbage collector comes (test_a_result_keeps_no_run).
             error = broken = None
 
+    def _new_assembler(self) -> MessageAssembler[GrowingInput]:
+        # With the history: a response may bring the result of a server call that an earlier one has made (test_pairs).
+        return MessageAssembler(
+            limits=self._conversation.limits,
+            input_type=GrowingInput,
+            messages=self._conversation.result.messages,
+            **self._inputs,
+        )
+
     def _listener(self) -> CallEvents:
         tools = self._conversation.tools
         return CallEvents(self._marks, self._put, tools, self.id, closers=self._closers, durability=self._durability)
@@ -235,12 +238,7 @@ class RunLoop(EventFeed[RunEvent], Generic[OutputT]):
         turn.listener = self._listener()
         self._put(TurnStart(turn.number))
         self._marks.salvaging()
-        assembler = self._assembler = MessageAssembler(
-            limits=conversation.limits,
-            input_type=GrowingInput,
-            messages=conversation.result.messages,
-            **self._inputs,
-        )
+        assembler = self._assembler = self._new_assembler()
         self._durability.salvaging(turn, assembler, saved)
         self._needs_deltas = turn.wants_deltas
         self._set_observers(self._observers)
@@ -311,7 +309,7 @@ class RunLoop(EventFeed[RunEvent], Generic[OutputT]):
             await call.answered.wait()
         # The results exist, so the next request could be sent: this is the end of the waiting that `won_s` is about.
         self._marks.settle(runs_held=turn.ending.begins is Begins.ALL and not self._is_cancelled)
-        # Settled before it is told: at a `TurnStop` the result has the whole turn, so that a program can save it there
+        # Settled before its event: at a `TurnStop` the result has the whole turn, so that a program can save it there
         # and lose nothing if it dies afterwards (test_saved_at_each_turn).
         self._conversation.close_turn()
         if self._durability is not None:
