@@ -10,10 +10,10 @@ import anyio
 import pytest
 from pydantic_ai import Agent
 
-import eagerstream
 from eagerstream import ToolCall
 from eagerstream.builtin import CodeTool
 from eagerstream.integrations.pydantic_ai import EagerToolset, EarlyStart
+from tests.integrations.notes import Notes
 from tests.integrations.test_pydantic_ai_early import answers, call, model_of
 
 pytestmark = pytest.mark.anyio
@@ -25,23 +25,6 @@ SLOWLY_S = 20
 def anyio_backend() -> str:
     """pydantic-ai runs on asyncio only."""
     return "asyncio"
-
-
-class Notes:
-    """A tool for the code, whose effects the model waits for."""
-
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-        self.noted = anyio.Event()
-
-        @eagerstream.tool
-        async def note(text: str) -> int:
-            """Note a text, and return the number of notes."""
-            self.notes.append(text)
-            self.noted.set()
-            return len(self.notes)
-
-        self.tool = note
 
 
 def written(*code: Any, id: str = "call_0") -> list[Any]:

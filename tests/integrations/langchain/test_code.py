@@ -13,29 +13,12 @@ from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.runnables import Runnable, RunnableGenerator
 from langgraph.checkpoint.memory import InMemorySaver
 
-import eagerstream
 from eagerstream.builtin import CodeTool
 from eagerstream.integrations.langchain import EarlyToolsNode, as_langchain_tool
 from tests.integrations.langchain.support import QUESTION, SLOWLY_S, answers, graph_of
+from tests.integrations.notes import Notes
 
 pytestmark = pytest.mark.anyio
-
-
-class Notes:
-    """A tool for the code, whose effects the model waits for."""
-
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-        self.noted = anyio.Event()
-
-        @eagerstream.tool
-        async def note(text: str) -> int:
-            """Note a text, and return the number of notes."""
-            self.notes.append(text)
-            self.noted.set()
-            return len(self.notes)
-
-        self.tool = note
 
 
 def model_of(*replies: list[str | anyio.Event]) -> Runnable[Any, Any]:
