@@ -69,7 +69,7 @@ class Watchdog:
         """
         with self._lock:
             self._sessions[leader] = grace_s, leads
-            if self._is_possible and not self._tell(_watch(leader, grace_s, leads)):
+            if self._is_possible and not self._tell(_watch(leader, grace_s, leads=leads)):
                 self._start()
 
     def forget(self, leader: int) -> None:
@@ -123,7 +123,7 @@ class Watchdog:
         if self._socket is not None:
             self._socket.close()
         self._socket = ours
-        self._tell("".join(_watch(leader, *how) for leader, how in self._sessions.items()))
+        self._tell("".join(_watch(leader, grace_s, leads=leads) for leader, (grace_s, leads) in self._sessions.items()))
 
     def _close(self) -> None:
         self._lock = threading.Lock()  # another thread may have held it when the process was forked
@@ -178,5 +178,5 @@ def _end(sessions: dict[int, tuple[float, bool]]) -> None:
         time.sleep(_LOOK_S)
 
 
-def _watch(leader: int, grace_s: float, leads: bool) -> str:  # noqa: FBT001
+def _watch(leader: int, grace_s: float, *, leads: bool) -> str:
     return f"watch {leader} {grace_s} {'leads' if leads else 'alone'}\n"

@@ -14,7 +14,7 @@ import anyio
 
 from ..errors import JournalError, RunNotFoundError, RunOwnedError, UsageError
 from ..loop import RunLog, When
-from ..tools import validate_history
+from ..tools import Decision, validate_history
 from ..wire import JSONObject, check_choice, check_count, check_positive, check_seconds
 from . import _sql as sql
 from ._contents import Contents
@@ -304,7 +304,7 @@ class Journal:
             raise UsageError(f"the API would refuse this message: {faults[0]}")
         return await self.leave(run_id, {"kind": "say", "message": said, "when": when})
 
-    async def decide(self, run_id: str, call_id: str, decision: bool | str) -> int:  # noqa: FBT001 - it is the answer
+    async def decide(self, run_id: str, call_id: str, decision: Decision) -> int:
         """Decide about a call that waits for approval (`ask_elsewhere`). Return the number of the message in the inbox.
 
         The first decision that the run takes counts for the call. `approvals` of the summary and of `RunView` have the

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Callable, Generator
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, cast
 
 import anyio
 import anyio.lowlevel
@@ -61,7 +61,7 @@ class Receipt(Generic[T]):
         await (anyio.lowlevel.checkpoint() if is_done else event.wait())
         if self._error is not None:
             raise again(self._error)
-        return self._value  # type: ignore[return-value]  # there is no error, so there is a value
+        return cast("T", self._value)  # there is no error, so there is a value
 
 
 def again(error: Exception) -> Exception:

@@ -35,6 +35,9 @@ class SQLite:
         path: The file, absolute.
         create: Create the file if it is missing; only its owner may read it then.
         beside: For a connection that only reads: the one that writes, which was used before.
+
+    Attributes:
+        files: The identity of each file that was opened.
     """
 
     def __init__(self, path: Path, *, create: bool = False, beside: SQLite | None = None) -> None:
@@ -42,7 +45,7 @@ class SQLite:
         self._creates = create
         self._only_reads = beside is not None
         self._connection: sqlite3.Connection | None = None
-        self._files: dict[Path, tuple[int, int]] = {} if beside is None else beside._files  # noqa: SLF001
+        self.files: dict[Path, tuple[int, int]] = {} if beside is None else beside.files
 
     def commit(self, statements: Sequence[Statement]) -> list[Rows]:
         """See `Database`."""
@@ -94,7 +97,7 @@ class SQLite:
                 connection.execute("PRAGMA query_only = 1")
             else:
                 _prepare(connection)
-                self._files.update({path: _identity(path) for path in (self._path, self._wal)})
+                self.files.update({path: _identity(path) for path in (self._path, self._wal)})
         except BaseException:
             connection.close()
             raise
@@ -105,7 +108,7 @@ class SQLite:
         return self._path.with_name(f"{self._path.name}-wal")
 
     def _check_files(self) -> None:
-        for path, known in self._files.items():
+        for path, known in self.files.items():
             try:
                 is_same = _identity(path) == known
             except FileNotFoundError:

@@ -91,7 +91,7 @@ class Printed(io.BufferedIOBase):
         return True
 
     def close(self) -> None:
-        """Do nothing: the end of each statement is told after its output."""
+        """Do nothing: the end of each statement follows its output."""
 
     def write(self, data: Any) -> int:
         if not self._channel.is_open:  # in a forked process
