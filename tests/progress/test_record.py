@@ -25,6 +25,7 @@ from eagerstream.loop import (
     TurnStart,
 )
 from eagerstream.progress import CallPhase, Record, RunRecorder, RunView, record_schema
+from eagerstream.progress._joined import RecordsEnd
 from eagerstream.progress._record import record_adapter
 from eagerstream.streaming import FeedEnd, GrowingInput
 from eagerstream.tools import ToolCall
@@ -124,6 +125,7 @@ def test_records_of_each_type_are_as_the_schema_says() -> None:
     recorder.take(
         [SubRunStop(call, "r2", "claude-made-2", RunStatus.COMPLETED, 1, {"input_tokens": 9}), ToolStop(call)]
     )
+    RunRecorder(records.extend, id=recorder.id, resumed_after=1, after=RecordsEnd.of(records))
     definitions = record_schema()["$defs"]
     types = {
         definition["properties"]["type"]["const"]

@@ -29,7 +29,6 @@ import builtins
 import contextvars
 import json
 import os
-import resource
 import signal
 import sys
 import threading
@@ -312,6 +311,8 @@ def limit(limits: dict[str, int]) -> None:
 
     If the machine runs out of memory, the system kills this process before all others.
     """
+    import resource  # only Unix has it, and every module of the package can be imported everywhere
+
     try:
         with open("/proc/self/oom_score_adj", "w") as file:
             file.write("1000")
@@ -374,4 +375,5 @@ def main(messages: BinaryIO) -> None:
         worker.serve()
 
 
-main(globals()["messages"])
+if __name__ == "__main__":
+    main(globals()["messages"])
