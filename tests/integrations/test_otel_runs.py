@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -457,8 +458,9 @@ async def test_a_run_of_a_tool(collected: Collected) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_resumed_run(collected: Collected) -> None:
-    """The spans of both processes have the id of the run, and the second one says after which turn it continues."""
+@pytest.mark.parametrize("within", [False, True])
+async def test_a_resumed_run(collected: Collected, within: bool) -> None:
+    """A second process continues the trace of the first one. If it has a trace of its own, its span links to it."""
 
     @tool(approve=ask_elsewhere)
     async def launch() -> str:
@@ -472,9 +474,20 @@ async def test_a_resumed_run(collected: Collected) -> None:
                 await run.finish()
             [asked] = journal.statuses["r"][1]["approvals"]
             journal.left["r"] = [{"kind": "decision", "call": asked["call"], "decision": True}]
-            async with resume(client, journal, "r", tools=[launch]) as run:
-                await run.finish()
-    first, second = map(attributes, collected.spans(AGENT))
+            own = collected.tracer.start_as_current_span("own") if within else nullcontext()
+            with own:
+                async with resume(client, journal, "r", tools=[launch]) as run:
+                    await run.finish()
+    spans = collected.spans(AGENT)
+    if within:
+        [link] = spans[1].links
+        assert (link.context.trace_id, link.context.span_id) == (trace_of(spans[0]), id_of(spans[0]))
+        assert trace_of(spans[1]) == trace_of(*collected.spans("own"))
+    else:
+        assert parents(spans[1], collected.spans()) == [AGENT]
+        assert not spans[1].links
+    assert len({trace_of(span) for span in collected.spans()}) == 1 + within
+    first, second = map(attributes, spans)
     assert {each["eagerstream.run.id"] for each in (first, second)} == {"r"}
     assert (first["eagerstream.run.status"], second["eagerstream.run.status"]) == ("waiting", "completed")
     assert "eagerstream.run.resumed_after" not in first

@@ -1,4 +1,4 @@
-"""`eagerstream bench` and `eagerstream bench compare`; needs the extra `bench`."""
+"""`eagerstream bench`, with `compare` and `show`; needs the extra `bench`."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from .._support.wording import count_text
 from ..errors import EagerStreamError, MissingExtraError, UsageError
 from ..wire import check_positive
 from ._kinds import MEANINGS, Streaming, TransportName
+from ._saved_runs import show_runs
 
 if TYPE_CHECKING:
     from ._embedded import Simulation
@@ -234,6 +235,9 @@ def compare_results(
         typer.echo(json.dumps(compared, indent=2))
     else:
         print_comparison(compared, Console())
+
+
+bench_app.command("show")(show_runs)
 
 
 # --- cases and settings -----------------------------------------------------------------------------------------------

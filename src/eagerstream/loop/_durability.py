@@ -66,6 +66,7 @@ class Durability:
         resumed_after: Number of turns that earlier processes had settled; None if the run is new.
         is_leaving: The run ends here, and continues in another process or later: it only waits for decisions, or was
             handed over.
+        carrier: See `Run.carrier`.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Durability:
     ) -> None:
         self.error: EagerStreamError | None = None
         self.is_leaving = False
+        self.carrier: dict[str, str] = {}
         self._left: list[JSONObject] = []
         self._inbox = 0
         self._decisions: dict[str, Decision] = {}
@@ -125,7 +127,10 @@ class Durability:
         open_turn = restore(self._conversation, log.entries)
         self._settled_calls = len(self._conversation.result.calls)
         self._settled_turn = self.resumed_after = self._conversation.turns
-        self._inbox = max(_inbox_of(entry) for entry in log.entries)
+        for entry in log.entries:
+            kept = entry.get("state", entry)
+            self._inbox = max(self._inbox, kept.get("inbox", 0))
+            self.carrier |= kept.get("carrier", {})
         if open_turn is not None:
             self._open_turn = open_turn.number
             self._decisions.update(open_turn.decisions)
@@ -173,7 +178,8 @@ class Durability:
         self._turn, self._assembler, self._written_blocks = turn, assembler, 0
         self._open_turn = turn.number
         self._decisions.clear()  # they are about earlier calls, and a gateway may use an id again
-        entry = {"kind": "request", "turn": turn.number, "waiting": self._conversation.steering.saved()}
+        waiting = self._conversation.steering.saved()
+        entry = {"kind": "request", "turn": turn.number, "waiting": waiting, "carrier": self.carrier}
         await self._append(entry | self._history_since_settled())
         assert self._log is not None
         self._log.check()  # the process may have been stopped after the write
@@ -357,7 +363,7 @@ class Durability:
     def _since_settled(self) -> JSONObject:
         conversation = self._conversation
         calls = [call.to_dict() for call in conversation.result.calls[self._settled_calls :]]
-        state = {**conversation.state(), "inbox": self._inbox}
+        state = {**conversation.state(), "inbox": self._inbox, "carrier": self.carrier}
         whole = {**self._history_since_settled(), "calls": calls, "state": state}
         self._settled_messages = conversation.result.messages
         self._settled_calls = len(conversation.result.calls)
@@ -421,11 +427,6 @@ class Durability:
         if self.error is None:
             self.error = error
             self._on_failure()
-
-
-def _inbox_of(entry: Mapping[str, Any]) -> int:
-    number: int = entry.get("inbox") or entry.get("state", {}).get("inbox", 0)
-    return number
 
 
 def _is(one: object, other: object) -> bool:

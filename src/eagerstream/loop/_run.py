@@ -77,6 +77,14 @@ class Run(RunLoop[OutputT]):
         return None if self._durability is None else self._durability.resumed_after
 
     @property
+    def carrier(self) -> dict[str, str]:
+        """What observers pass on to the observers of a later process, by name. Without a journal, it goes nowhere.
+
+        The journal has it from the next request on. For example, tracing keeps the `traceparent` of the run in it.
+        """
+        return {} if self._durability is None else self._durability.carrier
+
+    @property
     def violations(self) -> Sequence[str]:
         """The peer's violations of the protocol so far, in words that quote no model; the first 1,000."""
         under_way = self._assembler.violations if self._assembler is not None and self._is_reading else ()

@@ -22,7 +22,8 @@ from typing import Any, ClassVar, Final
 
 from opentelemetry import context as otel_context, trace
 from opentelemetry.context import Context
-from opentelemetry.trace import Span, SpanKind, StatusCode
+from opentelemetry.trace import Link, Span, SpanKind, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import AttributeValue
 
 from ...loop import RequestMarks, Restarted, Run, RunStatus, ToolStart, ToolStop, TurnStop
@@ -40,6 +41,8 @@ _log = logging.getLogger(__name__)
 _FROM_WITHIN: Final = (RunStatus.CANCELLED, RunStatus.WAITING)
 _RUN_KEY: Final = otel_context.create_key("eagerstream-run")
 """Key of the run's identity in the contexts of its tasks."""
+_PROPAGATOR: Final = TraceContextTextMapPropagator()
+"""Writes and reads the trace context in the carrier of a run, whatever the program uses for its requests."""
 
 
 class FeedTracer:
@@ -68,19 +71,32 @@ class FeedTracer:
         self._key = object()
         self._context = otel_context.set_value(_RUN_KEY, self._key)
         if isinstance(feed, Run):
-            self._agent = telemetry.tracer.start_span(
-                names.INVOKE_AGENT, self._context, SpanKind.INTERNAL, attributes=self._agent_attributes
-            )
-            if feed.has_journal:
-                self._agent.set_attribute(names.RUN_ID, bounded(feed.id))
-            if feed.resumed_after is not None:
-                self._agent.set_attribute(names.RUN_RESUMED_AFTER, feed.resumed_after)
+            self._agent = self._start_agent(feed)
             self._context = trace.set_span_in_context(self._agent, self._context)
+            if not feed.carrier:
+                _PROPAGATOR.inject(feed.carrier, self._context)
         self._chat: Chat | None = None
         self._request: RequestMarks | ReplyMarks | None = None  # request whose inputs are not recorded yet
         self._tools: dict[ToolCall, _ToolRun] = {}
         self._known: dict[str, str] = {}  # descriptions of the request's tools, by name
         self._is_over = False
+
+    def _start_agent(self, run: Run) -> Span:
+        """Start the span of a run. A resumed run continues the trace of its first process, or links to it."""
+        earlier = trace.get_current_span(_PROPAGATOR.extract(run.carrier, Context())).get_span_context()
+        links = []
+        if earlier.is_valid and trace.get_current_span(self._context).get_span_context().is_valid:
+            links.append(Link(earlier))  # the program has a trace of its own for what it does now
+        elif earlier.is_valid:
+            self._context = trace.set_span_in_context(trace.NonRecordingSpan(earlier), self._context)
+        span = self._telemetry.tracer.start_span(
+            names.INVOKE_AGENT, self._context, SpanKind.INTERNAL, attributes=self._agent_attributes, links=links
+        )
+        if run.has_journal:
+            span.set_attribute(names.RUN_ID, bounded(run.id))
+        if run.resumed_after is not None:
+            span.set_attribute(names.RUN_RESUMED_AFTER, run.resumed_after)
+        return span
 
     # --- observer methods ---------------------------------------------------------------------------------------------
 

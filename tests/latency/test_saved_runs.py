@@ -1,0 +1,44 @@
+"""`eagerstream bench show`, with the records of two processes that drove one run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from eagerstream.cli._commands import app
+from eagerstream.progress import save_records
+from tests.progress.test_resumed import parts
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    """The records of two processes, in the wrong order."""
+    for name, records in zip(("b", "a"), parts(), strict=True):
+        save_records(tmp_path / f"{name}.jsonl", records)
+    return [str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl")]
+
+
+def test_two_processes_are_one_run(files: list[str], tmp_path: Path) -> None:
+    """Their gap is named, and is a line in the picture."""
+    page = tmp_path / "page.html"
+    shown = CliRunner().invoke(app, ["bench", "show", *files, "--out", str(page)], catch_exceptions=False)
+    assert shown.exit_code == 0
+    (head,) = [line for line in shown.output.splitlines() if "requests" in line]
+    assert "continued from its journal after 3 min 20 s" in head
+    assert "First tool start" in shown.output
+    html = page.read_text(encoding="utf-8")
+    assert html.count("<h2>") == html.count("<svg") == 1
+    assert "continued from its journal after 3 min 20 s" in html
+    assert "resumed" in html
+    alone = CliRunner().invoke(app, ["bench", "show", files[1]], catch_exceptions=False)
+    assert "continued" not in alone.output
+
+
+def test_files_that_are_no_runs(tmp_path: Path) -> None:
+    """Nothing is written."""
+    (tmp_path / "no.jsonl").write_text("{}\n", encoding="utf-8")
+    shown = CliRunner().invoke(app, ["bench", "show", str(tmp_path / "no.jsonl"), "--out", str(tmp_path / "page")])
+    assert "no record of version" in str(shown.exception)
+    assert not (tmp_path / "page").exists()
