@@ -56,10 +56,17 @@ async def compete(where: str, processes: int) -> None:
                     stops += 1
                     os.kill(victim.pid, signal.SIGSTOP)
                     woken_s = time.monotonic() + leases * _LEASE_S
-                    while time.monotonic() < woken_s:
-                        for run in await journal.runs():
+                    silent: dict[str, int] = {}
+                    is_taken = leases < 5  # a long stop lasts until another process has a run of the victim
+                    while time.monotonic() < woken_s or not is_taken:
+                        runs = await journal.runs()
+                        for run in runs:
                             assert run.fence >= fences[run.run_id], "a fence went back"
                             fences[run.run_id] = run.fence
+                            if run.owner == "silent":
+                                silent.setdefault(run.run_id, run.fence)
+                            is_taken |= run.fence > silent.get(run.run_id, run.fence)
+                        is_taken |= all(run.status == "completed" for run in runs)
                         await anyio.sleep(0.05)
                     os.kill(victim.pid, signal.SIGCONT)
                     if chance.random() < 0.1:

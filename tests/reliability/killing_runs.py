@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -79,9 +80,9 @@ def _kill_after(pid: int, seconds: float) -> None:
     except ProcessLookupError:
         return
     try:
-        import select
-
-        if not select.select([descriptor], [], [], seconds)[0]:
+        ended = select.poll()  # `select` refuses large descriptors
+        ended.register(descriptor, select.POLLIN)
+        if not ended.poll(seconds * 1000):
             signal.pidfd_send_signal(descriptor, signal.SIGKILL)
     except ProcessLookupError:
         pass

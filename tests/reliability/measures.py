@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import math
 import os
 import sys
 import threading
@@ -93,10 +94,10 @@ def count_tasks() -> int:
 
 
 def growth_mb(samples: Sequence[Sample], seconds: float) -> float:
-    """By how much the memory of the last quarter is over that of the second one, at the median."""
+    """By how much the memory of the last quarter is over that of the second one, at the median; NaN without samples."""
     early = [each.rss_mb for each in samples if seconds / 4 <= each.at_s < seconds / 2]
     late = [each.rss_mb for each in samples if seconds * 3 / 4 <= each.at_s < seconds]
-    return median(late) - median(early)
+    return median(late) - median(early) if early and late else math.nan
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import select
+import selectors
 import ssl
 import sys
 from pathlib import Path
@@ -146,12 +146,15 @@ def _tunnel(connection: Connection, request: Request) -> None:
     host, _, port = request.target.partition(":")
     with __import__("socket").create_connection((host, int(port))) as there:
         connection.send(b"HTTP/1.1 200 OK\r\n\r\n")
-        ends = {connection.socket: there, there: connection.socket}
-        while True:
-            for end in select.select(list(ends), [], [], PATIENCE_S)[0]:
-                if not (data := end.recv(65_536)):
-                    raise ConnectionError
-                ends[end].sendall(data)
+        with selectors.DefaultSelector() as readable:
+            for end, other in ((connection.socket, there), (there, connection.socket)):
+                readable.register(end, selectors.EVENT_READ, (end, other))
+            while True:
+                for key, _ in readable.select(PATIENCE_S):
+                    end, other = key.data
+                    if not (data := end.recv(65_536)):
+                        raise ConnectionError
+                    other.sendall(data)
 
 
 @pytest.mark.anyio
