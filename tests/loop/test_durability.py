@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
 import pytest
 
 import eagerstream
@@ -12,7 +13,7 @@ from eagerstream.errors import OwnershipLostError
 from eagerstream.loop import RunStatus, resume
 from eagerstream.testing import Scenario, reply, text, tool_use
 from eagerstream.tools import Tool, ask_elsewhere
-from tests.loop.durable import World, answers, check, client_of, scenario
+from tests.loop.durable import World, answers, check, client_of, left_at, scenario
 from tests.loop.journals import MemoryJournal, plain
 from tests.support import REQUEST
 
@@ -150,3 +151,27 @@ async def test_a_decision_is_not_lost_by_a_crash() -> None:
             await run.finish()
     assert run.result.status is RunStatus.COMPLETED
     assert answers(run.result) == ["launched"]
+
+
+async def test_a_run_that_is_left_before_an_open_turn_is_salvaged() -> None:
+    """Calls that had begun stay known, if the next process is cancelled or leaves while it asks what became of them."""
+    world = World()
+    one = Scenario(reply(tool_use("pay", {"amount": 1})), reply(text("Done.")))
+    journal = await left_at("start", world, [world.pay])
+
+    @eagerstream.tool(name="pay", recover=lambda call: anyio.sleep_forever())
+    async def asks_forever(amount: int) -> str:
+        """Pay."""
+        raise AssertionError
+
+    async with client_of(one) as client:
+        async with resume(client, journal, "r", tools=[asks_forever]) as run:
+            with anyio.move_on_after(0.05):
+                await run.finish()
+        assert run.result.status is RunStatus.CANCELLED
+        assert journal.kinds("r")[-1] == ("start", 1)
+        async with resume(client, journal, "r", tools=[world.pay]) as run:
+            await run.finish()
+    assert [answer[:12] for answer in answers(run.result)] == ["Nobody knows"]
+    assert run.result.status is RunStatus.COMPLETED
+    assert world.effects.count("pay 1") == 1, world.effects

@@ -98,6 +98,7 @@ class Durability:
         self._log = log
         self._assembler: MessageAssembler[Any] | None = None
         self._turn: Turn | None = None
+        self._has_open_turn = False  # an earlier process left one, and it is not salvaged yet
         self._written_blocks = 0
         self._settled_messages: list[Mapping[str, Any]] | None = None
         """The history at the last settled turn; None if it is not known which part of the history is in the journal."""
@@ -132,6 +133,7 @@ class Durability:
             self._inbox = max(self._inbox, kept.get("inbox", 0))
             self.carrier |= kept.get("carrier", {})
         if open_turn is not None:
+            self._has_open_turn = True
             self._open_turn = open_turn.number
             self._decisions.update(open_turn.decisions)
         return open_turn
@@ -148,7 +150,8 @@ class Durability:
                     left_as = RunStatus.WAITING if self._left else RunStatus.RUNNING
                     await self._log.release(left_as.value, self._summary)
                     return
-                await self._end()
+                if not self._has_open_turn:  # an end would hide the calls that had begun: they could begin again
+                    await self._end()
                 await self._log.release(result.status.value, self._summary)
             except _FAULTS as error:
                 self._fail(error)
@@ -168,6 +171,7 @@ class Durability:
     def salvaging(self, turn: Turn, assembler: MessageAssembler[Any], saved: OpenTurn) -> None:
         """Take the response that is salvaged: all of it is in the journal."""
         self._turn, self._assembler, self._written_blocks = turn, assembler, len(saved.blocks)
+        self._has_open_turn = False
 
     async def sending(self, turn: Turn, assembler: MessageAssembler[Any]) -> None:
         """Write a request that is about to be sent, after the end of the turn before.
