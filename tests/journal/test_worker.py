@@ -14,7 +14,7 @@ import pytest
 import eagerstream
 from eagerstream.errors import LimitError, RunNotFoundError, UsageError
 from eagerstream.journal import Journal, work
-from eagerstream.loop import RunStatus, When
+from eagerstream.loop import RunStatus, When, resume
 from eagerstream.testing import Scenario, reply, text, tool_use
 from eagerstream.tools import Tool, ask_elsewhere
 from tests.loop.durable import client_of
@@ -214,6 +214,22 @@ async def test_an_application_that_fails(tmp_path: Path, caplog: pytest.LogCaptu
         assert "must return" in caplog.text
         assert "secret of mine" not in caplog.text
         assert (await journal.summary("r")).is_due
+
+
+async def test_a_run_that_cannot_be_resumed_stays_as_it_was(tmp_path: Path) -> None:
+    """A wrong argument does not make it due, and its approvals stay in the list."""
+    one = Scenario(reply(tool_use("launch", {})), reply(text("Done.")))
+    async with Journal(tmp_path / "runs.db") as journal, client_of(one) as client:
+        world = World(client)
+        async with eagerstream.run(client, **REQUEST, tools=world.tools, journal=journal, run_id="r") as run:
+            await run.finish()
+        before = await journal.summary("r")
+        assert before.status == "waiting"
+        with pytest.raises(UsageError):
+            async with resume(client, journal, "r", tools=world.tools, max_turns=-1):
+                pass
+        after = await journal.summary("r")
+        assert (after.status, after.facts, after.owner, after.is_due) == ("waiting", before.facts, "none", False)
 
 
 async def test_unusable_messages(tmp_path: Path) -> None:

@@ -87,5 +87,6 @@ class MemoryLog:
         left = self._journal.left.get(self.run_id, [])
         return [(number, each) for number, each in enumerate(left, 1) if number > after]
 
-    async def release(self, status: str, summary: JSONObject) -> None:
-        self._journal.statuses[self.run_id] = status, plain(summary)
+    async def release(self, status: str | None, summary: JSONObject) -> None:
+        if status is not None:
+            self._journal.statuses[self.run_id] = status, plain(summary)

@@ -90,9 +90,10 @@ class EngineLog:
         """See `RunLog`."""
         return await self._read_inbox(after)
 
-    async def release(self, status: str, summary: JSONObject) -> None:
+    async def release(self, status: str | None, summary: JSONObject) -> None:
         """See `RunLog`."""
-        await self._add({"release": status, "summary": summary})
+        if status is not None:
+            await self._add({"release": status, "summary": summary})
 
     def _add(self, added: JSONObject) -> Awaitable[None]:
         self.check()

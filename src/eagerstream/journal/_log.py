@@ -44,7 +44,7 @@ class _Write:
     receipt: Receipt[None] = field(default_factory=Receipt[None])
     settles: int | None = None  # the turn
     read_to: int | None = None  # the number of the last message that is in the entries
-    release: tuple[str, str] | None = None  # the status and the summary
+    release: tuple[str | None, str] | None = None  # the status and the summary; without a status, neither changes
 
 
 class Log(Beating):
@@ -104,7 +104,7 @@ class Log(Beating):
             lambda database: read_inbox(database, self._parts.contents, self.run_id, after)
         )
 
-    async def release(self, status: str, summary: JSONObject) -> None:
+    async def release(self, status: str | None, summary: JSONObject) -> None:
         """See `RunLog`.
 
         Raises:
@@ -191,7 +191,11 @@ class Log(Beating):
             sealed = self._parts.contents.sealed(content, "entry", run_id, seq, turn)
             yield sql.ADD_ENTRY, (run_id, seq, turn, sealed, *done)
         if write.release is not None:
-            yield sql.RELEASE, (*write.release, *done)
+            status, summary = write.release
+            if status is None:
+                yield sql.RELEASE_UNCHANGED, done
+            else:
+                yield sql.RELEASE, (status, summary, *done)
 
     def finish(self, rows: list[Rows], begun_s: float, wakes: Wakes) -> None:
         """See `Job`."""

@@ -96,6 +96,8 @@ DROP_MESSAGES: Final = f"DELETE FROM eagerstream_inbox WHERE run_id = ? AND numb
 
 RELEASE: Final = f"UPDATE eagerstream_runs SET owner = NULL, status = ?, summary = ? WHERE {GUARD} AND next_seq = ?"
 
+RELEASE_UNCHANGED: Final = f"UPDATE eagerstream_runs SET owner = NULL WHERE {GUARD} AND next_seq = ?"
+
 PROGRESS: Final = "SELECT fence, next_seq FROM eagerstream_runs WHERE run_id = ?"
 
 ENTRIES: Final = "SELECT seq, turn, content FROM eagerstream_entries WHERE run_id = ? ORDER BY seq"

@@ -64,13 +64,14 @@ class RunLog(Protocol):
         """
         ...
 
-    async def release(self, status: str, summary: JSONObject) -> None:
+    async def release(self, status: str | None, summary: JSONObject) -> None:
         """Give the run up, after everything that was appended: another process may open it at once.
 
         Cancelling it only stops the wait.
 
         Args:
-            status: The `RunStatus` at the end, `"waiting"`, or `"running"` if the run continues later.
+            status: The `RunStatus` at the end, `"waiting"`, or `"running"` if the run continues later. None if nothing
+                was appended: the status and the summary stay as they were.
             summary: Facts for lists: model, turns, tokens, the approvals it waits for. Nothing that was said.
         """
         ...

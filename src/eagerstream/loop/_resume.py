@@ -35,7 +35,7 @@ class Resumed:
             self._run.keep_in(self._journal, begin, log)
             return await self._run.__aenter__()
         except BaseException as error:
-            await log.release("running", {})
+            await log.release(None, {})  # a run that waits or has ended is not due by a mistake here
             if isinstance(error, KeyError | IndexError | TypeError):
                 raise JournalError("the journal of this run cannot be read") from error
             raise
