@@ -232,6 +232,26 @@ async def test_a_run_that_cannot_be_resumed_stays_as_it_was(tmp_path: Path) -> N
         assert (after.status, after.facts, after.owner, after.is_due) == ("waiting", before.facts, "none", False)
 
 
+async def test_a_result_that_is_too_large_ends_a_run(tmp_path: Path) -> None:
+    """It gives the run up at once, although the program keeps the run, and no worker repeats the call forever."""
+
+    @eagerstream.tool(idempotent=True)
+    async def read() -> str:
+        """Read."""
+        return "x" * 100_000
+
+    one = Scenario(reply(tool_use("read", {})), reply(text("Done.")))
+    async with Journal(tmp_path / "runs.db", max_entry_bytes=50_000) as journal, client_of(one) as client:
+        with pytest.raises(LimitError):
+            async with eagerstream.run(client, **REQUEST, tools=[read], journal=journal, run_id="r") as run:
+                await run.finish()
+        left = await journal.summary("r")
+        assert (left.status, left.owner, left.is_due) == ("error", "none", False)
+        async with Journal(tmp_path / "runs.db") as larger, resume(client, larger, "r", tools=[read]) as resumed:
+            await resumed.finish()
+        assert (run.result.status, resumed.result.status) == (RunStatus.ERROR, RunStatus.COMPLETED)
+
+
 async def test_unusable_messages(tmp_path: Path) -> None:
     """They are refused before they are in the journal."""
     async with Journal(tmp_path / "runs.db", max_inbox_messages=1) as journal, world_of(journal, *LAUNCH):

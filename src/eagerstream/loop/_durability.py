@@ -140,7 +140,8 @@ class Durability:
 
     async def close(self) -> None:
         """Give the run up: another process may continue it."""
-        if self._log is None or self.error is not None:
+        is_too_large = isinstance(self.error, LimitError | UsageError)  # the log refused an entry, and can go on
+        if self._log is None or (self.error is not None and not is_too_large):
             return
         conversation = self._conversation
         result = conversation.result
@@ -150,7 +151,9 @@ class Durability:
                     left_as = RunStatus.WAITING if self._left else RunStatus.RUNNING
                     await self._log.release(left_as.value, self._summary)
                     return
-                if not self._has_open_turn:  # an end would hide the calls that had begun: they could begin again
+                if not (
+                    self._has_open_turn or is_too_large
+                ):  # an end would hide the calls that had begun: they could begin again
                     await self._end()
                 await self._log.release(result.status.value, self._summary)
             except _FAULTS as error:
