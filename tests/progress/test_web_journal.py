@@ -56,6 +56,16 @@ async def page_of(where: Path) -> AsyncIterator[tuple[Journal, httpx.AsyncClient
 
 
 @pytest.mark.anyio
+async def test_a_damaged_run_hides_no_other(tmp_path: Path) -> None:
+    """The calls of the other runs are still shown."""
+    async with page_of(tmp_path / "runs.db") as (journal, browser):
+        log = await journal.create("damaged", {"kind": "begin", "turn": 0})
+        await log.release("waiting", {})
+        found = (await browser.get("/journal/runs")).json()
+        assert {run["run_id"]: len(run["asked"]) for run in found} == {"r/1": 1, "damaged": 0}
+
+
+@pytest.mark.anyio
 async def test_runs_are_shown_and_decided(tmp_path: Path) -> None:
     """A waiting call is shown without its secret, and decided once; the journal has the decision."""
     async with page_of(tmp_path / "runs.db") as (journal, browser):

@@ -71,7 +71,8 @@ def resume(
         client: As for `run`.
         journal: Has the run.
         run_id: The id of the run.
-        tools: As for `run`. A journal keeps no functions: give the same tools again.
+        tools: As for `run`. A journal keeps no functions: give the same tools again. A call whose tool is missing is
+            answered as not found, also if it was approved.
         options: Options that replace those of the run. Options that are no plain data have to be given again.
 
     Raises:

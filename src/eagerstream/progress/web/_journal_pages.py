@@ -61,6 +61,8 @@ class JournalPages:
             return [_shown_call(call) for call in (await self._journal.view(run_id)).approvals]
         except errors.RunNotFoundError:
             return []  # it was deleted
+        except errors.JournalError:
+            return []  # this run is damaged: the others can be decided about all the same
 
     async def decide(self, request: Request) -> Any:
         match body := await self._read(request):
