@@ -133,6 +133,8 @@ class _Worker:
         while not self._is_stopped:
             self._changed = anyio.Event()
             due = await self._due()
+            if self._is_stopped:
+                return  # meanwhile: a run that was just given up may be due
             for run_id in due[: self._concurrency - len(self._scopes)]:
                 scope = self._scopes[run_id] = anyio.CancelScope()
                 tasks.start_soon(self._serve, run_id, scope)
