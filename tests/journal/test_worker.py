@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 import eagerstream
-from eagerstream.errors import LimitError, RunNotFoundError, UsageError
+from eagerstream.errors import JournalError, LimitError, RunNotFoundError, UsageError
 from eagerstream.journal import Journal, work
 from eagerstream.loop import RunStatus, When, resume
 from eagerstream.testing import Scenario, reply, text, tool_use
@@ -250,6 +250,20 @@ async def test_a_result_that_is_too_large_ends_a_run(tmp_path: Path) -> None:
         async with Journal(tmp_path / "runs.db") as larger, resume(client, larger, "r", tools=[read]) as resumed:
             await resumed.finish()
         assert (run.result.status, resumed.result.status) == (RunStatus.ERROR, RunStatus.COMPLETED)
+
+
+async def test_a_run_that_cannot_be_read_has_no_owner(tmp_path: Path) -> None:
+    """`run` gives it up as `resume` does."""
+    async with Journal(tmp_path / "runs.db") as journal, client_of(Scenario(reply(text("-")))) as client:
+        log = await journal.create("r", {"kind": "begin", "turn": 0})
+        await log.append({"kind": "turn", "turn": 1})
+        await log.release("completed", {})
+        damaged = eagerstream.run(client, **REQUEST, journal=journal, run_id="r")
+        with pytest.raises(JournalError, match="cannot be read"):
+            async with damaged:
+                pass
+        left = await journal.summary("r")
+        assert (left.status, left.owner) == ("completed", "none")
 
 
 async def test_unusable_messages(tmp_path: Path) -> None:

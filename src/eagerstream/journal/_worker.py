@@ -60,9 +60,9 @@ async def work(
 
     A run is due if its owner died or gave it up, if a decision or a message has arrived for a run that waits, or a
     message for one that has ended. Any number of workers share a journal: each run has one owner. If a run cannot be
-    resumed, for example because the application raises, the worker logs the type of the error, and tries again after a pause
-    that doubles from 2 seconds to 5 minutes. A run that raises ends with status `ERROR`, and is not due any more. A call
-    whose tool is missing, also an approved one, is answered as not found, and the run continues.
+    resumed, for example because the application raises, the worker logs the type of the error, and tries again after a
+    pause that doubles from 2 seconds to 5 minutes. A run that raises ends with status `ERROR`, and is not due any more.
+    A call whose tool is missing, also an approved one, is answered as not found, and the run continues.
 
     Cancellation: active runs are given up at once, as with `Run.hand_over(at_once=True)`. They stay due.
 

@@ -96,6 +96,7 @@ class Durability:
         self._on_now = on_now
         self._is_handed_over = False
         self._log = log
+        self._was_opened = log is not None
         self._assembler: MessageAssembler[Any] | None = None
         self._turn: Turn | None = None
         self._has_open_turn = False  # an earlier process left one, and it is not salvaged yet
@@ -125,7 +126,12 @@ class Durability:
         if len(log.entries) <= 1:
             self._settled_messages = self._conversation.result.messages
             return None
-        open_turn = restore(self._conversation, log.entries)
+        try:
+            open_turn = restore(self._conversation, log.entries)
+        except JournalError:
+            if not self._was_opened:  # otherwise `resume` gives it up
+                await log.release(None, {})
+            raise
         self._settled_calls = len(self._conversation.result.calls)
         self._settled_turn = self.resumed_after = self._conversation.turns
         for entry in log.entries:
