@@ -34,6 +34,17 @@ async def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     assert path.read_bytes() == b"my diary, of 1,000 bytes" * 100
 
 
+async def test_a_database_of_somebody_else(tmp_path: Path) -> None:
+    """It stays as it was, if only an existing journal is wanted."""
+    path = tmp_path / "other.db"
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE diary (day TEXT)")
+        other.commit()
+    before = path.read_bytes()
+    await fails(path, "no journal", create=False)
+    assert path.read_bytes() == before
+
+
 async def test_places_that_cannot_be_a_file(tmp_path: Path) -> None:
     """Each error names the file."""
     await fails(tmp_path, "cannot be opened")

@@ -53,7 +53,7 @@ class Journal:
             sequence of keys, the first encrypts and all decrypt. The journal must be new, or encrypted with one of
             them. It needs the extra `encryption`. Run ids, statuses and summaries are not encrypted.
         lease_s: Seconds without a sign of life after which another process may own a run of this one.
-        create: If false, a missing SQLite file is an error.
+        create: If false, a SQLite file that is missing or is no journal is an error.
         max_entry_bytes: Maximum size of an entry as JSON, and of all messages in the inbox of a run.
         max_run_bytes: Maximum size of the entries of a run.
         max_inbox_messages: Maximum number of messages in the inbox of a run.

@@ -15,6 +15,7 @@ from ._database import DatabaseFault, Rows, Statement, check_version
 from ._sql import SCHEMA, VERSION
 
 _NOW_S: Final = "((julianday('now') - 2440587.5) * 86400.0)"
+_HAS_TABLES: Final = "SELECT 1 FROM sqlite_master WHERE name = 'eagerstream_journal'"
 _BUSY_S: Final = 5.0  # SQLite itself waits so long for other processes; the writer then tries again
 
 _REASONS: Final = {
@@ -42,7 +43,7 @@ class SQLite:
 
     def __init__(self, path: Path, *, create: bool = False, beside: SQLite | None = None) -> None:
         self._path = path
-        self._creates = create
+        self._creates = self._makes_tables = create
         self._only_reads = beside is not None
         self._connection: sqlite3.Connection | None = None
         self.files: dict[Path, tuple[int, int]] = {} if beside is None else beside.files
@@ -96,7 +97,7 @@ class SQLite:
             if self._only_reads:
                 connection.execute("PRAGMA query_only = 1")
             else:
-                _prepare(connection)
+                _prepare(connection, may_create=self._makes_tables)
                 self.files.update({path: _identity(path) for path in (self._path, self._wal)})
         except BaseException:
             connection.close()
@@ -128,13 +129,15 @@ class SQLite:
         return DatabaseFault(f"{self._path.name}: {reason}{f' ({name})' if name else ''}")
 
 
-def _prepare(connection: sqlite3.Connection) -> None:
+def _prepare(connection: sqlite3.Connection, *, may_create: bool) -> None:
     """Set the connection up, and make the tables.
 
     Raises:
         sqlite3.Error: SQLite refuses it, for example as the file is no database.
         DatabaseFault: The tables are newer than this code, or the file system allows no WAL.
     """
+    if not may_create and connection.execute(_HAS_TABLES).fetchone() is None:
+        raise DatabaseFault("this SQLite file is no journal")  # and it stays as it is
     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
         raise DatabaseFault("SQLite cannot use a WAL for this file: is it on a network drive?")
