@@ -21,6 +21,8 @@ class World:
     def __init__(self) -> None:
         self.effects: list[str] = []
         self.keys: list[str] = []
+        self.inner: RunResult | None = None
+        """The result of a run that a tool started."""
 
     @eagerstream.tool
     async def pay(self, amount: int, call: ToolCall) -> str:

@@ -443,7 +443,8 @@ class Conversation:
             self.result.take(state["result"], calls)
             self._turns, self._continuations = state["turns"], state["continuations"]
             self._failed_turns = state["failed_turns"]
-        self.result.messages = checked_messages(messages)
+        # Its tools are those that it was given, whatever the history said about those of the earlier process.
+        self._requests.replace_history(checked_messages(messages))
         if self._goes_on():
             self.result.status, self.result.error = RunStatus.RUNNING, None
         self.steering.restore(waiting)

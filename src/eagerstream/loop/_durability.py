@@ -29,7 +29,7 @@ from ..errors import EagerStreamError, JournalError, LimitError, RunExistsError,
 from ..tools._call import Decision, ToolCall
 from ..tools._content import to_json
 from ..tools._results import CANCELLED_TEXT
-from ..wire import JSONObject, MessageAssembler, ToolInput, encodable
+from ..wire import JSONObject, MessageAssembler, Outcome, ToolInput, encodable
 from ..wire._assistant_message import AssistantMessage, Block
 from ._conversation import Conversation
 from ._journal import RunJournal, RunLog
@@ -403,13 +403,17 @@ class Durability:
 
     def _new_blocks(self, content: Sequence[Block]) -> list[JSONObject]:
         assert self._assembler is not None
-        inputs = {input.echo_id: input for input in self._assembler.inputs.values() if input.kind == "tool_use"}
+        assert self._turn is not None
+        # Those of the calls, too: after a restart of the peer that is not followed, the assembler has others.
+        made = (*self._assembler.inputs.values(), *(call.input for call in self._turn.calls))
+        inputs = {input.echo_id: input for input in made if input.kind == "tool_use"}
         new, self._written_blocks = content[self._written_blocks :], max(self._written_blocks, len(content))
         blocks: list[JSONObject] = []
         for block in new:
-            # A call as it came, with the text of its input: the same repairs are made again.
-            input = inputs.get(str(block.get("id"))) if block.get("type") == "tool_use" else None
-            blocks.append({"block": dict(block)} if input is None else _saved_call(input))
+            if block.get("type") == "tool_use":
+                blocks.append(_saved_call(block, inputs.get(str(block.get("id")))))
+            else:
+                blocks.append({"block": dict(block)})
         return blocks
 
     # --- the log ------------------------------------------------------------------------------------------------------
@@ -452,5 +456,10 @@ def _plain(entry: Mapping[str, Any]) -> JSONObject:
     return written
 
 
-def _saved_call(input: ToolInput) -> JSONObject:
-    return {"block": dict(input.block), "raw": input.raw if input.chars else "", "is_closed": input.outcome is not None}
+def _saved_call(block: Block, input: ToolInput | None) -> JSONObject:
+    """Return a call as it came, with the text of its input: the same repairs are made again."""
+    if input is None:  # it was cut by a restart, and has no call
+        return {"block": {**block, "input": {}}, "raw": "", "is_closed": False}
+    is_closed = input.outcome not in (None, Outcome.INCOMPLETE)
+    saved: JSONObject = {"block": dict(input.block), "raw": input.raw if input.chars else "", "is_closed": is_closed}
+    return saved | {"is_damaged": True} if input.is_damaged else saved

@@ -15,7 +15,7 @@ from ..tools._invoke import invoke
 from ..tools._options import Done
 from ..tools._response import ToolErrorCode, ToolResponse, error_text
 from ..tools._toolbox import Toolbox
-from ..wire import JSONObject
+from ..wire import JSONObject, Outcome
 from ._conversation import Conversation
 
 _UNKNOWN: Final = (
@@ -147,8 +147,12 @@ def _events_of_block(index: int, saved: Mapping[str, Any], call: Mapping[str, An
     block: dict[str, Any] = dict(saved["block"])
     raw, is_closed = saved.get("raw"), saved.get("is_closed", True)
     if call is not None and call["input"]["outcome"] is not None:
-        raw, is_closed = call["input"]["raw"], True  # the result came after the rest of the input
-    deltas: list[dict[str, Any]] = [{"type": "input_json_delta", "partial_json": raw}] if raw else []
+        # The result came after the rest of the input, or after its cut.
+        raw, is_closed = call["input"]["raw"], call["input"]["outcome"] != Outcome.INCOMPLETE
+    pieces = [raw] if raw else []
+    if saved.get("is_damaged") or (call is not None and call["input"]["damage"]):
+        pieces.append(None)  # a fragment was lost: the rest may be JSON, and must not run
+    deltas: list[dict[str, Any]] = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
     if block.get("type") == "text" and not block.get("citations"):
         deltas, block["text"] = [{"type": "text_delta", "text": block.get("text", "")}], ""
     yield {"type": "content_block_start", "index": index, "content_block": block}
