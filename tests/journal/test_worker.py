@@ -293,3 +293,17 @@ async def test_unusable_arguments_of_a_worker(tmp_path: Path) -> None:
             arguments: dict[str, Any] = {"app": dict, **options}
             with pytest.raises(UsageError):
                 await work(journal, **arguments)
+
+
+async def test_runs_of_tools_are_left_to_their_calls(where: str) -> None:
+    """A worker would give them the tools of another run, and their calls would find them taken."""
+    begin: dict[str, Any] = {"kind": "begin", "turn": 0, "options": {}, **REQUEST}
+    async with Journal(where) as journal, client_of(Scenario(reply(text("Done.")))) as client:
+        for run_id, parent in (("parent", "gone"), ("child", "parent")):
+            log = await journal.create(run_id, {**begin, "parent": {"run": parent, "call": "toolu_1"}})
+            await log.release("running", {})
+        world = World(client)
+        with anyio.fail_after(30):
+            await work(journal, world.app, once=True)
+        assert [given["run_id"] for given in world.given] == ["parent"]
+        assert {run.run_id: run.status for run in await journal.runs()} == {"parent": "completed", "child": "running"}

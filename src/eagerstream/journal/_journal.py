@@ -151,7 +151,7 @@ class Journal:
                 lambda database: read_entries(database, self._parts.contents, run_id)
             )
         except BaseException:
-            self._parts.writer.put(Undo(job))
+            self._undo(job)
             raise
         log.load(entries, sizes)
         self._logs[run_id] = log
@@ -355,8 +355,12 @@ class Journal:
             RunOwnedError: An owner has it, and lives.
             JournalError: It cannot be written.
         """
-        _, owned = await self._claimed(run_id)
-        await self._do(Delete(owned))
+        job, owned = await self._claimed(run_id)
+        try:
+            await self._do(Delete(owned))
+        except BaseException:
+            self._undo(job)  # if the run is still there
+            raise
 
     async def prune(self, *, ended_for_s: float) -> int:
         """Delete the runs that ended so long ago, by the clock of the database. Return their number.

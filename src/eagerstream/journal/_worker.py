@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -60,9 +61,9 @@ async def work(
 
     A run is due if its owner died or gave it up, if a decision or a message has arrived for a run that waits, or a
     message for one that has ended. Any number of workers share a journal: each run has one owner. If a run cannot be
-    resumed, for example because the application raises, the worker logs the type of the error, and tries again after a
-    pause that doubles from 2 seconds to 5 minutes. A run that raises ends with status `ERROR`, and is not due any more.
-    A call whose tool is missing, also an approved one, is answered as not found, and the run continues.
+    resumed, for example because a tool is missing, the worker logs the type of the error, and tries again after a pause
+    that doubles from 2 seconds to 5 minutes. A run that raises ends with status `ERROR`, and is not due any more. A run
+    that a tool of another run of the journal started is left to that tool, which continues it.
 
     Cancellation: active runs are given up at once, as with `Run.hand_over(at_once=True)`. They stay due.
 
@@ -104,8 +105,8 @@ async def arguments_of(journal: Journal, app: RunApp, run_id: str) -> AsyncItera
         JournalError: The journal cannot be read.
         UsageError: The application returned no client.
     """
-    entries = await journal.read(run_id)
-    given: Any = app({**entries[0], "run_id": run_id})
+    [begin, *_] = await journal.read(run_id)
+    given: Any = app({**begin, "run_id": run_id})
     async with AsyncExitStack() as stack:
         if inspect.isawaitable(given):
             given = await given
@@ -190,6 +191,9 @@ class _Worker:
         try:
             if not (await self._journal.summary(run_id)).is_due:
                 return "running"  # another worker was faster
+            if await self._has_parent(run_id):
+                self._failures[run_id] = _Failure(0.0, math.inf)
+                return "running"
             async with (
                 arguments_of(self._journal, self._app, run_id) as (client, options),
                 resume(client, self._journal, run_id, **options) as run,
@@ -214,6 +218,22 @@ class _Worker:
         finally:
             self._active.pop(run_id, None)
         return "running" if is_left else await self._status(run_id)
+
+    async def _has_parent(self, run_id: str) -> bool:
+        """Return True if a tool of a run in the journal started the run: the call continues it, and gets its result."""
+        [begin, *_] = await self._journal.read(run_id)
+        match begin:
+            case {"parent": {"run": str(parent)}}:
+                return await self._is_known(parent)
+            case _:
+                return False
+
+    async def _is_known(self, run_id: str) -> bool:
+        try:
+            await self._journal.summary(run_id)
+        except RunNotFoundError:
+            return False
+        return True
 
     async def _status(self, run_id: str) -> str:
         try:

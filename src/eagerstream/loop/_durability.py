@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import anyio
@@ -35,6 +36,7 @@ from ._conversation import Conversation
 from ._journal import RunJournal, RunLog
 from ._restoring import OpenTurn, restore
 from ._result import RunStatus
+from ._sub_runs import ParentCall
 from ._turn import Turn
 
 _log = logging.getLogger(__name__)
@@ -96,7 +98,6 @@ class Durability:
         self._on_now = on_now
         self._is_handed_over = False
         self._log = log
-        self._was_opened = log is not None
         self._assembler: MessageAssembler[Any] | None = None
         self._turn: Turn | None = None
         self._has_open_turn = False  # an earlier process left one, and it is not salvaged yet
@@ -105,17 +106,23 @@ class Durability:
         """The history at the last settled turn; None if it is not known which part of the history is in the journal."""
         self._settled_calls = 0
         self._settled_turn = 0
+        self._last_turn: Awaitable[None] | None = None
         self._open_turn = 0
         """Number of the turn under way, or of the last one."""
         self.resumed_after: int | None = None
 
-    async def open(self) -> OpenTurn | None:
+    async def open(self, parent: ParentCall | None) -> OpenTurn | None:
         """Create the run, or take it over, and restore its conversation. Return the turn that was under way.
+
+        Args:
+            parent: The call whose tool has started the run, if any.
 
         Raises:
             RunOwnedError: Another process has the run.
             JournalError: The journal cannot be read or written.
         """
+        if parent is not None and parent.run is not None:
+            self._begin = {**self._begin, "parent": {"run": parent.run, "call": parent.call}}
         log = self._log
         if log is None:
             try:
@@ -123,15 +130,18 @@ class Durability:
             except RunExistsError:
                 log = await self._journal.open(self._run_id)
         self._log = log
+        try:
+            return self._restored(log)
+        except BaseException:
+            with suppress(*_FAULTS):
+                await log.release(None, {})
+            raise
+
+    def _restored(self, log: RunLog) -> OpenTurn | None:
         if len(log.entries) <= 1:
             self._settled_messages = self._conversation.result.messages
             return None
-        try:
-            open_turn = restore(self._conversation, log.entries)
-        except JournalError:
-            if not self._was_opened:  # otherwise `resume` gives it up
-                await log.release(None, {})
-            raise
+        open_turn = restore(self._conversation, log.entries)
         self._settled_calls = len(self._conversation.result.calls)
         self._settled_turn = self.resumed_after = self._conversation.turns
         for entry in log.entries:
@@ -145,25 +155,42 @@ class Durability:
         return open_turn
 
     async def close(self) -> None:
-        """Give the run up: another process may continue it."""
+        """Give the run up: another process may continue it.
+
+        Raises:
+            JournalError: The end could not be written. All settled turns are in the journal.
+        """
         is_too_large = isinstance(self.error, LimitError | UsageError)  # the log refused an entry, and can go on
         if self._log is None or (self.error is not None and not is_too_large):
             return
-        conversation = self._conversation
-        result = conversation.result
+        result = self._conversation.result
         with anyio.CancelScope(shield=True):
             try:
                 if self.is_leaving:
-                    left_as = RunStatus.WAITING if self._left else RunStatus.RUNNING
-                    await self._log.release(left_as.value, self._summary)
-                    return
-                if not (
-                    self._has_open_turn or is_too_large
-                ):  # an end would hide the calls that had begun: they could begin again
-                    await self._end()
-                await self._log.release(result.status.value, self._summary)
+                    status = RunStatus.WAITING if self._left else RunStatus.RUNNING
+                else:
+                    status = result.status
+                    # An end would hide the calls of an open turn: they could begin again.
+                    if not (self._has_open_turn or is_too_large):
+                        await self._end()
+                await self._log.release(status.value, self._summary)
             except _FAULTS as error:
-                self._fail(error)
+                self.error = error
+                error.result = result
+                raise
+
+    async def all_written(self) -> None:
+        """Wait until the last settled turn is durable.
+
+        Raises:
+            JournalError: It could not be written.
+        """
+        if self._last_turn is not None:
+            try:
+                await self._last_turn
+            except _FAULTS as error:
+                self.error = error
+                raise
 
     @property
     def _summary(self) -> JSONObject:
@@ -294,8 +321,12 @@ class Durability:
                     self.is_leaving = True
                     self._on_failure()
                     await anyio.sleep_forever()
+        except JournalError as error:  # the call was not refused: the run may not continue
+            self._fail(error)
+            await anyio.sleep_forever()
         finally:
-            del self._asked[call.id]
+            if self._asked.get(call.id) is call:  # else a restarted response has another one with its id
+                del self._asked[call.id]
         return decision
 
     def _waits_only_for_decisions(self) -> bool:
@@ -353,13 +384,17 @@ class Durability:
     def restarted(self, turn: Turn) -> None:
         """Write that the peer has started a response again: what is known of it does not count."""
         self._written_blocks = 0
+        self._decisions.clear()  # the new beginning may use an id again, for a call about which nobody has decided
         self._note({"kind": "restart", "turn": turn.number})
 
     def settled(self, turn: Turn) -> None:
         """Write a settled turn in place of its steps."""
         # Not awaited: the next request waits for this entry, too.
         if self.error is None and not self.is_leaving:
-            self._settle({"kind": "turn", "turn": turn.number})
+            try:
+                self._last_turn = self._settle({"kind": "turn", "turn": turn.number})
+            except _FAULTS as error:
+                self._fail(error)
 
     def _end(self) -> Awaitable[None]:
         turn = self._conversation.turns

@@ -71,6 +71,7 @@ class OpenTurn:
             case "restart":
                 self.blocks, self.message, self.is_whole = [], {}, False
                 self.calls, self.results, self.is_asked = {}, set(), False
+                self.progress, self.decisions = {}, {}
             case "asked":
                 self.is_asked = True
             case "approval":

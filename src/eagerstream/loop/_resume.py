@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Unpack
 
@@ -33,12 +34,13 @@ class Resumed:
             options |= {**dict(begin["options"]), **self._options}
             self._run = run(self._client, messages=begin["messages"], run_id=self._run_id, **options)
             self._run.keep_in(self._journal, begin, log)
-            return await self._run.__aenter__()
         except BaseException as error:
-            await log.release(None, {})  # a run that waits or has ended is not due by a mistake here
+            with suppress(JournalError):
+                await log.release(None, {})  # a run that waits or has ended is not due by a mistake here
             if isinstance(error, KeyError | IndexError | TypeError):
                 raise JournalError("the journal of this run cannot be read") from error
             raise
+        return await self._run.__aenter__()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from ..errors import UsageError
+from ..errors import EagerStreamError, JournalError, UsageError
 from ..transports._eager_fallback import EagerForm
 from ..wire import JSONObject, MessageState
 from ..wire._assistant_message import AssistantMessage
@@ -21,6 +22,8 @@ from ._requests import GivenTool
 from ._run_loop import MAX_VIOLATIONS, RunLoop
 from ._steering import When
 from ._sub_runs import ParentCall, begin_sub_run
+
+_log = logging.getLogger(__name__)
 
 
 class Run(RunLoop[OutputT]):
@@ -213,17 +216,31 @@ class Run(RunLoop[OutputT]):
         if self._tasks is None:
             self.parent: ParentCall | None = begin_sub_run(self)
             if self._durability is not None:
-                self._open_turn = await self._durability.open()
+                self._open_turn = await self._durability.open(self.parent)
         return await super().__aenter__()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
         try:
-            return await super().__aexit__(kind, error, traceback)
-        finally:
-            if self._durability is not None:
-                await self._durability.close()
+            handled = await super().__aexit__(kind, error, traceback)
+        except BaseException:
+            await self._close_journal(is_failing=True)
+            raise
+        await self._close_journal(is_failing=error is not None and not handled)
+        return handled
+
+    async def _close_journal(self, *, is_failing: bool) -> None:
+        if self._durability is None:
+            return
+        try:
+            await self._durability.close()
+        except EagerStreamError as fault:
+            # Cancellation must pass, and so must the error that ends the block. The iteration has raised the first
+            # error of the journal.
+            if not is_failing and not isinstance(self._failure, JournalError):
+                raise
+            _log.warning("the end of run %r is not in its journal: %s", self.id, type(fault).__name__)
 
     def keep_in(self, journal: RunJournal, begin: JSONObject, log: RunLog | None = None) -> None:
         """Write the steps of the run into a journal, from its start on. Called before the run is entered.

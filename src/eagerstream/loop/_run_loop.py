@@ -110,6 +110,8 @@ class RunLoop(EventFeed[RunEvent], Generic[OutputT]):
                 if durability is not None:
                     await durability.take_messages()
                 if self._conversation.ended or self._is_cancelled:
+                    if durability is not None:
+                        await durability.all_written()
                     break
                 if durability is not None and durability.leaves_here():
                     self._is_cancelled = True

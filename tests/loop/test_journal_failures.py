@@ -1,0 +1,246 @@
+"""A journal that fails, or a run that loses it: the user gets the error with the result, and nothing starts after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+import eagerstream
+from eagerstream import ToolCall
+from eagerstream.errors import JournalError, OwnershipLostError
+from eagerstream.journal import Journal
+from eagerstream.journal._sqlite import SQLite
+from eagerstream.loop import RunStatus, resume
+from eagerstream.recordings import Recording
+from eagerstream.testing import ReplayServer, Scenario, Timing, reply, text, tool_use
+from eagerstream.tools import ask_elsewhere
+from tests.loop.durable import World, answers, client_of
+from tests.loop.journals import MemoryJournal, MemoryLog
+from tests.support import REQUEST, anthropic_client
+
+pytestmark = pytest.mark.anyio
+
+FULL = JournalError("the disk is full")
+
+
+class Failing(MemoryJournal):
+    """It fails at a step: a kind of entries, `"release"` or `"inbox"`, from the time on at which `fails` is set."""
+
+    def __init__(self, step: str, *, fails: bool = True) -> None:
+        super().__init__()
+        self.step, self.fails = step, fails
+
+    def check(self, *steps: str) -> None:
+        if self.fails and self.step in steps:
+            raise FULL
+
+    async def create(self, run_id: str, entry: Any) -> MemoryLog:
+        await super().create(run_id, entry)
+        return FailingLog(self, run_id, 1)
+
+
+class FailingLog(MemoryLog):
+    """See `Failing`. A failure shows when it is awaited, as that of a real one."""
+
+    _journal: Failing
+
+    async def _written(self, write: Callable[[], Any], *kinds: str) -> None:
+        self._journal.check(*kinds)
+        await write()
+
+    def append(self, *entries: Any) -> Any:
+        return _Once(
+            self._written(lambda: super(FailingLog, self).append(*entries), *(each["kind"] for each in entries))
+        )
+
+    def settle(self, entry: Any) -> Any:
+        return _Once(self._written(lambda: super(FailingLog, self).settle(entry), entry["kind"]))
+
+    async def inbox(self, after: int) -> Any:
+        self._journal.check("inbox")
+        return await super().inbox(after)
+
+    async def release(self, status: str, summary: Any) -> None:
+        self._journal.check("release")
+        await super().release(status, summary)
+
+
+class _Once:
+    """What is written as soon as it is asked for; it can be awaited or not."""
+
+    def __init__(self, writing: Any) -> None:
+        self._error: Exception | None = None
+        try:
+            writing.send(None)
+        except StopIteration:
+            pass
+        except JournalError as error:
+            self._error = error
+
+    def __await__(self) -> Any:
+        if self._error is not None:
+            raise self._error
+        return
+        yield
+
+
+CALL = reply(tool_use("pay", {"amount": 1}))
+DONE = reply(text("Done."))
+
+
+@pytest.mark.parametrize("step", ["end", "release"])
+async def test_the_end_cannot_be_written(step: str) -> None:
+    """The block raises the error, which has the result. All turns are in the journal, so it continues there."""
+    world, journal = World(), Failing(step)
+    async with client_of(Scenario(CALL, DONE)) as client:
+        run = eagerstream.run(client, **REQUEST, tools=world.tools(), journal=journal, run_id="r")
+        with pytest.raises(JournalError, match="full") as caught:
+            async with run:
+                await run.finish()
+        assert caught.value.result is run.result
+        assert (run.result.status, run.result.text) == (RunStatus.COMPLETED, "Done.")
+        async with resume(client, MemoryJournal(journal.runs), "r", tools=world.tools()) as resumed:
+            await resumed.finish()
+    assert resumed.result.messages == run.result.messages
+    assert world.effects == ["pay 1"]
+
+
+async def test_an_error_of_the_block_is_not_hidden(caplog: pytest.LogCaptureFixture) -> None:
+    """If the end cannot be written after it, the log says so. Cancellation passes as well."""
+    world, journal = World(), Failing("release")
+    async with client_of(Scenario(CALL, DONE)) as client:
+        with pytest.raises(ZeroDivisionError):
+            async with eagerstream.run(client, **REQUEST, tools=world.tools(), journal=journal, run_id="r"):
+                raise ZeroDivisionError
+        with anyio.move_on_after(0) as scope:
+            async with eagerstream.run(client, **REQUEST, tools=world.tools(), journal=journal, run_id="s"):
+                await anyio.sleep_forever()
+    assert scope.cancelled_caught
+    assert [each.getMessage() for each in caplog.records if "not in its journal" in each.getMessage()] == [
+        f"the end of run {run_id!r} is not in its journal: JournalError" for run_id in "rs"
+    ]
+
+
+async def test_the_last_turn_cannot_be_written() -> None:
+    """The iteration raises the error: its end says that the run is in the journal."""
+    world, journal = World(), Failing("turn", fails=False)
+
+    def last(_request: Any) -> Recording:
+        journal.fails = True
+        return DONE
+
+    async with client_of(Scenario(CALL, last)) as client:
+        async with eagerstream.run(client, **REQUEST, tools=world.tools(), journal=journal, run_id="r") as run:
+            with pytest.raises(JournalError, match="full") as caught:
+                await run.finish()
+        assert caught.value.result is run.result
+        assert (run.result.status, run.result.text) == (RunStatus.ERROR, "Done.")
+        assert journal.kinds("r")[-1] == ("request", 2)
+
+
+@pytest.mark.parametrize("kind", ["request", "start"])
+async def test_a_run_that_was_lost_during_a_write(kind: str) -> None:
+    """The process was stopped after the write, and another one owns the run by now: nothing is sent, or called."""
+    world, journal = World(), MemoryJournal()
+
+    def lose() -> None:
+        if journal.runs["r"][-1]["kind"] == kind:
+            journal.fences["r"] += 1
+
+    journal.on_write = lose
+    with ReplayServer(Scenario(CALL, DONE)) as server:
+        async with anthropic_client(server.base_url) as client:
+            async with eagerstream.run(client, **REQUEST, tools=world.tools(), journal=journal, run_id="r") as run:
+                with pytest.raises(OwnershipLostError):
+                    await run.finish()
+        assert len(server.requests) == (0 if kind == "request" else 1)
+    assert (run.result.status, world.effects) == (RunStatus.ERROR, [])
+
+
+async def test_a_decision_cannot_be_read() -> None:
+    """The call is not refused, as nobody has refused it. The run ends, and can continue."""
+    journal = Failing("inbox", fails=False)
+
+    @eagerstream.tool(approve=ask_elsewhere)
+    async def launch() -> str:
+        """Launch."""
+        return "launched"
+
+    journal.on_write = lambda: setattr(journal, "fails", journal.runs["r"][-1]["kind"] == "asked")
+    async with client_of(Scenario(reply(tool_use("launch", {})), DONE)) as client:
+        async with eagerstream.run(client, **REQUEST, tools=[launch], journal=journal, run_id="r") as run:
+            with pytest.raises(JournalError, match="full"):
+                await run.finish()
+    assert not any("result" in (entry["kind"]) for entry in journal.runs["r"])
+
+
+async def test_a_decision_before_a_restart() -> None:
+    """It is about an earlier call, although the new beginning uses its id again."""
+    asked: list[str] = []
+
+    def approve(call: ToolCall) -> bool:
+        asked.append(str(call.input.value))
+        return True
+
+    @eagerstream.tool(approve=approve, idempotent=True)
+    async def ship(to: str) -> str:
+        """Ship."""
+        return f"shipped to {to}"
+
+    first, second = (
+        reply(tool_use("ship", {"to": to}, id="toolu_1"), text("x" * 100), message_id=f"msg_{to}") for to in "ab"
+    )
+    body = first.body[: first.body.rindex(b"event: message_delta")] + second.body
+    timing = Timing(tokens_per_second=1000)
+    async with client_of(Scenario(Recording.from_body(body), DONE, timing=timing)) as client:
+        async with eagerstream.run(
+            client, **REQUEST, tools=[ship], journal=MemoryJournal(), run_id="r", threads=None
+        ) as run:
+            await run.finish()
+    assert asked == ["{'to': 'a'}", "{'to': 'b'}"]
+    assert answers(run.result) == ["shipped to b"]
+
+
+@pytest.mark.parametrize("large", ["result", "response"])
+async def test_a_disk_that_becomes_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: str) -> None:
+    """SQLite itself says so. When there is room again, the run continues, and no effect comes twice."""
+    world, path = World(), tmp_path / "runs.db"
+    size = 2_000_000
+
+    @eagerstream.tool
+    async def fetch() -> str:
+        """Fetch."""
+        world.effects.append("fetch")
+        return "x" * (size if large == "result" else 10)
+
+    connect = SQLite._connect
+
+    def limited(database: SQLite) -> Any:
+        connection = connect(database)
+        connection.execute("PRAGMA max_page_count = 100")
+        return connection
+
+    last = reply(text("Done." + "x" * (size if large == "response" else 10), fragment_chars=size))
+    limits = eagerstream.Limits(max_result_chars=2 * size)
+    async with client_of(Scenario(reply(tool_use("fetch", {})), last)) as client:
+        monkeypatch.setattr(SQLite, "_connect", limited)
+        async with Journal(path, lease_s=0.2) as journal:
+            async with eagerstream.run(
+                client, **REQUEST, tools=[fetch], limits=limits, journal=journal, run_id="r"
+            ) as run:
+                with pytest.raises(JournalError, match="the disk is full") as caught:
+                    await run.finish()
+            assert caught.value.result is run.result
+        monkeypatch.setattr(SQLite, "_connect", connect)
+        async with Journal(path, lease_s=0.2) as journal:
+            async with resume(client, journal, "r", tools=[fetch], limits=limits) as run:
+                await run.finish()
+    assert run.result.status is RunStatus.COMPLETED
+    assert run.result.text.startswith("Done.x")
+    assert world.effects == ["fetch"]
+    [told] = answers(run.result)
+    assert told.startswith("Nobody knows" if large == "result" else "xxx")
