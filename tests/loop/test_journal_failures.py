@@ -152,7 +152,8 @@ async def test_a_run_that_was_lost_during_a_write(kind: str) -> None:
             journal.fences["r"] += 1
 
     journal.on_write = lose
-    with ReplayServer(Scenario(CALL, DONE)) as server:
+    call = reply(tool_use("look", {"place": "a"}))  # its effect comes before anything else is written
+    with ReplayServer(Scenario(call, DONE)) as server:
         async with anthropic_client(server.base_url) as client:
             async with eagerstream.run(client, **REQUEST, tools=world.tools(), journal=journal, run_id="r") as run:
                 with pytest.raises(OwnershipLostError):

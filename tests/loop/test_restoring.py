@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import eagerstream
 from eagerstream import ToolCall
+from eagerstream.loop._restoring import OpenTurn
 from eagerstream.tools import Done
 from tests.loop.durable import World, answers, continued, left_at
 
@@ -43,3 +46,21 @@ async def test_the_tool_may_know(said: object, told: str) -> None:
 
     assert answers(await continued(journal, [pay])) == [told]
     assert set(keys) == set(world.keys)
+
+
+async def test_nothing_before_a_restart_counts() -> None:
+    """The new beginning of a response may use the ids of the first one again, for other calls."""
+    turn = OpenTurn(1)
+    call: dict[str, Any] = {"id": "toolu_1", "call": {"ran": True}}
+    for entry in (
+        {"kind": "response", "blocks": [{"block": {}}], "message": {"id": "msg_1"}, "is_whole": True},
+        {"kind": "asked", "id": "toolu_1"},
+        {"kind": "approval", "id": "toolu_1", "decision": True},
+        {"kind": "start", **call},
+        {"kind": "progress", "id": "toolu_1", "value": 1},
+        {"kind": "result", **call},
+    ):
+        turn.add(entry)
+    assert turn.has_begun
+    turn.add({"kind": "restart"})
+    assert turn == OpenTurn(1)
