@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
+import anthropic
 import anyio
 import pytest
 
@@ -307,3 +308,19 @@ async def test_runs_of_tools_are_left_to_their_calls(where: str) -> None:
             await work(journal, world.app, once=True)
         assert [given["run_id"] for given in world.given] == ["parent"]
         assert {run.run_id: run.status for run in await journal.runs()} == {"parent": "completed", "child": "running"}
+
+
+async def test_an_outage_ends_no_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It stays due, with its decision, and so does a run whose tool is missing."""
+    async with Journal(tmp_path / "runs.db") as journal, world_of(journal, *LAUNCH) as world:
+        await journal.decide("r", (await journal.view("r")).approvals[0].id, decision=True)
+        async with anthropic.AsyncAnthropic(base_url="http://127.0.0.1:1", api_key="k", max_retries=0) as down:
+            down_app = {"client": down, "tools": world.tools, "max_restarts": 0}
+            for app in (lambda _: {"client": world.client}, lambda _: down_app):
+                await work(journal, app, once=True, poll_s=0.01)
+                summary = await journal.summary("r")
+                assert (summary.owner, summary.is_due) == ("none", True)
+        assert ["give a tool of that name" in message for message in caplog.messages] == [True, False]
+        await work(journal, world.app, once=True, poll_s=0.01)
+        assert (await journal.summary("r")).status == "completed"
+        assert world.effects == ["launch"]

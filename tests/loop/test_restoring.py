@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
 import pytest
 
 import eagerstream
-from eagerstream import ToolCall
+from eagerstream import RunStatus, ToolCall, UsageError
+from eagerstream.loop import resume
 from eagerstream.loop._restoring import OpenTurn
 from eagerstream.tools import Done
-from tests.loop.durable import World, answers, continued, left_at
+from tests.loop.durable import World, answers, client_of, continued, left_at, scenario
 
 pytestmark = pytest.mark.anyio
 
@@ -46,6 +48,78 @@ async def test_the_tool_may_know(said: object, told: str) -> None:
 
     assert answers(await continued(journal, [pay])) == [told]
     assert set(keys) == set(world.keys)
+
+
+@pytest.mark.parametrize("said", ["done", True, Done(object()), KeyError("gone"), anyio.sleep_forever])
+async def test_answers_that_say_nothing(said: object, caplog: pytest.LogCaptureFixture) -> None:
+    """The model learns that nobody knows, and the log or the model the reason."""
+    world = World()
+    journal = await left_at("start", world, [world.pay])
+
+    async def recover(call: ToolCall) -> object:
+        if isinstance(said, Exception):
+            raise said
+        return await said() if callable(said) else said
+
+    @eagerstream.tool(name="pay", recover=recover, timeout_s=0.01)
+    async def never(amount: int) -> str:
+        """Pay."""
+        raise AssertionError
+
+    [told] = answers(await continued(journal, [never]))
+    assert told.startswith("Nobody knows whether this call was done")
+    assert any(word in told for word in ("KeyError", "TypeError")) or "recover of tool 'pay'" in caplog.text
+
+
+async def test_a_run_that_is_handed_over_while_recover_runs() -> None:
+    """Its turn stays open for the next process."""
+    world = World()
+    journal = await left_at("start", world, [world.pay])
+    begun = anyio.Event()
+
+    async def recover(call: ToolCall) -> None:
+        begun.set()
+        await anyio.sleep_forever()
+
+    @eagerstream.tool(name="pay", recover=recover)
+    async def asks(amount: int) -> str:
+        """Pay."""
+        raise AssertionError
+
+    async with client_of(scenario()) as client, resume(client, journal, "r", tools=[asks]) as run:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run.finish)
+            await begun.wait()
+            run.hand_over(at_once=True)
+    assert run.result.status is RunStatus.WAITING
+    assert journal.kinds("r")[-1] == ("start", 1)
+
+
+async def test_a_call_whose_tool_is_missing() -> None:
+    """It is not answered as not found: the run waits for a process that has the tool."""
+    journal = await left_at("start", World(), [World().pay])
+    async with client_of(scenario()) as client:
+        with pytest.raises(UsageError, match="a call of 'pay' has begun or waits"):
+            async with resume(client, journal, "r", tools=[]):
+                pass
+    assert journal.kinds("r")[-1] == ("start", 1)
+
+
+async def test_a_call_that_reports_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first reports are in the journal at once, later ones at intervals: only the last one counts."""
+    monkeypatch.setattr("eagerstream.loop._durability._PROGRESS_EACH", 5)
+
+    @eagerstream.tool(name="pay")
+    async def pay(amount: int, call: ToolCall) -> str:
+        """Pay."""
+        for number in range(1_000):
+            await call.progress(number)
+        return "paid"
+
+    journal = await left_at("result", World(), [pay])
+    kinds = [kind for kind, _ in journal.kinds("r")]
+    assert kinds.count("progress") == 5
+    assert kinds[-1] == "result"
 
 
 async def test_nothing_before_a_restart_counts() -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 import anyio
 import anyio.abc
 
-from ..errors import EagerStreamError, RunNotFoundError, RunOwnedError, UsageError
+from ..errors import APIError, EagerStreamError, RunNotFoundError, RunOwnedError, UsageError
 from ..loop import Run, resume
 from ..wire import JSONObject, check_count, check_positive, check_seconds
 from ._journal import Journal
@@ -62,8 +62,9 @@ async def work(
     A run is due if its owner died or gave it up, if a decision or a message has arrived for a run that waits, or a
     message for one that has ended. Any number of workers share a journal: each run has one owner. If a run cannot be
     resumed, for example because a tool is missing, the worker logs the type of the error, and tries again after a pause
-    that doubles from 2 seconds to 5 minutes. A run that raises ends with status `ERROR`, and is not due any more. A run
-    that a tool of another run of the journal started is left to that tool, which continues it.
+    that doubles from 2 seconds to 5 minutes. It does the same if the API cannot be reached, or has another fault that
+    passes. After any other error, a run has the status `ERROR`, and is not due any more. A run that a tool of another
+    run of the journal started is left to that tool, which continues it.
 
     Cancellation: active runs are given up at once, as with `Run.hand_over(at_once=True)`. They stay due.
 
@@ -187,7 +188,7 @@ class _Worker:
             self._changed.set()
 
     async def _continue(self, run_id: str) -> str:
-        is_entered = is_left = False
+        may_retry, is_left = True, False
         try:
             if not (await self._journal.summary(run_id)).is_due:
                 return "running"  # another worker was faster
@@ -198,8 +199,7 @@ class _Worker:
                 arguments_of(self._journal, self._app, run_id) as (client, options),
                 resume(client, self._journal, run_id, **options) as run,
             ):
-                is_entered = True
-                self._failures.pop(run_id, None)
+                may_retry = False
                 self._active[run_id] = run
                 if self._is_stopped:
                     run.hand_over()
@@ -209,11 +209,18 @@ class _Worker:
                     is_left = True
                     run.hand_over(at_once=True)
                     raise
+                except APIError as error:
+                    if error.retryable:  # an outage, which must not end a run: it stays due
+                        may_retry = True
+                        run.hand_over(at_once=True)
+                    raise
+            self._failures.pop(run_id, None)
         except (RunOwnedError, RunNotFoundError):
             return "running"  # another worker was faster, or it was deleted
         except Exception as error:
-            if not is_entered:
+            if may_retry:
                 return self._failed(run_id, error)
+            self._failures.pop(run_id, None)
             _log.warning("run %r has failed: %s", run_id, type(error).__name__)
         finally:
             self._active.pop(run_id, None)
@@ -248,5 +255,5 @@ class _Worker:
             self._failures[run_id] = _Failure(pause_s, anyio.current_time() + pause_s)
         # Texts of the library quote no contents; those of the application may.
         text = f": {error}" if isinstance(error, EagerStreamError) else ""
-        _log.warning("run %r cannot be resumed: %s%s", run_id, type(error).__name__, text)
+        _log.warning("run %r cannot continue now: %s%s", run_id, type(error).__name__, text)
         return "running"

@@ -42,6 +42,9 @@ from ._turn import Turn
 _log = logging.getLogger(__name__)
 
 _MAX_PROGRESS_CHARS: Final = 10_000
+_PROGRESS_EACH: Final = 100
+"""Number of first reports of a call that are all written. Later ones are written at growing intervals."""
+_PROGRESS_PAUSE_S: Final = 1.0
 _FAULTS: Final = (JournalError, LimitError, UsageError)
 """Errors of a journal after which a run may not continue: what happens could not be written down."""
 _LOOK_S: Final = 0.5
@@ -89,6 +92,7 @@ class Durability:
         self._inbox = 0
         self._decisions: dict[str, Decision] = {}
         self._asked: dict[str, ToolCall] = {}
+        self._progress: dict[ToolCall, tuple[int, float, float]] = {}
         self._looking = anyio.Lock()
         self._journal = journal
         self._run_id = run_id
@@ -120,6 +124,7 @@ class Durability:
         Raises:
             RunOwnedError: Another process has the run.
             JournalError: The journal cannot be read or written.
+            UsageError: A call has begun or waits, and its tool is missing.
         """
         if parent is not None and parent.run is not None:
             self._begin = {**self._begin, "parent": {"run": parent.run, "call": parent.call}}
@@ -149,6 +154,7 @@ class Durability:
             self._inbox = max(self._inbox, kept.get("inbox", 0))
             self.carrier |= kept.get("carrier", {})
         if open_turn is not None:
+            open_turn.check_tools(self._conversation.tools)
             self._has_open_turn = True
             self._open_turn = open_turn.number
             self._decisions.update(open_turn.decisions)
@@ -217,6 +223,7 @@ class Durability:
         """
         self._turn, self._assembler, self._written_blocks = turn, assembler, 0
         self._open_turn = turn.number
+        self._progress.clear()
         self._decisions.clear()  # they are about earlier calls, and a gateway may use an id again
         waiting = self._conversation.steering.saved()
         entry = {"kind": "request", "turn": turn.number, "waiting": waiting, "carrier": self.carrier}
@@ -287,9 +294,10 @@ class Durability:
                 self._fail(error)
 
     def hand_over(self, *, at_once: bool) -> None:
-        """Let another process continue the run: after the turn under way, or at once."""
+        """Let another process continue the run: after the turn under way, or at once, also after an error."""
         self._is_handed_over = True
-        if at_once and not (self.is_leaving or self._has_ended):
+        may_continue = self._conversation.result.status in (RunStatus.RUNNING, RunStatus.ERROR)
+        if at_once and may_continue and not self.is_leaving:
             self.is_leaving = True
             self._on_failure()
 
@@ -324,6 +332,7 @@ class Durability:
         except JournalError as error:  # the call was not refused: the run may not continue
             self._fail(error)
             await anyio.sleep_forever()
+            raise  # never
         finally:
             if self._asked.get(call.id) is call:  # else a restarted response has another one with its id
                 del self._asked[call.id]
@@ -360,7 +369,12 @@ class Durability:
             plain = to_json(value)
         except TypeError:
             return
-        if len(str(plain)) <= _MAX_PROGRESS_CHARS:
+        now_s = anyio.current_time()
+        count, first_s, next_s = self._progress.get(call) or (0, now_s, now_s)
+        if len(str(plain)) <= _MAX_PROGRESS_CHARS and (count < _PROGRESS_EACH or now_s >= next_s):
+            # Only the last one counts after a crash. A call that reports for hours must not fill the journal.
+            pause_s = max(_PROGRESS_PAUSE_S, (now_s - first_s) / _PROGRESS_EACH)
+            self._progress[call] = count + 1, first_s, now_s + pause_s
             self._note({"kind": "progress", "turn": call.turn, "id": call.id, "value": plain})
 
     def ended(self, call: ToolCall) -> None:

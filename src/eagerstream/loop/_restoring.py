@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
+
+import anyio
 
 from ..errors import JournalError, UsageError
 from ..tools._call import Invoked, ToolCall
@@ -13,15 +16,18 @@ from ..tools._content import dump_json
 from ..tools._definition import Tool
 from ..tools._invoke import invoke
 from ..tools._options import Done
-from ..tools._response import ToolErrorCode, ToolResponse, error_text
+from ..tools._response import ToolErrorCode, ToolResponse, error_text, response_of
 from ..tools._toolbox import Toolbox
 from ..wire import JSONObject, Outcome
 from ._conversation import Conversation
+
+_log = logging.getLogger(__name__)
 
 _UNKNOWN: Final = (
     "Nobody knows whether this call was done: the program ended while its tool was running. Find out before you call "
     "it again."
 )
+_WRONG_ANSWER: Final = 'recover of tool %r returned a %s, not Done, "not done" or None: nobody knows about the call'
 _REASONS: Final = ("stop_reason", "stop_sequence", "stop_details", "container")
 
 
@@ -38,7 +44,7 @@ class OpenTurn:
         results: The ids of those that have a result.
         progress: The last progress of each call.
         decisions: The decisions about calls that needed approval.
-        is_asked: Somebody was asked for a decision.
+        asked: The ids of the calls about which somebody was asked for a decision.
     """
 
     number: int
@@ -49,12 +55,24 @@ class OpenTurn:
     results: set[str] = field(default_factory=set)
     progress: dict[str, Any] = field(default_factory=dict)
     decisions: dict[str, bool | str] = field(default_factory=dict)
-    is_asked: bool = False
+    asked: set[str] = field(default_factory=set)
 
     @property
     def has_begun(self) -> bool:
         """True if something of the response had begun: it must not be requested again."""
-        return self.is_asked or any(id not in self.results or call["ran"] for id, call in self.calls.items())
+        return bool(self.asked) or any(id not in self.results or call["ran"] for id, call in self.calls.items())
+
+    def check_tools(self, tools: Toolbox) -> None:
+        """Check that there is a tool for each call that had begun or waits for a decision, and has no result.
+
+        Raises:
+            UsageError: A tool is missing: the call would be answered as not found, in place of what was decided.
+        """
+        under_way = ({*self.calls} | self.asked) - self.results
+        for saved in self.blocks:
+            block = saved["block"]
+            if block.get("id") in under_way and tools.find(block) is None:
+                raise UsageError(f"a call of {block.get('name')!r:.80} has begun or waits: give a tool of that name")
 
     def add(self, entry: Mapping[str, Any]) -> None:
         """Take an entry of the turn."""
@@ -70,10 +88,10 @@ class OpenTurn:
                 self.results.add(entry["id"])
             case "restart":
                 self.blocks, self.message, self.is_whole = [], {}, False
-                self.calls, self.results, self.is_asked = {}, set(), False
+                self.calls, self.results, self.asked = {}, set(), set()
                 self.progress, self.decisions = {}, {}
             case "asked":
-                self.is_asked = True
+                self.asked.add(entry["id"])
             case "approval":
                 self.decisions[entry["id"]] = entry["decision"]
             case "progress":
@@ -186,14 +204,21 @@ async def _recovered(before: ToolCall, tool: Tool | None, progress: Any) -> Call
     text = _UNKNOWN
     if tool is not None and tool.recover is not None:
         try:
-            said = await invoke(partial(tool.recover, before), None)
+            with anyio.fail_after(tool.timeout_s):
+                match await invoke(partial(tool.recover, before), None):
+                    case "not done":
+                        return None
+                    case Done(result):
+                        done = Invoked(response_of(result))
+                        return lambda call: call.answer_for_before(done)
+                    case None:
+                        pass
+                    case wrong:
+                        _log.warning(_WRONG_ANSWER, tool.name, type(wrong).__name__)
+        except TimeoutError:
+            _log.warning("recover of tool %r took longer than its timeout_s: nobody knows about the call", tool.name)
         except Exception as error:
             text = f"{_UNKNOWN} ({error_text(error)})"
-        else:
-            if said == "not done":
-                return None
-            if isinstance(said, Done):
-                return lambda call: call.answer_for_before(said.result)
     if progress is not None:
         text = f"{text}\nIts last progress: {dump_json(progress)}"
     unknown = Invoked(ToolResponse.error(ToolErrorCode.EXECUTION_ERROR, text), raised=True)

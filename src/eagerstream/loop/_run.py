@@ -264,7 +264,8 @@ class Run(RunLoop[OutputT]):
         """Stop here, and leave the run in its journal for another process, which continues it.
 
         The run ends with status `WAITING` in this process. In the journal it is `"running"`, without an owner once the
-        block was left. It does nothing once the run has ended.
+        block was left. It does nothing once the run has ended; but a run that has raised may still be handed over
+        `at_once` within the block, so that another process tries again.
 
         Args:
             at_once: Do not wait for the end of the turn under way. The connection is closed and tools are cancelled.

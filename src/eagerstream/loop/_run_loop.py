@@ -235,7 +235,10 @@ class RunLoop(EventFeed[RunEvent], Generic[OutputT]):
         """Take the known part of a response whose program ended, and run the calls that may run."""
         assert self._durability is not None
         conversation = self._conversation
-        conversation.known_answers = await answers_of(saved, conversation.tools, self.id)
+        with anyio.CancelScope() as self._scope:
+            conversation.known_answers = await answers_of(saved, conversation.tools, self.id)
+        if self._scope.cancelled_caught:
+            return  # the turn stays open in the journal
         turn = self._turn = conversation.begin()
         turn.listener = self._listener()
         self._put(TurnStart(turn.number))
