@@ -30,7 +30,7 @@ from tests.loop.crashes import from_each_write
 from tests.loop.durable import World, answers, check, client_of
 from tests.loop.journals import MemoryJournal, MemoryLog
 from tests.loop.server_tools import SEARCH
-from tests.support import REQUEST
+from tests.support import REQUEST, until
 
 pytestmark = pytest.mark.anyio
 
@@ -220,7 +220,7 @@ def restarted(first: Recording, second: Recording) -> Recording:
 
 async def test_a_gateway_starts_a_response_again() -> None:
     """What ran before that does not count if it may run twice: the new beginning uses an id again, for another call."""
-    look = {"id": "toolu_1", "fragment_chars": 40}
+    look: dict[str, Any] = {"id": "toolu_1", "fragment_chars": 40}
     response = restarted(
         reply(text("x"), tool_use("look", {"place": "b"}, **look), text("y" * 40), message_id="msg_1"),
         reply(text("z"), tool_use("look", {"place": "c"}, **look), text("y" * 40), pay(2), message_id="msg_2"),
@@ -246,6 +246,29 @@ async def test_a_gateway_starts_a_response_again_after_a_call() -> None:
         if "pay 2" not in outside.effects:
             [known, _] = contents(result)
             assert known == contents(everything[0][1])[0][: len(known)]
+
+
+async def test_a_call_that_waits_while_a_gateway_starts_again() -> None:
+    """It starts after that, and its block is one of the first beginning."""
+
+    def tools_of(world: World, journal: MemoryJournal, _client: Any) -> list[Tool]:
+        @eagerstream.tool
+        async def hold() -> str:
+            """Hold the only slot until the response has ended."""
+            world.effects.append("hold")
+            await until(lambda: any("is_whole" in entry for entry in journal.runs["r"]))
+            return "held"
+
+        return [hold, *world.tools()]
+
+    first = reply(tool_use("hold", {}), text("x"), pay(1), text("y" * 40))
+    response = restarted(first, reply(text("z"), pay(2), message_id="msg_2"))
+    scenario = Scenario(response, DONE, timing=SLOW)
+    everything = await from_each_write(scenario, tools_of, max_concurrency=1, restart_delay_s=0)
+    assert answers(everything[0][1]) == ["held", "paid 1"]
+    assert {told for _, result, _ in everything for told in answers(result)[1:] if not told.startswith(UNKNOWN)} == {
+        "paid 1"
+    }
 
 
 # --- executors --------------------------------------------------------------------------------------------------------
@@ -355,10 +378,13 @@ async def test_an_executor_takes_back_the_place_of_a_call_at_the_gate(executor: 
 def of_both(request: Mapping[str, Any]) -> Recording:
     """The model of a run, and of the run that its tool starts."""
     messages = request["messages"]
-    turns = sum(message["role"] == "assistant" for message in messages)
+    scenario: list[Recording]
+    turns: int = sum(message["role"] == "assistant" for message in messages)
     if messages[0]["content"] == "Find out.":
-        return [reply(text("Hm."), pay(1)), reply(pay(2)), reply(text("It is 7."))][turns]
-    return [reply(text("x"), tool_use("research", {}), text("y" * 40)), DONE][turns]
+        scenario = [reply(text("Hm."), pay(1)), reply(pay(2)), reply(text("It is 7."))]
+    else:
+        scenario = [reply(text("x"), tool_use("research", {}), text("y" * 40)), DONE]
+    return scenario[turns]
 
 
 async def test_a_run_in_a_run() -> None:

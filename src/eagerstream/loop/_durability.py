@@ -20,7 +20,7 @@ Entries of a turn are in the order of their causes. So the await of a later one 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -30,14 +30,15 @@ from ..errors import EagerStreamError, JournalError, LimitError, RunExistsError,
 from ..tools._call import Decision, ToolCall
 from ..tools._content import to_json
 from ..tools._results import CANCELLED_TEXT
-from ..wire import JSONObject, MessageAssembler, Outcome, ToolInput, encodable
-from ..wire._assistant_message import AssistantMessage, Block
+from ..wire import JSONObject, MessageAssembler, encodable
+from ..wire._assistant_message import AssistantMessage
 from ._conversation import Conversation
 from ._journal import RunJournal, RunLog
 from ._restoring import OpenTurn, restore
 from ._result import RunStatus
 from ._sub_runs import ParentCall
 from ._turn import Turn
+from ._written_response import WrittenResponse
 
 _log = logging.getLogger(__name__)
 
@@ -102,10 +103,8 @@ class Durability:
         self._on_now = on_now
         self._is_handed_over = False
         self._log = log
-        self._assembler: MessageAssembler[Any] | None = None
-        self._turn: Turn | None = None
         self._has_open_turn = False  # an earlier process left one, and it is not salvaged yet
-        self._written_blocks = 0
+        self._response: WrittenResponse | None = None
         self._settled_messages: list[Mapping[str, Any]] | None = None
         """The history at the last settled turn; None if it is not known which part of the history is in the journal."""
         self._settled_calls = 0
@@ -212,7 +211,7 @@ class Durability:
 
     def salvaging(self, turn: Turn, assembler: MessageAssembler[Any], saved: OpenTurn) -> None:
         """Take the response that is salvaged: all of it is in the journal."""
-        self._turn, self._assembler, self._written_blocks = turn, assembler, len(saved.blocks)
+        self._response = WrittenResponse(turn, assembler, len(saved.blocks))
         self._has_open_turn = False
 
     async def sending(self, turn: Turn, assembler: MessageAssembler[Any]) -> None:
@@ -221,7 +220,7 @@ class Durability:
         Raises:
             JournalError: The run may not continue.
         """
-        self._turn, self._assembler, self._written_blocks = turn, assembler, 0
+        self._response = WrittenResponse(turn, assembler)
         self._open_turn = turn.number
         self._progress.clear()
         self._decisions.clear()  # they are about earlier calls, and a gateway may use an id again
@@ -319,27 +318,31 @@ class Durability:
     async def wait_for_decision(self, call: ToolCall) -> Decision:
         """Wait until another process has decided about a call. If the run waits for nothing else, it leaves."""
         self._asked[call.id] = call
-        self._note(*self._response_up_to(call), {"kind": "asked", "turn": call.turn, "id": call.id})
+        assert self._response is not None
+        self._note(*self._response.up_to(call), {"kind": "asked", "turn": call.turn, "id": call.id})
         try:
             while (decision := self.decision(call)) is None:
                 await anyio.sleep(_LOOK_S)
-                await self.take_messages()
+                await self._look_for_decisions()
                 if self.decision(call) is None and self._waits_only_for_decisions():
                     self._left = [{"call": each.id, "name": each.name} for each in self._asked.values()]
                     self.is_leaving = True
                     self._on_failure()
                     await anyio.sleep_forever()
-        except JournalError as error:  # the call was not refused: the run may not continue
-            self._fail(error)
-            await anyio.sleep_forever()
-            raise  # never
         finally:
             if self._asked.get(call.id) is call:  # else a restarted response has another one with its id
                 del self._asked[call.id]
         return decision
 
+    async def _look_for_decisions(self) -> None:
+        try:
+            await self.take_messages()
+        except JournalError as error:  # the call is not refused: the run may not continue, and cancels this
+            self._fail(error)
+            await anyio.sleep_forever()
+
     def _waits_only_for_decisions(self) -> bool:
-        turn = self._turn
+        turn = None if self._response is None else self._response.turn
         if turn is None or turn.ending is None:
             return False
         # A call about which somebody has decided by now is about to run.
@@ -353,7 +356,8 @@ class Durability:
         If the run may not continue, this does not return: the call is about to be cancelled.
         """
         assert self._log is not None
-        response = self._response_up_to(call)
+        assert self._response is not None
+        response = self._response.up_to(call)
         try:
             await self._append(*response, {"kind": "start", "turn": call.turn, "id": call.id, "call": call.to_dict()})
             self._log.check()  # the process may have been stopped after the write
@@ -379,7 +383,7 @@ class Durability:
 
     def ended(self, call: ToolCall) -> None:
         """Write the result of a call, unless its turn is settled and has it, or its response was given up."""
-        if call.turn <= self._settled_turn or self._turn is None or call not in self._turn.calls:
+        if call.turn <= self._settled_turn or self._response is None or call not in self._response.turn.calls:
             return
         if self.is_leaving and (not call.ran or call.response is None or call.response.text.startswith(CANCELLED_TEXT)):
             return  # it was cut for the process that continues, which treats it as after a crash
@@ -388,16 +392,13 @@ class Durability:
     def responded(self, turn: Turn, message: AssistantMessage) -> None:
         """Write the rest of a response that has ended or broken off, if its calls still run."""
         if turn.calls:
-            is_whole = message.get("stop_reason") is not None
-            fields = {name: value for name, value in message.items() if name != "content"}
-            blocks = self._new_blocks(message["content"])
-            self._note(
-                {"kind": "response", "turn": turn.number, "blocks": blocks, "message": fields, "is_whole": is_whole}
-            )
+            assert self._response is not None
+            self._note(self._response.rest(message))
 
     def restarted(self, turn: Turn) -> None:
         """Write that the peer has started a response again: what is known of it does not count."""
-        self._written_blocks = 0
+        assert self._response is not None
+        self._response.restart()
         self._decisions.clear()  # the new beginning may use an id again, for a call about which nobody has decided
         self._note({"kind": "restart", "turn": turn.number})
 
@@ -438,33 +439,6 @@ class Durability:
             return {"messages": messages}
         return {"history": messages[len(before) :]}
 
-    def _response_up_to(self, call: ToolCall) -> list[JSONObject]:
-        """Return an entry with the blocks of the response that have not been written, up to that of a call."""
-        assert self._assembler is not None
-        message = self._assembler.message
-        content = message["content"]
-        ids = [block.get("id") for block in content]
-        blocks = self._new_blocks(content[: ids.index(call.input.echo_id) + 1])
-        if not blocks:
-            return []
-        fields = {name: value for name, value in message.items() if name != "content"}
-        return [{"kind": "response", "turn": call.turn, "blocks": blocks, "message": fields}]
-
-    def _new_blocks(self, content: Sequence[Block]) -> list[JSONObject]:
-        assert self._assembler is not None
-        assert self._turn is not None
-        # Those of the calls, too: after a restart of the peer that is not followed, the assembler has others.
-        made = (*self._assembler.inputs.values(), *(call.input for call in self._turn.calls))
-        inputs = {input.echo_id: input for input in made if input.kind == "tool_use"}
-        new, self._written_blocks = content[self._written_blocks :], max(self._written_blocks, len(content))
-        blocks: list[JSONObject] = []
-        for block in new:
-            if block.get("type") == "tool_use":
-                blocks.append(_saved_call(block, inputs.get(str(block.get("id")))))
-            else:
-                blocks.append({"block": dict(block)})
-        return blocks
-
     # --- the log ------------------------------------------------------------------------------------------------------
 
     def _append(self, *entries: JSONObject) -> Awaitable[None]:
@@ -503,12 +477,3 @@ def _plain(entry: Mapping[str, Any]) -> JSONObject:
     written = to_json(encodable(dict(entry)))
     assert isinstance(written, dict)
     return written
-
-
-def _saved_call(block: Block, input: ToolInput | None) -> JSONObject:
-    """Return a call as it came, with the text of its input: the same repairs are made again."""
-    if input is None:  # it was cut by a restart, and has no call
-        return {"block": {**block, "input": {}}, "raw": "", "is_closed": False}
-    is_closed = input.outcome not in (None, Outcome.INCOMPLETE)
-    saved: JSONObject = {"block": dict(input.block), "raw": input.raw if input.chars else "", "is_closed": is_closed}
-    return saved | {"is_damaged": True} if input.is_damaged else saved

@@ -81,7 +81,7 @@ class Run(RunLoop[OutputT]):
 
     @property
     def carrier(self) -> dict[str, str]:
-        """What observers pass on to the observers of a later process, by name. Without a journal, it goes nowhere.
+        """Texts that observers pass on to those of a later process, by name. Without a journal, they go nowhere.
 
         The journal has it from the next request on. For example, tracing keeps the `traceparent` of the run in it.
         """

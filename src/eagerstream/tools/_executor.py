@@ -39,6 +39,9 @@ class Executor(Protocol):
     The executor must follow the tool's options for running (`approve`, `group`, `timeout_s`, the number of concurrent
     calls). An executor that asks for approval declares it by an attribute `asks_approval = True`. Others are refused
     tools that require approval.
+
+    If the run has a journal, a call counts as begun once `execute` is called. An executor that hands every call on to
+    an `InProcessExecutor` declares `passes_gate = True`: the call then counts as begun right before its tool is called.
     """
 
     def admit(self, call: ToolCall) -> None:

@@ -1,0 +1,66 @@
+"""`WrittenResponse`: the response under way, and the part of it that is in the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..tools._call import ToolCall
+from ..wire import JSONObject, MessageAssembler, Outcome, ToolInput
+from ..wire._assistant_message import AssistantMessage, Block
+from ._interruption import message_of
+from ._turn import Turn
+
+
+class WrittenResponse:
+    """The response of a turn, which is written block by block.
+
+    Args:
+        turn: The turn.
+        assembler: Reads the response.
+        blocks: Number of its blocks that are in the journal.
+    """
+
+    def __init__(self, turn: Turn, assembler: MessageAssembler[Any], blocks: int = 0) -> None:
+        self.turn = turn
+        self._assembler = assembler
+        self._blocks = blocks
+
+    def restart(self) -> None:
+        """Note that the peer has started the response again."""
+        self._blocks = 0
+
+    def up_to(self, call: ToolCall) -> list[JSONObject]:
+        """Return an entry with the blocks that have not been written, up to that of a call; none if there are none."""
+        message = message_of(self.turn, self._assembler)
+        ids = [block.get("id") for block in message["content"]]
+        entry = self._entry(message, message["content"][: ids.index(call.input.echo_id) + 1])
+        return [entry] if entry["blocks"] else []
+
+    def rest(self, message: AssistantMessage) -> JSONObject:
+        """Return the entry with the rest of the blocks of a response that has ended or broken off."""
+        is_whole = message.get("stop_reason") is not None
+        return self._entry(message, message["content"]) | {"is_whole": is_whole}
+
+    def _entry(self, message: AssistantMessage, content: Sequence[Block]) -> JSONObject:
+        fields = {name: value for name, value in message.items() if name != "content"}
+        new, self._blocks = content[self._blocks :], max(self._blocks, len(content))
+        # Those of the calls, too: after a restart of the peer that is not followed, the assembler has others.
+        made = (*self._assembler.inputs.values(), *(call.input for call in self.turn.calls))
+        inputs = {input.echo_id: input for input in made if input.kind == "tool_use"}
+        blocks: list[JSONObject] = [
+            _saved_call(block, inputs.get(str(block.get("id"))))
+            if block.get("type") == "tool_use"
+            else {"block": dict(block)}
+            for block in new
+        ]
+        return {"kind": "response", "turn": self.turn.number, "blocks": blocks, "message": fields}
+
+
+def _saved_call(block: Block, input: ToolInput | None) -> JSONObject:
+    """Return a call as it came, with the text of its input: the same repairs are made again."""
+    if input is None:  # it was cut by a restart, and has no call
+        return {"block": {**block, "input": {}}, "raw": "", "is_closed": False}
+    is_closed = input.outcome not in (None, Outcome.INCOMPLETE)
+    saved: JSONObject = {"block": dict(input.block), "raw": input.raw if input.chars else "", "is_closed": is_closed}
+    return saved | {"is_damaged": True} if input.is_damaged else saved
