@@ -64,7 +64,7 @@ class FailingLog(MemoryLog):
         self._journal.check("inbox")
         return await super().inbox(after)
 
-    async def release(self, status: str, summary: Any) -> None:
+    async def release(self, status: str | None, summary: Any) -> None:
         self._journal.check("release")
         await super().release(status, summary)
 
@@ -171,7 +171,10 @@ async def test_a_decision_cannot_be_read() -> None:
         """Launch."""
         return "launched"
 
-    journal.on_write = lambda: setattr(journal, "fails", journal.runs["r"][-1]["kind"] == "asked")
+    def fail_from_then_on() -> None:
+        journal.fails |= journal.runs["r"][-1]["kind"] == "asked"
+
+    journal.on_write = fail_from_then_on
     async with client_of(Scenario(reply(tool_use("launch", {})), DONE)) as client:
         async with eagerstream.run(client, **REQUEST, tools=[launch], journal=journal, run_id="r") as run:
             with pytest.raises(JournalError, match="full"):
