@@ -24,13 +24,20 @@ from tests.support import REQUEST, anthropic_client
 
 PROGRAM = """
 from contextlib import asynccontextmanager
-import anthropic, eagerstream
+import anthropic, anyio, eagerstream
 from eagerstream.tools import ask_elsewhere
 
 @eagerstream.tool(approve=ask_elsewhere)
 async def launch(password: str) -> str:
     "Launch."
     return "launched"
+
+def leaky(begin):
+    raise ValueError("the key sk-secret")
+
+async def hangs(begin):
+    print("begun", flush=True)
+    await anyio.sleep_forever()
 
 @asynccontextmanager
 async def app(begin):
@@ -123,6 +130,7 @@ def test_a_run_is_denied_and_cancelled() -> None:
         (["work", "program:missing"], "missing"),
         (["work", "program:broken"], "not a function"),
         (["resume", "r", "nowhere:app"], "nowhere"),
+        (["list", "--status", "nonsense"], "running, completed"),
         (["list", "--journal", "missing.db"], "missing.db"),
     ],
 )
@@ -132,6 +140,33 @@ def test_unusable_arguments(arguments: list[str], words: str) -> None:
     with pytest.raises(EagerStreamError, match=words) as caught:
         said(*arguments)
     assert isinstance(caught.value, UsageError) or arguments[0] in ("show", "cancel", "list")
+
+
+@pytest.mark.usefixtures("journal")
+def test_an_application_that_raises() -> None:
+    """The command prints the type of the error, and nothing of its text."""
+    done = CliRunner().invoke(runs_app, ["resume", "r", "program:leaky"])
+    assert (done.exit_code, done.output) == (1, "eagerstream: run r cannot be continued: ValueError\n")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("journal")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_a_worker_at_once(number: signal.Signals) -> None:
+    """Without a traceback, and the run is still due."""
+    said("approve", "r")
+    command = [sys.executable, "-m", "eagerstream", "runs", "work", "program:hangs", "--poll-s", "0.05"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as worker:
+        assert worker.stdout is not None
+        assert worker.stderr is not None
+        assert worker.stdout.readline() == "begun\n"
+        worker.send_signal(number)
+        assert "handing over" in worker.stderr.readline()
+        worker.send_signal(number)
+        assert worker.wait(30) == 128 + number
+        assert worker.stderr.read() == "eagerstream: giving up the active runs at once\n"
+    [listed] = map(json.loads, said("list", "--json").splitlines())
+    assert listed["is_due"]
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ Exit codes:
 - 1: The run failed: the API refused a request, or the connection broke.
 - 2: The command cannot run as given: a key is missing, a port is in use, or a recording does not parse.
 - 130: The user interrupted the command.
+- 143: `runs work` got SIGTERM a second time, and gave the active runs up at once.
 """
 
 from __future__ import annotations

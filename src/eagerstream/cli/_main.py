@@ -22,10 +22,7 @@ def run_app() -> None:
     try:
         _run()
     except BaseException as error:
-        cause = error
-        while isinstance(cause, BaseExceptionGroup):  # if several tasks fail, report the first error
-            cause = cause.exceptions[0]
-        match cause:
+        match cause := first_of(error):
             case EagerStreamError():
                 _say(cause)
                 sys.exit(2 if isinstance(cause, UsageError) else 1)
@@ -38,6 +35,13 @@ def run_app() -> None:
                 sys.exit(cause.code)
             case _:
                 raise
+
+
+def first_of(error: BaseException) -> BaseException:
+    """Return the first error of a group, to report if several tasks fail."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def _say(error: BaseException) -> None:

@@ -19,8 +19,9 @@ from rich.text import Text
 
 from .._support.redaction import redact, redact_excerpt
 from .._support.wording import clean, duration_text, size_text, visible
-from ..errors import UsageError
+from ..errors import EagerStreamError, UsageError
 from ..loop import When
+from ._main import first_of
 
 if TYPE_CHECKING:
     from ..journal import CallView, Journal, RunApp, RunSummary, RunView
@@ -259,7 +260,15 @@ def resume(run: _RunId, app: _AppName, journal: _Where) -> None:
                 raise
         return active.result.status.value
 
-    typer.echo(f"{visible(run)}: {_in(journal, resumed)}")
+    try:
+        status = _in(journal, resumed)
+    except Exception as error:
+        # Texts of the library quote no contents; those of the application may.
+        if isinstance(cause := first_of(error), EagerStreamError):
+            raise
+        typer.echo(f"eagerstream: run {visible(run)} cannot be continued: {type(cause).__name__}", err=True)
+        raise typer.Exit(1) from None
+    typer.echo(f"{visible(run)}: {status}")
 
 
 @runs_app.command()
@@ -279,28 +288,36 @@ def work(
     A run is due if its process died or gave it up, if a decision has arrived, or if a message has.
     """
     found = _app(app)
-    _in(
+    ended_by = _in(
         journal,
         lambda opened: _work(opened, found, concurrency=concurrency, poll_s=poll_s, grace_s=grace_s, once=once),
     )
+    if ended_by:
+        raise typer.Exit(128 + ended_by[-1])
 
 
-async def _work(journal: Journal, app: RunApp, **options: Any) -> None:
+async def _work(journal: Journal, app: RunApp, **options: Any) -> list[int]:
+    """Work, and return the signal that ended it before the active runs were handed over, if any."""
     from ..journal import work as work_on
 
     stop = anyio.Event()
+    ended_by: list[int] = []
     async with anyio.create_task_group() as tasks:
         if sys.platform != "win32":
-            tasks.start_soon(_stop_at_signal, stop)
+            tasks.start_soon(_stop_at_signals, stop, ended_by, tasks.cancel_scope)
         await work_on(journal, app, stop=stop, on_run=_report, **options)
         tasks.cancel_scope.cancel()
+    return ended_by
 
 
-async def _stop_at_signal(stop: anyio.Event) -> None:
+async def _stop_at_signals(stop: anyio.Event, ended_by: list[int], scope: anyio.CancelScope) -> None:
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async for _ in signals:
+        async for number in signals:
             if stop.is_set():
-                raise KeyboardInterrupt  # the second one: at once
+                typer.echo("eagerstream: giving up the active runs at once", err=True)
+                ended_by.append(number)
+                scope.cancel()
+                return
             typer.echo("eagerstream: handing over the active runs", err=True)
             stop.set()
 
@@ -323,7 +340,7 @@ def _app(place: str) -> RunApp:
     try:
         found = pkgutil.resolve_name(place)
     except (Exception, SystemExit) as error:  # a user's module may do anything when it is imported
-        raise UsageError(f"{place} cannot be loaded: {type(error).__name__}: {error}") from error
+        raise UsageError(f"{place} cannot be loaded: {type(error).__name__}: {_shown(str(error))}") from error
     if not callable(found):
         raise UsageError(f"{place} is not a function")
     app: RunApp = found
