@@ -87,6 +87,39 @@ async def test_runs_are_shown_and_decided(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
+async def test_a_call_of_an_active_run_is_shown(tmp_path: Path) -> None:
+    """The run has other work, so its status is `running`. A run whose process has died while it asked looks the same."""
+    begun, may_end = anyio.Event(), anyio.Event()
+
+    @eagerstream.tool
+    async def slow() -> str:
+        """Take long."""
+        begun.set()
+        await may_end.wait()
+        return "slept"
+
+    async def use() -> None:
+        calls = reply(tool_use("launch", {"to": "x", "password": "y"}), tool_use("slow", {}))
+        async with client_of(Scenario(calls, reply(text("Done.")))) as client:
+            async with eagerstream.run(client, **REQUEST, tools=[launch, slow], journal=journal, run_id="busy") as run:
+                await run.finish()
+
+    async def asked() -> Any:
+        return {run["run_id"]: run["asked"] for run in (await browser.get("/journal/runs")).json()}["busy"]
+
+    async with page_of(tmp_path / "runs.db") as (journal, browser), anyio.create_task_group() as tasks:
+        tasks.start_soon(use)
+        await begun.wait()
+        calls: list[Any] = []
+        while not calls:
+            calls = await asked()
+        decision = {"run": "busy", "call": calls[0]["id"], "approved": True}
+        assert (await browser.post("/journal/decide", json=decision)).status_code == 204
+        assert await asked() == []
+        may_end.set()
+
+
+@pytest.mark.anyio
 async def test_requests_that_are_refused(tmp_path: Path) -> None:
     """Those of other pages, of programs without the token, and those without a meaning."""
     async with page_of(tmp_path / "runs.db") as (journal, browser):

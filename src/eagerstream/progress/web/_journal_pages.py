@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...journal import CallView, Journal, RunSummary
 
 _MAX_RUNS: Final = 200
-_MAX_VIEWS: Final = 50  # each reads all entries of a run
+_MAX_VIEWS: Final = 50  # of runs that wait, and of those that run: each reads all entries of a run
 _MAX_INPUT_CHARS: Final = 10_000
 _MAX_BODY_BYTES: Final = 16_384
 
@@ -30,6 +30,7 @@ class JournalPages:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._bodies = RequestBodies(_MAX_BODY_BYTES)
+        self._views: dict[str, tuple[tuple[int, ...], list[dict[str, Any]]]] = {}
         self._page = (resources.files(__package__) / "static" / "journal.html").read_bytes()
 
     def routes(self) -> list[tuple[str, str, Endpoint]]:
@@ -50,13 +51,25 @@ class JournalPages:
         """Return the last changed runs, and the calls that wait for a decision."""
         try:
             found = await self._journal.runs(limit=_MAX_RUNS)
-            waiting = [each.run_id for each in await self._journal.runs("waiting", limit=_MAX_VIEWS)]
-            asked = {run_id: await self._asked(run_id) for run_id in waiting}
+            open_runs = [
+                each for status in ("waiting", "running") for each in await self._journal.runs(status, limit=_MAX_VIEWS)
+            ]
+            asked = {each.run_id: await self._asked(each) for each in open_runs}
         except errors.JournalError as error:
             return json_response({"error": str(error)}, 503)
+        self._views = {run_id: view for run_id, view in self._views.items() if run_id in asked}
         return json_response([_shown(each, asked.get(each.run_id, [])) for each in found])
 
-    async def _asked(self, run_id: str) -> list[dict[str, Any]]:
+    async def _asked(self, summary: RunSummary) -> list[dict[str, Any]]:
+        # Browsers ask every two seconds, so a run is read again only after a change.
+        version = (summary.fence, summary.beat, summary.size_bytes, summary.messages)
+        known, asked = self._views.get(summary.run_id, ((), []))
+        if version != known:
+            asked = await self._asked_now(summary.run_id)
+            self._views[summary.run_id] = version, asked
+        return asked
+
+    async def _asked_now(self, run_id: str) -> list[dict[str, Any]]:
         try:
             return [_shown_call(call) for call in (await self._journal.view(run_id)).approvals]
         except errors.RunNotFoundError:
@@ -129,4 +142,4 @@ def _refused(text: str, status: int = 400) -> Response:
 def _failed(error: errors.EagerStreamError) -> Response:
     if isinstance(error, errors.RunNotFoundError):
         return _refused("There is no such run.", 404)
-    return _refused(str(error), 409 if isinstance(error, errors.LimitError) else 503)
+    return _refused(str(error), 409 if isinstance(error, errors.LimitError | errors.UsageError) else 503)
