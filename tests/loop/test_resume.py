@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import eagerstream
-from eagerstream.errors import RunNotFoundError
+from eagerstream.errors import RunNotFoundError, UsageError
 from eagerstream.loop import RunStatus, resume
 from tests.loop.durable import World, check, client_of, scenario
 from tests.loop.journals import MemoryJournal
@@ -46,3 +48,45 @@ async def test_a_message_of_another_process() -> None:
             await run.finish()
     assert run.result.text == "Again."
     assert run.result.messages[-2] == {"role": "user", "content": "And now?"}
+
+
+async def test_a_run_that_has_ended_does_not_grow() -> None:
+    """`resume` and `run` give its result, and write nothing. A message for `run.say` is for the journal by then."""
+    world, journal = World(), MemoryJournal()
+    async with client_of(scenario()) as client:
+        async with eagerstream.run(client, **REQUEST, tools=world.tools(), journal=journal, run_id="r") as run:
+            await run.finish()
+        entries, left = [*journal.runs["r"]], journal.statuses["r"]
+        async with resume(client, journal, "r", tools=world.tools()) as again:
+            await again.finish()
+        async with eagerstream.run(client, **REQUEST, journal=journal, run_id="r") as again:
+            await again.finish()
+    assert again.result.text == run.result.text
+    assert (journal.runs["r"], journal.statuses["r"]) == (entries, left)
+    with pytest.raises(UsageError, match=r"journal\.say"):
+        again.say("And now?")
+
+
+async def test_a_crash_between_the_last_turn_and_the_end() -> None:
+    """The journal learns the end from the process that continues."""
+    world, journal = World(), MemoryJournal()
+    async with client_of(scenario()) as client:
+        async with eagerstream.run(client, **REQUEST, tools=world.tools(), journal=journal, run_id="r") as run:
+            await run.finish()
+        assert journal.runs["r"].pop()["kind"] == "end"
+        journal.statuses.clear()
+        async with resume(client, journal, "r", tools=world.tools()) as run:
+            await run.finish()
+    assert journal.runs["r"][-1]["kind"] == "end"
+    assert journal.statuses["r"][0] == "completed"
+
+
+@pytest.mark.parametrize("options", [{"journal": "runs.db"}, {"run_id": 5}, {"journal": "runs.db", "run_id": "r"}])
+async def test_unusable_arguments(options: dict[str, Any]) -> None:
+    """They are refused before the run is entered."""
+    merged: dict[str, Any] = {"journal": MemoryJournal(), "run_id": "r", **options}
+    async with client_of(scenario()) as client:
+        with pytest.raises(UsageError, match=r"must be a (journal|string)"):
+            eagerstream.run(client, **REQUEST, **options)
+        with pytest.raises(UsageError, match=r"must be a (journal|string)"):
+            resume(client, **merged)

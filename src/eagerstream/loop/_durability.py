@@ -90,6 +90,8 @@ class Durability:
         self.is_leaving = False
         self.carrier: dict[str, str] = {}
         self._left: list[JSONObject] = []
+        self._end_before: JSONObject | None = None
+        """The state of a run that had ended before; None if it had not, or once something is written."""
         self._inbox = 0
         self._decisions: dict[str, Decision] = {}
         self._asked: dict[str, ToolCall] = {}
@@ -157,6 +159,8 @@ class Durability:
             self._has_open_turn = True
             self._open_turn = open_turn.number
             self._decisions.update(open_turn.decisions)
+        elif log.entries[-1]["kind"] == "end" and self._has_ended:
+            self._end_before = self._conversation.state()
         return open_turn
 
     async def close(self) -> None:
@@ -176,7 +180,7 @@ class Durability:
                 else:
                     status = result.status
                     # An end would hide the calls of an open turn: they could begin again.
-                    if not (self._has_open_turn or is_too_large):
+                    if not (self._has_open_turn or is_too_large or self._is_unchanged):
                         await self._end()
                 await self._log.release(status.value, self._summary)
             except _FAULTS as error:
@@ -196,6 +200,11 @@ class Durability:
             except _FAULTS as error:
                 self.error = error
                 raise
+
+    @property
+    def _is_unchanged(self) -> bool:
+        """True if the run had ended before, and nothing happened since."""
+        return self._end_before is not None and self._end_before == self._conversation.state()
 
     @property
     def _summary(self) -> JSONObject:
@@ -450,6 +459,7 @@ class Durability:
         if self.error is not None:
             raise self.error
         assert self._log is not None
+        self._end_before = None
         return self._log.append(*map(_plain, entries))
 
     def _note(self, *entries: JSONObject) -> None:

@@ -5,7 +5,28 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from typing import Protocol
 
+from ..errors import UsageError
 from ..wire import JSONObject
+
+
+def check_journal(journal: object) -> None:
+    """Refuse anything except a journal, before it is used.
+
+    Raises:
+        UsageError: It is something else.
+    """
+    if not all(callable(getattr(journal, name, None)) for name in ("create", "open")):
+        raise UsageError(f"journal must be a journal, such as Journal('runs.db'), not {type(journal).__name__}")
+
+
+def check_run_id(run_id: object) -> None:
+    """Refuse anything except a string.
+
+    Raises:
+        UsageError: It is something else.
+    """
+    if not isinstance(run_id, str):
+        raise UsageError(f"run_id must be a string, not {type(run_id).__name__}")
 
 
 class RunLog(Protocol):

@@ -10,7 +10,7 @@ from typing import Any, Unpack
 from ..errors import JournalError
 from ..tools._foreign import ForeignTool
 from ..transports import Client
-from ._journal import RunJournal
+from ._journal import RunJournal, check_journal, check_run_id
 from ._options import ConversationOptions
 from ._run import Run
 from ._start_run import run
@@ -78,8 +78,11 @@ def resume(
         options: Options that replace those of the run. Options that are no plain data have to be given again.
 
     Raises:
+        UsageError: The journal is none, or the id is no string.
         RunNotFoundError: The journal has no such run. This and the following are raised by `async with`.
         RunOwnedError: Another process runs it.
         JournalError: The journal cannot be read or written.
     """
+    check_journal(journal)
+    check_run_id(run_id)
     return Resumed(client, journal, run_id, {**options, "tools": tools})

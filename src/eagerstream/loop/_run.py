@@ -125,6 +125,8 @@ class Run(RunLoop[OutputT]):
             UsageError: The message is not one of the user, the API would refuse it, or the run has ended.
         """
         if self._has_ended:
+            if self._durability is not None:
+                raise UsageError("the run has ended in this process: say it with `journal.say`, and resume the run")
             raise UsageError("the run has ended: start another one with its result and this message")
         self._conversation.say(message, when)
         if self._durability is not None:

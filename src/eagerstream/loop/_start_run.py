@@ -13,6 +13,7 @@ from ..wire._accumulator import check_invalid_key
 from ..wire._echo import has_json_form
 from ..wire._type_variables import OutputT
 from ._conversation import Conversation
+from ._journal import check_journal, check_run_id
 from ._marks import RunMarks
 from ._message_thread import MAX_BREAKPOINTS_OF_THREADS, MessageThread, ThreadTransport, is_official
 from ._options import CALL_DEFAULTS, BetaUse, RunOptions, check_beta_use
@@ -65,6 +66,10 @@ def run(
     """
     rest: dict[str, Any] = dict(options)
     journal, run_id = rest.pop("journal", None), rest.pop("run_id", None)
+    if run_id is not None:
+        check_run_id(run_id)
+    if journal is not None:
+        check_journal(journal)
     plain = {name: value for name, value in rest.items() if name not in _NOT_KEPT and has_json_form(value)}
     inputs, feed = taken(rest, INPUT_DEFAULTS), taken(rest, FEED_DEFAULTS)
     check_invalid_key(inputs["invalid_key"])
