@@ -319,6 +319,12 @@ async def test_deleting(where: str) -> None:
         {"where": ""},
         {"where": ":memory:"},
         {"where": "sqlite:///x"},
+        {"where": None},
+        {"where": b"runs.db"},
+        {"where": "a\0b"},
+        {"create": "no"},
+        {"lease_s": float("inf")},
+        {"lease_s": 1e9},
     ],
 )
 async def test_unusable_arguments(options: Any) -> None:
@@ -347,9 +353,9 @@ async def test_packages_that_are_missing(
 async def test_unusable_entries(where: str) -> None:
     """The caller gets the error, and the run continues."""
     async with Journal(where) as journal:
-        for run_id in ("", "x" * 256, "a\n", "\0"):
+        for run_id in ("", "x" * 256, "a\n", "\0", 5):
             with pytest.raises(UsageError, match="run_id"):
-                await journal.create(run_id, BEGIN)
+                await journal.create(run_id, BEGIN)  # type: ignore[arg-type]
         log = await journal.create("r", BEGIN)
         for wrong in (
             {},

@@ -99,6 +99,36 @@ async def test_a_decision_wakes_a_run(where: str) -> None:
         assert await journal.due() == []
 
 
+async def test_only_a_call_that_may_wait_is_decided(tmp_path: Path) -> None:
+    """A decision comes before the call has asked if an owner has the run. Otherwise the journal has all calls."""
+    async with Journal(tmp_path / "runs.db") as journal, world_of(journal, *LAUNCH[1:]) as world:
+        log = await journal.create("owned", {"kind": "begin", "turn": 0, "model": "m", "messages": []})
+        await journal.decide("owned", "soon", decision=True)
+        await log.release("running", {})
+        for run_id in ("owned", "r"):
+            with pytest.raises(UsageError, match="does not wait"):
+                await journal.decide(run_id, "never", decision=True)
+        assert [each.run_id for each in await journal.due()] == ["owned"]
+        log = await journal.open("owned")
+        call = {"block": {"type": "tool_use", "id": "written", "name": "launch", "input": {}}}
+        log.append({"kind": "request", "turn": 1, "history": [], "waiting": []})
+        log.append({"kind": "response", "turn": 1, "blocks": [call], "message": {}})
+        await log.release("running", {})
+        await journal.decide("owned", "written", decision=True)
+        assert len(await journal.messages("owned")) == 2
+        assert world.effects == []
+
+
+async def test_the_view_of_a_damaged_run(tmp_path: Path) -> None:
+    """The error says which entry it is, without its contents."""
+    async with Journal(tmp_path / "runs.db") as journal:
+        log = await journal.create("r", {"kind": "begin", "turn": 0, "model": "m", "messages": []})
+        await log.append({"kind": "said", "turn": 0, "text": "secret"})
+        with pytest.raises(JournalError, match=r"entry 2 of 2, KeyError") as caught:
+            await journal.view("r")
+        assert "secret" not in str(caught.value)
+
+
 async def test_a_message_wakes_a_run_that_has_ended(tmp_path: Path) -> None:
     """The run continues with it, as with `run.say` before its end."""
     async with Journal(tmp_path / "runs.db") as journal, world_of(journal, *LAUNCH[1:]) as world:
@@ -273,9 +303,12 @@ async def test_unusable_messages(tmp_path: Path) -> None:
         for wrong in (
             journal.say("r", {"role": "assistant", "content": "x"}),
             journal.say("r", ""),
+            journal.say("r", 5),  # type: ignore[arg-type]
             journal.say("r", "x", "soon"),  # type: ignore[arg-type]
             journal.decide("r", "id", decision=None),  # type: ignore[arg-type]
             journal.decide("r", "", decision=True),
+            journal.decide("r", "no-such-call", decision=True),
+            journal.runs("nonsense"),
         ):
             with pytest.raises(UsageError):
                 await wrong
@@ -290,10 +323,10 @@ async def test_unusable_messages(tmp_path: Path) -> None:
 async def test_unusable_arguments_of_a_worker(tmp_path: Path) -> None:
     """Each has its error."""
     async with Journal(tmp_path / "runs.db") as journal:
-        for options in ({"concurrency": 0}, {"poll_s": 0}, {"grace_s": -1}, {"app": None}):
-            arguments: dict[str, Any] = {"app": dict, **options}
+        for options in ({"concurrency": 0}, {"poll_s": 0}, {"grace_s": -1}, {"app": None}, {"journal": "runs.db"}):
+            arguments: dict[str, Any] = {"journal": journal, "app": dict, **options}
             with pytest.raises(UsageError):
-                await work(journal, **arguments)
+                await work(**arguments)
 
 
 async def test_runs_of_tools_are_left_to_their_calls(where: str) -> None:

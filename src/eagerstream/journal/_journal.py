@@ -13,7 +13,7 @@ from typing import Any, Final, Self, TypeVar, get_args
 import anyio
 
 from ..errors import JournalError, RunNotFoundError, RunOwnedError, UsageError
-from ..loop import RunLog, When
+from ..loop import RunLog, RunStatus, When
 from ..tools import Decision, validate_history
 from ..wire import JSONObject, check_choice, check_count, check_positive, check_seconds
 from . import _sql as sql
@@ -30,6 +30,7 @@ T = TypeVar("T")
 
 _MAX_ID_CHARS: Final = 255
 _LARGEST_ENTRY_BYTES: Final = 512 * 1024 * 1024  # PostgreSQL and SQLite accept about 1 GB in a row
+_LONGEST_LEASE_S: Final = 86_400
 _LOOKS: Final = 8  # at an owner, in each lease
 
 
@@ -52,7 +53,7 @@ class Journal:
         key: Encrypts entries and messages with AES-256-GCM: 32 random bytes, or the same in URL-safe Base64. Of a
             sequence of keys, the first encrypts and all decrypt. The journal must be new, or encrypted with one of
             them. It needs the extra `encryption`. Run ids, statuses and summaries are not encrypted.
-        lease_s: Seconds without a sign of life after which another process may own a run of this one.
+        lease_s: Seconds without a sign of life after which another process may own a run of this one, at most 86,400.
         create: If false, a SQLite file that is missing or is no journal is an error.
         max_entry_bytes: Maximum size of an entry as JSON, and of all messages in the inbox of a run.
         max_run_bytes: Maximum size of the entries of a run.
@@ -77,6 +78,10 @@ class Journal:
         retry_for_s: float = 60.0,
     ) -> None:
         check_positive("lease_s", lease_s)
+        if lease_s > _LONGEST_LEASE_S:  # so long do others wait for the run of a dead owner
+            raise UsageError(f"lease_s: at most {_LONGEST_LEASE_S:,}")
+        if not isinstance(create, bool):
+            raise UsageError(f"create must be True or False, not {create!r:.80}")
         check_seconds("retry_for_s", retry_for_s)
         check_count("max_entry_bytes", max_entry_bytes)
         check_count("max_run_bytes", max_run_bytes)
@@ -211,9 +216,12 @@ class Journal:
 
         Raises:
             JournalError: The journal cannot be read.
+            UsageError: There is no such status, or the limit is no positive number.
         """
         check_count("limit", limit)
-        statuses = [status] if isinstance(status, str) else status
+        statuses = [status] if isinstance(status, str) else [*status]
+        for each in statuses:
+            check_choice("status", each, RunStatus)
         query = sql.list_runs(len(statuses))
         return await self._read(lambda database: summaries(database.read(query, (*statuses, limit))))
 
@@ -297,10 +305,10 @@ class Journal:
             RunNotFoundError, LimitError, JournalError: As for `leave`.
         """
         check_choice("when", when, get_args(When))
-        said = {"role": "user", "content": message} if isinstance(message, str) else dict(message)
-        if said.get("role") != "user":
+        said: Any = {"role": "user", "content": message} if isinstance(message, str) else message
+        if not isinstance(said, Mapping) or said.get("role") != "user":
             raise UsageError("a message to a run is a text, or a message with the role 'user'")
-        if faults := validate_history([said], first_party=True):
+        if faults := validate_history([said := dict(said)], first_party=True):
             raise UsageError(f"the API would refuse this message: {faults[0]}")
         return await self.leave(run_id, {"kind": "say", "message": said, "when": when})
 
@@ -316,14 +324,25 @@ class Journal:
             decision: True approves it. False or a text denies it; the model gets the text.
 
         Raises:
-            UsageError: The decision is neither a boolean nor a text, or the id is empty.
-            RunNotFoundError, LimitError, JournalError: As for `leave`.
+            UsageError: The decision is neither a boolean nor a text, or the id is none. Or no owner has the run, and no
+                such call waits in it. If an owner has it, the call may be about to ask, so the decision is taken.
+            RunNotFoundError, LimitError, JournalError: As for `leave`. `JournalError` also if the run cannot be read.
         """
         if not isinstance(decision, bool | str):
             raise UsageError("decision: must be True, False or a text")
-        if not call_id:
+        given: object = call_id
+        if not isinstance(given, str) or not given:
             raise UsageError("call_id: must be the id of a call")
+        summary = await self.summary(run_id)
+        if summary.owner == "none" and not await self._may_ask(run_id, call_id, summary):
+            raise UsageError(f"run {run_id!r:.200}: this call does not wait for a decision; see `approvals`")
         return await self.leave(run_id, {"kind": "decision", "call": call_id, "decision": decision})
+
+    async def _may_ask(self, run_id: str, call_id: str, summary: RunSummary) -> bool:
+        if any(isinstance(each, Mapping) and each.get("call") == call_id for each in summary.approvals):
+            return True
+        calls = (await self.view(run_id)).calls
+        return any(call.id == call_id and call.state in ("written", "asked", "decided") for call in calls)
 
     async def cancel(self, run_id: str) -> int:
         """Cancel a run, from any process, as `Run.cancel` does. Return the number of the message in the inbox.
@@ -422,14 +441,16 @@ def _close(writer: Writer, reader: Reader) -> None:
 
 
 def _check_id(run_id: str) -> None:
-    if not 0 < len(run_id) <= _MAX_ID_CHARS or not run_id.isprintable():
+    given: object = run_id
+    if not isinstance(given, str) or not 0 < len(given) <= _MAX_ID_CHARS or not given.isprintable():
         raise UsageError(f"run_id: must be 1 to {_MAX_ID_CHARS} printable characters")
 
 
 def _databases(where: str | os.PathLike[str], lease_s: float, *, create: bool) -> tuple[str, tuple[Database, Database]]:
     """Return a name without a password, and the connections of the writer and of the reader."""
-    text = os.fspath(where)
-    if text in ("", ":memory:"):
+    given: object = where
+    text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+    if not isinstance(text, str) or text in ("", ":memory:") or "\0" in text:
         raise UsageError("where: must be the path of a file, or a URL that starts with postgresql://")
     scheme, is_url, _ = text.partition("://")
     if not is_url:

@@ -62,43 +62,52 @@ def view_of(summary: RunSummary, entries: Sequence[JSONObject], inbox: Iterable[
     Raises:
         JournalError: The entries are none that a run has written.
     """
+    number = 1
     try:
-        return _view_of(summary, entries, inbox)
+        view = RunView(summary, entries[0]["model"], [*entries[0]["messages"]])
+        settled = view.messages
+        for number, entry in enumerate(entries[1:], 2):  # noqa: B007 - for the error
+            settled = _take(view, settled, entry)
     except (KeyError, TypeError, IndexError, AttributeError) as error:
-        raise JournalError("its entries are of an unknown form", run_id=summary.run_id) from error
-
-
-def _view_of(summary: RunSummary, entries: Sequence[Mapping[str, Any]], inbox: Iterable[Mapping[str, Any]]) -> RunView:
-    begin = entries[0]
-    view = RunView(summary, begin["model"], [*begin["messages"]])
-    settled = view.messages
-    for entry in entries[1:]:
-        match entry["kind"]:
-            case "turn" | "end":
-                view.messages = settled = _continued(settled, entry)
-                view.calls, view.said = [], _said(entry["state"])
-            case "request":
-                view.messages = _continued(settled, entry)
-                view.calls, view.said = [], _said(entry)
-            case "said":
-                view.said.append(entry["message"])
-            case "response":
-                view.calls += [_call(block) for block in entry["blocks"] if block["block"].get("type") == "tool_use"]
-            case "asked" | "approval" | "start" | "result" as kind:
-                _note(view, kind, entry["id"])
-            case _:
-                pass
+        where = f"entry {number} of {len(entries)}, {type(error).__name__}"
+        raise JournalError(
+            f"it is damaged, or not written by a run: an entry is of an unknown form ({where})", run_id=summary.run_id
+        ) from error
     for message in inbox:
-        match message:
-            case {"kind": "say", "message": said}:
-                view.said.append(said)
-            case {"kind": "decision", "call": id}:
-                _note(view, "approval", id)
-            case {"kind": "cancel"}:
-                view.is_cancelled = True
-            case _:
-                pass
+        _take_message(view, message)
     return view
+
+
+def _take(view: RunView, settled: list[Any], entry: Mapping[str, Any]) -> list[Any]:
+    """Take an entry, and return the history as of the last settled turn."""
+    match entry["kind"]:
+        case "turn" | "end":
+            view.messages = settled = _continued(settled, entry)
+            view.calls, view.said = [], _said(entry["state"])
+        case "request":
+            view.messages = _continued(settled, entry)
+            view.calls, view.said = [], _said(entry)
+        case "said":
+            view.said.append(entry["message"])
+        case "response":
+            view.calls += [_call(block) for block in entry["blocks"] if block["block"].get("type") == "tool_use"]
+        case "asked" | "approval" | "start" | "result" as kind:
+            _note(view, kind, entry["id"])
+        case _:
+            pass
+    return settled
+
+
+def _take_message(view: RunView, message: Mapping[str, Any]) -> None:
+    match message:
+        case {"kind": "say", "message": said}:
+            view.said.append(said)
+        case {"kind": "decision", "call": id}:
+            _note(view, "approval", id)
+        case {"kind": "cancel"}:
+            view.is_cancelled = True
+        case _:
+            pass
 
 
 def _continued(settled: list[Any], entry: Mapping[str, Any]) -> list[Any]:

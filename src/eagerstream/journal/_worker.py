@@ -83,6 +83,8 @@ async def work(
         JournalError: The journal cannot be read.
         UsageError: An argument is unusable.
     """
+    if not isinstance(journal, Journal):
+        raise UsageError(f"journal must be a Journal, not {type(journal).__name__}")
     check_count("concurrency", concurrency)
     check_positive("poll_s", poll_s)
     check_seconds("grace_s", grace_s)
