@@ -109,6 +109,7 @@ _TESTS = Path(__file__).parent
 
 _WITHOUT_TESTS = {
     "loop/_call_ids": "test_conversation.py and test_run.py have ids that come twice",
+    "loop/_continuing": "test_conversation.py and test_interruption.py have conversations at each bound",
     "loop/_journal": "protocols without code; test_durability.py and tests/journal have journals",
     "loop/_resending": "test_message_thread.py and test_tool_changes.py have its two classes",
     "loop/_run_loop": "test_run.py has the tests of both halves of a run",

@@ -15,7 +15,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
 
@@ -37,18 +36,17 @@ from ..wire._server_tools import server_calls
 from ._call_ids import CallIds
 from ._callable_tools import callable_tools
 from ._compaction import Compaction
-from ._interruption import LOST_START, Restarts
+from ._continuing import Continuing
+from ._interruption import LOST_START
 from ._message_thread import MAX_BREAKPOINTS_OF_THREADS, MessageThread
 from ._options import CALL_DEFAULTS, LOOP_DEFAULTS, ConversationOptions, RunOptions, check_loop_options
 from ._output import RunOutput
 from ._policy import BROKEN_OFF, CANCELLED, INTERRUPTED, SUMMARY, Ending, Then, ending_of
-from ._requests import NOT_FOR_RUNS, OPTIONS_OF_READING, GivenTool, GivenTools, Requests
+from ._requests import GivenTool, GivenTools, Requests, check_parameters
 from ._result import RunResult, RunStatus, take_account
 from ._steering import Steering, When
 from ._tool_changes import betas_of, has_tool_changes, refuses_inline_tools
 from ._turn import Turn
-
-_log = logging.getLogger(__name__)
 
 
 class Conversation:
@@ -86,15 +84,11 @@ class Conversation:
         **options: Unpack[ConversationOptions],
     ) -> None:
         given: dict[str, Any] = dict(options)
-        # All that is left over goes into the request. The API would answer an option of `stream` with a 400.
-        if misplaced := ", ".join(sorted(given.keys() & OPTIONS_OF_READING)):
-            raise UsageError(f"{misplaced}: these are options of stream, not of a conversation")
+        check_parameters(given)
         self.limits: Limits = given.pop("limits", DEFAULT_LIMITS)
         if not isinstance(self.limits, Limits):
             raise UsageError(f"limits must be a Limits, not {type(self.limits).__name__}")
         check_count("max_tokens", max_tokens, least=0)
-        if wrong := sorted(given.keys() & NOT_FOR_RUNS):
-            raise UsageError(f"{wrong[0]}: {NOT_FOR_RUNS[wrong[0]]}")
         self._options = taken(given, LOOP_DEFAULTS)
         check_loop_options(self._options)
         calls = taken(given, CALL_DEFAULTS)
@@ -129,12 +123,10 @@ class Conversation:
         self._turn: Turn | None = None
         self._listener = CallListener()
         self._listener.run_id = new_run_id()
-        self._turns = self._continuations = self._failed_turns = 0
-        self._restarts = Restarts(self._options, self.limits)
+        self._continuing = Continuing(self._options, self.limits, self.result)
         self.known_answers: Mapping[str, Callable[[ToolCall], None]] = {}
         """For calls of a response that was restored from a journal, by id: they have run, or must not run again."""
         self.compaction: Compaction = Compaction()
-        self._retry_max_tokens: int | None = None  # of the turn under way, once it is sent again
         self._ids = CallIds(self.result.messages)
         # Now, so that the error comes out of the caller's own line, before anything is sent or paid for.
         self._requests.check()
@@ -147,11 +139,7 @@ class Conversation:
     @property
     def turns(self) -> int:
         """Number of turns so far, with the current one."""
-        return self._turns
-
-    @property
-    def _has_ended(self) -> bool:
-        return self.result.status is not RunStatus.RUNNING
+        return self._continuing.turns
 
     @property
     def ended(self) -> bool:
@@ -161,11 +149,11 @@ class Conversation:
         if self._turn is not None and self._turn.ending and all(call.result for call in self._turn.calls):
             self._turn.close()
         self._prolong()
-        return self._has_ended
+        return self.result.status is not RunStatus.RUNNING
 
     def _prolong(self) -> None:
         """Continue a conversation that would have ended, if a message waits for that."""
-        if self.steering.prolongs and self._turns != self._options["max_turns"]:
+        if self.steering.prolongs and self._continuing.has_turns_left:
             self.result.status, self._is_prolonged = RunStatus.RUNNING, True
 
     def request(self) -> dict[str, Any]:
@@ -198,7 +186,7 @@ class Conversation:
         if not self.compaction.is_under_way:  # a summary is asked of the history as it is
             self.delivered = self.steering.deliver(is_idle=self._is_prolonged)
             self._is_prolonged = False
-            if self._requests.prepare(self._turns + (not self.retries)):
+            if self._requests.prepare(self._continuing.turns + (not self.retries)):
                 self._history_replaced()
         self._awaits_reply = True
         if self._turn is not None:
@@ -252,7 +240,7 @@ class Conversation:
 
     def complete_request(self) -> dict[str, Any]:
         """Return the body of the request under way with the complete conversation, and without a thread."""
-        body = self._requests.body(self._retry_max_tokens, most_breakpoints=self.max_breakpoints)
+        body = self._requests.body(self._continuing.retry_max_tokens, most_breakpoints=self.max_breakpoints)
         return self.compaction.request(body) if self.compaction.is_under_way else body
 
     def refused(self, error: APIError) -> dict[str, Any] | None:
@@ -307,9 +295,9 @@ class Conversation:
         self._awaits_reply = False
         self.output.begin()
         if not self.retries:
-            self._turns += 1
+            self._continuing.turns += 1
         self._turn = Turn(
-            self._turns,
+            self._continuing.turns,
             self,
             executor=self.executor,
             limits=self.limits,
@@ -368,7 +356,7 @@ class Conversation:
         if turn.ending is not None and turn.ending.then is Then.TRUNCATED:
             self._end_truncated(turn)
         if not turn.is_discarded:
-            self._decide(turn, reason)
+            self._continuing.decide(turn, reason)
 
     def interrupt(self, turn: Turn, message: AssistantMessage, error: APIError | ProtocolError) -> float:
         """Decide how the conversation continues after a response that broke off.
@@ -390,7 +378,7 @@ class Conversation:
         if self.compaction.is_under_way and isinstance(error, APIError) and error.status_code == 400:
             self.end(turn, message)  # the conversation continues without a summary
             return 0.0
-        delay_s = self._restarts.delay_s(error)
+        delay_s = self._continuing.delay_s(error)
         if turn.forbids_retry:  # the model would call the same tools again
             self.salvage(turn, message)
         else:
@@ -405,21 +393,12 @@ class Conversation:
         take_account(self.result, message)
         self.output.end(message, broken=True)
         self.result.message = message
-        self._retry_max_tokens = None
         turn.end(message, INTERRUPTED)
-        # `_decide` needs a stop reason, and none came. Of its bounds, only this one is about interrupted turns.
-        if turn.number == self._options["max_turns"]:
-            self.result.status = RunStatus.LIMIT
+        self._continuing.salvaged()
 
     def state(self) -> dict[str, Any]:
         """Return what a later process needs to continue, without the history and the calls, as plain data."""
-        return {
-            "turns": self._turns,
-            "continuations": self._continuations,
-            "failed_turns": self._failed_turns,
-            "waiting": self.steering.saved(),
-            "result": self.result.facts(),
-        }
+        return {**self._continuing.state(), "waiting": self.steering.saved(), "result": self.result.facts()}
 
     def restore(
         self,
@@ -441,23 +420,13 @@ class Conversation:
         """
         if state:
             self.result.take(state["result"], calls)
-            self._turns, self._continuations = state["turns"], state["continuations"]
-            self._failed_turns = state["failed_turns"]
+            self._continuing.restore(state)
         # Its tools are those that it was given, whatever the history said about those of the earlier process.
         self._requests.replace_history(checked_messages(messages))
-        if self._goes_on():
-            self.result.status, self.result.error = RunStatus.RUNNING, None
+        self._continuing.wake()
         self.steering.restore(waiting)
-        self._requests.continue_after(self._turns)
+        self._requests.continue_after(self._continuing.turns)
         self._history_replaced()
-
-    def _goes_on(self) -> bool:
-        """Return True if a restored conversation had not ended by itself, or may have more turns than before."""
-        max_turns = self._options["max_turns"]
-        if self.result.status is RunStatus.LIMIT:
-            has_results = self.result.messages[-1].get("role") == "user"
-            return has_results and (max_turns is None or self._turns < max_turns)
-        return self.result.status in (RunStatus.CANCELLED, RunStatus.ERROR, RunStatus.WAITING)
 
     def void(self, turn: Turn) -> None:
         """Forget the ids of the turn's calls, none of which is in the history: others may have them."""
@@ -493,46 +462,11 @@ class Conversation:
 
     def _end_truncated(self, turn: Turn) -> None:
         """React to a response that `max_tokens` cut and that is not reported: send it again, raise, or stop."""
-        asked = self._requests.max_tokens
         if self._options["on_truncated"] == "raise":
-            self.failure = LimitError("max_tokens", asked, "the response")
-        elif self._options["on_truncated"] == "retry" and self._retry_max_tokens is None:
-            # Once only: a model that does not come to an end would cost twice as much with each attempt. The cap may
-            # leave no room for more tokens; then the same request would be cut again.
-            more = min(2 * asked, self._options["max_tokens_cap"] or 2 * asked)
-            if more > asked:
-                self._retry_max_tokens = more
-                self.void(turn)
-                turn.discard()
-
-    def _decide(self, turn: Turn, reason: str | None) -> None:
-        """Decide if the conversation continues after a turn, and set its status if not."""
-        ending = turn.ending
-        assert ending is not None
-        self._retry_max_tokens = None
-        self._restarts.reset()
-        if ending.then is Then.ASK:
-            if turn.number == self._options["max_turns"]:
-                self.result.status = RunStatus.LIMIT
-            return
-        # By the blocks that are kept, not by the calls: those before a `fallback` block are left out, and a turn
-        # without one call has no results to send (test_only_calls_before_a_fallback).
-        kept = turn.kept
-        has_results = any(block.get("type") == "tool_use" for block in kept)
-        wants_more = ending.then is Then.RESUME or (ending.then is Then.RESULTS and has_results)
-        if not wants_more or not kept:
-            self.result.status = ending.status
-            if reason == "tool_use":
-                _log.warning("the response stopped for tools and calls none: the run ends")
-            return
-        # A pause without client calls, or a reported cut: the model continues by itself, and might for ever. A turn
-        # with results is progress, and resets the count.
-        is_continuation = not has_results or ending.status is RunStatus.TRUNCATED
-        self._continuations = self._continuations + 1 if is_continuation else 0
-        if self._continuations > self._options["max_continuations"]:
-            self.result.status = ending.status
-        elif turn.number == self._options["max_turns"]:
-            self.result.status = RunStatus.LIMIT
+            self.failure = LimitError("max_tokens", self._requests.max_tokens, "the response")
+        elif self._continuing.asks_for_more(self._requests.max_tokens):
+            self.void(turn)
+            turn.discard()
 
     def settled(self, turn: Turn) -> None:
         """Add a settled turn to the history."""
@@ -543,17 +477,14 @@ class Conversation:
             return
         # A new list, so that a kept `result.messages` stays the history of its moment.
         self.result.messages = [*self.result.messages, *turn.history]
-        results = [call for call in turn.calls if call.in_history]
         if turn.ending is INTERRUPTED:
             # An interruption is no mistake of the tools, so it does not count below. If no call ran after all (an input
             # too large to be checked at once did not fit), nothing stays, and the ids are free again
             # (test_an_id_comes_again_where_nothing_of_it_stayed).
             if not turn.history:
                 self.void(turn)
-        elif results:
-            self._failed_turns = self._failed_turns + 1 if all(call.is_error for call in results) else 0
-            if self._failed_turns == self._options["max_consecutive_tool_errors"] and not self._has_ended:
-                self.result.status = RunStatus.LIMIT
+        elif results := [call for call in turn.calls if call.in_history]:
+            self._continuing.settled(results)
 
     def _summarized(self, turn: Turn) -> None:
         """Let the summary replace the history, if the API has written one."""

@@ -34,6 +34,19 @@ NOT_FOR_RUNS: Final = {
 """Parameters of a request that cannot be those of a conversation, and the reasons."""
 
 
+def check_parameters(given: Mapping[str, Any]) -> None:
+    """Check that no option or parameter is given to a conversation that cannot have it.
+
+    Raises:
+        UsageError: It names the option.
+    """
+    # All that is left over goes into the request. The API would answer an option of `stream` with a 400.
+    if misplaced := ", ".join(sorted(given.keys() & OPTIONS_OF_READING)):
+        raise UsageError(f"{misplaced}: these are options of stream, not of a conversation")
+    if wrong := sorted(given.keys() & NOT_FOR_RUNS):
+        raise UsageError(f"{wrong[0]}: {NOT_FOR_RUNS[wrong[0]]}")
+
+
 @dataclass(slots=True)
 class GivenTools:
     """The tools of a run as they were given, and what runs them.

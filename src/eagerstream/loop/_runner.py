@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
@@ -132,7 +133,12 @@ class CallRunner:
                         # same, or its place would be lost to other runs
                         # (test_leaving_gives_back_the_place_of_a_call_about_to_begin).
                         if work.call is not None:
-                            await self._execute(work.call)
+                            if work.call.listener.gate is not None:
+                                await self._pass_gate(work.call, work.call.listener.gate)
+                            if work.call.is_programmatic:
+                                await _execute_for_code(self._executor, work.call)
+                            else:
+                                await self._executor.execute(work.call)
             except Exception as error:
                 # The executor may be the user's. An exception in this task would cancel all other tools.
                 assert work.call is not None
@@ -150,21 +156,17 @@ class CallRunner:
         # too: the run, its client and its buffer stayed with each result (test_a_result_keeps_no_run).
         del self, work, scope, runs
 
-    async def _execute(self, call: ToolCall) -> None:
-        gate = call.listener.gate
+    async def _pass_gate(self, call: ToolCall, gate: Callable[[ToolCall], Awaitable[None]]) -> None:
         # An executor of the user's may call the tool at any moment once it has the call, unless that is answered.
-        if gate is not None and call.result is None and not getattr(self._executor, "passes_gate", False):
-            try:
-                await gate(call)
-            except anyio.get_cancelled_exc_class():
-                # As above: it must have the call, to take back its place. Answered, so that its tool is not called.
-                answer(call)
-                await self._executor.execute(call)
-                raise
-        if call.is_programmatic:
-            await _execute_for_code(self._executor, call)
-        else:
+        if call.result is not None or getattr(self._executor, "passes_gate", False):
+            return
+        try:
+            await gate(call)
+        except anyio.get_cancelled_exc_class():
+            # As above: it must have the call, to take back its place. Answered, so that its tool is not called.
+            answer(call)
             await self._executor.execute(call)
+            raise
 
     async def _wait_for_call(self, work: _Work, runs: CallRuns, scope: anyio.CancelScope) -> None:
         """Wait until the call of a task may run, and take it up."""
