@@ -124,6 +124,11 @@ class World:
                 if number == 0:  # how a tool ended decides nothing else: one that may fail is enough
                     yield f"fail {number}"
 
+    def step(self, what: str) -> None:
+        self.do(what)
+        late_runs = [call for call in self.runs if call.name == "late"]
+        assert not late_runs or self.has_ended, "a tool ran before the end of its message"
+
     def do(self, what: str) -> None:
         match what.split():
             case ["next"]:
@@ -249,12 +254,14 @@ class World:
             for call, text in self.said.items():
                 assert call.in_history, "finished work is lost"
                 assert text in str(results[call.input.echo_id]), "the result is not what the tool said"
-        late_calls = [call for call in self.runs if call.name == "late"]
-        assert not late_calls or self.has_ended, "a tool ran before the end of its message"
 
 
 def explore(tools: Sequence[Tool], reason: str, *, at_most: float = inf) -> int:
-    """Try every order, or some of them, chosen at random; how many were tried."""
+    """Try every order, or some of them, chosen at random; how many were tried.
+
+    Each world is driven to its end, and what else could have happened on the way is tried later: a path is walked again
+    once for each end, not for each step.
+    """
     ends = 0
     chance = random.Random(reason)
     pending: list[tuple[str, ...]] = [()]
@@ -263,18 +270,18 @@ def explore(tools: Sequence[Tool], reason: str, *, at_most: float = inf) -> int:
         world = World(tools, reason)
         try:
             for what in path:
-                world.do(what)
-                late_runs = [call for call in world.runs if call.name == "late"]
-                assert not late_runs or world.has_ended, "a tool ran before the end of its message"
-            choices = list(world.choices())
-            if not choices:
-                assert world.turn.is_closed, "the turn never ends"
-                world.check()
+                world.step(what)
+            while choices := list(world.choices()):
+                what = choices.pop(chance.randrange(len(choices)) if at_most < inf else -1)
+                pending += [(*path, other) for other in choices]
+                path = (*path, what)
+                world.step(what)
+            assert world.turn.is_closed, "the turn never ends"
+            world.check()
         except Exception as error:
             error.add_note(f"after: {', '.join(path)}")
             raise
-        ends += not choices
-        pending += [(*path, what) for what in choices]
+        ends += 1
     return ends
 
 
