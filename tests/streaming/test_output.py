@@ -19,6 +19,7 @@ from eagerstream.recordings import Recording
 from eagerstream.streaming import GrowingOutput, MessageStream
 from eagerstream.testing import reply, server_tool_use, text, thinking, tool_use
 from eagerstream.wire import BlockStart, MessageStop
+from tests.sampling import drawn
 from tests.support import (
     MESSAGE_STOP,
     REQUEST,
@@ -145,10 +146,10 @@ async def test_a_list_is_an_output() -> None:
 
 @pytest.mark.parametrize("output_mode", ["native", "prompted"])
 async def test_any_cut_of_the_bytes_gives_the_same(output_mode: str) -> None:
-    """The text of all deltas, the value and the outcome depend on no chunk."""
+    """The text of all deltas, the value and the outcome depend on no chunk. Each run draws some of the cuts."""
     raw = JSON if output_mode == "native" else FENCED
     body = reply(text(raw)).body
-    for at in range(0, len(body), 3):
+    for at in drawn(range(len(body)), 40):
         stream, events, error = await read(body[:at], body[at:], output_mode=output_mode)
         assert error is None
         assert (stream.output, stream.output_outcome) == (TABLE, Outcome.VALID)
@@ -158,17 +159,16 @@ async def test_any_cut_of_the_bytes_gives_the_same(output_mode: str) -> None:
 
 @pytest.mark.parametrize("output_mode", ["native", "prompted"])
 async def test_a_transcript_that_ends_anywhere(output_mode: str) -> None:
-    """Only the complete response has a value. Everything before it was cut, and says so."""
+    """Only the complete response has a value. Everything before it was cut, and says so. Each run draws some ends."""
     body = reply(text(JSON if output_mode == "native" else FENCED)).body
     end = len(body) - len(b"event: message_stop")
-    for at in range(0, len(body) - 60, 3):
+    for at in (*drawn(range(end), 40), end):
         stream, events, error = await read(body[:at], Broken(), output_mode=output_mode)
         assert isinstance(error, StreamInterrupted), at
         assert (stream.output, stream.output_outcome) == (None, Outcome.INCOMPLETE)
         assert stream.output_error == "the response broke off"
         for event in outputs(events):
             assert event.output.outcome is Outcome.INCOMPLETE
-    assert at < end
 
 
 # --- the outcomes -----------------------------------------------------------------------------------------------------
