@@ -161,7 +161,7 @@ async def test_however_it_is_cut_up(fragment_chars: int) -> None:
         await check(raw, fragment_chars=fragment_chars, outcome=Outcome.INVALID)
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.slow)])
 def test_cut_at_every_byte_and_then_closed(backend: str) -> None:
     """A peer that closes a block in the middle of its input does not make it an input."""
     raw = '{"s": "a\\u00e9\\n\U0001f600", "n": [1, -2.5e3, true, null], "o": {}}'

@@ -344,7 +344,7 @@ def _replies(draw: st.DrawFn) -> list[bytes]:
     return bodies
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.slow)])
 @settings(max_examples=60)
 @given(bodies=_replies(), max_turns=st.sampled_from([None, 1, 2]))
 def test_however_a_run_ends_its_history_can_be_sent(backend: str, bodies: list[bytes], max_turns: int | None) -> None:

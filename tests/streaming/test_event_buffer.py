@@ -404,7 +404,7 @@ def _told(events: list[Any]) -> list[Any]:
     return messages
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.slow)])
 @settings(max_examples=60)
 @given(
     stream=_streams(),

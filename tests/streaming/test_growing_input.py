@@ -410,7 +410,7 @@ async def _consume(text: str, places: list[int], paces: list[int], pieces: Calla
     return waiter.got
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.slow)])
 @settings(max_examples=50)
 @given(
     body=st.text(max_size=20),
@@ -428,7 +428,7 @@ def test_pieces_of_text_joined_are_the_text(
     assert all(got)
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.slow)])
 @settings(max_examples=50)
 @given(
     values=st.lists(_VALUES, max_size=5),
