@@ -43,6 +43,7 @@ def test_the_agent(tmp_path: Path) -> None:
     assert len(agent.code.splitlines()) <= 25
 
 
+@pytest.mark.slow
 def test_the_agent_without_a_key(tmp_path: Path) -> None:
     """The README's command runs the same program on a scripted model."""
     (agent,) = programs(PAGE)

@@ -32,7 +32,6 @@ class Tried:
     """How a program is tried. `run` takes its code and a folder."""
 
     run: Callable[[str, Path], None]
-    is_quick: bool
 
 
 SCENARIOS: dict[str, Tried] = {}
@@ -43,7 +42,6 @@ def program(
     name: str | None = None,
     timing: Timing | None = None,
     options: Sequence[str] = (),
-    is_quick: bool = False,
     wrap: Callable[[str], str] = str,
 ) -> Callable[[Callable[[Done], None]], Callable[[Done], None]]:
     """Register the check of a program; it is named after the function.
@@ -53,7 +51,6 @@ def program(
         name: Instead of the function's name.
         timing: Of the responses.
         options: Of Python.
-        is_quick: It belongs to the quick tests.
         wrap: Makes a program of the code.
     """
 
@@ -62,7 +59,7 @@ def program(
             scenario = Scenario(*(turns or (reply(text("Not asked.")),)), timing=timing)
             check(run_program(wrap(code), scenario, folder, options=options))
 
-        SCENARIOS[name or check.__name__.replace("_", "-")] = Tried(run, is_quick)
+        SCENARIOS[name or check.__name__.replace("_", "-")] = Tried(run)
         return check
 
     return register
@@ -85,7 +82,7 @@ def server(*turns: Recording, timing: Timing) -> Callable[[Callable[[str, Path],
             with serving(code, Scenario(*turns, timing=timing), folder) as url:
                 check(url, folder)
 
-        SCENARIOS[check.__name__.replace("_", "-")] = Tried(run, is_quick=False)
+        SCENARIOS[check.__name__.replace("_", "-")] = Tried(run)
         return check
 
     return register
@@ -94,7 +91,7 @@ def server(*turns: Recording, timing: Timing) -> Callable[[Callable[[str, Path],
 # --- start/quickstart.md ----------------------------------------------------------------------------------------------
 
 
-@program(reply(_WEATHER), reply(_MILD), is_quick=True)
+@program(reply(_WEATHER), reply(_MILD))
 def quickstart_agent(done: Done) -> None:
     assert "so far: {'city': 'Paris'}" in done.output
     assert "result: Paris: 15 degrees" in done.output
@@ -524,7 +521,7 @@ def _pytest(code: str, folder: Path) -> None:
     assert not done.requests
 
 
-SCENARIOS["testing-pytest"] = Tried(_pytest, is_quick=False)
+SCENARIOS["testing-pytest"] = Tried(_pytest)
 
 
 @program()

@@ -22,13 +22,8 @@ def test_every_program_has_a_scenario() -> None:
     assert sorted(CODE) == sorted(SCENARIOS)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if each.is_quick else pytest.mark.slow, id=f"{PAGE_OF.get(name)}:{name}")
-        for name, each in SCENARIOS.items()
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [pytest.param(name, id=f"{PAGE_OF.get(name)}:{name}") for name in SCENARIOS])
 def test_a_program(name: str, tmp_path: Path) -> None:
     """It ends without an error, and its scenario finds what it looks for."""
     SCENARIOS[name].run(CODE[name], tmp_path)
