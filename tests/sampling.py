@@ -26,6 +26,9 @@ SEED: Final = os.environ.setdefault("EAGERSTREAM_SEED", str(secrets.randbelow(1_
 PART: Final = os.environ.get("EAGERSTREAM_PART", "")
 """Of the nightly tests, such as "2/5"; empty for all of them."""
 
+PARTS: Final = int(PART.partition("/")[2] or 1)
+"""Number of parts that the nightly tests are divided into."""
+
 T = TypeVar("T")
 
 
@@ -36,7 +39,7 @@ def drawn(cases: Iterable[T], count: int, *, seed: str = SEED) -> list[T]:
 
 def at_length(examples: int) -> settings:
     """Return settings for a property test with very many examples, or with the share of this part of them."""
-    return settings(max_examples=examples // int(PART.partition("/")[2] or 1))
+    return settings(max_examples=examples // PARTS)
 
 
 def is_in_part(nodeid: str, part: str = PART) -> bool:

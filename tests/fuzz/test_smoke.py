@@ -28,8 +28,11 @@ def test_what_was_found(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
             raise
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("target", SHARES)
+@pytest.mark.parametrize(
+    "target",
+    # `flavors` compiles the core for a minute. In CI, a stage of its own fuzzes it with the wheel.
+    [pytest.param(target, marks=pytest.mark.nightly if target == "flavors" else pytest.mark.slow) for target in SHARES],
+)
 def test_the_promises_hold(target: str) -> None:
     """A target that is broken, by a change of the code or of its own, is seen before anybody fuzzes for minutes."""
     assert drive(target, check_of(target), runs=600, seconds=math.inf, seed=0) == 600

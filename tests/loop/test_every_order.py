@@ -307,7 +307,7 @@ def test_some_orders(tools: tuple[Tool, Tool], reason: str) -> None:
     assert explore(tools, reason, at_most=100) == 100
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @each_turn
 def test_every_order(tools: tuple[Tool, Tool], reason: str) -> None:
     """All of them: up to 10,000 a turn."""
