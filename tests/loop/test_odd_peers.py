@@ -134,6 +134,7 @@ async def test_a_long_name_of_a_tool_stays() -> None:
 ODD_IDS = ["", "call:1", "functions.pay:0", "t\ud800", None, ["x"], {"a": 1}, 5]
 
 
+@pytest.mark.sample(40)
 @pytest.mark.parametrize("other", ["a", *ODD_IDS], ids=ascii)
 @pytest.mark.parametrize("id", ODD_IDS, ids=ascii)
 @pytest.mark.parametrize("breaks", [False, True], ids=["whole", "broken"])

@@ -613,7 +613,7 @@ def test_a_call_that_is_still_being_written() -> None:
 def test_a_message_that_is_too_deep() -> None:
     """What cannot be written as JSON again is refused as everything else."""
     output: Any = []
-    for _ in range(100_000):
+    for _ in range(10_000):
         output = {"a": output}
     for part in ({"output": output}, {"input": output}, {"output": [output]}):
         call = {"type": "tool-x", "toolCallId": "c", "state": "output-available", **part}
