@@ -73,6 +73,46 @@ async def test_commits_of_unknown_outcome(where: str) -> None:
         assert forgetful.lost > 20
 
 
+class Broken:
+    """A database that fails at a statement."""
+
+    def __init__(self, database: Any, at: str) -> None:
+        self._database = database
+        self._at = at
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    def commit(self, statements: Any) -> Any:
+        if any(self._at in sql for sql, _ in statements):
+            raise DatabaseFault("the disk is full")
+        return self._database.commit(statements)
+
+    def read(self, sql: str, parameters: Any = ()) -> Any:
+        if self._at in sql:
+            raise DatabaseFault("the disk cannot be read")
+        return self._database.read(sql, parameters)
+
+
+@pytest.mark.anyio
+async def test_a_step_that_fails_keeps_no_run(where: str) -> None:
+    """A run whose entries cannot be read, or that cannot be deleted, is free at once: nobody waits for its lease."""
+    async with Journal(where) as journal:
+        log = await journal.create("r", BEGIN)
+        await log.release("completed", {})
+        parts = journal._parts
+        whole = parts.reader._database, parts.writer._database
+        parts.reader._database = Broken(whole[0], "FROM eagerstream_entries")
+        parts.writer._database = Broken(whole[1], "DELETE FROM eagerstream_runs")
+        with pytest.raises(JournalError, match="cannot be read"):
+            await journal.open("r")
+        with pytest.raises(JournalError, match="full"):
+            await journal.delete("r")
+        parts.reader._database, parts.writer._database = whole
+        with anyio.fail_after(5):
+            assert list((await journal.open("r")).entries) == [BEGIN]
+
+
 @pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_server_that_ends_connections(postgres: str, postgres_server: str) -> None:

@@ -9,8 +9,9 @@ import pytest
 import eagerstream
 from eagerstream.errors import RunNotFoundError, UsageError
 from eagerstream.loop import RunStatus, resume
+from eagerstream.testing import Scenario, reply, tool_use
 from tests.loop.durable import World, check, client_of, scenario
-from tests.loop.journals import MemoryJournal
+from tests.loop.journals import MemoryJournal, plain
 from tests.support import REQUEST
 
 pytestmark = pytest.mark.anyio
@@ -90,3 +91,22 @@ async def test_unusable_arguments(options: dict[str, Any]) -> None:
             eagerstream.run(client, **REQUEST, **options)
         with pytest.raises(UsageError, match=r"must be a (journal|string)"):
             resume(client, **merged)
+
+
+async def test_fewer_turns_than_it_has_had() -> None:
+    """A run that continues with such a bound ends with its next turn."""
+    journal, world = MemoryJournal(), World()
+    states: list[Any] = []
+
+    def write() -> None:
+        if journal.kinds("r")[-1] == ("request", 3):
+            states.append(plain(journal.runs))
+
+    journal.on_write = write
+    async with client_of(Scenario(*(reply(tool_use("look", {"place": str(n)})) for n in range(5)))) as client:
+        given: dict[str, Any] = {**REQUEST, "tools": world.tools(), "max_turns": 3}
+        async with eagerstream.run(client, **given, journal=journal, run_id="r") as run:
+            await run.finish()
+        async with resume(client, MemoryJournal(states[0]), "r", tools=world.tools(), max_turns=1) as run:
+            await run.finish()
+    assert (run.result.status, run.result.turns) == (RunStatus.LIMIT, 3)
