@@ -87,6 +87,25 @@ async def test_runs_are_shown_and_decided(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
+async def test_the_history_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is plain text without secrets. Of a long one, the end is shown."""
+    async with page_of(tmp_path / "runs.db") as (_, browser):
+        page = await browser.get("/journal/run", params={"id": "r/1"})
+        assert page.headers["content-type"].startswith("text/plain")
+        assert page.headers["x-content-type-options"] == "nosniff"
+        assert page.text.startswith("r/1: waiting, no owner")
+        assert MARKUP in page.text
+        assert "hunter2" not in page.text
+        monkeypatch.setattr("eagerstream.progress.web._journal_pages._MAX_PAGE_CHARS", 120)
+        cut = (await browser.get("/journal/run", params={"id": "r/1"})).text
+        assert "left out" in cut
+        assert "How is the weather" not in cut
+        assert (cut[:10], cut[-10:]) == (page.text[:10], page.text[-10:])
+        assert (await browser.get("/journal/run", params={"id": "x"})).status_code == 404
+        assert (await browser.get("/journal/run", headers={"cookie": ""})).status_code == 401
+
+
+@pytest.mark.anyio
 async def test_a_call_of_an_active_run_is_shown(tmp_path: Path) -> None:
     """The run has other work, so its status is `running`. A run whose process has died while it asked looks the same."""
     begun, may_end = anyio.Event(), anyio.Event()

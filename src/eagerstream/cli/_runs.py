@@ -7,7 +7,7 @@ import os
 import pkgutil
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 
@@ -17,14 +17,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .._support.redaction import redact, redact_excerpt
+from .._support.redaction import redact_excerpt
 from .._support.wording import clean, duration_text, size_text, visible
 from ..errors import EagerStreamError, UsageError
 from ..loop import When
 from ._main import first_of
 
 if TYPE_CHECKING:
-    from ..journal import CallView, Journal, RunApp, RunSummary, RunView
+    from ..journal import CallView, Journal, RunApp, RunSummary
 
 T = TypeVar("T")
 
@@ -108,58 +108,14 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print the history as a JSON array, with secrets.")] = False,
 ) -> None:
     """Show the history of a run and its open calls. Secrets are masked, and long texts are cut."""
+    from ..journal._shown import shown_lines
+
     view = _in(journal, lambda opened: opened.view(run))
     if as_json:
         typer.echo(json.dumps(view.messages))
         return
-    for line in _lines(view):
+    for line in shown_lines(view):
         typer.echo(line)
-
-
-def _lines(view: RunView) -> Iterator[str]:
-    summary = view.summary
-    owner = {"none": "no owner", "alive": "its owner is alive", "silent": "its owner is silent"}[summary.owner]
-    yield f"{visible(summary.run_id)}: {summary.status}, {owner}, {clean(view.model)}"
-    yield f"changed {duration_text(int(summary.idle_s))} ago, created {duration_text(int(summary.age_s))} ago"
-    for message in view.messages:
-        yield ""
-        yield f"{message.get('role')}:"
-        content = message.get("content")
-        for block in [{"type": "text", "text": content}] if isinstance(content, str) else content or ():
-            yield f"  {_shown_block(block)}"
-    if view.calls:
-        yield ""
-        yield "calls of the open turn:"
-        for call in view.calls:
-            yield f"  {visible(call.id)} {clean(call.name)}({_shown(call.input)}): {call.state}"
-    if view.said:
-        yield ""
-        yield "messages that wait:"
-        for message in view.said:
-            yield f"  {_shown(message.get('content'))}"
-    if view.is_cancelled:
-        yield ""
-        yield "somebody has cancelled it: the next owner ends it"
-
-
-def _shown_block(block: Any) -> str:
-    match block:
-        case {"type": "text", "text": str(text)}:
-            return _shown(text)
-        case {"type": "tool_use", "name": name, "input": given}:
-            return f"calls {clean(str(name))}({_shown(given)})"
-        case {"type": "tool_result", **rest}:
-            return f"{'error' if rest.get('is_error') else 'result'}: {_shown(rest.get('content'))}"
-        case {"type": str(kind)}:
-            return f"({clean(kind)})"
-        case _:
-            return "(unknown)"
-
-
-def _shown(value: Any) -> str:
-    """Return a value on one line, without secrets."""
-    text = value if isinstance(value, str) else json.dumps(redact(value), ensure_ascii=False)
-    return visible(redact_excerpt(text, _MAX_SHOWN_CHARS))
 
 
 @runs_app.command()
@@ -340,7 +296,9 @@ def _app(place: str) -> RunApp:
     try:
         found = pkgutil.resolve_name(place)
     except (Exception, SystemExit) as error:  # a user's module may do anything when it is imported
-        raise UsageError(f"{place} cannot be loaded: {type(error).__name__}: {_shown(str(error))}") from error
+        raise UsageError(
+            f"{place} cannot be loaded: {type(error).__name__}: {visible(redact_excerpt(str(error), _MAX_SHOWN_CHARS))}"
+        ) from error
     if not callable(found):
         raise UsageError(f"{place} is not a function")
     app: RunApp = found

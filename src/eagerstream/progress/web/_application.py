@@ -60,6 +60,7 @@ def web_app(
 
     - `runs/ID/decide` (POST) decides about a call. The body is JSON: `block`, `approved`, `reason`.
     - `journal` (GET), if there is one, is a page with its runs. `journal/runs` (GET) sends them as JSON.
+      `journal/run?id=ID` (GET) sends the history of one as text, as `eagerstream runs show` prints it.
       `journal/decide` (POST) decides about a call that waits: `run`, `call`, `approved`, `reason`. `journal/cancel`
       (POST) cancels a run: `run`.
     - `static/records.js` (GET) is a JavaScript module, the built package `eagerstream-records`: `follow(url)` reads

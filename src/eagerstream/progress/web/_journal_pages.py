@@ -22,6 +22,8 @@ _MAX_RUNS: Final = 200
 _MAX_VIEWS: Final = 50  # of runs that wait, and of those that run: each reads all entries of a run
 _MAX_INPUT_CHARS: Final = 10_000
 _MAX_BODY_BYTES: Final = 16_384
+_MAX_PAGE_CHARS: Final = 500_000
+_HEAD_LINES: Final = 2
 
 
 class JournalPages:
@@ -38,6 +40,7 @@ class JournalPages:
         return [
             ("GET", "/journal", self.page),
             ("GET", "/journal/runs", self.runs),
+            ("GET", "/journal/run", self.run),
             ("POST", "/journal/decide", self.decide),
             ("POST", "/journal/cancel", self.cancel),
         ]
@@ -59,6 +62,24 @@ class JournalPages:
             return json_response({"error": str(error)}, 503)
         self._views = {run_id: view for run_id, view in self._views.items() if run_id in asked}
         return json_response([_shown(each, asked.get(each.run_id, [])) for each in found])
+
+    async def run(self, request: Request) -> Response:
+        """Return the history of a run as text, as `eagerstream runs show` prints it."""
+        from starlette.responses import PlainTextResponse
+
+        from ...journal._shown import shown_lines
+
+        try:
+            view = await self._journal.view(request.query_params.get("id", ""))
+        except errors.EagerStreamError as error:
+            return _failed(error)
+        lines = [*shown_lines(view)]
+        end: list[str] = []
+        left_chars = _MAX_PAGE_CHARS
+        while len(lines) > _HEAD_LINES and (left_chars := left_chars - len(lines[-1]) - 1) >= 0:
+            end.append(lines.pop())
+        cut = ["", "(the beginning is left out; `eagerstream runs show` prints all)"] if lines[_HEAD_LINES:] else []
+        return PlainTextResponse("\n".join([*lines[:_HEAD_LINES], *cut, *reversed(end), ""]))
 
     async def _asked(self, summary: RunSummary) -> list[dict[str, Any]]:
         # Browsers ask every two seconds, so a run is read again only after a change.

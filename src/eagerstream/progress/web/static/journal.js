@@ -52,7 +52,7 @@ function drawRun(run) {
   const facts = [run.model, run.turns === null ? null : `turn ${run.turns}`, `changed ${ago(run.idle_s)}`];
   const mayCancel = run.status === "running" || run.status === "waiting";
   return h("li", { key: run.run_id, class: "journal-run", "data-status": run.status },
-    h("h2", null, run.run_id),
+    h("h2", null, h("a", { href: `journal/run?id=${encodeURIComponent(run.run_id)}` }, run.run_id)),
     h("p", null, h("strong", null, run.status), run.owner === "silent" ? ", its owner is silent" : ""),
     h("p", { class: "faint" }, facts.filter(Boolean).join(", ")),
     run.asked.map((call) => drawCall(run, call)),
