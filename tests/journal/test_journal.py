@@ -323,6 +323,8 @@ async def test_deleting(where: str) -> None:
         {"where": b"runs.db"},
         {"where": "a\0b"},
         {"create": "no"},
+        {"key": 5},
+        {"key": [5]},
         {"lease_s": float("inf")},
         {"lease_s": 1e9},
     ],

@@ -309,6 +309,8 @@ async def test_unusable_messages(tmp_path: Path) -> None:
             journal.decide("r", "", decision=True),
             journal.decide("r", "no-such-call", decision=True),
             journal.runs("nonsense"),
+            journal.runs(5),  # type: ignore[arg-type]
+            journal.decide(5, "id", decision=True),  # type: ignore[arg-type]
         ):
             with pytest.raises(UsageError):
                 await wrong

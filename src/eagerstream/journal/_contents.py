@@ -7,7 +7,7 @@ import binascii
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from .._support.plain_json import load_json
@@ -41,7 +41,9 @@ class Contents:
     """
 
     def __init__(self, key: bytes | str | Sequence[bytes | str] | None) -> None:
-        keys = [] if key is None else [key] if isinstance(key, bytes | str) else list(key)
+        given: object = key
+        is_one = isinstance(given, bytes | str) or not isinstance(given, Iterable)
+        keys: list[object] = [] if key is None else [key] if is_one else [*key]
         if key is not None and not keys:
             raise UsageError("key: an empty sequence; give None for a journal without encryption")
         self._ciphers: dict[bytes, AESGCM] = {}
@@ -144,11 +146,11 @@ def _cipher(raw: bytes) -> AESGCM:
     return AESGCM(raw)
 
 
-def _key_bytes(key: bytes | str) -> bytes:
+def _key_bytes(key: object) -> bytes:
     if isinstance(key, bytes) and len(key) == _KEY_BYTES:
         return key
-    text = key.encode() if isinstance(key, str) else key
-    if len(text) in (43, 44):
+    text = key.encode("utf-8", "replace") if isinstance(key, str) else key
+    if isinstance(text, bytes) and len(text) in (43, 44):
         try:
             raw = base64.urlsafe_b64decode(text.rstrip(b"=") + b"=")
         except (binascii.Error, ValueError):

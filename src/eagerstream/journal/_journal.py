@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar, get_args
@@ -219,7 +219,9 @@ class Journal:
             UsageError: There is no such status, or the limit is no positive number.
         """
         check_count("limit", limit)
-        statuses = [status] if isinstance(status, str) else [*status]
+        given: object = status
+        is_one = isinstance(given, str) or not isinstance(given, Iterable)
+        statuses = [status] if is_one else [*status]
         for each in statuses:
             check_choice("status", each, RunStatus)
         query = sql.list_runs(len(statuses))
@@ -333,6 +335,7 @@ class Journal:
         given: object = call_id
         if not isinstance(given, str) or not given:
             raise UsageError("call_id: must be the id of a call")
+        _check_id(run_id)
         summary = await self.summary(run_id)
         if summary.owner == "none" and not await self._may_ask(run_id, call_id, summary):
             raise UsageError(f"run {run_id!r:.200}: this call does not wait for a decision; see `approvals`")
