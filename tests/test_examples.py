@@ -189,7 +189,7 @@ def test_the_two_sides_differ(tmp_path: Path) -> None:
 
 MISSING = {
     "claude_agent_sdk_progress.py": {"claude_agent_sdk": "claude-agent-sdk"},
-    "coding_agent.py": {"starlette": "web", "uvicorn": "web"},
+    "coding_agent.py": {"uvicorn": "web"},
     "code_tool.py": {"rich": "cli"},
     "every_platform.py": {"boto3": "bedrock", "google.auth": "vertex"},
     "gateway.py": {"starlette": "web", "ray": "ray"},
@@ -199,12 +199,12 @@ MISSING = {
     "remote_tools.py": {"ray": "ray"},
     "serve_agui.py": {"ag_ui": "agui", "starlette": "agui"},
     "serve_vercel.py": {"starlette": "web"},
-    "trace_runs.py": {"opentelemetry": "otel", "starlette": "web", "uvicorn": "web"},
-    "use_computer.py": {"selenium": "computer", "starlette": "web", "uvicorn": "web"},
-    "watch_in_browser.py": {"starlette": "web", "uvicorn": "web"},
+    "trace_runs.py": {"opentelemetry": "otel", "starlette": "web"},
+    "use_computer.py": {"selenium": "computer", "uvicorn": "web"},
+    "watch_in_browser.py": {"starlette": "web"},
     "watch_in_terminal.py": {"rich": "cli"},
 }
-"""Examples that need extras: packages of these extras, and the extra that the error names."""
+"""Examples that need extras: a package of each of these extras, and the extra that the error names."""
 
 ARGUMENTS = {"boto3": ["bedrock", "m"], "google.auth": ["vertex", "m"], "ray": ["0", "1", "--ray"]}
 """Arguments without which an example does not need the package."""
