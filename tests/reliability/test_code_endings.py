@@ -140,6 +140,7 @@ def statements_in(at: int) -> int:
     return len([*complete, *splitter.close()] if at > ENDS else complete)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("ending", ENDINGS)
 async def test_in_the_middle(ending: str) -> None:
     """After some statements have run."""
