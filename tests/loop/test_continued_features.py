@@ -387,6 +387,14 @@ def of_both(request: Mapping[str, Any]) -> Recording:
     return scenario[turns]
 
 
+async def test_two_calls_with_one_id() -> None:
+    """The second one is refused by each process, and its error is not taken for the result of the first one."""
+    twice = [tool_use("pay", {"amount": amount}, id="toolu_a") for amount in (1, 2)]
+    for _, result, world in await from_each_write(Scenario(reply(*twice), DONE)):
+        assert [answer.startswith("Not executed:") for answer in answers(result)] == [False, True]
+        assert world.effects in (["pay 1"], [])
+
+
 async def test_a_run_in_a_run() -> None:
     """A tool whose run has the key of its call as id, and that says so to `recover`, loses nothing of that run."""
 

@@ -133,6 +133,8 @@ class Postgres:
 
     def _fault(self, error: psycopg.Error) -> DatabaseFault:
         state = error.sqlstate
+        if isinstance(error, psycopg.OperationalError) and state is None:
+            self.close()  # it is about to be lost: an error of this side only follows from that
         is_lost = self._connection is None or self._connection.closed
         if state in _PASSING or (is_lost and self._was_connected):
             return DatabaseFault("the connection to PostgreSQL is lost, or rows are locked", is_passing=True)

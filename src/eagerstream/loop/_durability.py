@@ -392,7 +392,10 @@ class Durability:
 
     def ended(self, call: ToolCall) -> None:
         """Write the result of a call, unless its turn is settled and has it, or its response was given up."""
-        if call.turn <= self._settled_turn or self._response is None or call not in self._response.turn.calls:
+        calls = () if self._response is None else self._response.turn.calls
+        # If two calls share an id, the second one never runs: the next process refuses it as this one did.
+        first = next((each for each in calls if each.id == call.id), None)
+        if call.turn <= self._settled_turn or first is not call:
             return
         if self.is_leaving and (not call.ran or call.response is None or call.response.text.startswith(CANCELLED_TEXT)):
             return  # it was cut for the process that continues, which treats it as after a crash
