@@ -391,7 +391,9 @@ async def test_two_calls_with_one_id() -> None:
     """The second one is refused by each process, and its error is not taken for the result of the first one."""
     twice = [tool_use("pay", {"amount": amount}, id="toolu_a") for amount in (1, 2)]
     for _, result, world in await from_each_write(Scenario(reply(*twice), DONE)):
-        assert [answer.startswith("Not executed:") for answer in answers(result)] == [False, True]
+        first, *second = answers(result)  # a crash may have come before the second one
+        assert not first.startswith("Not executed:")
+        assert [answer[:13] for answer in second] in ([], ["Not executed:"])
         assert world.effects in (["pay 1"], [])
 
 
