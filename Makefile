@@ -54,7 +54,7 @@ test: $(VENV)/.test  ## the quick tests
 	@$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
 test-all: $(VENV)/.all  ## all tests, the slow ones too
-	@$(BIN)/pytest -m '' --timeout 600 --numprocesses auto --maxprocesses 2 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/pytest -m '' --timeout 600 --numprocesses auto --maxprocesses 2 --dist loadfile
 
 compat-matrix: $(VENV)/.all  ## the tests about transports, on the oldest supported anthropic package to the newest
 	$(BIN)/python -m tests.versions

@@ -144,7 +144,7 @@ def stages(seed: int) -> list[Stage]:
         Stage(
             "slow",
             f"{all_packages} .venv/bin/pytest -m 'slow or nightly' --timeout 600 --durations 40"
-            f" --numprocesses {CORES + 1} --dist loadfile --no-loadscope-reorder",
+            f" --numprocesses {CORES + 1} --dist loadfile",
             needs=("install", "debian", "quick"),
             cores=2,
         ),

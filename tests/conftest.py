@@ -65,7 +65,6 @@ def pytest_collection() -> Generator[None, Any, Any]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     sampling.choose(config, items)
-    sampling.start_long_ones_first(items)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -15,7 +15,6 @@ import secrets
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Final, TypeVar
 
 import pytest
@@ -66,16 +65,3 @@ def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
         config.hook.pytest_deselected(items=others)
         left_out = set(others)
         items[:] = [item for item in items if item not in left_out]
-
-
-def start_long_ones_first(items: list[pytest.Item]) -> None:
-    """Sort the files by the longest time limit that a test of them asks for.
-
-    A process runs all tests of a file (`--dist loadfile`). A file that takes minutes and comes last would leave the
-    other processes without work.
-    """
-    limits: defaultdict[Path, float] = defaultdict(float)
-    for item in items:
-        if (limit := item.get_closest_marker("timeout")) is not None:
-            limits[item.path] = max(limits[item.path], limit.args[0])
-    items.sort(key=lambda item: -limits[item.path])

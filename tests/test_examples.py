@@ -136,7 +136,6 @@ def test_every_example_is_tried() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", OFFLINE)
 def test_offline(name: str, tmp_path: Path) -> None:
     """The command of the docstring runs the example without a key, and it prints what it promises."""

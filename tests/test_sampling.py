@@ -6,13 +6,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
-from tests.sampling import drawn, is_in_part, start_long_ones_first
+from tests.sampling import drawn, is_in_part
 
 _CASES = [f"tests/test_a.py::test_b[{number}]" for number in range(100)]
 
@@ -35,18 +33,6 @@ def test_each_nightly_test_is_in_one_part() -> None:
     for case in _CASES:
         assert sum(is_in_part(case, f"{part}/5") for part in range(1, 6)) == 1
     assert all(is_in_part(case, "") for case in _CASES)
-
-
-def test_files_with_long_tests_start_first() -> None:
-    """The last file decides when a run ends. The order within a file stays."""
-
-    def item(name: str, file: str, limit_s: int | None = None) -> Any:
-        mark = limit_s and pytest.mark.timeout(limit_s).mark
-        return SimpleNamespace(name=name, path=Path(file), get_closest_marker={"timeout": mark}.get)
-
-    items = [item("1", "a"), item("2", "b"), item("3", "b", 300), item("4", "c", 600), item("5", "a"), item("6", "c")]
-    start_long_ones_first(items)
-    assert "".join(each.name for each in items) == "462315"
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ from tests.integrations import ray_tools
 from tests.integrations.ray_cluster import NODE, ray_cluster
 from tests.support import Heard, block_delta, block_stop, check_history, tool_start, until
 
-pytestmark = [pytest.mark.slow, pytest.mark.anyio, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 TOOLS: list[Tool] = [tool for tool in vars(ray_tools).values() if isinstance(tool, Tool)]
 REQUEST: dict[str, Any] = {"model": "m", "max_tokens": 64, "messages": [{"role": "user", "content": "Go."}]}
 

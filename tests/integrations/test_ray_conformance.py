@@ -13,7 +13,7 @@ from tests.integrations.ray_cluster import ray_cluster
 from tests.workers import test_conformance
 from tests.workers.places import MakeExecutor
 
-pytestmark = [pytest.mark.slow, pytest.mark.anyio, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 
 globals().update({name: test for name, test in vars(test_conformance).items() if name.startswith("test_")})
 

@@ -18,7 +18,7 @@ import eagerstream
 from tests.docs.programs import PAGES, ROOT, programs
 from tests.types.programs import CORRECT, HEAD, MISTAKES
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 
 SOURCE = str(Path(eagerstream.__file__).parents[1])
 
