@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import fcntl
 import json
 import os
 import shutil
@@ -29,13 +30,15 @@ def _missing(folder: Path) -> str | None:
         return "needs Node.js and npm"
     lock = folder / "package-lock.json"
     installed = folder / "node_modules" / ".package-lock.json"
-    if not installed.exists() or installed.stat().st_mtime < lock.stat().st_mtime:
-        done = subprocess.run(
-            [npm, "ci", "--no-progress"], check=False, cwd=folder, capture_output=True, text=True, timeout=300
-        )
-        if done.returncode:
-            return f"npm ci failed: {done.stderr.strip()[-500:]}"
-        installed.touch()
+    with lock.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # tests run in several processes
+        if not installed.exists() or installed.stat().st_mtime < lock.stat().st_mtime:
+            done = subprocess.run(
+                [npm, "ci", "--no-progress"], check=False, cwd=folder, capture_output=True, text=True, timeout=300
+            )
+            if done.returncode:
+                return f"npm ci failed: {done.stderr.strip()[-500:]}"
+            installed.touch()
     return None
 
 

@@ -42,7 +42,7 @@ async def _killed(address: str, random: Random, is_over: anyio.Event) -> int:
         with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE) as worker:  # noqa: ASYNC220 - it is quick
             assert worker.stdout is not None
             await anyio.to_thread.run_sync(worker.stdout.readline)
-            with anyio.move_on_after(random.random() * 2.5 if kills < _MOST_KILLS else 200):
+            with anyio.move_on_after(random.random() if kills < _MOST_KILLS else 200):
                 await is_over.wait()
             kills += not is_over.is_set()
             worker.kill()
