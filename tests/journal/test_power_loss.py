@@ -25,8 +25,8 @@ PROGRAM = textwrap.dedent("""
     from eagerstream.journal import Journal, _sqlite
 
     prepare = _sqlite._prepare
-    def prepared(connection):
-        prepare(connection)
+    def prepared(connection, **options):
+        prepare(connection, **options)
         connection.execute("PRAGMA wal_autocheckpoint = 12")  # so that there are some checkpoints, too
     _sqlite._prepare = prepared
 

@@ -225,7 +225,7 @@ def converse_all(
     reports: list[Report] = run(_converse_all, numbered, connect, threads, scenario, world, at_once)
     gc.collect()
     # The process of an interpreter ends a little after its session was closed, and a thread waits for that.
-    deadline_s = time.monotonic() + 10
+    deadline_s = time.monotonic() + 30
     while _open_files() > files and time.monotonic() < deadline_s:
         time.sleep(0.01)
     assert _open_files() <= files, "a socket or a file is left"
