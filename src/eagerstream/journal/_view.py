@@ -66,7 +66,8 @@ def view_of(summary: RunSummary, entries: Sequence[JSONObject], inbox: Iterable[
     try:
         view = RunView(summary, entries[0]["model"], [*entries[0]["messages"]])
         settled = view.messages
-        for number, entry in enumerate(entries[1:], 2):  # noqa: B007 - for the error
+        for entry in entries[1:]:
+            number += 1
             settled = _take(view, settled, entry)
     except (KeyError, TypeError, IndexError, AttributeError) as error:
         where = f"entry {number} of {len(entries)}, {type(error).__name__}"
