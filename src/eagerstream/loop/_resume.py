@@ -73,13 +73,13 @@ def resume(
         client: As for `run`.
         journal: Has the run.
         run_id: The id of the run.
-        tools: As for `run`. A journal keeps no functions: give the same tools again. A call whose tool is missing is
-            answered as not found, also if it was approved.
+        tools: As for `run`. A journal keeps no functions: give the same tools again.
         options: Options that replace those of the run. Options that are no plain data have to be given again.
 
     Raises:
         UsageError: The journal is none, or the id is no string.
         RunNotFoundError: The journal has no such run. This and the following are raised by `async with`.
+        UsageError: A call had begun or waits for a decision, and its tool is missing.
         RunOwnedError: Another process runs it.
         JournalError: The journal cannot be read or written.
     """
