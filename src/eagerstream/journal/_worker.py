@@ -100,15 +100,17 @@ async def work(
 
 
 @asynccontextmanager
-async def arguments_of(journal: Journal, app: RunApp, run_id: str) -> AsyncIterator[tuple[Any, dict[str, Any]]]:
+async def arguments_of(app: RunApp, begin: JSONObject, run_id: str) -> AsyncIterator[tuple[Any, dict[str, Any]]]:
     """Yield the client, and the other arguments of `resume`, that an application gives to a run.
 
+    Args:
+        app: The application.
+        begin: The first entry of the run.
+        run_id: The id of the run.
+
     Raises:
-        RunNotFoundError: There is no such run.
-        JournalError: The journal cannot be read.
         UsageError: The application returned no client.
     """
-    [begin, *_] = await journal.read(run_id)
     given: Any = app({**begin, "run_id": run_id})
     async with AsyncExitStack() as stack:
         if inspect.isawaitable(given):
@@ -194,11 +196,12 @@ class _Worker:
         try:
             if not (await self._journal.summary(run_id)).is_due:
                 return "running"  # another worker was faster
-            if await self._has_parent(run_id):
+            [begin, *_] = await self._journal.read(run_id)
+            if await self._has_parent(begin):
                 self._failures[run_id] = _Failure(0.0, math.inf)
                 return "running"
             async with (
-                arguments_of(self._journal, self._app, run_id) as (client, options),
+                arguments_of(self._app, begin, run_id) as (client, options),
                 resume(client, self._journal, run_id, **options) as run,
             ):
                 may_retry = False
@@ -228,9 +231,8 @@ class _Worker:
             self._active.pop(run_id, None)
         return "running" if is_left else await self._status(run_id)
 
-    async def _has_parent(self, run_id: str) -> bool:
-        """Return True if a tool of a run in the journal started the run: the call continues it, and gets its result."""
-        [begin, *_] = await self._journal.read(run_id)
+    async def _has_parent(self, begin: JSONObject) -> bool:
+        """Return True if a tool of a run in the journal started a run: the call continues it, and gets its result."""
         match begin:
             case {"parent": {"run": str(parent)}}:
                 return await self._is_known(parent)
