@@ -16,11 +16,11 @@ from eagerstream.journal import Journal
 from eagerstream.journal._sqlite import SQLite
 from eagerstream.loop import RunStatus, resume
 from eagerstream.recordings import Recording
-from eagerstream.testing import ReplayServer, Scenario, Timing, reply, text, tool_use
+from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ask_elsewhere
 from tests.loop.durable import World, answers, client_of
 from tests.loop.journals import MemoryJournal, MemoryLog
-from tests.support import REQUEST, anthropic_client
+from tests.support import REQUEST, Gate, LocalAPI, anthropic_client
 
 pytestmark = pytest.mark.anyio
 
@@ -195,16 +195,14 @@ async def test_a_decision_before_a_restart() -> None:
         """Ship."""
         return f"shipped to {to}"
 
-    first, second = (
-        reply(tool_use("ship", {"to": to}, id="toolu_1"), text("x" * 100), message_id=f"msg_{to}") for to in "ab"
-    )
-    body = first.body[: first.body.rindex(b"event: message_delta")] + second.body
-    timing = Timing(tokens_per_second=1000)
-    async with client_of(Scenario(Recording.from_body(body), DONE, timing=timing)) as client:
-        async with eagerstream.run(
-            client, **REQUEST, tools=[ship], journal=MemoryJournal(), run_id="r", threads=None
-        ) as run:
-            await run.finish()
+    first, second = (reply(tool_use("ship", {"to": to}, id="toolu_1"), message_id=f"msg_{to}") for to in "ab")
+    begun, gate = first.body[: first.body.rindex(b"event: message_delta")], Gate()
+    client = LocalAPI([Recording.from_body(begun), gate, second], [DONE]).transport()
+    async with eagerstream.run(client, **REQUEST, tools=[ship], journal=MemoryJournal(), run_id="r") as run:
+        await gate.reached.wait()
+        await run.result.calls[0].answered.wait()
+        gate.opened.set()
+        await run.finish()
     assert asked == ["{'to': 'a'}", "{'to': 'b'}"]
     assert answers(run.result) == ["shipped to b"]
 
