@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -12,7 +13,7 @@ from pydantic import BaseModel
 import eagerstream
 from eagerstream import Outcome, ToolCall
 from eagerstream.loop import RunResult, RunStatus, TurnStart
-from eagerstream.recordings import Recording
+from eagerstream.recordings import Chunk, Recording
 from eagerstream.testing import (
     Scenario,
     Scripted,
@@ -213,9 +214,11 @@ async def test_a_response_that_breaks_off_twice() -> None:
         assert result.text == "Done."
 
 
-def restarted(first: Recording, second: Recording) -> Recording:
-    """A response that a gateway starts again before its end."""
-    return Recording.from_body(first.body[: first.body.rindex(b"event: message_delta")] + second.body)
+def restarted(first: Recording, second: Recording) -> Callable[[Mapping[str, Any]], Recording]:
+    """A response that a gateway starts again before its end: for the first process after half a second."""
+    begun = first.body[: first.body.rindex(b"event: message_delta")]
+    pauses = iter([replace(first, chunks=(Chunk(0, begun), Chunk(0.5, second.body)))])
+    return lambda _request: next(pauses, Recording.from_body(begun + second.body))
 
 
 async def test_a_gateway_starts_a_response_again() -> None:
