@@ -154,10 +154,7 @@ def events_of(turn: OpenTurn) -> Iterator[dict[str, Any]]:
     for index, saved in enumerate(turn.blocks):
         yield from _events_of_block(index, saved, turn.calls.get(str(saved["block"].get("id"))))
     if turn.is_whole:
-        reasons = {
-            name: turn.message.get(name) for name in ("stop_reason", "stop_sequence", "stop_details", "container")
-        }
-        delta = {name: value for name, value in reasons.items() if value is not None}
+        delta = {name: value for name in _REASONS if (value := turn.message.get(name)) is not None}
         yield {"type": "message_delta", "delta": delta, "usage": turn.message.get("usage") or {}}
         yield {"type": "message_stop"}
 
