@@ -6,7 +6,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import count
+from itertools import chain, count
 from typing import Any, Final
 
 import eagerstream
@@ -38,6 +38,8 @@ _LIMITS: Final = (
     Limits(max_event_bytes=300, max_input_chars=40, max_depth=3, max_integer_digits=9, max_blocks=3),
 )
 _MAX_STEPS: Final = 40
+_MAX_DEPTH: Final = 300
+_CONTAINERS: Final = (list, tuple, dict)
 _ADDRESS: Final = re.compile(r"0x[0-9a-f]+")
 
 Lines = Iterator[str]
@@ -58,20 +60,37 @@ def attempted(call: Callable[[], object]) -> str:
     """What a call returns, or the type and the text of what it raises."""
     try:
         return shown(call())
+    except RecursionError:
+        return "raises RecursionError"  # its text depends on the place
     except Exception as error:
         return f"raises {type(error).__name__}: {shown(str(error))}"
 
 
 def shown(value: object) -> str:
     """A value as it can be compared: by its JSON, or by its `repr`."""
+    return f"{type(value).__name__}, deep" if _is_deep(value) else _shown(value)
+
+
+def _is_deep(value: object) -> bool:
+    """Whether writing a value may depend on the depth of the stack, which differs between the flavors."""
+    level = [value]
+    for _ in range(_MAX_DEPTH):
+        inner = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, _CONTAINERS))
+        level = [*chain.from_iterable(inner)]
+        if not level:
+            return False
+    return True
+
+
+def _shown(value: object) -> str:
     if isinstance(value, ToolInput):
         return f"{value!r} {_input(value)}"
     if isinstance(value, list | tuple):
-        return f"{type(value).__name__}[{', '.join(map(shown, value))}]"
+        return f"{type(value).__name__}[{', '.join(map(_shown, value))}]"
     if value is None or isinstance(value, dict | str | int | float):
         try:
             return written(value)
-        except (TypeError, ValueError, RecursionError) as error:
+        except (TypeError, ValueError) as error:
             return f"{type(value).__name__}, {type(error).__name__}" if isinstance(value, dict) else ascii(value)
     return ascii(value)
 
