@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ import pytest
 
 import eagerstream
 from eagerstream.errors import JournalError, LimitError, RunNotFoundError, UsageError
-from eagerstream.journal import Journal, work
+from eagerstream.journal import Journal, _worker, work
 from eagerstream.loop import RunStatus, When, resume
 from eagerstream.testing import Scenario, reply, text, tool_use
 from eagerstream.tools import Tool, ask_elsewhere
@@ -333,16 +333,39 @@ async def test_unusable_arguments_of_a_worker(tmp_path: Path) -> None:
 
 async def test_runs_of_tools_are_left_to_their_calls(where: str) -> None:
     """A worker would give them the tools of another run, and their calls would find them taken."""
-    begin: dict[str, Any] = {"kind": "begin", "turn": 0, "options": {}, **REQUEST}
-    async with Journal(where) as journal, client_of(Scenario(reply(text("Done.")))) as client:
-        for run_id, parent in (("parent", "gone"), ("child", "parent")):
-            log = await journal.create(run_id, {**begin, "parent": {"run": parent, "call": "toolu_1"}})
-            await log.release("running", {})
-        world = World(client)
+    async with Journal(where) as journal, world_of_a_child(journal, "running") as (world, statuses):
         with anyio.fail_after(30):
             await work(journal, world.app, once=True)
         assert [given["run_id"] for given in world.given] == ["parent"]
-        assert {run.run_id: run.status for run in await journal.runs()} == {"parent": "completed", "child": "running"}
+        assert await statuses() == {"parent": "completed", "child": "running"}
+
+
+@pytest.mark.parametrize("status", ["completed", "running"])
+async def test_runs_of_tools_whose_run_has_ended(status: str, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for them, and their call may have been made again. The same if it ends later."""
+    monkeypatch.setattr(_worker, "_LONGEST_PAUSE_S", 0.05)
+    async with Journal(where) as journal, world_of_a_child(journal, status) as (world, statuses):
+        with anyio.fail_after(30):
+            await work(journal, world.app, once=True)
+        assert await statuses() == {"parent": "completed", "child": "cancelled"}
+        assert await journal.due() == []
+
+
+@asynccontextmanager
+async def world_of_a_child(
+    journal: Journal, status: str
+) -> AsyncIterator[tuple[World, Callable[[], Awaitable[dict[str, str]]]]]:
+    """A run that a tool of another one has started, and left; and the statuses of both."""
+    begin: dict[str, Any] = {"kind": "begin", "turn": 0, "options": {}, **REQUEST}
+    for run_id, parent, left_as in (("parent", "gone", status), ("child", "parent", "running")):
+        log = await journal.create(run_id, {**begin, "parent": {"run": parent, "call": "toolu_1"}})
+        await log.release(left_as, {})
+
+    async def statuses() -> dict[str, str]:
+        return {run.run_id: run.status for run in await journal.runs()}
+
+    async with client_of(Scenario(reply(text("Done.")))) as client:
+        yield World(client), statuses
 
 
 async def test_an_outage_ends_no_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

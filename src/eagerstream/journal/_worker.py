@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import inspect
 import logging
-import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Final, TypeAlias
@@ -40,7 +39,7 @@ and it may return an async context manager that yields them, and is left after t
 
 @dataclass(slots=True)
 class _Failure:
-    """Failures of a run that could not be resumed."""
+    """Failures of a run that could not be resumed, or was left to the tool that had started it (no pause)."""
 
     pause_s: float
     until_s: float
@@ -63,8 +62,10 @@ async def work(
     message for one that has ended. Any number of workers share a journal: each run has one owner. If a run cannot be
     resumed, for example because a tool is missing, the worker logs the type of the error, and tries again after a pause
     that doubles from 2 seconds to 5 minutes. It does the same if the API cannot be reached, or has another fault that
-    passes. After any other error, a run has the status `ERROR`, and is not due any more. A run that a tool of another
-    run of the journal started is left to that tool, which continues it.
+    passes. After any other error, a run has the status `ERROR`, and is not due any more.
+
+    A run that a tool of another run of the journal started is left to that tool, which continues it. If the other run
+    has ended without it, nobody waits for it: the worker cancels it. `resume` could still continue it.
 
     Cancellation: active runs are given up at once, as with `Run.hand_over(at_once=True)`. They stay due.
 
@@ -197,9 +198,12 @@ class _Worker:
             if not (await self._journal.summary(run_id)).is_due:
                 return "running"  # another worker was faster
             [begin, *_] = await self._journal.read(run_id)
-            if await self._has_parent(begin):
-                self._failures[run_id] = _Failure(0.0, math.inf)
+            parent = await self._status_of_parent(begin)
+            if parent in ("running", "waiting"):
+                self._failures[run_id] = _Failure(0.0, anyio.current_time() + _LONGEST_PAUSE_S)
                 return "running"
+            if parent is not None and not self._has_failed(run_id):
+                await self._journal.cancel(run_id)
             async with (
                 arguments_of(self._app, begin, run_id) as (client, options),
                 resume(client, self._journal, run_id, **options) as run,
@@ -231,20 +235,13 @@ class _Worker:
             self._active.pop(run_id, None)
         return "running" if is_left else await self._status(run_id)
 
-    async def _has_parent(self, begin: JSONObject) -> bool:
-        """Return True if a tool of a run in the journal started a run: the call continues it, and gets its result."""
+    async def _status_of_parent(self, begin: JSONObject) -> str | None:
+        """Return the status of the run whose tool has started this one; None if there is none in the journal."""
         match begin:
             case {"parent": {"run": str(parent)}}:
-                return await self._is_known(parent)
-            case _:
-                return False
-
-    async def _is_known(self, run_id: str) -> bool:
-        try:
-            await self._journal.summary(run_id)
-        except RunNotFoundError:
-            return False
-        return True
+                with suppress(RunNotFoundError):
+                    return (await self._journal.summary(parent)).status
+        return None
 
     async def _status(self, run_id: str) -> str:
         try:
@@ -252,10 +249,14 @@ class _Worker:
         except RunNotFoundError:
             return "running"
 
+    def _has_failed(self, run_id: str) -> bool:
+        return run_id in self._failures and self._failures[run_id].pause_s > 0
+
     def _failed(self, run_id: str, error: Exception) -> str:
-        before = self._failures.get(run_id)
-        pause_s = _FIRST_PAUSE_S if before is None else min(before.pause_s * 2, _LONGEST_PAUSE_S)
-        if len(self._failures) < _MAX_FAILURES or before is not None:
+        pause_s = _FIRST_PAUSE_S
+        if self._has_failed(run_id):
+            pause_s = min(self._failures[run_id].pause_s * 2, _LONGEST_PAUSE_S)
+        if len(self._failures) < _MAX_FAILURES or run_id in self._failures:
             self._failures[run_id] = _Failure(pause_s, anyio.current_time() + pause_s)
         # Texts of the library quote no contents; those of the application may.
         text = f": {error}" if isinstance(error, EagerStreamError) else ""
