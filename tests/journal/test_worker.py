@@ -343,7 +343,7 @@ async def test_runs_of_tools_are_left_to_their_calls(where: str) -> None:
 @pytest.mark.parametrize("status", ["completed", "running"])
 async def test_runs_of_tools_whose_run_has_ended(status: str, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for them, and their call may have been made again. The same if it ends later."""
-    monkeypatch.setattr(_worker, "_LONGEST_PAUSE_S", 0.05)
+    monkeypatch.setattr(_worker, "_LONGEST_PAUSE_S", 0.0)
     async with Journal(where) as journal, world_of_a_child(journal, status) as (world, statuses):
         with anyio.fail_after(30):
             await work(journal, world.app, once=True)

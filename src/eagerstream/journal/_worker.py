@@ -241,6 +241,8 @@ class _Worker:
             case {"parent": {"run": str(parent)}}:
                 with suppress(RunNotFoundError):
                     return (await self._journal.summary(parent)).status
+            case _:
+                pass
         return None
 
     async def _status(self, run_id: str) -> str:
