@@ -6,7 +6,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, count
+from itertools import count
 from typing import Any, Final
 
 import eagerstream
@@ -25,6 +25,7 @@ from eagerstream.wire import (
     WireDecoder,
     WireEvent,
 )
+from eagerstream.wire._values import is_deeper
 from tests.support import REQUEST, written
 
 from .choices import Choices, pieces
@@ -39,7 +40,6 @@ _LIMITS: Final = (
 )
 _MAX_STEPS: Final = 40
 _MAX_DEPTH: Final = 300
-_CONTAINERS: Final = (list, tuple, dict)
 _ADDRESS: Final = re.compile(r"0x[0-9a-f]+")
 
 Lines = Iterator[str]
@@ -66,27 +66,15 @@ def attempted(call: Callable[[], object]) -> str:
         return f"raises {type(error).__name__}: {shown(str(error))}"
 
 
-def shown(value: object) -> str:
+def shown(value: Any) -> str:
     """A value as it can be compared: by its JSON, or by its `repr`."""
-    return f"{type(value).__name__}, deep" if _is_deep(value) else _shown(value)
-
-
-def _is_deep(value: object) -> bool:
-    """Whether writing a value may depend on the depth of the stack, which differs between the flavors."""
-    level = [value]
-    for _ in range(_MAX_DEPTH):
-        inner = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, _CONTAINERS))
-        level = [*chain.from_iterable(inner)]
-        if not level:
-            return False
-    return True
-
-
-def _shown(value: object) -> str:
+    # Whether a deep value can be written depends on the depth of the stack, which differs between the flavors.
+    if is_deeper([value], _MAX_DEPTH):
+        return f"{type(value).__name__}, deep"
     if isinstance(value, ToolInput):
         return f"{value!r} {_input(value)}"
     if isinstance(value, list | tuple):
-        return f"{type(value).__name__}[{', '.join(map(_shown, value))}]"
+        return f"{type(value).__name__}[{', '.join(map(shown, value))}]"
     if value is None or isinstance(value, dict | str | int | float):
         try:
             return written(value)
