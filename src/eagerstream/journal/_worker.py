@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Final, TypeAlias
@@ -39,7 +39,7 @@ and it may return an async context manager that yields them, and is left after t
 
 @dataclass(slots=True)
 class _Failure:
-    """Failures of a run that could not be resumed, or was left to the tool that had started it (no pause)."""
+    """Failures of a run that could not be resumed, or was left to the tool that had started it."""
 
     pause_s: float
     until_s: float
@@ -200,9 +200,9 @@ class _Worker:
             [begin, *_] = await self._journal.read(run_id)
             parent = await self._status_of_parent(begin)
             if parent in ("running", "waiting"):
-                self._failures[run_id] = _Failure(0.0, anyio.current_time() + _LONGEST_PAUSE_S)
+                self._failures[run_id] = _Failure(_LONGEST_PAUSE_S, anyio.current_time() + _LONGEST_PAUSE_S)
                 return "running"
-            if parent is not None and not self._has_failed(run_id):
+            if parent is not None and not (await self._journal.view(run_id)).is_cancelled:
                 await self._journal.cancel(run_id)
             async with (
                 arguments_of(self._app, begin, run_id) as (client, options),
@@ -233,32 +233,27 @@ class _Worker:
             _log.warning("run %r has failed: %s", run_id, type(error).__name__)
         finally:
             self._active.pop(run_id, None)
-        return "running" if is_left else await self._status(run_id)
+        return "running" if is_left else await self._status(run_id) or "running"
 
     async def _status_of_parent(self, begin: JSONObject) -> str | None:
         """Return the status of the run whose tool has started this one; None if there is none in the journal."""
         match begin:
             case {"parent": {"run": str(parent)}}:
-                with suppress(RunNotFoundError):
-                    return (await self._journal.summary(parent)).status
+                return await self._status(parent)
             case _:
-                pass
-        return None
+                return None
 
-    async def _status(self, run_id: str) -> str:
+    async def _status(self, run_id: str) -> str | None:
+        """Return the status of a run; None if there is no such run."""
         try:
             return (await self._journal.summary(run_id)).status
         except RunNotFoundError:
-            return "running"
-
-    def _has_failed(self, run_id: str) -> bool:
-        return run_id in self._failures and self._failures[run_id].pause_s > 0
+            return None
 
     def _failed(self, run_id: str, error: Exception) -> str:
-        pause_s = _FIRST_PAUSE_S
-        if self._has_failed(run_id):
-            pause_s = min(self._failures[run_id].pause_s * 2, _LONGEST_PAUSE_S)
-        if len(self._failures) < _MAX_FAILURES or run_id in self._failures:
+        before = self._failures.get(run_id)
+        pause_s = _FIRST_PAUSE_S if before is None else min(before.pause_s * 2, _LONGEST_PAUSE_S)
+        if len(self._failures) < _MAX_FAILURES or before is not None:
             self._failures[run_id] = _Failure(pause_s, anyio.current_time() + pause_s)
         # Texts of the library quote no contents; those of the application may.
         text = f": {error}" if isinstance(error, EagerStreamError) else ""
