@@ -28,7 +28,10 @@ STAGE_LIMIT_S = 2100
 STATUS_EVERY_S = 30
 SHOWN_LINES = 150  # of a stage that failed
 
-CORE_TESTS = "tests/wire tests/loop tests/tools tests/transports tests/streaming tests/builtin/_code/test_statements.py"
+CORE_TESTS = (
+    "tests/wire tests/loop tests/tools tests/transports tests/streaming tests/builtin/_code/test_statements.py"
+    " tests/test_package.py"  # without the optional packages, as after `make test`
+)
 DEBIAN = {
     "chromium": "chromium",
     "chromedriver": "chromium-driver",

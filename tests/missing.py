@@ -18,6 +18,7 @@ from eagerstream.errors import MissingExtraError
 _OPTIONAL: Final = (
     "PIL",
     "claude_agent_sdk",
+    "dbos",
     "duckdb",
     "furo",
     "langchain_openai",
@@ -28,10 +29,12 @@ _OPTIONAL: Final = (
     "nbclient",
     "numpy",
     "pglast",
+    "psycopg",
     "ray",
     "scipy",
     "selenium",
     "sphinx",
+    "temporalio",
 )
 """What only the dependency group `all` installs."""
 
