@@ -119,6 +119,23 @@ async def test_only_a_call_that_may_wait_is_decided(tmp_path: Path) -> None:
         assert world.effects == []
 
 
+@pytest.mark.parametrize("moved", ["before", "after"])
+async def test_a_view_while_the_run_takes_a_message(tmp_path: Path, moved: str) -> None:
+    """The message counts once, whether the run takes it right before or right after the inbox is read."""
+
+    class Busy(Journal):
+        async def messages(self, run_id: str, after: int = 0) -> list[tuple[int, Any]]:
+            found = [] if moved == "before" else await super().messages(run_id, after)
+            await log.append({"kind": "said", "turn": 0, "inbox": number, "message": {"role": "user"}, "when": "now"})
+            return found or await super().messages(run_id, after)
+
+    async with Busy(tmp_path / "runs.db") as journal:
+        log = await journal.create("r", {"kind": "begin", "turn": 0, "options": {}, **REQUEST})
+        number = await journal.say("r", "Hi")
+        assert len((await journal.view("r")).said) == 1
+        await log.release("running", {})
+
+
 async def test_the_view_of_a_damaged_run(tmp_path: Path) -> None:
     """The error says which entry it is, without its contents."""
     async with Journal(tmp_path / "runs.db") as journal:

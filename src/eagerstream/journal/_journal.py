@@ -258,8 +258,8 @@ class Journal:
             RunNotFoundError: There is no such run.
             JournalError: The run cannot be read, for example with this key.
         """
-        summary, entries = await self.summary(run_id), await self.read(run_id)
-        return view_of(summary, entries, [message for _, message in await self.messages(run_id)])
+        messages = await self.messages(run_id)  # before the entries, into which a run under way moves them
+        return view_of(await self.summary(run_id), await self.read(run_id), messages)
 
     async def messages(self, run_id: str, after: int = 0) -> list[tuple[int, JSONObject]]:
         """Return the messages in the inbox of a run, with their numbers. Cancelling it loses nothing.

@@ -56,26 +56,28 @@ class RunView:
         return [call for call in self.calls if call.state == "asked"]
 
 
-def view_of(summary: RunSummary, entries: Sequence[JSONObject], inbox: Iterable[JSONObject]) -> RunView:
-    """Return the view of a run.
+def view_of(summary: RunSummary, entries: Sequence[JSONObject], inbox: Iterable[tuple[int, JSONObject]]) -> RunView:
+    """Return the view of a run. Messages of the inbox that the entries have count once.
 
     Raises:
         JournalError: The entries are none that a run has written.
     """
-    number = 1
+    number, taken = 1, 0
     try:
         view = RunView(summary, entries[0]["model"], [*entries[0]["messages"]])
         settled = view.messages
         for entry in entries[1:]:
             number += 1
             settled = _take(view, settled, entry)
+            taken = max(taken, entry.get("state", entry).get("inbox", 0))
     except (KeyError, TypeError, IndexError, AttributeError) as error:
         where = f"entry {number} of {len(entries)}, {type(error).__name__}"
         raise JournalError(
             f"it is damaged, or not written by a run: an entry is of an unknown form ({where})", run_id=summary.run_id
         ) from error
-    for message in inbox:
-        _take_message(view, message)
+    for at, message in inbox:
+        if at > taken:
+            _take_message(view, message)
     return view
 
 
