@@ -272,14 +272,14 @@ async def all_tasks_blocked() -> None:
 async def awaiting(wait: Callable[[], Awaitable[T]]) -> AsyncIterator[list[T]]:
     """Wait for something in a task of its own; the list gets its value.
 
-    The block starts once the task waits. It ends when the task has ended, or fails after ten seconds.
+    The block starts once the task waits. It ends when the task has ended, or fails after 30 seconds.
     """
     values: list[T] = []
 
     async def keep() -> None:
         values.append(await wait())
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(keep)
             await all_tasks_blocked()

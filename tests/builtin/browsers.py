@@ -33,7 +33,7 @@ async def evaluate(page: ChromiumPage, script: str) -> Any:
 
 async def until(page: ChromiumPage, condition: str) -> None:
     """Wait for a JavaScript expression to be true, at most 20 seconds."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         is_so = await evaluate(page, condition)
         while not is_so:
             is_so = await evaluate(page, condition)

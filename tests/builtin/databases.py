@@ -22,7 +22,7 @@ def made(script: str) -> bytes:
 
 async def ask(tool: SQL, query: str) -> ToolResponse:
     """What the tool answers to a query."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         response = await tool.call({"sql_query": query})
     assert isinstance(response, ToolResponse)
     return response

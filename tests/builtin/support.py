@@ -25,7 +25,7 @@ async def conversation(tool: Tool, *inputs: dict[str, Any], **options: Any) -> R
     scenario = Scenario(reply(*calls, **options), reply(text("Done."), message_id="msg_done"))
     with ReplayServer(scenario) as server:
         client = anthropic_client(server.base_url)
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             async with eagerstream.run(client, **REQUEST, tools=[tool]) as run:
                 await run.finish()
         await client.close()

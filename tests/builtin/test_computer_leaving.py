@@ -61,7 +61,7 @@ async def page(browser: ChromiumPage, our_site: Site) -> ChromiumPage:
 
 async def note_after(page: ChromiumPage, y: int) -> str:
     """Click, and what the model is told: with the click, or where the browser took longer with an action after it."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         note = await page.left_click((110, y))
         while note is None:
             note = await page.mouse_move((600, 600))
@@ -93,7 +93,7 @@ async def test_back_to_the_page_that_was_left(page: ChromiumPage) -> None:
 async def test_a_page_that_leaves_by_itself(page: ChromiumPage) -> None:
     """Each time it is tried the model reads so, once; and it can go back from there."""
     assert await note_after(page, 295) == TOLD
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         while await page._run(lambda chromium: chromium._running().title) != ("Home", None):
             await page.key("alt+Left")
 
@@ -101,7 +101,7 @@ async def test_a_page_that_leaves_by_itself(page: ChromiumPage) -> None:
 async def test_a_page_that_leaves_later(page: ChromiumPage) -> None:
     """Between two actions, or in the midst of one: no picture shows anything but the page, and it is told once."""
     note = await page.left_click((110, 375))
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         while note is None:
             picture = Image.open(io.BytesIO(await page.screenshot())).convert("RGB")
             assert picture.getpixel((600, 600)) == (0, 0, 255)
@@ -134,7 +134,7 @@ async def test_a_page_that_leaves_while_it_is_looked_at(page: ChromiumPage) -> N
 
 async def test_a_page_that_cannot_be_looked_at(page: ChromiumPage) -> None:
     """An error that says why."""
-    with anyio.fail_after(20), pytest.raises(ToolError) as caught:
+    with anyio.fail_after(50), pytest.raises(ToolError) as caught:
         await page._look(leave)
     assert str(caught.value) == f"Error: the page does not keep still. {TOLD}"
     assert await page.mouse_move((600, 600)) is None

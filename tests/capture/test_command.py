@@ -115,7 +115,7 @@ def test_who_else_may_use_it(tmp_path: Path) -> None:
                 answer = httpx.post(f"{url}/v1/messages", json=BODY, headers=headers, timeout=20)
                 assert answer.status_code == status
             process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=20)
+            process.communicate(timeout=60)
     assert [path.name for path in tmp_path.iterdir()] == ["0001.jsonl"]
 
 
@@ -163,7 +163,7 @@ def test_until_it_is_terminated(tmp_path: Path) -> None:
                 chunks = response.iter_raw()  # kept: without it the response is closed
                 next(chunks)
                 process.send_signal(signal.SIGTERM)
-                _, told = process.communicate(timeout=20)
+                _, told = process.communicate(timeout=60)
     assert process.returncode == 0
     assert "the proxy was closed before its end" in told
     assert told.endswith(f"1 response recorded in {tmp_path}\n")
@@ -184,7 +184,7 @@ def test_until_ctrl_c(tmp_path: Path) -> None:
             for _ in range(2):
                 assert httpx.post(f"{url}/v1/messages", json=BODY, timeout=20).content == SAID.body
             process.send_signal(signal.SIGINT)
-            _, err = process.communicate(timeout=20)
+            _, err = process.communicate(timeout=60)
             assert process.returncode == 0
     assert [line.partition(": ")[0] for line in err.splitlines()[:2]] == [
         str(tmp_path / name) for name in ("0001.jsonl", "0002.jsonl")
@@ -204,7 +204,7 @@ def test_signals_are_the_commands(number: signal.Signals, code: int, tmp_path: P
         assert process.stdout is not None
         assert process.stdout.readline() == "waiting\n"
         process.send_signal(number)
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=60)
     assert process.returncode == code
     assert err == f"0 responses recorded in {tmp_path}\n"
 

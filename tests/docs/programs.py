@@ -114,7 +114,7 @@ def serving(code: str, scenario: Scenario, folder: Path) -> Iterator[str]:
             yield f"http://127.0.0.1:{port}"
         finally:
             process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=20)
+            _, errors = process.communicate(timeout=60)
     assert errors == b"", errors.decode()
 
 

@@ -87,12 +87,12 @@ class Spoken(Transport):
         yield await self._receive.receive()  # the SDK's handshake
         for said in self._said:
             if isinstance(said, anyio.Event):
-                with anyio.fail_after(10):
+                with anyio.fail_after(50):
                     await said.wait()
                 continue
             yield dict(said)
             if said["type"] == "control_request":
-                with anyio.fail_after(10):
+                with anyio.fail_after(50):
                     await self._answered.setdefault(said["request_id"], anyio.Event()).wait()
 
     async def close(self) -> None:

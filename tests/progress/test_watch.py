@@ -94,7 +94,7 @@ def test_saved_runs_are_shown_until_interrupted(saved: Path) -> None:
         assert [record["text"] for record in records if record["type"] == "text_delta"] == ["0 1 "]
         assert httpx.get(base, timeout=20).status_code == 401
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=10) == 0
+        assert process.wait(timeout=60) == 0
         assert process.stderr is not None
         assert process.stderr.read() == ""
 
@@ -109,7 +109,7 @@ def test_the_demo_begins_by_itself() -> None:
             run = next(iter(first_message(base, headers, "", "runs")), None)
         assert run["name"] == "A poem for the harbour"
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=10) == 0
+        assert process.wait(timeout=60) == 0
 
 
 @pytest.mark.slow

@@ -299,7 +299,7 @@ def test_run_until_ctrl_c() -> None:
         url = process.stdout.readline().strip()
         assert httpx.get(url, timeout=20).status_code == 200
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (0, "closed\n", "")
 
 
