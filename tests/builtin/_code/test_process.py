@@ -93,6 +93,7 @@ _VALUES: Final[list[tuple[str, str, Any]]] = [
     ("'é' * 100_001", "é" * 100_000 + "... (100001 characters)", "é" * 100_001),
     ("type(__name__), __name__", "(<class 'str'>, '__main__')", None),
     ("from __future__ import annotations\ndef f(a: b): ...\nf.__annotations__", "{'a': 'b'}", {"a": "b"}),
+    ("5\n  \\\n\n", "5", 5),
     ("import contextvars\nv = contextvars.ContextVar('v')\nt = v.set(3)\nv.get()", "3", 3),
     ("import pickle\nclass A: ...\npickle.loads(pickle.dumps(A)) is A", "True", True),
     ("import inspect\n\ndef f():\n    return 1\n\ninspect.getsource(f)", "def f():\n    return 1\n", ...),
@@ -100,6 +101,7 @@ _VALUES: Final[list[tuple[str, str, Any]]] = [
 ]
 _ERRORS: Final = [
     ("x = 1\n\nx x", "invalid", "SyntaxError: invalid syntax (line 3)\n    x x"),
+    ("x = 1\n\nx = (1,\n 2]", "invalid", "does not match opening parenthesis '(' on line 3 (line 4)"),
     ("return 1", "invalid", "SyntaxError: 'return' outside function (line 1)\n    return 1"),
     ("x = '\0'", "invalid", "source code string cannot contain null bytes"),
     (
@@ -650,6 +652,20 @@ def test_invalid_settings(settings: dict[str, Any]) -> None:
     """They are refused at once."""
     with pytest.raises(UsageError):
         ProcessSandbox(**settings)
+
+
+async def test_output_after_a_redirection() -> None:
+    """Code that puts `sys.__stdout__` back prints on."""
+    code = "import io, sys\nsys.stdout = io.StringIO()\nprint('hidden')\nsys.stdout = sys.__stdout__\nprint('shown')"
+    _, _, host = await ran(ProcessSandbox(), code)
+    assert host.output == "shown\n"
+
+
+async def test_a_forked_process_does_not_continue() -> None:
+    """It ends with its statement, and says so."""
+    code = "import os\npid = os.fork()\nprint('parent' if pid else 'child')\nx = os.waitpid(pid, 0)"
+    _, _, host = await ran(ProcessSandbox(), code)
+    assert sorted(host.output.splitlines()) == ["A forked process ends with the statement that forked it.", "parent"]
 
 
 async def test_output_that_the_code_closes() -> None:

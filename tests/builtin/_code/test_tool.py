@@ -13,7 +13,7 @@ import pytest
 import eagerstream
 from eagerstream import EarlyCalls, Tool, ToolProgress, UsageError
 from eagerstream._support.sessions import is_alive
-from eagerstream.builtin import CodeTool
+from eagerstream.builtin import CodeTool, MontySandbox, ProcessSandbox
 from eagerstream.loop import Run, RunStatus
 from eagerstream.testing import reply, text
 from tests.support import (
@@ -284,16 +284,30 @@ async def test_no_process_outlives_its_run(log: Log) -> None:
     await until(lambda: not is_alive(int(pid)))
 
 
-async def test_cancelling_runs_finally_blocks(log: Log) -> None:
-    """Of the statement that runs, and of the tools that it waits for."""
-    code = "try:\n    await hang()\nfinally:\n    open('/dev/null', 'w')\n    print('cleaned')\n"
-    async with CodeTool(log.tools()) as tool, run_of(tool, [*pieces(code + "1\n"), Gate()]) as run:
+@pytest.mark.parametrize("sandbox", ["process", "monty"])
+async def test_cancelling_runs_finally_blocks(log: Log, sandbox: str) -> None:
+    """Of the statement that runs, and of the tools that it waits for. They can no longer call tools."""
+    if sandbox == "monty":
+        pytest.importorskip("pydantic_monty")
+    code = """\
+try:
+    await hang()
+finally:
+    try:
+        await note('a')
+    except ToolError as error:
+        print(error)
+    print('cleaned')
+"""
+    place = MontySandbox() if sandbox == "monty" else ProcessSandbox()
+    async with CodeTool(log.tools(), sandbox=place) as tool, run_of(tool, [*pieces(code + "1\n"), Gate()]) as run:
         async for event in run:
             if isinstance(event, ToolProgress) and event.value["calls"] == ["hang"]:
                 await until(lambda: log.hangs)
                 run.cancel()
     assert run.result.status is RunStatus.CANCELLED
     assert log.notes == ["hang ended"]
+    assert "\nthe call was refused: the code is being cancelled\ncleaned\n" in run.result.calls[0].text
 
 
 async def test_progress_says_which_lines_run(log: Log) -> None:
@@ -383,7 +397,28 @@ task = asyncio.create_task(stay())
 await note('a')
 """
     async with CodeTool(log.tools(), timeout_s=1) as tool:
-        [(told, is_error)] = await answered(tool, code)
+        [(told, is_error), (later, _)] = await answered(tool, code, "log")
     assert is_error
-    assert "Tasks that the code had started did not end" in told
-    assert "Lines 2 to 9 ran, and the effects stay." in told
+    assert "tasks that the code had started did not end" in told
+    assert "All variables are gone.\nLines 2 to 9 ran, and the effects stay." in told
+    assert "The variables of earlier calls were gone" in later
+
+
+@pytest.mark.slow
+async def test_a_value_whose_text_takes_too_long(log: Log) -> None:
+    """The variables are still there, and the model learns it."""
+    code = "x = 5\nclass A:\n    def __repr__(self):\n        while True: y = 1\nA()"
+    async with CodeTool(log.tools(), timeout_s=0.5) as tool:
+        [(told, is_error), later] = await answered(tool, code, "x")
+    assert is_error
+    assert "the text of its value took too long. The variables are still there.\nLines 1 to 5 ran" in told
+    assert later == ("5", False)
+
+
+async def test_values_and_errors_are_bounded_as_the_output(log: Log) -> None:
+    """The start and the end are kept."""
+    async with CodeTool(log.tools(), max_output_chars=100) as tool:
+        [(value, _), (error, _)] = await answered(tool, "'x' * 9_000", "raise ValueError('y' * 1_900)")
+    assert value == "x" * 50 + "\n... Output truncated (1 total lines) ...\n" + "x" * 50
+    assert error.startswith("Traceback:\n  line 1\n")
+    assert len(error) < 400

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import keyword
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
+import anyio
 from anyio.abc import TaskGroup
 
 from ...errors import UsageError
@@ -90,11 +92,16 @@ class CodeCalls:
     async def call(self, name: str, arguments: Mapping[str, JSON]) -> JSON:
         """Make a call of the code, and return its result. Cancelling this cancels the tool.
 
+        After the call of `run_code` itself was cancelled, no tool starts.
+
         Raises:
             CodeCallError: The call failed. The text is the one that the model would get.
         """
         if name not in self._tools:
             raise CodeCallError(f"there is no tool {name:.80}")
+        if anyio.current_effective_deadline() == -math.inf:
+            # A `finally` block of cancelled code. No cancellation would reach a task that starts now, on asyncio.
+            raise CodeCallError("the call was refused: the code is being cancelled")
         self.count += 1
         if self.count > self._max_calls:
             raise CodeCallError(f"the code has made the {self._max_calls} calls that it may make")

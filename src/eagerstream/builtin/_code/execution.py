@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final
 
@@ -57,12 +57,14 @@ class _Failure:
         text: The error, for the model.
         statement: The statement that was at fault; None if none was running.
         begun: True if the statement may have had effects.
+        tells_of_variables: True to add whether the variables are still there.
     """
 
     code: str
     text: str
     statement: Statement | None = None
     begun: bool = False
+    tells_of_variables: bool = False
 
 
 class _State(Enum):
@@ -202,7 +204,11 @@ class CodeExecution:
                 with anyio.move_on_after(max(self._left_s, _FINISH_S)) as scope:
                     self._value = await session.finish()
                 if scope.cancelled_caught and self._failure is None:
-                    self._failure = _Failure(ToolErrorCode.TIMEOUT, _UNENDED)
+                    self._failure = _Failure(ToolErrorCode.TIMEOUT, _UNENDED, tells_of_variables=True)
+        # Only here: tasks of the code that did not end may have cost the interpreter its life at last.
+        if self._failure is not None and self._failure.tells_of_variables:
+            kept = "All variables are gone." if session.has_ended else "The variables are still there."
+            self._failure = replace(self._failure, text=f"{self._failure.text} {kept}")
         resets, self._resets = self._resets, False
         return resets and self._failure is None
 
@@ -225,7 +231,7 @@ class CodeExecution:
             if result is None:
                 self._tell(_State.STOPPED)
         if result is None:
-            self._failure = self._stopped(statement, is_kept=not session.has_ended)
+            self._failure = self._stopped(statement)
         elif result.end is StatementEnd.DONE:
             self._last = statement
             self._tell(_State.DONE)
@@ -235,13 +241,13 @@ class CodeExecution:
             self._failure = _Failure(_CODES[result.end], result.text, statement, begun)
         return self._failure is None
 
-    def _stopped(self, statement: Statement, *, is_kept: bool) -> _Failure:
-        kept = "The variables are still there." if is_kept else "All variables are gone."
+    def _stopped(self, statement: Statement) -> _Failure:
         if self._call.rejected is not None:
-            text = f"{self._call.rejected}\n{kept}"
-            return _Failure(ToolErrorCode.PERMISSION_DENIED, text, statement, begun=True)
-        text = f"TimeoutError: the code did not finish within {self._settings.timeout_s:g} seconds. {kept}"
-        return _Failure(ToolErrorCode.TIMEOUT, text, statement, begun=True)
+            code, text = ToolErrorCode.PERMISSION_DENIED, f"{self._call.rejected}\n"
+        else:
+            seconds = f"{self._settings.timeout_s:g} seconds"
+            code, text = ToolErrorCode.TIMEOUT, f"TimeoutError: the code did not finish within {seconds}."
+        return _Failure(code, text, statement, begun=True, tells_of_variables=True)
 
     # --- progress -----------------------------------------------------------------------------------------------------
 
@@ -288,10 +294,16 @@ class CodeExecution:
         if failure is None:
             if self._value.cancelled_tasks:
                 notes.append(_CANCELLED.format(self._value.cancelled_tasks))
-            return ToolResponse.success("\n".join(filter(None, [output, self._value.text, *notes])), data)
+            value = self._bounded(self._value.text)
+            return ToolResponse.success("\n".join(filter(None, [output, value, *notes])), data)
         notes.append(self._truth(failure))
-        text = "\n".join(filter(None, [output, failure.text, *notes]))
+        text = "\n".join(filter(None, [output, self._bounded(failure.text), *notes]))
         raise ToolError(text, code=failure.code, data=data)
+
+    def _bounded(self, text: str) -> str:
+        kept = Output(self._settings.max_output_chars)
+        kept.feed(text.encode(errors="replace"))
+        return kept.text()
 
     def _cut_off(self, error: InputInterrupted) -> str:
         where = "in the statement that begins in" if self._splitter.open.strip() else "before"
@@ -328,7 +340,10 @@ _NONE_RAN: Final = "No statement ran to its end."
 _LOST_BEFORE: Final = "The variables of earlier calls were gone: their interpreter had ended."
 _CANCELLED: Final = "At the end, {} started tasks were still running. They were cancelled: await them next time."
 _UNREACHED: Final = "The code did not reach these calls, which had started early and were cancelled: {}."
-_UNENDED: Final = "Tasks that the code had started did not end when they were cancelled. All variables are gone."
+_UNENDED: Final = (
+    "After the last statement, tasks that the code had started did not end when they were cancelled, or the text of "
+    "its value took too long."
+)
 RESET: Final = "reset_session"
 """The function of the code that discards the variables."""
 

@@ -94,8 +94,8 @@ class CodeTool(Tool):
         timeout_s: Seconds that the statements of a call may run in total, with the calls that they await. The time in
             which the model writes does not count.
         max_calls: Maximum number of calls of tools in one call of `run_code`.
-        max_output_chars: Maximum number of characters of output to keep, at least 100. If there are more, the middle
-            is omitted.
+        max_output_chars: Maximum number of characters of the output, at least 100, and of the last value or the error.
+            If there are more, the middle is omitted.
         limits: The limits of the calls that the code makes.
         options: See `ToolOptions`.
 

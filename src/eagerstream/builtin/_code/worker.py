@@ -104,6 +104,7 @@ class Worker:
             self._variables[name] = self._tool(name, parameters)
         self._streams = printing(channel, 1), printing(channel, 2)
         sys.stdout, sys.stderr = self._streams
+        vars(sys).update(__stdout__=sys.stdout, __stderr__=sys.stderr)  # code puts these back after a redirection
 
     def serve(self) -> None:
         """Run statements until the program closes the pipe."""
@@ -184,13 +185,14 @@ class Worker:
     # --- statements ---
 
     async def _statement(self, message: dict[str, Any]) -> Ending:
-        self._value = None
         source, line = message["source"], message["line"]
         try:
             self._sources.add(message["part"], line, source)
             codes = self._compiled(source, line)
         except Exception as error:  # SyntaxError, ValueError, MemoryError, RecursionError and more
             return {"kind": "invalid", "text": self._sources.invalid(error, line)}
+        if codes:  # there may be none: a backslash in a line of its own is a statement for nobody
+            self._value = None
         try:
             for code in codes:
                 value = eval(code, self._variables)
@@ -231,7 +233,8 @@ class Worker:
     def _end(self, number: int, task: asyncio.Task[Ending]) -> None:
         """Report the end of a statement. This is a callback: an interruption cannot hit it."""
         if not self._channel.is_open:
-            os._exit(0)  # a forked process that ran on
+            os.write(2, b"A forked process ends with the statement that forked it.\n")
+            os._exit(0)
         self._task = None
         for stream in self._streams:
             stream.flush()

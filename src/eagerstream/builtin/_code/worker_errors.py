@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import linecache
+import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ MAX_FRAMES = 5
 MAX_NESTED = 3
 """Causes and levels of exception groups to show."""
 MAX_GROUP = 10
+_LINE = re.compile(r"\b((?:on|at) line )(\d+)")
+"""A line of the source in the message of a `SyntaxError`."""
 
 
 class Sources:
@@ -95,7 +98,8 @@ class Sources:
         """Return the text for a statement that does not compile."""
         if not isinstance(error, SyntaxError):
             return message_of(error)
-        text = f"{type(error).__name__}: {error.msg}"[:MAX_ERROR_CHARS]
+        message = _LINE.sub(lambda found: f"{found[1]}{first_line - 1 + int(found[2])}", error.msg)
+        text = f"{type(error).__name__}: {message}"[:MAX_ERROR_CHARS]
         if not error.lineno:
             return text
         line = first_line - 1 + error.lineno
