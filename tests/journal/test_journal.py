@@ -282,6 +282,7 @@ async def test_lists(where: str) -> None:
         assert 0 <= second.idle_s <= second.age_s < 60
         assert [found.run_id for found in await journal.runs("waiting")] == ["a"]
         assert [found.run_id for found in await journal.runs(["waiting", "running"], limit=1)] == ["a"]
+        assert len(await journal.runs(limit=10**30)) == 2
         await b.release("completed", {})
         assert not (await journal.summary("b")).is_due
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import anyio
 import pytest
 
 import eagerstream
-from eagerstream import RunStatus, ToolCall, UsageError
+from eagerstream import BlockStop, MessageStop, RunStatus, ToolCall, TurnStop, UsageError
 from eagerstream.loop import resume
 from eagerstream.loop._restoring import OpenTurn
+from eagerstream.testing import Scenario, reply, text
 from eagerstream.tools import Done
 from tests.loop.durable import World, answers, client_of, continued, left_at, scenario
+from tests.loop.journals import MemoryJournal
+from tests.loop.steered import Steered
+from tests.support import REQUEST
 
 pytestmark = pytest.mark.anyio
 
@@ -69,6 +74,42 @@ async def test_answers_that_say_nothing(said: object, caplog: pytest.LogCaptureF
     [told] = answers(await continued(journal, [never]))
     assert told.startswith("Nobody knows whether this call was done")
     assert any(word in told for word in ("KeyError", "TypeError")) or "recover of tool 'pay'" in caplog.text
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_recover_awaits_a_task_that_somebody_cancels() -> None:
+    """That is an error like any other: nobody knows, and the run continues."""
+    world = World()
+    journal = await left_at("start", world, [world.pay])
+
+    async def recover(call: ToolCall) -> None:
+        task = asyncio.ensure_future(asyncio.sleep(100))
+        task.cancel()
+        await task
+
+    @eagerstream.tool(name="pay", recover=recover)
+    async def never(amount: int) -> str:
+        """Pay."""
+        raise AssertionError
+
+    [told] = answers(await continued(journal, [never]))
+    assert told.startswith("Nobody knows whether this call was done")
+    assert "CancelledError" in told
+
+
+@pytest.mark.parametrize("at", [BlockStop, MessageStop, TurnStop])
+async def test_a_run_that_was_cancelled_after_the_last_word(at: type) -> None:
+    """There is nothing more to ask for."""
+    journal = MemoryJournal()
+    async with client_of(Scenario(reply(text("Done.")))) as client:
+        async with eagerstream.run(client, **REQUEST, journal=journal, run_id="r") as run:
+            run.observe(Steered(run, lambda run, event: run.cancel() if isinstance(event, at) else None))
+            await run.finish()
+        assert run.result.status is RunStatus.CANCELLED
+        async with resume(client, journal, "r") as again:
+            await again.finish()
+    assert again.result.status is RunStatus.COMPLETED
+    assert again.result.messages == run.result.messages
 
 
 async def test_a_run_that_is_handed_over_while_recover_runs() -> None:

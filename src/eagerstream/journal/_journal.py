@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -225,7 +226,7 @@ class Journal:
         for each in statuses:
             check_choice("status", each, RunStatus)
         query = sql.list_runs(len(statuses))
-        return await self._read(lambda database: summaries(database.read(query, (*statuses, limit))))
+        return await self._read(lambda database: summaries(database.read(query, (*statuses, min(limit, sys.maxsize)))))
 
     async def summary(self, run_id: str) -> RunSummary:
         """Return the summary of a run. Cancelling it loses nothing.
@@ -367,7 +368,7 @@ class Journal:
             JournalError: The journal cannot be read.
         """
         check_count("limit", limit)
-        return await self._read(lambda database: summaries(database.read(sql.DUE, (limit,))))
+        return await self._read(lambda database: summaries(database.read(sql.DUE, (min(limit, sys.maxsize),))))
 
     async def delete(self, run_id: str) -> None:
         """Delete a run. If it has an owner, wait as `open` does. If it is cancelled, the run may or may not remain.

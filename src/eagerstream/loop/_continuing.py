@@ -11,7 +11,7 @@ from ..limits import Limits
 from ..tools._call import ToolCall
 from ._interruption import Restarts
 from ._options import LoopOptions
-from ._policy import Then
+from ._policy import Then, ending_of
 from ._result import RunResult, RunStatus
 from ._turn import Turn
 
@@ -123,11 +123,21 @@ class Continuing:
         self._failed_turns = state["failed_turns"]
 
     def wake(self) -> None:
-        """Let a restored conversation run if it had not ended by itself, or may have more turns than before."""
+        """Let a restored conversation run if it had not ended by itself, or may have more turns than before.
+
+        If it was ended when the model had just said its last word, it gets the status that belongs to that.
+        """
         result = self._result
+        is_answered = result.messages[-1].get("role") == "user"
         if result.status is RunStatus.LIMIT:
-            goes_on = result.messages[-1].get("role") == "user" and self.has_turns_left
+            goes_on = is_answered and self.has_turns_left
         else:
             goes_on = result.status in (RunStatus.CANCELLED, RunStatus.ERROR, RunStatus.WAITING)
-        if goes_on:
-            result.status, result.error = RunStatus.RUNNING, None
+        if not goes_on:
+            return
+        result.status, result.error = RunStatus.RUNNING, None
+        reason = result.message.get("stop_reason") if result.message is not None else None
+        if reason is not None and not is_answered:
+            ending = ending_of(reason, on_truncated=self._options["on_truncated"], forbids_retry=True)
+            if ending.then is Then.STOP:
+                result.status = ending.status

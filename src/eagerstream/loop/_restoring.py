@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import anyio
 
+from .._support.cancellation import raise_if_cancelled
 from ..errors import JournalError, UsageError
 from ..tools._call import Invoked, ToolCall
 from ..tools._content import dump_json
@@ -216,6 +217,9 @@ async def _recovered(before: ToolCall, tool: Tool | None, progress: Any) -> Call
             _log.warning("recover of tool %r took longer than its timeout_s: nobody knows about the call", tool.name)
         except Exception as error:
             text = f"{_UNKNOWN} ({error_text(error)})"
+        except anyio.get_cancelled_exc_class() as error:
+            await raise_if_cancelled(error)
+            text = f"{_UNKNOWN} ({type(error).__name__})"  # of something that `recover` had awaited
     if progress is not None:
         text = f"{text}\nIts last progress: {dump_json(progress)}"
     unknown = Invoked(ToolResponse.error(ToolErrorCode.EXECUTION_ERROR, text), raised=True)
