@@ -141,6 +141,13 @@ def test_names_that_no_header_can_have(name: Any) -> None:
         HTTPTransport(base_url="http://local", headers={name: "a"})
 
 
+@pytest.mark.parametrize("name", ["a b", "", "a:b", "Content-Length", "transfer-encoding"])
+def test_headers_that_would_break_the_request(name: str) -> None:
+    """A server could read a part of the request as another one."""
+    with pytest.raises(UsageError, match="header"):
+        HTTPTransport(base_url="http://local", headers={name: "5"})
+
+
 @pytest.mark.parametrize("value", ["hunter2\n", " hunter2", "hunter2é", "hunter2\r\nx-injected: 1", "hunter2\0", 7])
 def test_values_that_no_header_can_have(value: Any) -> None:
     """A key from a file, with the end of its line, is told from a connection that fails; and it is not shown."""

@@ -101,6 +101,37 @@ async def test_an_address_of_ipv6(http_library: Library) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("library", LIBRARIES[1:])
+async def test_only_connecting_has_a_time_limit(library: Library) -> None:
+    """A large request over a slow line may take long. aiohttp has no limit for it."""
+    module = pytest.importorskip(library)
+    limits = []
+
+    def respond(request: Any) -> Any:
+        limits.append(request.extensions["timeout"])
+        return module.Response(200, headers={"content-type": "text/event-stream"}, content=HELLO)
+
+    async with module.AsyncClient(transport=module.MockTransport(respond)) as client:
+        await finish(HTTPTransport(base_url="http://local", http_client=client))
+    assert limits == [{"connect": 10.0, "read": None, "write": None, "pool": None}]
+
+
+@pytest.mark.anyio
+async def test_a_head_that_is_cut(http_library: Library) -> None:
+    """The error does not show the headers that had come."""
+
+    def cut(connection: Connection, _: Request) -> None:
+        connection.send(b"HTTP/1.1 200 OK\r\nset-cookie: hunter2\r\n")
+        raise ConnectionError
+
+    with Peer(cut) as peer:
+        async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
+            error = await error_of(transport)
+    assert "the API could not be reached: " in error.reason
+    assert "hunter2" not in f"{error.reason} {error}"
+
+
+@pytest.mark.anyio
 async def test_no_cookies(http_library: Library) -> None:
     """A transport may serve many users: a peer cannot mark one of them."""
     with Peer(lambda connection, _: connection.respond(set_cookie="a=1; Path=/")) as peer:

@@ -59,22 +59,38 @@ _CA = trustme.CA()
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("scheme", ["https", "HTTPS"])
 async def test_certificates_of_the_environment(
-    http_library: Library, environment: pytest.MonkeyPatch, ca_file: Path
+    http_library: Library, environment: pytest.MonkeyPatch, ca_file: Path, scheme: str
 ) -> None:
     """An authority of one's own is named by the environment; without it, the peer is not trusted."""
     with Peer(tls=_tls("127.0.0.1")) as peer:
-        async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
+        url = peer.url.replace("https", scheme)
+        async with HTTPTransport(base_url=url, library=http_library) as transport:
             error = await error_of(transport)
             assert error.retryable
             assert "the API could not be reached: " in error.reason
             assert "certificate verify failed" in error.reason.lower().replace("_", " ")
         assert peer.requests == []
         environment.setenv("SSL_CERT_FILE", str(ca_file))
-        async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
+        async with HTTPTransport(base_url=url, library=http_library) as transport:
             await finish(transport)
             await finish(transport)
     assert len(peer.requests) == 2
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("content", [None, ""])
+async def test_certificates_that_are_not_there(
+    http_library: Library, environment: pytest.MonkeyPatch, tmp_path: Path, content: str | None
+) -> None:
+    """The error names the file."""
+    path = tmp_path / "ca.pem"
+    if content is not None:
+        path.write_text(content)
+    environment.setenv("SSL_CERT_FILE", str(path))
+    error = await error_of(HTTPTransport(base_url="https://api.example", library=http_library), UsageError)
+    assert str(error).startswith(f"SSL_CERT_FILE names {path}, which cannot be used: ")
 
 
 @pytest.mark.anyio
@@ -158,12 +174,15 @@ def _tunnel(connection: Connection, request: Request) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_tunnel(http_library: Library, environment: pytest.MonkeyPatch, ca_file: Path) -> None:
+@pytest.mark.parametrize("scheme", ["https", "HTTPS"])
+async def test_a_tunnel(http_library: Library, environment: pytest.MonkeyPatch, ca_file: Path, scheme: str) -> None:
     """What is encrypted goes through the proxy as it is: the key and the certificate are not its business."""
     environment.setenv("SSL_CERT_FILE", str(ca_file))
     with Peer(_tunnel) as proxy, Peer(tls=_tls("127.0.0.1")) as peer:
         environment.setenv("HTTPS_PROXY", f"http://me:hunter2@{proxy.address}")
-        async with HTTPTransport(base_url=peer.url, api_key="k", library=http_library) as transport:
+        async with HTTPTransport(
+            base_url=peer.url.replace("https", scheme), api_key="k", library=http_library
+        ) as transport:
             await finish(transport)
     (asked,) = proxy.requests
     (request,) = peer.requests
@@ -199,6 +218,17 @@ async def test_a_proxy_that_is_not_there(http_library: Library, environment: pyt
     assert error.reason.startswith("the API could not be reached: ")
     assert error.retryable
     assert "hunter2" not in f"{error!r} {error} {error.__cause__!r}"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("proxy", ["http://", "http://me:hunter2@[::bad:1", "http://me:hunter2@127.0.0.1:999999"])
+async def test_a_proxy_that_is_no_url(http_library: Library, environment: pytest.MonkeyPatch, proxy: str) -> None:
+    """Nothing is sent past it."""
+    environment.setenv("ALL_PROXY", proxy)
+    with Peer() as peer:
+        error = await error_of(HTTPTransport(base_url=peer.url, library=http_library), UsageError)
+    assert str(error) == "the proxy that the environment names is no URL"
+    assert peer.requests == []
 
 
 @pytest.mark.anyio

@@ -31,10 +31,10 @@ class AIOHTTPClient:
 
     def __init__(self, session: aiohttp.ClientSession, proxy: str | None = None) -> None:
         self._session = session
+        self._loop: asyncio.AbstractEventLoop | None = None  # of a session that was made here
         self._proxy = self._password = None
         if proxy is not None:
             self._proxy, self._password = settings.without_password(proxy)
-        self._loop: asyncio.AbstractEventLoop | None = None  # of a session that was made here
 
     @classmethod
     def make(cls, url: str, proxy: str | None) -> Self:

@@ -208,7 +208,9 @@ def _words_of_loss(error: Exception) -> str:
         return f"the proxy answered with HTTP {status}"
     # The message of aiohttp; its text has the address besides.
     told = getattr(error, "message", None)
-    words = told if isinstance(told, str) and told else _words(_refused_certificate(error) or error)
+    if told is not None and not isinstance(told, str):  # a head that was cut, with all of its headers
+        return f"{type(error).__name__} in the head of the response"
+    words = told or _words(_refused_certificate(error) or error)
     return _PEER_BYTES.split(words, maxsplit=1)[0].rstrip(" :,(") or type(error).__name__
 
 

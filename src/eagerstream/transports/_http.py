@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Self
+from typing import Any, Final, Self
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
@@ -20,6 +21,10 @@ from ._error_bodies import read_error
 from ._failures import body_error, raise_as, refusal
 from ._http_clients import HTTPClient, Library, check_library, client_of, make_client
 from ._http_settings import without_password
+
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_FRAMING: Final = frozenset({"content-length", "transfer-encoding"})
+"""Headers that say where a request ends. A wrong one would let a server read its rest as the next request."""
 
 
 class HTTPTransport(Transport):
@@ -121,7 +126,7 @@ class HTTPTransport(Transport):
 
         Raises:
             UsageError: The request has no JSON form, or has `timeout` or `extra_query`; or the library cannot run in
-                this event loop, or cannot use the proxy of the environment.
+                this event loop, or cannot use the proxy or the certificates of the environment.
             MissingExtraError: The library is not installed.
             APIError: The API refused the request, or could not be reached.
             ProtocolError: The response is not a stream of events, or has another content coding than requested.
@@ -173,7 +178,8 @@ def _messages_url(base_url: str) -> str:
         raise UsageError(f"base_url must end with its path, not {told}: set parameters on the http_client")
     # Only in the path: a host may be named v1.
     given = next((known for known in ("/v1/messages", "/v1") if url.path.rstrip("/").endswith(known)), "")
-    return base_url.rstrip("/") + "/v1/messages".removeprefix(given)
+    # With its scheme in lower case, by which the clients choose TLS and the proxy.
+    return url.scheme + base_url[len(url.scheme) :].rstrip("/") + "/v1/messages".removeprefix(given)
 
 
 def _not_a_url(base_url: str) -> UsageError:
@@ -194,12 +200,17 @@ def _sendable(headers: Mapping[str, str]) -> dict[str, str]:
     error, and show the value.
 
     Raises:
-        UsageError: A name or a value is not printable ASCII, or has blanks around it.
+        UsageError: A name or a value is not printable ASCII, or has blanks around it; or HTTP has no such name, or it
+            frames the request, which is the client's business.
     """
     for name, value in headers.items():
         for text in (name, value):
             if not (type(text) is str and text.isascii() and text.isprintable() and text == text.strip()):
                 raise UsageError(f"the header {name!r} must be printable ASCII without blanks around it")
+        if not _HEADER_NAME.fullmatch(name):
+            raise UsageError(f"{name!r} cannot be the name of a header")
+        if name.lower() in _FRAMING:
+            raise UsageError(f"the header {name!r} is set by the HTTP client")
     return {name.lower(): value for name, value in headers.items()}
 
 

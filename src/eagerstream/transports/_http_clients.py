@@ -66,7 +66,7 @@ class HTTPXClient:
 
     async def post(self, url: str, headers: Mapping[str, str], content: bytes) -> Any:
         """See `HTTPClient.post`."""
-        timeout = (settings.CONNECT_TIMEOUT_S, None, settings.CONNECT_TIMEOUT_S, None)
+        timeout = (settings.CONNECT_TIMEOUT_S, None, None, None)  # one for writing would be for the whole request
         request = self._client.build_request("POST", url, headers=headers, content=content, timeout=timeout)
         # A redirect could send the key and the prompt to any address.
         return await self._client.send(request, stream=True, follow_redirects=False)
@@ -102,7 +102,7 @@ def make_client(given: Library | None, url: str) -> HTTPClient:
 
     Raises:
         MissingExtraError: The library is not installed.
-        UsageError: It cannot run in this event loop, or cannot use the proxy of the environment.
+        UsageError: It cannot run in this event loop, or cannot use the proxy or the certificates of the environment.
     """
     proxy = settings.proxy_for(url)
     problem = _problem_of_aiohttp(proxy)

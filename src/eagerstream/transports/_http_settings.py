@@ -7,6 +7,8 @@ from base64 import b64encode
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
+from ..errors import UsageError
+
 if TYPE_CHECKING:
     import ssl
 
@@ -25,12 +27,18 @@ def tls_context() -> ssl.SSLContext:
     """Return the context of the process: with `SSL_CERT_FILE` or `SSL_CERT_DIR`, else the certificates of certifi.
 
     It blocks for up to 0.1 s.
+
+    Raises:
+        UsageError: `SSL_CERT_FILE` has no certificates.
     """
     import ssl
 
     # Each library has another default: certifi, the system's store, or either by platform.
     if file := os.environ.get("SSL_CERT_FILE"):
-        return ssl.create_default_context(cafile=file)
+        try:
+            return ssl.create_default_context(cafile=file)
+        except OSError as error:  # also that of TLS
+            raise UsageError(f"SSL_CERT_FILE names {file}, which cannot be used: {error.strerror or error}") from error
     if folder := os.environ.get("SSL_CERT_DIR"):
         return ssl.create_default_context(capath=folder)
     import certifi
@@ -43,6 +51,9 @@ def proxy_for(url: str) -> str | None:
 
     The environment decides (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`, in either case), or the settings of
     macOS and Windows.
+
+    Raises:
+        UsageError: It names something that is no URL.
     """
     from urllib.request import getproxies, proxy_bypass  # 20 ms, and not needed before the first request
 
@@ -54,7 +65,15 @@ def proxy_for(url: str) -> str | None:
     host = address.hostname or ""
     if not proxy or proxy_bypass(address.netloc) or proxy_bypass(host):
         return None
-    return proxy if "://" in proxy else f"http://{proxy}"
+    proxy = proxy if "://" in proxy else f"http://{proxy}"
+    try:
+        parts = urlsplit(proxy)
+        is_usable = bool(parts.hostname) and parts.port != 0  # reading the port validates it
+    except ValueError:
+        is_usable = False
+    if not is_usable:  # it may have a password: it is not shown
+        raise UsageError("the proxy that the environment names is no URL")
+    return parts.scheme + proxy[len(parts.scheme) :]
 
 
 def without_password(url: str) -> tuple[str, str | None]:
