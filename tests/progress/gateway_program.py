@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -47,6 +48,20 @@ async def tell_process(request: Request) -> JSONResponse:
 def make() -> Starlette:
     """A factory, which the command accepts as well."""
     return app
+
+
+def fails_to_load() -> Starlette:
+    """A factory that fails in the processes of the workers."""
+    if multiprocessing.parent_process() is not None:
+        raise RuntimeError("there is no database")
+    return app
+
+
+async def fails_to_start(scope: Any, receive: Any, send: Any) -> None:
+    """An application whose start fails."""
+    assert scope["type"] == "lifespan"
+    await receive()
+    await send({"type": "lifespan.startup.failed", "message": "there is no database"})
 
 
 app = Starlette(

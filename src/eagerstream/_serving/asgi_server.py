@@ -81,8 +81,7 @@ class ThreadedServer:
         idle_s: float = _IDLE_S,
         date_header: bool = True,
     ) -> None:
-        if not host:
-            raise UsageError("a host is needed to listen on: 127.0.0.1 for this machine only, 0.0.0.0 for everybody")
+        check_host(host)
         if not 0 <= port <= 65_535:
             raise UsageError(f"a port is a number from 0 to 65535, not {port!r}")
         self._make_application = make_application
@@ -220,12 +219,23 @@ class ThreadedServer:
             await anyio.to_thread.run_sync(self.close)
 
 
+def check_host(host: str) -> None:
+    """Refuse an empty host, for example of a variable that is not set: it would be every address of the machine.
+
+    Raises:
+        UsageError: It is empty.
+    """
+    if not host:
+        raise UsageError("a host is needed to listen on: 127.0.0.1 for this machine only, 0.0.0.0 for everybody")
+
+
 def listen(host: str, port: int, *, backlog: int = _BACKLOG) -> socket.socket:
     """Return a socket that listens.
 
     Raises:
         UsageError: It cannot listen there, for example because the port is in use.
     """
+    check_host(host)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=backlog)

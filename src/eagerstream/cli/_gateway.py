@@ -26,8 +26,7 @@ _MAX_SOCKET_CHARS: Final = 100
 """Maximum length of the path of a socket. Linux takes 107 bytes, macOS 103."""
 _SILENCE_S: Final = 30
 """Time after which a worker that does not answer the supervisor is replaced, and in which a new one has to start, or a
-restart is given up. On a busy machine, imports take 10 s. If a worker is killed at the moment at which the supervisor
-asks it, this is the time until a new one starts.
+restart is given up. On a busy machine, imports take 10 s.
 """
 _ADVERTISED: Final = re.compile(r"https?://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?/?")
 _MAX_FILES: Final = 65_536
@@ -55,15 +54,32 @@ class WorkerFactory:
         """Return the application.
 
         Raises:
-            UsageError: There is no such application.
+            Exception: It cannot be made, although a worker has started before. The supervisor tries it again.
+            SystemExit: The first workers cannot start. The supervisor ends.
         """
         import logging
 
+        from uvicorn.config import STARTUP_FAILURE
+
+        if self.folder is None:
+            return self._made()
+        logger = logging.getLogger("uvicorn.error")
+        logger.setLevel(logging.WARNING)  # the supervisor says what the workers do
+        has_started = self.folder / "started"
+        try:
+            application = self._made()
+        except Exception:
+            if has_started.exists():
+                raise
+            logger.exception("the application cannot be loaded")
+            sys.exit(STARTUP_FAILURE)
+        has_started.touch()
+        return application
+
+    def _made(self) -> ASGIApplication:
         from ..progress.gateway._owners import Registry
         from ..progress.gateway._worker import Worker
 
-        if self.folder is not None:
-            logging.getLogger("uvicorn.error").setLevel(logging.WARNING)  # the supervisor says what the workers do
         registry = None if self.redis is None else Registry(self.redis, self.advertised)
         return Worker(load_application(self.target), self.folder, registry, has_metrics=self.has_metrics)
 
@@ -126,7 +142,6 @@ def serve_gateway(
         if find_spec(package) is None:
             raise MissingExtraError("gateway", package)
     import uvicorn
-    import uvicorn.supervisors
 
     from ..progress.gateway._protocol import PROTOCOL
 
@@ -146,6 +161,7 @@ def serve_gateway(
         config = uvicorn.Config(
             WorkerFactory(target, folder if workers > 1 else None, redis_url, advertised or url, has_metrics),
             factory=True,
+            lifespan="on",  # the worker answers for an application that has none
             interface="asgi3",
             workers=workers,
             http=PROTOCOL,
@@ -158,7 +174,9 @@ def serve_gateway(
         if workers == 1:
             uvicorn.Server(config).run([listener])
             return
-        supervisor = uvicorn.supervisors.Multiprocess(config, [listener])
+        from ..progress.gateway._supervisor import Supervisor
+
+        supervisor = Supervisor(config, [listener])
         supervisor.run()
         if any(process.exitcode == uvicorn.config.STARTUP_FAILURE for process in supervisor.processes):
             raise UsageError("a worker could not start: see its messages above")
@@ -203,9 +221,11 @@ def _check_registry(redis_url: str, advertised: str) -> None:
 def _measure_in(folder: Path) -> None:
     from ..progress.gateway._metrics import FOLDER_VARIABLE
 
-    if FOLDER_VARIABLE not in os.environ:
+    if (given := os.environ.get(FOLDER_VARIABLE)) is None:
         folder.mkdir()
         os.environ[FOLDER_VARIABLE] = str(folder)
+    elif not Path(given).is_dir():
+        raise UsageError(f"{FOLDER_VARIABLE} names {given}, which is no folder")
 
 
 def _allow_files() -> None:

@@ -68,11 +68,10 @@ def proxy_for(url: str) -> str | None:
     proxy = proxy if "://" in proxy else f"http://{proxy}"
     try:
         parts = urlsplit(proxy)
-        is_usable = bool(parts.hostname) and parts.port != 0  # reading the port validates it
-    except ValueError:
-        is_usable = False
-    if not is_usable:  # it may have a password: it is not shown
-        raise UsageError("the proxy that the environment names is no URL")
+        if not parts.hostname or parts.port == 0:  # reading the port validates it
+            raise ValueError
+    except ValueError:  # the URL may have a password: it is not shown
+        raise UsageError("the proxy that the environment names is no URL") from None
     return parts.scheme + proxy[len(parts.scheme) :]
 
 

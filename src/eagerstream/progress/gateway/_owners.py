@@ -116,7 +116,7 @@ class Owners:
             yield
             return
         async with self._redis, anyio.create_task_group() as tasks:
-            await self._register()
+            await self._try_to_register()
             tasks.start_soon(self._stay_registered)
             try:
                 yield
@@ -124,20 +124,20 @@ class Owners:
                 tasks.cancel_scope.cancel()
                 await self._unregister()
 
-    async def _register(self) -> None:
-        assert self._redis is not None
-        assert self._registry is not None
-        await self._redis.set(_KEY + self.name, self._registry.advertised, ex=_EXPIRES_S)
-
     async def _stay_registered(self) -> None:
-        from redis.exceptions import RedisError
-
         while True:
             await anyio.sleep(_REFRESH_S)
-            try:
-                await self._register()
-            except (RedisError, OSError):
-                pass  # it may come back; until then, other machines answer 503 about the runs here
+            await self._try_to_register()
+
+    async def _try_to_register(self) -> None:
+        from redis.exceptions import RedisError
+
+        assert self._redis is not None
+        assert self._registry is not None
+        try:
+            await self._redis.set(_KEY + self.name, self._registry.advertised, ex=_EXPIRES_S)
+        except (RedisError, OSError):
+            pass  # it may come back; until then, other machines answer 503 about the runs here
 
     async def _unregister(self) -> None:
         from redis.exceptions import RedisError
