@@ -6,6 +6,7 @@ import multiprocessing
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
@@ -53,6 +54,16 @@ def make() -> Starlette:
 def fails_to_load() -> Starlette:
     """A factory that fails in the processes of the workers."""
     if multiprocessing.parent_process() is not None:
+        raise RuntimeError("there is no database")
+    return app
+
+
+def fails_at_times() -> Starlette:
+    """A factory that fails while a file exists, and notes each failure there."""
+    path = Path(os.environ["FAILURES"])
+    if path.exists():
+        with path.open("a") as file:
+            file.write("x")
         raise RuntimeError("there is no database")
     return app
 

@@ -376,6 +376,25 @@ async def test_a_killed_process_takes_only_its_own_runs() -> None:
 
 
 @pytest.mark.anyio
+async def test_a_process_that_cannot_be_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others go on with their runs, and it is tried again until it starts."""
+    failures = tmp_path / "failures"
+    monkeypatch.setenv("FAILURES", str(failures))
+    target = "tests.progress.gateway_program:fails_at_times"
+    with api_double() as api, gateway(api, "--workers", "2", "--grace-s", "2", target=target) as running:
+        async with started(running.url, "delete") as run:
+            owner = await pid_of(running.url, run.id)
+            [victim] = {*running.workers} - {owner}
+            failures.touch()
+            os.kill(victim, signal.SIGKILL)
+            await until(lambda: failures.stat().st_size > 1)
+            await decide(running.url, run, approved=True)
+            assert (await run.rest())[-1]["status"] == "completed"
+        failures.unlink()
+        await_true(lambda: len({*running.workers} - {victim}) == 2, at_most_s=60)
+
+
+@pytest.mark.anyio
 async def test_a_restart_cuts_no_run() -> None:
     """SIGHUP replaces both processes, one after the other. Runs end first, new ones are accepted all the time."""
     with api_double() as api, gateway(api, "--workers", "2", "--grace-s", "30") as running:

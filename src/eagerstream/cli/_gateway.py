@@ -51,37 +51,25 @@ class WorkerFactory:
     has_metrics: bool
 
     def __call__(self) -> ASGIApplication:
-        """Return the application.
-
-        Raises:
-            Exception: It cannot be made, although a worker has started before. The supervisor tries it again.
-            SystemExit: The first workers cannot start. The supervisor ends.
-        """
+        """Return the application. In a worker of several, end the process if it cannot be made."""
         import logging
 
         from uvicorn.config import STARTUP_FAILURE
 
-        if self.folder is None:
-            return self._made()
-        logger = logging.getLogger("uvicorn.error")
-        logger.setLevel(logging.WARNING)  # the supervisor says what the workers do
-        has_started = self.folder / "started"
-        try:
-            application = self._made()
-        except Exception:
-            if has_started.exists():
-                raise
-            logger.exception("the application cannot be loaded")
-            sys.exit(STARTUP_FAILURE)
-        has_started.touch()
-        return application
-
-    def _made(self) -> ASGIApplication:
         from ..progress.gateway._owners import Registry
         from ..progress.gateway._worker import Worker
 
         registry = None if self.redis is None else Registry(self.redis, self.advertised)
-        return Worker(load_application(self.target), self.folder, registry, has_metrics=self.has_metrics)
+        logger = logging.getLogger("uvicorn.error")
+        if self.folder is not None:
+            logger.setLevel(logging.WARNING)  # the supervisor says what the workers do
+        try:
+            return Worker(load_application(self.target), self.folder, registry, has_metrics=self.has_metrics)
+        except Exception:
+            if self.folder is None:
+                raise
+            logger.exception("the application cannot be loaded")
+            sys.exit(STARTUP_FAILURE)  # the supervisor knows it by that
 
 
 def load_application(target: str) -> ASGIApplication:
