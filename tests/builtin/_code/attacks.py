@@ -123,7 +123,9 @@ _PROCESSES: Final = [
     Attack("signal to the program", "import os, signal\nos.kill($PID, signal.SIGUSR1)", "signals"),
     Attack(
         "signal to its group",
-        "import os, signal\nsignal.signal(signal.SIGUSR1, signal.SIG_IGN)\nos.killpg(0, signal.SIGUSR1)",
+        # The pause lets the end of a wrapper in the group reach the worker.
+        "import os, signal, time\nsignal.signal(signal.SIGUSR1, signal.SIG_IGN)\nos.killpg(0, signal.SIGUSR1)\n"
+        "time.sleep(0.3)",
         "signals",
     ),
     Attack("exit", "import os\nos._exit(0)", "spoils"),
