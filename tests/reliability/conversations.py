@@ -26,7 +26,7 @@ from tests.support import anthropic_client
 
 AT_ONCE: Final = 24
 _PATIENCE_S: Final = 30  # for a conversation that takes a second; over it, it hangs
-_LIMITS: Final = Limits(idle_timeout_s=0.8, progress_timeout_s=2, tool_timeout_s=5, max_reply_bytes=200_000)
+_LIMITS: Final = Limits(idle_timeout_s=1.5, progress_timeout_s=3, tool_timeout_s=5, max_reply_bytes=200_000)
 _EVENTS: Final = 67
 """More than a conversation with threads has as long as nothing goes wrong."""
 _FILES: Final = Path("/proc/self/fd")
