@@ -186,6 +186,17 @@ async def test_a_cancelled_run_does_nothing_more(tmp_path: Path) -> None:
         assert (summary.status, summary.messages) == ("completed", 0)
 
 
+async def test_a_message_behind_a_cancellation(tmp_path: Path) -> None:
+    """Their order counts: the run is cancelled, and continues with the message."""
+    async with Journal(tmp_path / "runs.db") as journal, world_of(journal, *LAUNCH) as world:
+        await journal.cancel("r")
+        await journal.say("r", "Do something else.")
+        await work(journal, world.app, once=True, poll_s=0.01)
+        view = await journal.view("r")
+        assert (view.summary.status, view.summary.messages, world.effects) == ("completed", 0, [])
+        assert {"role": "user", "content": "Do something else."} in view.messages
+
+
 async def test_an_active_run_is_cancelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It looks for messages while its tools run."""
     monkeypatch.setattr("eagerstream.loop._durability._WATCH_S", 0.01)

@@ -419,8 +419,10 @@ async def test_a_run_in_a_run() -> None:
 
     everything = await from_each_write(Scenario.of(of_both, timing=SLOW), tools_of)
     unknown = 0
+    tokens = min(world.inner.usage["output_tokens"] for *_, world in everything if world.inner is not None)
     for _, result, world in everything:
         assert answers(result) == ["It is 7."]
+        assert result.usage["output_tokens"] > result.sub_usage["output_tokens"] >= tokens
         if world.inner is not None:
             check(world.inner, world)
             told = answers(world.inner)

@@ -24,6 +24,7 @@ from eagerstream.progress import (
 )
 from eagerstream.progress._merge import merge_records
 from tests.progress.observed import events_of, recorded
+from tests.support import until
 
 SECRET = "sk-ant-api03-abcdefghijklmnop"
 
@@ -235,6 +236,10 @@ async def test_what_was_written_stays(tmp_path: Path) -> None:
     log = RunLog("run")
     records = recorded(events_of('{"a": 1}'), ends=False)
     log.append(records)
-    with anyio.move_on_after(0.1):
-        await record_run(log, tmp_path / "run.jsonl")
-    assert load_records(tmp_path / "run.jsonl") == records
+    path = tmp_path / "run.jsonl"
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(record_run, log, path)
+        # It is there before the end: the process may be killed at any time.
+        await until(lambda: path.exists() and path.stat().st_size and load_records(path) == records)
+        tasks.cancel_scope.cancel()
+    assert load_records(path) == records

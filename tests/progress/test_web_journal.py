@@ -66,6 +66,19 @@ async def test_a_damaged_run_hides_no_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
+async def test_a_run_that_waits_stays_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if it has waited for long, and many others were changed since."""
+    monkeypatch.setattr("eagerstream.progress.web._journal_pages._MAX_RUNS", 2)
+    async with page_of(tmp_path / "runs.db") as (journal, browser):
+        for number in range(60):
+            log = await journal.create(f"other {number}", {"kind": "begin", "turn": 0})
+            await log.release("waiting" if number < 55 else "completed", {})
+        found = (await browser.get("/journal/runs")).json()
+        assert {run["run_id"]: len(run["asked"]) for run in found}["r/1"] == 1
+        assert len(found) == 2 + 56
+
+
+@pytest.mark.anyio
 async def test_runs_are_shown_and_decided(tmp_path: Path) -> None:
     """A waiting call is shown without its secret, and decided once; the journal has the decision."""
     async with page_of(tmp_path / "runs.db") as (journal, browser):

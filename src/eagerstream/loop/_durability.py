@@ -104,6 +104,7 @@ class Durability:
         self._on_failure = on_failure
         self._on_now = on_now
         self._is_handed_over = False
+        self._was_cancelled = False
         self._log = log
         self._has_open_turn = False  # an earlier process left one, and it is not salvaged yet
         self._response: WrittenResponse | None = None
@@ -254,6 +255,8 @@ class Durability:
         assert self._log is not None
         async with self._looking:
             for number, left in await self._log.inbox(self._inbox):
+                if self._was_cancelled and left.get("kind") == "say":
+                    break  # it stays there, and the run continues with it after its end
                 self._inbox = number
                 # Each message has an entry, with which it leaves the inbox. Otherwise a worker would find it forever.
                 self._note({"turn": self._conversation.turns, "inbox": number, **self._taken(left)})
@@ -270,6 +273,7 @@ class Durability:
                 return {"kind": "approval", "turn": self._open_turn, "id": id, "decision": decision}
             case {"kind": "cancel"}:
                 if not self._has_ended:
+                    self._was_cancelled = True
                     self._on_failure()
                 return {"kind": "cancel"}
             case _:
@@ -399,7 +403,8 @@ class Durability:
             return
         if self.is_leaving and (not call.ran or call.response is None or call.response.text.startswith(CANCELLED_TEXT)):
             return  # it was cut for the process that continues, which treats it as after a crash
-        self._write({"kind": "result", "turn": call.turn, "id": call.id, "call": call.to_dict()})
+        entry = {"kind": "result", "turn": call.turn, "id": call.id, "call": call.to_dict()}
+        self._write({**entry, "sub_usage": call.sub_usage} if call.sub_usage else entry)
 
     def responded(self, turn: Turn, message: AssistantMessage) -> None:
         """Write the rest of a response that has ended or broken off, if its calls still run."""

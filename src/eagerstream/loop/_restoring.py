@@ -21,6 +21,7 @@ from ..tools._response import ToolErrorCode, ToolResponse, error_text, response_
 from ..tools._toolbox import Toolbox
 from ..wire import JSONObject, Outcome
 from ._conversation import Conversation
+from ._result import add_usage
 
 _log = logging.getLogger(__name__)
 
@@ -119,12 +120,13 @@ def _restore(conversation: Conversation, entries: Sequence[Mapping[str, Any]]) -
     state: Mapping[str, Any] = {}
     calls: list[Any] = []
     waiting: list[Any] = []
+    unsettled: dict[str, Any] = {}  # the counts of runs that tools had started
     turn: OpenTurn | None = None
     for entry in entries[1:]:
         match entry["kind"]:
             case "turn" | "end":
                 messages = history = _continued(messages, entry)
-                state, turn = entry["state"], None
+                state, turn, unsettled = entry["state"], None, {}
                 calls += entry["calls"]
                 waiting = [*state["waiting"]]
             case "request":
@@ -138,9 +140,12 @@ def _restore(conversation: Conversation, entries: Sequence[Mapping[str, Any]]) -
             # Else it was written behind its turn: a decision about a call that had ended, for example.
             case _ if turn is not None and entry["turn"] == turn.number:
                 turn.add(entry)
+                add_usage(unsettled, entry.get("sub_usage") or {})
             case _:
                 pass
     conversation.restore(state, history, calls, waiting)
+    for account in (conversation.result.usage, conversation.result.sub_usage):
+        add_usage(account, unsettled)
     return turn if turn is not None and turn.has_begun else None
 
 

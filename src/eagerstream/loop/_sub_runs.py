@@ -99,7 +99,8 @@ class CallRuns:
 
 def _report(call: ToolCall, sub_run: _SubRun, status: RunStatus, end: FeedEnd) -> None:
     # Before the event: a program that saves the result at the event has the counts.
-    for account in call.accounts:
+    call.sub_usage = call.sub_usage or {}
+    for account in (*call.accounts, call.sub_usage):
         add_usage(account, end.usage)
     stop = SubRunStop(call, sub_run.run.id, sub_run.run.model, status, end.turns, {**end.usage})
     call.listener.call_told(stop)

@@ -53,8 +53,8 @@ async def record_run(log: RunLog, path: Path, *, redact: bool = True) -> None:
     """Write the unmerged records of a run to a file while the run continues. Return at its end.
 
     Use it for runs that are longer than a log can keep. Start it in its own task before the run starts. Records wait
-    until no block is open, since secrets may be spread over the deltas of a block. If it is cancelled, the records
-    written so far stay in the file. Only the owner may read the file.
+    until no block is open, since secrets may be spread over the deltas of a block. If it is cancelled, or the process
+    is killed, the records written so far stay in the file. Only the owner may read the file.
 
     Args:
         log: The log of the run.
@@ -91,6 +91,7 @@ async def record_run(log: RunLog, path: Path, *, redact: bool = True) -> None:
                 waiting.append(record)
                 if not open_blocks:
                     await file.write(await written(waiting))
+                    await file.flush()  # the process may be killed
                     waiting.clear()
         await file.write(await written(waiting))
         await anyio.to_thread.run_sync(sync, file.wrapped)

@@ -161,6 +161,7 @@ class ToolCall:
         listener: Gets the events of the call's life.
         run_id: Id of the run that the call belongs to; empty if there is none.
         accounts: Token counts to which those of the runs that the tool starts are added.
+        sub_usage: The token counts of these runs; None if none has ended.
     """
 
     input: GrowingInput
@@ -190,6 +191,7 @@ class ToolCall:
     listener: CallListener = field(default_factory=CallListener, repr=False)
     run_id: str = field(default="", repr=False)
     accounts: tuple[Any, ...] = field(default=(), repr=False)
+    sub_usage: dict[str, Any] | None = field(default=None, repr=False)
     is_reported: bool = field(default=False, repr=False)
     """True if the end was reported to the listener."""
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from ...journal import CallView, Journal, RunSummary
 
 _MAX_RUNS: Final = 200
-_MAX_VIEWS: Final = 50  # of runs that wait, and of those that run: each reads all entries of a run
+_MAX_WAITING: Final = 500
+_MAX_RUNNING: Final = 50  # whose calls are shown: each reads all entries of a run
 _MAX_INPUT_CHARS: Final = 10_000
 _MAX_BODY_BYTES: Final = 16_384
 _MAX_PAGE_CHARS: Final = 500_000
@@ -51,17 +52,17 @@ class JournalPages:
         return Response(self._page, media_type="text/html")
 
     async def runs(self, _: Request) -> Response:
-        """Return the last changed runs, and the calls that wait for a decision."""
+        """Return the last changed runs and those that wait, and the calls that wait for a decision."""
         try:
-            found = await self._journal.runs(limit=_MAX_RUNS)
-            open_runs = [
-                each for status in ("waiting", "running") for each in await self._journal.runs(status, limit=_MAX_VIEWS)
-            ]
-            asked = {each.run_id: await self._asked(each) for each in open_runs}
+            found = {each.run_id: each for each in await self._journal.runs(limit=_MAX_RUNS)}
+            waiting = await self._journal.runs("waiting", limit=_MAX_WAITING)
+            running = await self._journal.runs("running", limit=_MAX_RUNNING)
+            found |= {each.run_id: each for each in waiting}  # for days, perhaps: others were changed since
+            asked = {each.run_id: await self._asked(each) for each in (*waiting, *running)}
         except errors.JournalError as error:
             return json_response({"error": str(error)}, 503)
         self._views = {run_id: view for run_id, view in self._views.items() if run_id in asked}
-        return json_response([_shown(each, asked.get(each.run_id, [])) for each in found])
+        return json_response([_shown(each, asked.get(each.run_id, [])) for each in found.values()])
 
     async def run(self, request: Request) -> Response:
         """Return the history of a run as text, as `eagerstream runs show` prints it."""
