@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import IO, Any, Final, cast
 
 import anyio
 import anyio.to_thread
@@ -69,9 +68,9 @@ async def record_run(log: RunLog, path: Path, *, redact: bool = True) -> None:
     waiting: list[Record] = []
     open_blocks: set[int] = set()
 
-    async def written(records: list[Record]) -> bytes:
-        # Masking a megabyte takes half a second. The run must not wait for that.
-        return await anyio.to_thread.run_sync(partial(_lines, records, redact=redact))
+    def write(file: IO[bytes]) -> None:
+        file.write(_lines(waiting, redact=redact))
+        file.flush()  # the process may be killed
 
     async with (
         anyio.wrap_file(await anyio.to_thread.run_sync(open_instead, path)) as file,
@@ -90,10 +89,10 @@ async def record_run(log: RunLog, path: Path, *, redact: bool = True) -> None:
                         pass
                 waiting.append(record)
                 if not open_blocks:
-                    await file.write(await written(waiting))
-                    await file.flush()  # the process may be killed
+                    # Masking a megabyte takes half a second. The run must not wait for that.
+                    await anyio.to_thread.run_sync(write, file.wrapped)
                     waiting.clear()
-        await file.write(await written(waiting))
+        await anyio.to_thread.run_sync(write, file.wrapped)
         await anyio.to_thread.run_sync(sync, file.wrapped)
 
 

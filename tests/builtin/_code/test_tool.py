@@ -207,7 +207,7 @@ async def test_a_guard_rejects_code_that_is_running(log: Log) -> None:
         gate.opened.set()
         await run.finish()
     assert log.notes == ["a", "hang ended"]
-    assert "no evil" in run.result.calls[0].text
+    assert "no evil\nThe variables are still there.\n" in run.result.calls[0].text
     assert "Line 1 ran" in run.result.calls[0].text
 
 

@@ -57,7 +57,7 @@ class _Failure:
         text: The error, for the model.
         statement: The statement that was at fault; None if none was running.
         begun: True if the statement may have had effects.
-        tells_of_variables: True to add whether the variables are still there.
+        tells_of_variables: True if the text goes on with whether the variables are still there.
     """
 
     code: str
@@ -208,7 +208,7 @@ class CodeExecution:
         # Only here: tasks of the code that did not end may have cost the interpreter its life at last.
         if self._failure is not None and self._failure.tells_of_variables:
             kept = "All variables are gone." if session.has_ended else "The variables are still there."
-            self._failure = replace(self._failure, text=f"{self._failure.text} {kept}")
+            self._failure = replace(self._failure, text=self._failure.text + kept)
         resets, self._resets = self._resets, False
         return resets and self._failure is None
 
@@ -246,7 +246,7 @@ class CodeExecution:
             code, text = ToolErrorCode.PERMISSION_DENIED, f"{self._call.rejected}\n"
         else:
             seconds = f"{self._settings.timeout_s:g} seconds"
-            code, text = ToolErrorCode.TIMEOUT, f"TimeoutError: the code did not finish within {seconds}."
+            code, text = ToolErrorCode.TIMEOUT, f"TimeoutError: the code did not finish within {seconds}. "
         return _Failure(code, text, statement, begun=True, tells_of_variables=True)
 
     # --- progress -----------------------------------------------------------------------------------------------------
@@ -314,7 +314,7 @@ class CodeExecution:
         self._output.close()
         began = None if self._current is self._last else self._current
         failure = self._failure or _Failure("", "", began, begun=True)
-        told = [self._output.text(), failure.text, *self._unreached_note, self._truth(failure)]
+        told = [self._output.text(), self._bounded(failure.text), *self._unreached_note, self._truth(failure)]
         return "\n".join(filter(None, told))
 
     @property
@@ -342,7 +342,7 @@ _CANCELLED: Final = "At the end, {} started tasks were still running. They were 
 _UNREACHED: Final = "The code did not reach these calls, which had started early and were cancelled: {}."
 _UNENDED: Final = (
     "After the last statement, tasks that the code had started did not end when they were cancelled, or the text of "
-    "its value took too long."
+    "its value took too long. "
 )
 RESET: Final = "reset_session"
 """The function of the code that discards the variables."""
