@@ -35,12 +35,8 @@ from eagerstream.testing import encode_event, error_event, reply, text, thinking
 from eagerstream.testing._received import RequestLog
 from eagerstream.tools import Tool, ToolCall
 from eagerstream.wire import MessageAssembler, PartialJSON, SSEDecoder, TextDelta, WireEvent, decode_event
-from tests.support import (
+from tests.streams import (
     MESSAGE_STOP,
-    REQUEST,
-    Broken,
-    LocalAPI,
-    Piece,
     block_delta,
     block_start,
     block_stop,
@@ -50,6 +46,7 @@ from tests.support import (
     text_delta,
     tool_start,
 )
+from tests.support import REQUEST, Broken, LocalAPI, Piece
 
 CANARY = "hunter2"
 KEY = f"sk-ant-api03-{CANARY}"

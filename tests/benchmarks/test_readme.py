@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import readme
 from benchmarks.results import read
-from tests.support import needs_recordings, real_recordings
+from tests.streams import needs_recordings, real_recordings
 
 PAGES = {str(page.relative_to(readme.ROOT)): page.read_text(encoding="utf-8") for page in readme.pages()}
 RESULTS = read()

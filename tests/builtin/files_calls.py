@@ -19,7 +19,7 @@ from eagerstream.builtin import Files
 from eagerstream.streaming import GrowingInput
 from eagerstream.tools import InProcessExecutor, Tool, ToolCall, ToolResponse
 from eagerstream.wire import InputAccumulator
-from tests.support import block_stop, input_delta, message_delta, tool_start
+from tests.streams import block_stop, input_delta, message_delta, tool_start
 
 SLOWLY_S = 20
 

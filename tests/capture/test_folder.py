@@ -148,7 +148,7 @@ def input_pieces(body: bytes) -> list[str]:
 
 
 def deltas(body: bytes) -> list[dict[str, Any]]:
-    from tests.support import wire_events
+    from tests.streams import wire_events
 
     return [event for event in wire_events(body) if event["type"] == "content_block_delta"]
 

@@ -36,7 +36,8 @@ from eagerstream.testing import (
 )
 from eagerstream.testing._application import MAX_REQUEST_BYTES
 from tests.capture.proxies import JSON, TIMEOUT_S, exchange, load, post, wire
-from tests.support import REQUEST, USER, anthropic_client, event_line, made_recordings
+from tests.streams import event_line, made_recordings
+from tests.support import REQUEST, USER, anthropic_client
 
 KEY = "sk-ant-api03-Zx9_abc-DEF"
 SAID = retime(reply(text("Hello there, how are you?")), Timing(cut=100, tokens_per_second=1e6))
@@ -270,7 +271,7 @@ async def test_twenty_at_once(tmp_path: Path) -> None:
 
 
 def said(body: bytes) -> list[str]:
-    from tests.support import wire_events
+    from tests.streams import wire_events
 
     return [event["delta"].get("text", "") for event in wire_events(body) if event["type"] == "content_block_delta"]
 

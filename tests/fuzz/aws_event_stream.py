@@ -14,7 +14,7 @@ from eagerstream.limits import DEFAULT_LIMITS
 from eagerstream.wire import AWSEventStreamDecoder, WireEvent, decode_event
 from eagerstream.wire._decoding import decode_json
 from tests.aws_frames import chunk_frame, event_frame, exception_frame, frame, frame_of, header_bytes, read_by_botocore
-from tests.support import written
+from tests.streams import written
 
 from .choices import Choices, pieces
 from .cost import check_cost, check_kept, is_sampled

@@ -19,7 +19,7 @@ from eagerstream.wire import (
     WireEvent,
     decode_event,
 )
-from tests.support import strict_loads, written
+from tests.streams import strict_loads, written
 from tests.wire.summaries import input_summary
 
 from .choices import Choices, pieces

@@ -22,7 +22,7 @@ from eagerstream.wire import (
     ToolInput,
     WireDecoder,
 )
-from tests.support import input_delta, tool_start
+from tests.streams import input_delta, tool_start
 
 from .choices import Choices
 from .transcripts import attempted as exactly_attempted, shown

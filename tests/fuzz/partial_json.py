@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from eagerstream.limits import DEFAULT_LIMITS, Limits
 from eagerstream.wire import JSON, PartialJSON, Path
-from tests.support import strict_loads, written
+from tests.streams import strict_loads, written
 from tests.wire.json_texts import reference_value
 
 from .choices import Choices, pieces

@@ -9,7 +9,7 @@ from typing import Any, Final
 from eagerstream.limits import DEFAULT_LIMITS, Limits
 from eagerstream.wire import PartialJSON, apply_patch, merge_patches
 from tests.patches import Patches
-from tests.support import written
+from tests.streams import written
 
 from .choices import Choices, pieces
 from .json_text import json_text

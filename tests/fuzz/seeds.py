@@ -11,7 +11,7 @@ from eagerstream.errors import ProtocolError
 from eagerstream.recordings import Recording
 from eagerstream.testing._framing import in_aws_frames
 from eagerstream.wire import SSEDecoder, decode_event
-from tests.support import made_recordings, real_recordings
+from tests.streams import made_recordings, real_recordings
 
 from .sql_text import known_statements
 

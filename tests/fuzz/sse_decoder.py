@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from eagerstream.errors import LimitError, ProtocolError
 from eagerstream.wire import ServerSentEvent, SSEDecoder, WireDecoder, WireEvent, decode_event
 from eagerstream.wire._sse import EventStreamDecoder
-from tests.support import written
+from tests.streams import written
 
 from .choices import Choices, pieces
 from .cost import check_cost, check_kept, is_sampled

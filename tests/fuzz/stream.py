@@ -25,7 +25,8 @@ from eagerstream.wire import (
     ThinkingDelta,
     WireDecoder,
 )
-from tests.support import REQUEST, event_line, written
+from tests.streams import event_line, written
+from tests.support import REQUEST
 
 from .choices import Choices, pieces
 from .cost import check_cost, is_sampled

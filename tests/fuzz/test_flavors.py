@@ -24,7 +24,7 @@ from eagerstream.wire import (
     decode_event,
     is_compiled,
 )
-from tests.support import tool_start
+from tests.streams import tool_start
 
 from .flavors import other_python, smaller
 from .surface import surface

@@ -26,7 +26,8 @@ from eagerstream.wire import (
     WireEvent,
 )
 from eagerstream.wire._values import is_deeper
-from tests.support import REQUEST, written
+from tests.streams import written
+from tests.support import REQUEST
 
 from .choices import Choices, pieces
 from .json_text import json_text

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from eagerstream.wire import WireEvent
-from tests import support
+from tests import streams
 
 from .choices import Choices
 from .json_text import json_text
@@ -36,7 +36,7 @@ _GARBAGE: Final[tuple[Any, ...]] = (
 
 def wire_events(choices: Choices) -> list[WireEvent]:
     """A stream of events as no peer should send them, and as every peer does."""
-    events: list[WireEvent] = [support.message_start()] if choices.below(4) else []
+    events: list[WireEvent] = [streams.message_start()] if choices.below(4) else []
     texts: dict[int, str] = {}  # what is yet to come of an input
     most = choices.room // 10
     while choices.are_left and len(events) < most:
@@ -55,29 +55,29 @@ def _event(choices: Choices, texts: dict[int, str]) -> WireEvent:
         case 0 | 1 | 2 | 3:
             texts[index] = json_text(choices)
             given: Any = choices.pick(({}, {}, {}, {}, {"a": 1}, None, [], {"a": [1e999]}))
-            return support.tool_start(index, kind=choices.pick(_TOOL_KINDS), input=given)
+            return streams.tool_start(index, kind=choices.pick(_TOOL_KINDS), input=given)
         case 4:
-            return support.block_start(index, "text", text="")
+            return streams.block_start(index, "text", text="")
         case 5:
-            return support.block_start(index, "thinking", thinking="", signature="")
+            return streams.block_start(index, "thinking", thinking="", signature="")
         case 6:
-            return support.block_start(index, choices.pick(("redacted_thinking", "web_search_tool_result", "later")))
+            return streams.block_start(index, choices.pick(("redacted_thinking", "web_search_tool_result", "later")))
         case 7 | 8 | 9 | 10 | 11 | 12:
             text = texts.get(index, "")
             length = choices.pick((1, 2, 3, 5, 8, 20, 100, 100_000))
             texts[index] = text[length:]
-            return support.input_delta(index, text[:length])
+            return streams.input_delta(index, text[:length])
         case 13 | 14:
             return _other_delta(choices, index)
         case 15 | 16 | 17 | 18:
-            return support.block_stop(index)
+            return streams.block_stop(index)
         case 19:
-            return support.message_delta(choices.pick(_REASONS), input_tokens=choices.pick((None, 3)))
+            return streams.message_delta(choices.pick(_REASONS), input_tokens=choices.pick((None, 3)))
         case 20:
-            return dict(support.MESSAGE_STOP)
+            return dict(streams.MESSAGE_STOP)
         case 21:
             whole = {"type": "tool_use", "id": "toolu_w", "name": "tool", "input": choices.pick(({}, {"a": 1}, None))}
-            return support.message_start(content=choices.pick(([], [], [whole], [whole, None, whole])))
+            return streams.message_start(content=choices.pick(([], [], [whole], [whole, None, whole])))
         case 22:
             return {"type": choices.pick(("ping", "ping", "later", "x"))}
         case _:
@@ -90,15 +90,15 @@ def _other_delta(choices: Choices, index: int) -> WireEvent:
     piece = choices.pick(("", "a", "bc", "é", "\ud83d", "x" * 200))
     match choices.below(6):
         case 0 | 1:
-            return support.text_delta(index, piece)
+            return streams.text_delta(index, piece)
         case 2:
-            return support.block_delta(index, "thinking_delta", thinking=piece)
+            return streams.block_delta(index, "thinking_delta", thinking=piece)
         case 3:
-            return support.block_delta(index, "signature_delta", signature=piece)
+            return streams.block_delta(index, "signature_delta", signature=piece)
         case 4:
-            return support.block_delta(index, "citations_delta", citation={"cited_text": piece})
+            return streams.block_delta(index, "citations_delta", citation={"cited_text": piece})
         case _:
-            return support.block_delta(index, "compaction_delta", content=piece, encrypted_content=piece)
+            return streams.block_delta(index, "compaction_delta", content=piece, encrypted_content=piece)
 
 
 def _mutated(choices: Choices, event: WireEvent) -> WireEvent:

@@ -26,7 +26,7 @@ from eagerstream import InputInterrupted, InputStart, InputStop, ItemStream, Lim
 from eagerstream.integrations.claude_agent_sdk import AgentInputs, EarlyTools
 from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, Timing, reply, retime, text, tool_use
 from eagerstream.tools import image_bytes
-from tests.support import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start
+from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start
 
 pytestmark = pytest.mark.anyio
 

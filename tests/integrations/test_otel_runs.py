@@ -43,7 +43,8 @@ from tests.integrations.collected import (
 )
 from tests.loop.durable import client_of
 from tests.loop.journals import MemoryJournal
-from tests.support import REQUEST, Gate, LocalAPI, message_start, whole_call
+from tests.streams import message_start
+from tests.support import REQUEST, Gate, LocalAPI, whole_call
 
 
 @pytest.mark.anyio

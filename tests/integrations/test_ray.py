@@ -23,7 +23,8 @@ from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario
 from eagerstream.wire import InputAccumulator
 from tests.integrations import ray_tools
 from tests.integrations.ray_cluster import NODE, ray_cluster
-from tests.support import Heard, block_delta, block_stop, check_history, tool_start, until
+from tests.streams import block_delta, block_stop, tool_start
+from tests.support import Heard, check_history, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 TOOLS: list[Tool] = [tool for tool in vars(ray_tools).values() if isinstance(tool, Tool)]

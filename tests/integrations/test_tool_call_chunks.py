@@ -12,7 +12,7 @@ from eagerstream.errors import LimitError
 from eagerstream.integrations.tool_call_chunks import ToolCallChunks
 from eagerstream.limits import Limits
 from eagerstream.wire import InputAccumulator, InputStop, Outcome, ToolInput
-from tests.support import cut_at
+from tests.streams import cut_at
 
 Piece: TypeAlias = dict[str, Any]
 OSLO, LIMA = '{"city": "Oslo"}', '{"city": "Lima"}'

@@ -17,7 +17,7 @@ from eagerstream.recordings import Recording
 from eagerstream.testing import Timing, buffered, http_error, reply, retime, text, thinking, tool_use
 from eagerstream.testing.demos.poem import POEM
 from eagerstream.wire import SSEDecoder, decode_event
-from tests.support import each_recording, made_recordings
+from tests.streams import each_recording, made_recordings
 
 LARGE = reply(
     thinking("First this, then that."),

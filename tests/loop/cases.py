@@ -25,7 +25,7 @@ from tests.loop.serial import (
     results,
     said,
 )
-from tests.support import MESSAGE_STOP, block_start, block_stop, message_start, text_delta
+from tests.streams import MESSAGE_STOP, block_start, block_stop, message_start, text_delta
 
 SEARCH = {"type": "web_search_20250305", "name": "web_search"}
 

@@ -18,21 +18,8 @@ from eagerstream.testing import ReplayServer, Scenario, Timing, http_error, repl
 from eagerstream.tools import Group, ItemStream, TextStream
 from eagerstream.wire import WireEvent
 from tests import api_rules
-from tests.support import (
-    MESSAGE_STOP,
-    REQUEST,
-    USER,
-    Gate,
-    LocalAPI,
-    Piece,
-    anthropic_client,
-    block_stop,
-    check_history,
-    input_delta,
-    message_delta,
-    message_start,
-    tool_start,
-)
+from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start
+from tests.support import REQUEST, USER, Gate, LocalAPI, Piece, anthropic_client, check_history
 
 SLOWLY_S = 20
 Message = dict[str, Any]

@@ -36,18 +36,8 @@ from tests.loop.serial import (
     results,
     results_in,
 )
-from tests.support import (
-    REQUEST,
-    Gate,
-    LocalAPI,
-    Piece,
-    block_start,
-    block_stop,
-    check_history,
-    input_delta,
-    message_start,
-    tool_start,
-)
+from tests.streams import block_start, block_stop, input_delta, message_start, tool_start
+from tests.support import REQUEST, Gate, LocalAPI, Piece, check_history
 
 
 @pytest.mark.anyio

@@ -29,23 +29,8 @@ from tests.loop.serial import (
     result,
     results,
 )
-from tests.support import (
-    MESSAGE_STOP,
-    REQUEST,
-    USER,
-    Broken,
-    Gate,
-    LocalAPI,
-    Piece,
-    all_tasks_blocked,
-    block_start,
-    input_delta,
-    message_delta,
-    message_start,
-    text_delta,
-    tool_start,
-    whole_call,
-)
+from tests.streams import MESSAGE_STOP, block_start, input_delta, message_delta, message_start, text_delta, tool_start
+from tests.support import REQUEST, USER, Broken, Gate, LocalAPI, Piece, all_tasks_blocked, whole_call
 
 
 @pytest.mark.anyio

@@ -26,7 +26,8 @@ from eagerstream.testing import (
 from eagerstream.wire import BlockStop
 from tests.loop.serial import DONE, SLOWLY_S, now
 from tests.loop.steered import Steered
-from tests.support import REQUEST, USER, Gate, LocalAPI, block_start, block_stop, check_history, message_start
+from tests.streams import block_start, block_stop, message_start
+from tests.support import REQUEST, USER, Gate, LocalAPI, check_history
 
 pytestmark = pytest.mark.anyio
 

@@ -29,11 +29,8 @@ from eagerstream import (
 )
 from eagerstream.tools import CallState
 from eagerstream.wire import WireEvent
-from tests.support import (
+from tests.streams import (
     MESSAGE_STOP,
-    REQUEST,
-    LocalAPI,
-    all_tasks_blocked,
     block_start,
     block_stop,
     each_recording,
@@ -44,6 +41,7 @@ from tests.support import (
     tool_start,
     wire_events,
 )
+from tests.support import REQUEST, LocalAPI, all_tasks_blocked
 
 pytestmark = pytest.mark.anyio
 

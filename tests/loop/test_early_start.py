@@ -27,20 +27,8 @@ from eagerstream import (
 from eagerstream.loop import Run
 from eagerstream.testing import encode_event, reply
 from tests.loop.serial import DONE, SLOWLY_S, Scribe, ended, finished, only_result, opened
-from tests.support import (
-    MESSAGE_STOP,
-    REQUEST,
-    Broken,
-    Gate,
-    LocalAPI,
-    Piece,
-    all_tasks_blocked,
-    block_stop,
-    check_history,
-    input_delta,
-    message_delta,
-    message_start,
-)
+from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start
+from tests.support import REQUEST, Broken, Gate, LocalAPI, Piece, all_tasks_blocked, check_history
 
 
 @pytest.mark.anyio

@@ -18,17 +18,8 @@ from eagerstream.tools import Reject, tool
 from eagerstream.wire import InputDelta
 from tests.loop.cases import cut_off, one_call
 from tests.loop.serial import DONE, SLOWLY_S, TOOLS, Serial, checked, events_of, finished, now
-from tests.support import (
-    MESSAGE_STOP,
-    REQUEST,
-    Gate,
-    LocalAPI,
-    Piece,
-    all_tasks_blocked,
-    message_delta,
-    message_start,
-    whole_call,
-)
+from tests.streams import MESSAGE_STOP, message_delta, message_start
+from tests.support import REQUEST, Gate, LocalAPI, Piece, all_tasks_blocked, whole_call
 
 
 @pytest.mark.anyio

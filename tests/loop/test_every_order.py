@@ -24,16 +24,8 @@ from eagerstream.streaming import GrowingInput
 from eagerstream.tools import CallState, Invoked, ItemStream, Tool, ToolCall, ToolResponse, _call, tool
 from eagerstream.tools._results import result_for
 from eagerstream.wire import MessageAssembler, MessageState, Outcome
-from tests.support import (
-    MESSAGE_STOP,
-    REQUEST,
-    block_stop,
-    check_history,
-    input_delta,
-    message_delta,
-    message_start,
-    tool_start,
-)
+from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start
+from tests.support import REQUEST, check_history
 
 REASONS = ("tool_use", "end_turn", "max_tokens", "refusal", "pause_turn")
 ONCE = ("cancel", "lose the connection", "restart", "lose a fragment", "reject")

@@ -28,20 +28,8 @@ from eagerstream import (
 )
 from eagerstream.testing import encode_event, reply
 from tests.loop.serial import DONE, SLOWLY_S, Scribe, ended, finished, next_turn, only_result, opened
-from tests.support import (
-    MESSAGE_STOP,
-    REQUEST,
-    Gate,
-    LocalAPI,
-    Piece,
-    all_tasks_blocked,
-    block_stop,
-    check_history,
-    input_delta,
-    message_delta,
-    message_start,
-    tool_start,
-)
+from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start
+from tests.support import REQUEST, Gate, LocalAPI, Piece, all_tasks_blocked, check_history
 
 
 def in_root(partial: Mapping[str, Any]) -> str | None:

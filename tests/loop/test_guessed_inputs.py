@@ -14,7 +14,8 @@ from eagerstream.testing import reply, tool_use
 from eagerstream.tools import Tool, tool
 from eagerstream.wire import Outcome
 from tests.loop.serial import CUT, DONE, assistant, call, error, finished, now, result, results
-from tests.support import USER, LocalAPI, is_json
+from tests.streams import is_json
+from tests.support import USER, LocalAPI
 
 PEERS = {
     # peers.md, section 1: silently the prefix

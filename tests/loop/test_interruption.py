@@ -53,16 +53,8 @@ from tests.loop.serial import (
     results,
     said,
 )
-from tests.support import (
+from tests.streams import (
     MESSAGE_STOP,
-    REQUEST,
-    USER,
-    Broken,
-    Gate,
-    LocalAPI,
-    Piece,
-    all_tasks_blocked,
-    anthropic_client,
     block_start,
     block_stop,
     input_delta,
@@ -70,8 +62,8 @@ from tests.support import (
     message_start,
     text_delta,
     tool_start,
-    whole_call,
 )
+from tests.support import REQUEST, USER, Broken, Gate, LocalAPI, Piece, all_tasks_blocked, anthropic_client, whole_call
 
 SOME_TEXT: list[Piece] = [message_start(), block_start(0, "text", text=""), text_delta(0, "So")]
 ERROR_EVENT = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}

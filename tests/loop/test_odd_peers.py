@@ -32,14 +32,9 @@ from tests.loop.serial import (
     result,
     results,
 )
-from tests.support import (
+from tests.streams import (
     MADE_DIR,
     MESSAGE_STOP,
-    REQUEST,
-    USER,
-    Broken,
-    LocalAPI,
-    Piece,
     block_delta,
     block_start,
     block_stop,
@@ -47,8 +42,8 @@ from tests.support import (
     message_delta,
     message_start,
     tool_start,
-    whole_call,
 )
+from tests.support import REQUEST, USER, Broken, LocalAPI, Piece, whole_call
 from tests.virtual_time import Playing, in_virtual_time, timed
 
 pytestmark = pytest.mark.anyio

@@ -15,17 +15,8 @@ from eagerstream.recordings import Recording
 from eagerstream.testing import http_error, reply, text, thinking, tool_use
 from eagerstream.tools import InputError
 from tests.loop.serial import Serial, now
-from tests.support import (
-    REQUEST,
-    Broken,
-    LocalAPI,
-    Piece,
-    block_start,
-    block_stop,
-    message_delta,
-    message_start,
-    text_delta,
-)
+from tests.streams import block_start, block_stop, message_delta, message_start, text_delta
+from tests.support import REQUEST, Broken, LocalAPI, Piece
 
 pytestmark = pytest.mark.anyio
 

@@ -20,15 +20,8 @@ import pytest
 import eagerstream
 from eagerstream import EarlyCalls, HTTPTransport, Tool, tool
 from eagerstream.testing import encode_event
-from tests.support import (
-    MESSAGE_STOP,
-    REQUEST,
-    block_stop,
-    input_delta,
-    message_delta,
-    message_start,
-    tool_start,
-)
+from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start
+from tests.support import REQUEST
 
 _SOURCE = str(Path(eagerstream.__file__).parent)
 _ROOMS = (f"{_SOURCE}/loop/", f"{_SOURCE}/tools/")

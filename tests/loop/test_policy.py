@@ -12,19 +12,8 @@ from eagerstream.loop import RunStatus
 from eagerstream.testing import reply, text, tool_use
 from tests.loop.cases import CASES, HALF, HALF_CUT, Case, one_call, with_container
 from tests.loop.serial import DONE, SLOWLY_S, TOOLS, Serial, body, checked, finished, result, results_in
-from tests.support import (
-    MESSAGE_STOP,
-    REQUEST,
-    USER,
-    Gate,
-    LocalAPI,
-    block_start,
-    block_stop,
-    input_delta,
-    message_start,
-    text_delta,
-    tool_start,
-)
+from tests.streams import MESSAGE_STOP, block_start, block_stop, input_delta, message_start, text_delta, tool_start
+from tests.support import REQUEST, USER, Gate, LocalAPI
 
 
 @pytest.mark.anyio

@@ -28,24 +28,18 @@ from eagerstream.wire import Outcome, WireEvent
 from tests import api_rules
 from tests.loop.serial import SLOWLY_S, next_response
 from tests.sampling import at_length
-from tests.support import (
+from tests.streams import (
     MESSAGE_STOP,
-    REQUEST,
-    USER,
-    Broken,
-    Exchange,
-    LocalAPI,
-    Piece,
     block_delta,
     block_start,
     block_stop,
-    check_history,
     input_delta,
     message_delta,
     message_start,
     text_delta,
     tool_start,
 )
+from tests.support import REQUEST, USER, Broken, Exchange, LocalAPI, Piece, check_history
 
 # --- tools ------------------------------------------------------------------------------------------------------------
 

@@ -25,18 +25,8 @@ from tests.loop.serial import (
     result,
     results,
 )
-from tests.support import (
-    REQUEST,
-    USER,
-    Broken,
-    LocalAPI,
-    Piece,
-    block_stop,
-    check_history,
-    input_delta,
-    message_start,
-    tool_start,
-)
+from tests.streams import block_stop, input_delta, message_start, tool_start
+from tests.support import REQUEST, USER, Broken, LocalAPI, Piece, check_history
 
 pytestmark = pytest.mark.anyio
 

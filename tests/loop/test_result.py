@@ -18,19 +18,8 @@ from eagerstream.loop import Conversation, RunStatus
 from eagerstream.testing import reply, text, tool_use
 from eagerstream.tools import Tool, tool
 from tests.loop.serial import DONE, SLOWLY_S, TOOLS, assistant, call, checked, finished, result, results, said
-from tests.support import (
-    REQUEST,
-    USER,
-    Broken,
-    LocalAPI,
-    Piece,
-    block_start,
-    block_stop,
-    input_delta,
-    message_start,
-    text_delta,
-    tool_start,
-)
+from tests.streams import block_start, block_stop, input_delta, message_start, text_delta, tool_start
+from tests.support import REQUEST, USER, Broken, LocalAPI, Piece
 
 
 class Odd:

@@ -48,17 +48,8 @@ from tests.loop.serial import (
     now,
     results_in,
 )
-from tests.support import (
+from tests.streams import (
     MESSAGE_STOP,
-    REQUEST,
-    USER,
-    Broken,
-    Gate,
-    LocalAPI,
-    Piece,
-    Unlucky,
-    all_tasks_blocked,
-    anthropic_client,
     block_start,
     block_stop,
     input_delta,
@@ -67,6 +58,7 @@ from tests.support import (
     text_delta,
     tool_start,
 )
+from tests.support import REQUEST, USER, Broken, Gate, LocalAPI, Piece, Unlucky, all_tasks_blocked, anthropic_client
 
 # --- requests ---------------------------------------------------------------------------------------------------------
 

@@ -20,21 +20,18 @@ from eagerstream.testing import block, reply, server_tool_use, text, thinking, t
 from eagerstream.tools import CallState, ToolCall
 from eagerstream.wire import InputStop, MessageAssembler, Outcome, WireEvent
 from tests.loop.serial import DONE, END, SLOWLY_S, TOOLS, Serial, checked, events_of, finished, results_in
-from tests.support import (
+from tests.streams import (
     MESSAGE_STOP,
-    REQUEST,
-    USER,
-    LocalAPI,
     block_delta,
     block_start,
     block_stop,
-    check_history,
     input_delta,
     message_delta,
     message_start,
     text_delta,
     tool_start,
 )
+from tests.support import REQUEST, USER, LocalAPI, check_history
 
 
 def a_turn(events: list[WireEvent], *, whole: bool = True) -> tuple[Any, list[ToolCall]]:

@@ -16,19 +16,8 @@ from eagerstream.testing import http_error, reply, text, tool_use
 from eagerstream.tools import ToolCall
 from eagerstream.wire import InputDelta, MessageStop, TextDelta
 from tests.loop.serial import CALLER, DONE, SLOWLY_S, checked, now, result
-from tests.support import (
-    REQUEST,
-    USER,
-    Broken,
-    Gate,
-    LocalAPI,
-    block_start,
-    block_stop,
-    input_delta,
-    message_start,
-    text_delta,
-    tool_start,
-)
+from tests.streams import block_start, block_stop, input_delta, message_start, text_delta, tool_start
+from tests.support import REQUEST, USER, Broken, Gate, LocalAPI
 
 pytestmark = pytest.mark.anyio
 

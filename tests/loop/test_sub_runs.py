@@ -18,7 +18,8 @@ from eagerstream.loop import Conversation, ParentCall, Run, RunStatus, SubRunSta
 from eagerstream.streaming import stream
 from eagerstream.testing import http_error, reply, text, tool_use
 from eagerstream.tools import Tool
-from tests.support import REQUEST, Gate, LocalAPI, all_tasks_blocked, message_start
+from tests.streams import message_start
+from tests.support import REQUEST, Gate, LocalAPI, all_tasks_blocked
 from tests.virtual_time import Playing, in_virtual_time, timed
 
 DONE = reply(text("Done."))

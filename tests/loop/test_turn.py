@@ -35,8 +35,17 @@ from tests.loop.serial import (
     results,
     results_in,
 )
-from tests.support import (
+from tests.streams import (
     MESSAGE_STOP,
+    block_start,
+    block_stop,
+    input_delta,
+    message_delta,
+    message_start,
+    one_by_one,
+    tool_start,
+)
+from tests.support import (
     REQUEST,
     USER,
     Gate,
@@ -44,14 +53,7 @@ from tests.support import (
     Piece,
     all_tasks_blocked,
     anthropic_client,
-    block_start,
-    block_stop,
     check_history,
-    input_delta,
-    message_delta,
-    message_start,
-    one_by_one,
-    tool_start,
     whole_call,
 )
 

@@ -14,20 +14,8 @@ from eagerstream import EarlyCalls, ToolCall, UsageError, tool
 from eagerstream.loop import Conversation, RunStatus
 from eagerstream.testing import reply, tool_use
 from tests.loop.serial import DONE, SLOWLY_S, by_hand, ended, opened
-from tests.support import (
-    MESSAGE_STOP,
-    REQUEST,
-    Broken,
-    Gate,
-    LocalAPI,
-    Piece,
-    block_stop,
-    input_delta,
-    message_delta,
-    message_start,
-    tool_start,
-    until,
-)
+from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start
+from tests.support import REQUEST, Broken, Gate, LocalAPI, Piece, until
 
 pytestmark = pytest.mark.anyio
 

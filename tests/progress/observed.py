@@ -9,7 +9,7 @@ from eagerstream.loop import RunEvent, TurnStart
 from eagerstream.progress import Record, RunRecorder
 from eagerstream.streaming import FeedEnd, GrowingInput
 from eagerstream.wire import MessageAssembler, WireEvent
-from tests.support import block_stop, input_delta, message_start, tool_start
+from tests.streams import block_stop, input_delta, message_start, tool_start
 
 
 class Clock:

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from eagerstream.progress.vercel._values import MAX_DEPTH
-from tests.support import cuts_of
+from tests.streams import cuts_of
 
 
 class Story:

@@ -17,7 +17,8 @@ from eagerstream.progress import CallView, Hub, Record, RunView
 from eagerstream.testing import ReplayServer, reply, text
 from tests.reliability.conversations import AT_ONCE, converse
 from tests.reliability.schedules import SCENARIO, BySchedule, Schedule
-from tests.support import REQUEST, LocalAPI, Piece, anthropic_client, made_recordings, random_pieces, real_recordings
+from tests.streams import made_recordings, random_pieces, real_recordings
+from tests.support import REQUEST, LocalAPI, Piece, anthropic_client
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
 _CALL = re.compile(rb'"type":\s*"tool_use"[^{}]*"name":\s*"([a-zA-Z0-9_-]{1,64})"')

@@ -13,12 +13,8 @@ import anyio
 
 import eagerstream
 from eagerstream.progress.terminal import terminal_progress
-from tests.support import (
+from tests.streams import (
     MESSAGE_STOP,
-    REQUEST,
-    Gate,
-    LocalAPI,
-    Piece,
     block_start,
     block_stop,
     input_delta,
@@ -26,8 +22,8 @@ from tests.support import (
     message_start,
     text_delta,
     tool_start,
-    whole_call,
 )
+from tests.support import REQUEST, Gate, LocalAPI, Piece, whole_call
 
 LINES = [
     "東京の港は時を守る",

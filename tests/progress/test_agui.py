@@ -21,7 +21,7 @@ from tests.patches import Patches
 from tests.progress.agui_client import Client
 from tests.progress.streams import Told, told_faults, told_recordings
 from tests.reliability.schedules import at_bytes, at_events
-from tests.support import cut_at, made_recordings, written
+from tests.streams import cut_at, made_recordings, written
 
 USER = {"id": "user", "role": "user", "content": "Go on."}
 

@@ -26,16 +26,8 @@ from eagerstream.progress import Hub
 from eagerstream.progress.gateway import RunsFull, RunSlots, gateway_app
 from eagerstream.testing import ReplayServer, Scenario, Timing, encode_event, reply, text, tool_use
 from eagerstream.wire import SSEDecoder
-from tests.support import (
-    MESSAGE_STOP,
-    Gate,
-    LocalAPI,
-    block_start,
-    block_stop,
-    message_delta,
-    message_start,
-    text_delta,
-)
+from tests.streams import MESSAGE_STOP, block_start, block_stop, message_delta, message_start, text_delta
+from tests.support import Gate, LocalAPI
 
 ASKED = {"question": "How?"}
 

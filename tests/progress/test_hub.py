@@ -21,7 +21,8 @@ from eagerstream.progress import CallPhase, Hub, Record, RunLog, RunView
 from eagerstream.testing import reply, text, tool_use
 from eagerstream.tools import ToolCall, tool
 from eagerstream.wire import InputDelta, InputStop
-from tests.support import REQUEST, Broken, Gate, LocalAPI, input_delta, message_start, tool_start
+from tests.streams import input_delta, message_start, tool_start
+from tests.support import REQUEST, Broken, Gate, LocalAPI
 
 pytestmark = pytest.mark.anyio
 

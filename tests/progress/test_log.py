@@ -18,7 +18,7 @@ from eagerstream.progress import Batch, Record, RunLog, RunView, WatcherDropped,
 from eagerstream.progress._merge import MergedRecords, in_parts, merge_records
 from tests.progress.made_log import add
 from tests.progress.observed import events_of, recorded
-from tests.support import cut_at, written
+from tests.streams import cut_at, written
 from tests.wire.json_texts import documents
 
 FRAGMENTS = ['{"name": "po', "em.t", 'xt", "lines": ["one', '", "tw', 'o"], "n": 1', "2}"]

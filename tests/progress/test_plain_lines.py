@@ -13,7 +13,7 @@ from eagerstream.tools import ToolCall
 from eagerstream.wire import InputStop, MessageAssembler, MessageStart, TextDelta
 from eagerstream.wire._assistant_message import empty_message
 from tests.progress.observed import Clock, events_of
-from tests.support import block_start, block_stop, input_delta, message_start, tool_start
+from tests.streams import block_start, block_stop, input_delta, message_start, tool_start
 
 
 def told(events: Iterable[RunEvent], title: str = "", *, step_s: float = 0.5, end: FeedEnd | None = None) -> list[str]:

@@ -32,7 +32,7 @@ from eagerstream.tools import ToolCall
 from eagerstream.wire import InputDelta, InputStart, MessageAssembler, MessageStart, apply_patch
 from eagerstream.wire._assistant_message import empty_message
 from tests.progress.observed import events_of, recorded, recorded_body
-from tests.support import (
+from tests.streams import (
     MESSAGE_STOP,
     block_start,
     block_stop,

@@ -25,7 +25,8 @@ from eagerstream.streaming import GrowingInput
 from eagerstream.testing import reply, text, thinking, tool_use
 from eagerstream.tools import ToolErrorCode
 from eagerstream.wire import ToolInput
-from tests.support import REQUEST, LocalAPI, wire_events
+from tests.streams import wire_events
+from tests.support import REQUEST, LocalAPI
 from tests.wire.inputs import ended
 
 SECRET = "hunter2"

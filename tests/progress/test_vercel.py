@@ -13,7 +13,8 @@ from eagerstream.progress.vercel import UIMessageEncoder, UIMessageError, to_mes
 from eagerstream.progress.vercel._values import MAX_DEPTH, DepthGauge, from_readable, readable
 from tests.progress.stories import HOSTILE, Story, stories
 from tests.progress.ui_messages import Reader
-from tests.support import check_history, cuts_of
+from tests.streams import cuts_of
+from tests.support import check_history
 
 USER = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "Hello"}]}
 

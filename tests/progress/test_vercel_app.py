@@ -20,7 +20,8 @@ from eagerstream.progress.vercel import ChatRequest, to_messages, vercel_app
 from eagerstream.progress.vercel._app import encode_chunks
 from eagerstream.testing import reply, text
 from tests.progress.ui_messages import Reader
-from tests.support import MESSAGE_STOP, REQUEST, Gate, LocalAPI, Piece, message_delta, message_start, whole_call
+from tests.streams import MESSAGE_STOP, message_delta, message_start
+from tests.support import REQUEST, Gate, LocalAPI, Piece, whole_call
 
 pytestmark = pytest.mark.anyio
 

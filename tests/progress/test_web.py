@@ -27,16 +27,8 @@ from eagerstream.progress.web import new_token, serve, web_app
 from eagerstream.testing import reply, text, tool_use
 from eagerstream.wire import ServerSentEvent, SSEDecoder
 from tests.progress.made_log import add, hub_of, made_log
-from tests.support import (
-    MESSAGE_STOP,
-    REQUEST,
-    LocalAPI,
-    all_tasks_blocked,
-    message_delta,
-    message_start,
-    text_delta,
-    whole_call,
-)
+from tests.streams import MESSAGE_STOP, message_delta, message_start, text_delta
+from tests.support import REQUEST, LocalAPI, all_tasks_blocked, whole_call
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from eagerstream.errors import UsageError
 from eagerstream.recordings import Chunk, Recording
-from tests.support import each_recording
+from tests.streams import each_recording
 
 _EVENT = b'event: ping\ndata: {"type": "ping"}\n\n'
 _HEADER = '{"eagerstream_recording": 1}'

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from eagerstream.recordings import Chunk, Recording, redacted_body
 from eagerstream.testing import block, encode_event, http_error, reply, server_tool_use, text, thinking, tool_use
 from eagerstream.wire import MessageAssembler
-from tests.support import cut_at, made_recordings, wire_events
+from tests.streams import cut_at, made_recordings, wire_events
 
 KEY = "sk-ant-api03-Zx9_abc-DEF"
 INPUT = {

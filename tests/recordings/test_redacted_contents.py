@@ -28,7 +28,7 @@ from eagerstream.testing import (
     tool_use,
 )
 from eagerstream.wire import MessageAssembler, MessageStop, SSEDecoder, WireDecoder, WireEvent
-from tests.support import cut_at, each_recording, made_recordings
+from tests.streams import cut_at, each_recording, made_recordings
 
 CITATION = {"type": "char_location", "cited_text": "qzcited", "document_index": 3, "document_title": "qztitle"}
 RESULT = {

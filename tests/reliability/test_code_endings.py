@@ -24,19 +24,8 @@ from eagerstream.wire import WireEvent
 from tests.loop.serial import checked
 from tests.reliability.code_conversations import CODE, FIRST_EVENTS, SECOND, CodeWorld
 from tests.sampling import is_in_part
-from tests.support import (
-    MESSAGE_STOP,
-    REQUEST,
-    USER,
-    Broken,
-    Exchange,
-    Gate,
-    LocalAPI,
-    Piece,
-    block_stop,
-    input_delta,
-    message_delta,
-)
+from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta
+from tests.support import REQUEST, USER, Broken, Exchange, Gate, LocalAPI, Piece
 
 pytestmark = pytest.mark.anyio
 

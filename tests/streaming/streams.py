@@ -18,11 +18,8 @@ from eagerstream.streaming import GrowingInput, MessageStream, StreamEvent
 from eagerstream.testing import reply, text, tool_use
 from eagerstream.transports import HTTPTransport
 from eagerstream.wire import MessageAssembler, MessageState, WireDecoder
-from tests.support import (
+from tests.streams import (
     MESSAGE_STOP,
-    REQUEST,
-    LocalAPI,
-    anthropic_client,
     block_stop,
     event_line,
     input_delta,
@@ -31,6 +28,7 @@ from tests.support import (
     tool_start,
     written,
 )
+from tests.support import REQUEST, LocalAPI, anthropic_client
 
 WEATHER = reply(text("Let me look."), tool_use("get_weather", {"city": "Oslo", "days": [1, 2, 3]}))
 

@@ -32,18 +32,8 @@ from tests.streaming.streams import (
     kinds,
     long_input,
 )
-from tests.support import (
-    MESSAGE_STOP,
-    REQUEST,
-    Gate,
-    LocalAPI,
-    Piece,
-    block_start,
-    block_stop,
-    message_delta,
-    message_start,
-    text_delta,
-)
+from tests.streams import MESSAGE_STOP, block_start, block_stop, message_delta, message_start, text_delta
+from tests.support import REQUEST, Gate, LocalAPI, Piece
 
 
 @pytest.mark.slow

@@ -29,7 +29,8 @@ from eagerstream.wire import (
     apply_patch,
 )
 from eagerstream.wire._assistant_message import empty_message
-from tests.support import all_tasks_blocked, input_delta, one_by_one, tool_start
+from tests.streams import input_delta, one_by_one, tool_start
+from tests.support import all_tasks_blocked
 
 
 def an_input(index: int = 0) -> GrowingInput:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from eagerstream.streaming._fenced_json import NO_JSON, OPEN_FENCE, TWO_BLOCKS, FencedJSON
-from tests.support import cuts_of, one_by_one
+from tests.streams import cuts_of, one_by_one
 
 Found = tuple[str, str | None, str | None]
 

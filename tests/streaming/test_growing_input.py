@@ -20,7 +20,8 @@ from eagerstream.limits import Limits
 from eagerstream.streaming import GrowingInput
 from eagerstream.tools import ItemStream, tool
 from eagerstream.wire import InputAccumulator, Outcome, PartialJSON, TolerantJSON
-from tests.support import all_tasks_blocked, block_stop, cut_at, input_delta, message_delta, tool_start
+from tests.streams import block_stop, cut_at, input_delta, message_delta, tool_start
+from tests.support import all_tasks_blocked
 
 SLOWLY_S = 10
 """How long a test that hangs may hang."""

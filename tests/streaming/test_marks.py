@@ -16,9 +16,8 @@ from eagerstream.streaming import ReplyMarks, _marks as marks_module
 from eagerstream.streaming._marks import Arrival, FinishedField
 from eagerstream.testing import Timing, reply, retime, text, thinking, tool_use
 from eagerstream.wire import FragmentDecoder, MessageAssembler, SSEDecoder, decode_event
-from tests.support import (
+from tests.streams import (
     MESSAGE_STOP,
-    REQUEST,
     block_delta,
     block_start,
     block_stop,
@@ -29,6 +28,7 @@ from tests.support import (
     text_delta,
     tool_start,
 )
+from tests.support import REQUEST
 from tests.virtual_time import in_virtual_time, timed
 
 

@@ -54,14 +54,8 @@ from tests.streaming.streams import (
     long_input,
     told,
 )
-from tests.support import (
+from tests.streams import (
     MESSAGE_STOP,
-    REQUEST,
-    Gate,
-    LocalAPI,
-    Piece,
-    all_tasks_blocked,
-    anthropic_client,
     block_start,
     block_stop,
     each_recording,
@@ -75,6 +69,7 @@ from tests.support import (
     text_delta,
     tool_start,
 )
+from tests.support import REQUEST, Gate, LocalAPI, Piece, all_tasks_blocked, anthropic_client
 
 # --- the same from every transport ------------------------------------------------------------------------------------
 

@@ -20,13 +20,8 @@ from eagerstream.streaming import GrowingOutput, MessageStream
 from eagerstream.testing import reply, server_tool_use, text, thinking, tool_use
 from eagerstream.wire import BlockStart, MessageStop
 from tests.sampling import drawn
-from tests.support import (
+from tests.streams import (
     MESSAGE_STOP,
-    REQUEST,
-    Broken,
-    Gate,
-    LocalAPI,
-    Piece,
     block_start,
     block_stop,
     message_delta,
@@ -36,6 +31,7 @@ from tests.support import (
     text_delta,
     wire_events,
 )
+from tests.support import REQUEST, Broken, Gate, LocalAPI, Piece
 
 pytestmark = pytest.mark.anyio
 

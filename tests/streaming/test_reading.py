@@ -28,11 +28,8 @@ from tests.streaming.streams import (
     failure_of,
     kinds,
 )
-from tests.support import (
+from tests.streams import (
     MESSAGE_STOP,
-    REQUEST,
-    Broken,
-    LocalAPI,
     block_start,
     block_stop,
     input_delta,
@@ -41,6 +38,7 @@ from tests.support import (
     text_delta,
     tool_start,
 )
+from tests.support import REQUEST, Broken, LocalAPI
 
 
 @pytest.mark.anyio

@@ -15,7 +15,8 @@ import pytest
 import eagerstream
 from eagerstream import MessageStream, UsageError
 from eagerstream.testing import ReplayServer, reply, text, tool_use
-from tests.support import REQUEST, anthropic_client, event_line
+from tests.streams import event_line
+from tests.support import REQUEST, anthropic_client
 
 pytestmark = pytest.mark.anyio
 

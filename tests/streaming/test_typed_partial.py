@@ -17,7 +17,7 @@ from eagerstream.errors import UsageError
 from eagerstream.limits import Limits
 from eagerstream.streaming import InputError, Partial, TypedPartial, adapter_of
 from eagerstream.wire import PartialJSON, TolerantJSON
-from tests.support import cut_at
+from tests.streams import cut_at
 
 
 class Item(BaseModel):

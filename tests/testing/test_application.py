@@ -24,7 +24,7 @@ from eagerstream.testing import (
     retime,
     text,
 )
-from tests.support import wire_events
+from tests.streams import wire_events
 
 _BODY: dict[str, Any] = {
     "model": "m",

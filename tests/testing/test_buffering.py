@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.testing import Scripted, Timing, block, buffered, error_event, reply, retime, text, thinking, tool_use
 from eagerstream.wire import JSON, MessageAssembler
-from tests.support import each_recording, wire_events
+from tests.streams import each_recording, wire_events
 
 _FRAGMENT_S = 1.0  # between one event and the next
 

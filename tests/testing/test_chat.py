@@ -29,7 +29,7 @@ from eagerstream.testing import (
 )
 from eagerstream.testing._chat import CHAT_DIALECTS
 from eagerstream.testing._injection import Answer
-from tests.support import each_recording
+from tests.streams import each_recording
 
 USER = {"role": "user", "content": "Go."}
 ADD = [tool_use("add", {"a": 1}, id="call_1"), tool_use("add", {"a": 2}, id="call_2")]

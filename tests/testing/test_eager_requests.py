@@ -27,7 +27,7 @@ from eagerstream.testing import (
 from eagerstream.testing._eager_requests import InputBuffering, eager_tools
 from eagerstream.testing._framing import framing_of, in_aws_frames
 from eagerstream.wire import EAGER_FIELD, LEGACY_BETA
-from tests.support import wire_events
+from tests.streams import wire_events
 
 _HI = {"role": "user", "content": "Hi"}
 _INPUT = {"city": "Paris", "days": ["Monday", "Tuesday"]}

@@ -18,7 +18,7 @@ from eagerstream.errors import UsageError
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, Timing, reply, retime, text, tool_use
 from eagerstream.testing._faults import ERROR_STATUS, UNANSWERED
-from tests.support import wire_events
+from tests.streams import wire_events
 
 _REPLY = retime(reply(text("Let me look."), tool_use("get_weather", {"city": "Oslo"})), Timing.instant())
 _BODY = _REPLY.body

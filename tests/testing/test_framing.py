@@ -19,7 +19,7 @@ from eagerstream.testing._framing import AWS_EVENT_STREAM, AWS_EXCEPTIONS, SSE, 
 from eagerstream.testing._injection import break_reply
 from eagerstream.wire import AWSEventStreamDecoder, WireDecoder, WireEvent
 from tests.aws_frames import chunk_frame, frame, read_by_botocore
-from tests.support import written
+from tests.streams import written
 
 _REPLY = retime(
     reply(text("Let me look."), tool_use("make_file", {"name": 'a"b\\', "lines": ["one", "två"]})),

@@ -15,7 +15,7 @@ from eagerstream.testing._body import body_events
 from eagerstream.testing._faults import BYTEWISE, ERROR_STATUS, INSTEAD
 from eagerstream.testing._injection import _what_goes_on, break_reply
 from eagerstream.wire import MessageAssembler, PartialJSON
-from tests.support import wire_events
+from tests.streams import wire_events
 
 _REPLY = retime(
     reply(text("Let me look."), tool_use("make_file", {"name": 'a"b\\', "lines": ["one", "två"]})),

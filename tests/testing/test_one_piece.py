@@ -34,7 +34,7 @@ from eagerstream.testing._framing import PART_BYTES, in_aws_frames
 from eagerstream.testing._injection import break_reply
 from eagerstream.testing._platforms import PLAIN
 from tests.platforms import PlatformClient, each_client
-from tests.support import each_recording
+from tests.streams import each_recording
 
 pytestmark = pytest.mark.anyio
 

@@ -23,7 +23,7 @@ from eagerstream.testing import (
     tool_use,
 )
 from eagerstream.wire import MessageAssembler, MessageState, Outcome
-from tests.support import wire_events
+from tests.streams import wire_events
 
 
 def _assembled(body: bytes) -> MessageAssembler:

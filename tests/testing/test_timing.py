@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 from eagerstream.errors import UsageError
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.testing import Timing, at_speed, reply, retime, text, thinking, tool_use
-from tests.support import each_recording, wire_events
+from tests.streams import each_recording, wire_events
 
 _BODY = reply(thinking("hm " * 9), text("Let me look. " * 5), tool_use("search", {"query": "x" * 70}))
 

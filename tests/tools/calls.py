@@ -13,7 +13,7 @@ from eagerstream.limits import DEFAULT_LIMITS, Limits
 from eagerstream.streaming import GrowingInput
 from eagerstream.tools import CallState, InProcessExecutor, Tool, ToolCall, tool
 from eagerstream.wire import InputAccumulator
-from tests.support import block_stop, input_delta, message_delta, tool_start
+from tests.streams import block_stop, input_delta, message_delta, tool_start
 
 
 def a_call(

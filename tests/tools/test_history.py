@@ -23,7 +23,8 @@ from eagerstream.streaming import GrowingInput
 from eagerstream.testing._refusals import request_faults
 from eagerstream.tools import HistoryFault, ToolCall
 from eagerstream.wire import InputStop, MessageAssembler, MessageState, Outcome, SSEDecoder, decode_event
-from tests.support import REQUEST, USER, each_recording
+from tests.streams import each_recording
+from tests.support import REQUEST, USER
 
 Block = dict[str, Any]
 Messages = list[dict[str, Any]]

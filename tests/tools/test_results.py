@@ -24,7 +24,8 @@ from eagerstream.tools import (
     tool_result,
 )
 from eagerstream.wire import InputAccumulator, ToolInput
-from tests.support import anthropic_since, block_stop, input_delta, tool_start
+from tests.streams import block_stop, input_delta, tool_start
+from tests.support import anthropic_since
 from tests.tools.calls import WEATHER_ID, a_call, answered
 from tests.tools.contents import HALF, JPEG, JPEG_BLOCK
 

@@ -14,7 +14,8 @@ from eagerstream.streaming import GrowingInput
 from eagerstream.tools import ItemStream, Later, TextStream, Tool, tool
 from eagerstream.tools._streams import repeated_key
 from eagerstream.wire import InputAccumulator
-from tests.support import all_tasks_blocked, awaiting, block_stop, input_delta, message_delta, tool_start
+from tests.streams import block_stop, input_delta, message_delta, tool_start
+from tests.support import all_tasks_blocked, awaiting
 
 
 @tool

@@ -14,7 +14,8 @@ from eagerstream.errors import StreamInterrupted, UsageError
 from eagerstream.testing import ReplayServer, Scenario, http_error, reply, text, tool_use
 from eagerstream.testing._framing import in_aws_frames
 from eagerstream.wire import MessageStop
-from tests.support import REQUEST, Broken, LocalAPI, anthropic_client, anthropic_http_library, event_line
+from tests.streams import event_line
+from tests.support import REQUEST, Broken, LocalAPI, anthropic_client, anthropic_http_library
 
 WEATHER = reply(text("Let me look."), tool_use("get_weather", {"city": "Oslo"}))
 

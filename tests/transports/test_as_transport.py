@@ -18,7 +18,8 @@ from eagerstream.transports import HTTPTransport, Reply, RequestBody, Transport,
 from eagerstream.transports._anthropic import AnthropicTransport
 from eagerstream.transports._playback import PlaybackTransport
 from eagerstream.wire import MessageStop, WireEvent
-from tests.support import MESSAGE_STOP, REQUEST, message_delta, message_start
+from tests.streams import MESSAGE_STOP, message_delta, message_start
+from tests.support import REQUEST
 
 
 def test_each_kind() -> None:

@@ -27,18 +27,8 @@ from eagerstream.tools import tool
 from eagerstream.transports import HTTPTransport, Reply, RequestBody, Transport
 from eagerstream.transports._eager_fallback import EagerFallback
 from eagerstream.wire import LEGACY_BETA, MessageStop, WireEvent
-from tests.support import (
-    MESSAGE_STOP,
-    REQUEST,
-    Exchange,
-    LocalAPI,
-    Piece,
-    all_tasks_blocked,
-    anthropic_http_library,
-    check_history,
-    message_delta,
-    message_start,
-)
+from tests.streams import MESSAGE_STOP, message_delta, message_start
+from tests.support import REQUEST, Exchange, LocalAPI, Piece, all_tasks_blocked, anthropic_http_library, check_history
 
 SLOWLY_S = 20
 NEVER_S = 3600.0

@@ -13,7 +13,8 @@ from eagerstream.errors import APIError, ProtocolError, StreamInterrupted, Usage
 from eagerstream.limits import Limits
 from eagerstream.testing import reply, text
 from eagerstream.transports import HTTPTransport
-from tests.support import REQUEST, Broken, LocalAPI, message_start
+from tests.streams import message_start
+from tests.support import REQUEST, Broken, LocalAPI
 
 HELLO = reply(text("Hello."))
 

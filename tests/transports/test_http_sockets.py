@@ -16,7 +16,8 @@ from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario
 from eagerstream.transports import HTTPTransport, _http_settings as settings
 from eagerstream.transports._http_clients import Library
 from eagerstream.wire import MessageStop
-from tests.support import REQUEST, event_line
+from tests.streams import event_line
+from tests.support import REQUEST
 from tests.transports.peers import made_client
 
 WEATHER = reply(text("Let me look."), tool_use("get_weather", {"city": "Oslo"}))

@@ -31,7 +31,8 @@ from eagerstream.testing import (
 from eagerstream.tools import tool
 from eagerstream.wire import LEGACY_BETA, EagerSupport
 from tests.platforms import CLIENTS, PlatformClient, each_client, each_platform
-from tests.support import REQUEST, USER, check_history, event_line, made_recordings, needs_recordings, real_recordings
+from tests.streams import event_line, made_recordings, needs_recordings, real_recordings
+from tests.support import REQUEST, USER, check_history
 
 WEATHER = reply(text("Let me look."), tool_use("get_weather", {"city": "Oslo"}))
 THREE = reply(

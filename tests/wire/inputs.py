@@ -14,7 +14,7 @@ from eagerstream.wire import (
     MessageEvent,
     ToolInput,
 )
-from tests.support import block_stop, input_delta, tool_start
+from tests.streams import block_stop, input_delta, tool_start
 
 
 def told(accumulator: InputAccumulator, *events: Any) -> list[str]:

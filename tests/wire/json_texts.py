@@ -10,7 +10,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from eagerstream.wire import JSON, Path
-from tests.support import is_json, strict_loads
+from tests.streams import is_json, strict_loads
 
 # --- texts ------------------------------------------------------------------------------------------------------------
 

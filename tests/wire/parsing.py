@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from eagerstream.wire import ParseFault, PartialJSON, Path
-from tests.support import written
+from tests.streams import written
 
 MODES = (False, True)
 """Whether the parser reports its changes: then it takes no short cut."""

@@ -16,8 +16,8 @@ from eagerstream.wire import (
     UnknownEvent,
     WireEvent,
 )
-from tests import support
-from tests.support import event_line, written
+from tests import streams
+from tests.streams import event_line, written
 
 
 def input_summary(tool_input: ToolInput) -> dict[str, Any]:
@@ -80,17 +80,17 @@ _kinds = st.sampled_from(["tool_use", "server_tool_use", "mcp_tool_use"])
 _given: st.SearchStrategy[Any] = st.sampled_from([{}, {}, {"a": 1}, None, [], "x"])
 
 plausible_events: st.SearchStrategy[WireEvent] = st.one_of(
-    st.builds(lambda index, kind, given: support.tool_start(index, kind=kind, input=given), _indexes, _kinds, _given),
-    st.builds(lambda index: support.block_start(index, "text", text=""), _indexes),
-    st.builds(lambda index: support.block_start(index, "thinking", thinking="", signature=""), _indexes),
-    st.builds(support.input_delta, _indexes, _fragments),
-    st.builds(support.input_delta, _indexes, _fragments),
-    st.builds(support.text_delta, _indexes, st.sampled_from(["", "a", "bc"])),
-    st.builds(support.block_stop, _indexes),
-    st.builds(support.block_stop, _indexes),
-    st.builds(support.message_delta, _reasons),
-    st.just(support.MESSAGE_STOP),
-    st.builds(support.message_start),
+    st.builds(lambda index, kind, given: streams.tool_start(index, kind=kind, input=given), _indexes, _kinds, _given),
+    st.builds(lambda index: streams.block_start(index, "text", text=""), _indexes),
+    st.builds(lambda index: streams.block_start(index, "thinking", thinking="", signature=""), _indexes),
+    st.builds(streams.input_delta, _indexes, _fragments),
+    st.builds(streams.input_delta, _indexes, _fragments),
+    st.builds(streams.text_delta, _indexes, st.sampled_from(["", "a", "bc"])),
+    st.builds(streams.block_stop, _indexes),
+    st.builds(streams.block_stop, _indexes),
+    st.builds(streams.message_delta, _reasons),
+    st.just(streams.MESSAGE_STOP),
+    st.builds(streams.message_start),
     st.just({"type": "ping"}),
     st.just({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}),
 )
@@ -153,7 +153,7 @@ def _garbage_events(draw: st.DrawFn) -> dict[str, Any]:
     return event
 
 
-streams = st.lists(st.one_of(plausible_events, plausible_events, _garbage_events()), max_size=20)
+any_streams = st.lists(st.one_of(plausible_events, plausible_events, _garbage_events()), max_size=20)
 """Streams of wire events as no peer should send them."""
 
 plausible_streams = st.lists(plausible_events, max_size=20)
@@ -163,15 +163,15 @@ plausible_streams = st.lists(plausible_events, max_size=20)
 def random_stream(seed: int, length: int) -> list[WireEvent]:
     """A long, well-formed stream of many tools at once, the same for the same seed."""
     chooser = random.Random(seed)
-    events = [support.message_start()]
-    events += [support.tool_start(index) for index in range(length)]
+    events = [streams.message_start()]
+    events += [streams.tool_start(index) for index in range(length)]
     texts = {index: f'{{"n": {index}, "text": "{"lorem ipsum " * 3}"}}' for index in range(length)}
     while texts:
         index = chooser.choice(list(texts))
         size = chooser.randint(1, 9)
-        events.append(support.input_delta(index, texts[index][:size]))
+        events.append(streams.input_delta(index, texts[index][:size]))
         texts[index] = texts[index][size:]
         if not texts[index]:
             del texts[index]
-            events.append(support.block_stop(index))
-    return [*events, support.message_delta("tool_use"), support.MESSAGE_STOP]
+            events.append(streams.block_stop(index))
+    return [*events, streams.message_delta("tool_use"), streams.MESSAGE_STOP]

@@ -18,7 +18,7 @@ from eagerstream.errors import LimitError, UsageError
 from eagerstream.limits import Limits
 from eagerstream.wire import InputAccumulator, InputStart, InputStop, Outcome, ToolInput, WireEvent
 from tests.sampling import at_length
-from tests.support import (
+from tests.streams import (
     MESSAGE_STOP,
     block_delta,
     block_start,
@@ -30,7 +30,7 @@ from tests.support import (
     tool_start,
 )
 from tests.wire.inputs import closed, told
-from tests.wire.summaries import event_summary, random_stream, streams
+from tests.wire.summaries import any_streams, event_summary, random_stream
 
 # --- the ordinary ways ------------------------------------------------------------------------------------------------
 
@@ -631,7 +631,7 @@ def check_any_stream(stream: list[dict[str, Any]]) -> None:
     assert accumulator.close() == []
 
 
-@given(streams)
+@given(any_streams)
 def test_no_stream_raises_and_every_start_has_its_stop(stream: list[dict[str, Any]]) -> None:
     """Whatever a gateway makes of a stream, each call that was announced is settled exactly once."""
     check_any_stream(stream)
@@ -640,7 +640,7 @@ def test_no_stream_raises_and_every_start_has_its_stop(stream: list[dict[str, An
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @at_length(10_000)
-@given(streams)
+@given(any_streams)
 def test_no_stream_raises_and_every_start_has_its_stop_at_length(stream: list[dict[str, Any]]) -> None:
     """Rare orders of events take more examples than a quick run can afford."""
     check_any_stream(stream)

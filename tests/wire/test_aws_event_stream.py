@@ -29,7 +29,7 @@ from tests.aws_frames import (
     read_by_botocore,
 )
 from tests.fuzz.cost import check_kept, executed_lines, peak_bytes
-from tests.support import cuts_of, each_recording, one_by_one, random_pieces, written
+from tests.streams import cuts_of, each_recording, one_by_one, random_pieces, written
 from tests.wire.decoding import decoded
 
 PING: WireEvent = {"type": "ping"}

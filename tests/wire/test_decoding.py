@@ -16,7 +16,7 @@ from hypothesis import given, strategies as st
 from eagerstream.errors import EagerStreamError, LimitError, ProtocolError, UsageError
 from eagerstream.wire import FragmentDecoder, InputFragment, SSEDecoder, WireDecoder, WireEvent, decode_event
 from eagerstream.wire._decoding import to_wire_event
-from tests.support import cuts_of, each_recording, input_delta, message_delta, one_by_one, text_delta, written
+from tests.streams import cuts_of, each_recording, input_delta, message_delta, one_by_one, text_delta, written
 from tests.wire.decoding import decoded
 from tests.wire.json_texts import texts
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from eagerstream.wire._echo import legal_id, legal_name, repaired
-from tests.support import block_stop, input_delta, message_start, tool_start
+from tests.streams import block_stop, input_delta, message_start, tool_start
 from tests.wire.inputs import fed
 
 

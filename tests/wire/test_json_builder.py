@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from eagerstream.limits import Limits
 from eagerstream.wire import PartialJSON, TolerantJSON, copy_json
-from tests.support import cut_at, strict_loads, written
+from tests.streams import cut_at, strict_loads, written
 from tests.wire.json_texts import paths_in_order_of_ends, plain_documents
 from tests.wire.parsing import fed, taken
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from eagerstream.wire import InputAccumulator, InputDelta, apply_patch
-from tests.support import block_stop, cut_at, input_delta, tool_start, written
+from tests.streams import block_stop, cut_at, input_delta, tool_start, written
 from tests.wire.json_texts import texts, without_infinity
 
 

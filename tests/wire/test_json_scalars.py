@@ -8,7 +8,7 @@ import pytest
 
 from eagerstream.limits import Limits
 from eagerstream.wire import PartialJSON
-from tests.support import one_by_one
+from tests.streams import one_by_one
 from tests.wire.parsing import fed
 
 

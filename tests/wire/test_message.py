@@ -35,7 +35,7 @@ from eagerstream.wire import (
     WireEvent,
 )
 from tests.sampling import at_length
-from tests.support import (
+from tests.streams import (
     MESSAGE_STOP,
     block_delta,
     block_start,
@@ -48,7 +48,7 @@ from tests.support import (
     written,
 )
 from tests.wire.inputs import fed
-from tests.wire.summaries import input_summary, plausible_streams, streams
+from tests.wire.summaries import any_streams, input_summary, plausible_streams
 
 
 def names(events: list[MessageEvent[ToolInput]]) -> list[str]:
@@ -588,7 +588,7 @@ def check_any_stream(stream: list[dict[str, Any]]) -> None:
     assert not +open_blocks, "every block that started has stopped"
 
 
-@given(streams)
+@given(any_streams)
 def test_no_stream_raises_and_what_starts_stops(stream: list[dict[str, Any]]) -> None:
     """Whatever a gateway makes of a stream, nothing that was announced stays open, and only limits raise."""
     check_any_stream(stream)
@@ -612,7 +612,7 @@ def test_every_well_formed_stream_can_be_sent_back(stream: list[dict[str, Any]])
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @at_length(10_000)
-@given(st.one_of(streams, plausible_streams))
+@given(st.one_of(any_streams, plausible_streams))
 def test_no_stream_raises_and_what_starts_stops_at_length(stream: list[dict[str, Any]]) -> None:
     """Rare orders of events take more examples than a quick run can afford."""
     check_any_stream(stream)
@@ -654,7 +654,7 @@ def shortened(event: WireEvent) -> WireEvent | InputFragment:
     return event
 
 
-@given(streams, st.integers(1, 5), st.booleans())
+@given(any_streams, st.integers(1, 5), st.booleans())
 def test_deltas_in_batches_are_deltas_one_by_one(stream: list[WireEvent], size: int, short: bool) -> None:
     """Whatever the stream, however it is cut into batches, and in whichever form fragments come."""
     assembler: MessageAssembler[ToolInput] = MessageAssembler()

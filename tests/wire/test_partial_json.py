@@ -16,7 +16,7 @@ from eagerstream.errors import UsageError
 from eagerstream.limits import Limits
 from eagerstream.wire import JSON, ParseFault, PartialJSON, Path, copy_json
 from tests.sampling import at_length
-from tests.support import cut_at, cuts_of, is_json, one_by_one, random_pieces, strict_loads, written
+from tests.streams import cut_at, cuts_of, is_json, one_by_one, random_pieces, strict_loads, written
 from tests.wire.json_texts import (
     can_become_json,
     documents,

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from eagerstream.limits import Limits
 from eagerstream.wire import PartialJSON, Patch, PatchOp, apply_patch, merge_patches, pointer, steps_of
 from tests.patches import Patches
-from tests.support import cut_at, one_by_one, written
+from tests.streams import cut_at, one_by_one, written
 from tests.wire.json_texts import documents, texts, without_infinity
 
 _cuts = st.lists(st.integers(0, 200), max_size=12)

@@ -28,7 +28,7 @@ from eagerstream.wire import (
     WireEvent,
     is_server_result,
 )
-from tests.support import (
+from tests.streams import (
     MADE_DIR,
     MESSAGE_STOP,
     block_start,

@@ -12,7 +12,7 @@ from eagerstream.errors import LimitError
 from eagerstream.limits import Limits
 from eagerstream.wire import ServerSentEvent, SSEDecoder
 from tests.sampling import at_length
-from tests.support import cuts_of, one_by_one, random_pieces
+from tests.streams import cuts_of, one_by_one, random_pieces
 
 
 def decoded(chunks: Iterable[bytes]) -> tuple[list[ServerSentEvent], int | None]:

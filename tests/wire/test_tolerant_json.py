@@ -11,7 +11,7 @@ from partial_json_parser import Allow
 
 from eagerstream.limits import Limits
 from eagerstream.wire import InputAccumulator, Outcome, PartialJSON, TolerantJSON
-from tests.support import cuts_of, strict_loads, written
+from tests.streams import cuts_of, strict_loads, written
 from tests.wire.json_texts import documents, texts
 
 

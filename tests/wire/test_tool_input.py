@@ -12,7 +12,7 @@ from eagerstream.loop import RunStatus
 from eagerstream.tools import ToolStatus
 from eagerstream.wire import InputAccumulator, MessageAssembler, Outcome, PartialJSON, ToolInput
 from tests.fuzz.cost import peak_bytes
-from tests.support import block_stop, cuts_of, input_delta, is_json, message_start, strict_loads, tool_start, written
+from tests.streams import block_stop, cuts_of, input_delta, is_json, message_start, strict_loads, tool_start, written
 from tests.wire.inputs import ended, fed, told
 from tests.wire.json_texts import texts
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from eagerstream.wire import JSON, MISSING, Path, copy_json, find
-from tests.support import written
+from tests.streams import written
 
 json_values: st.SearchStrategy[JSON] = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text()),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from eagerstream.wire import InputAccumulator, Outcome
-from tests.support import MESSAGE_STOP, block_stop, input_delta, message_delta, tool_start, written
+from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, tool_start, written
 from tests.wire.inputs import told
 
 

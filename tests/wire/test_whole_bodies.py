@@ -24,7 +24,7 @@ from eagerstream.wire import (
     WireDecoder,
     decode_event,
 )
-from tests.support import (
+from tests.streams import (
     MADE_DIR,
     cut_at,
     each_recording,

@@ -16,7 +16,8 @@ from eagerstream.limits import DEFAULT_LIMITS, Limits
 from eagerstream.streaming import GrowingInput
 from eagerstream.tools import Executor, ToolCall
 from eagerstream.wire import InputAccumulator
-from tests.support import Heard, block_stop, input_delta, message_delta, tool_start
+from tests.streams import block_stop, input_delta, message_delta, tool_start
+from tests.support import Heard
 
 _numbers = count()
 

@@ -29,7 +29,8 @@ from eagerstream.wire import JSON
 from tests.builtin._code.sessions import FUNCTIONS, SLOWLY_S, Host, cancelled, opened, ran, run
 from tests.builtin._code.test_tool import DONE as DONE_REPLY, ENDED, pieces, run_of
 from tests.killing import await_true, killed, program
-from tests.support import Gate, input_delta, until
+from tests.streams import input_delta
+from tests.support import Gate, until
 
 pytestmark = pytest.mark.anyio
 

@@ -16,19 +16,8 @@ from eagerstream._support.sessions import is_alive
 from eagerstream.builtin import CodeTool, MontySandbox, ProcessSandbox
 from eagerstream.loop import Run, RunStatus
 from eagerstream.testing import reply, text
-from tests.support import (
-    MESSAGE_STOP,
-    REQUEST,
-    Gate,
-    LocalAPI,
-    Piece,
-    block_stop,
-    input_delta,
-    message_delta,
-    message_start,
-    tool_start,
-    until,
-)
+from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start
+from tests.support import REQUEST, Gate, LocalAPI, Piece, until
 
 pytestmark = pytest.mark.anyio
 

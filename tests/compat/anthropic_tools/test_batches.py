@@ -11,7 +11,7 @@ from eagerstream.compat.anthropic_tools._batches import CallCheck, Validate
 from eagerstream.errors import UsageError
 from eagerstream.wire import MessageAssembler, ToolInput
 from tests.compat.anthropic_tools.support import MISSING_B, AdditionTool
-from tests.support import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start
+from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start
 
 
 class Echo(BaseTool):
