@@ -15,7 +15,9 @@ import sqlalchemy
 from eagerstream.builtin import SQL
 from eagerstream.builtin._sql.guard import checked_read
 from eagerstream.errors import ToolError
+from tests.builtin.cases import case
 from tests.builtin.databases import made
+from tests.tables import rows
 
 SQLITE_ATTACKS = {
     "insert": "INSERT INTO t VALUES (2)",
@@ -126,31 +128,33 @@ WAYS: dict[str, Callable[[Path], Any]] = {
 }
 
 
-@pytest.mark.parametrize("attack", [pytest.param(query, id=name) for name, query in SQLITE_ATTACKS.items()])
-def test_sqlite(path: Path, attack: str) -> None:
+def test_sqlite(path: Path) -> None:
     """Nothing is written, nothing told, and the tool works on; also where the connection itself could write."""
-    anyio.run(attacked, path, attack)  # on one backend: what is tried is SQLite
+    anyio.run(attack_readers, path)  # on one backend: what is tried is SQLite
 
 
-async def attacked(path: Path, attack: str) -> None:
-    before = folder(path)
-    query = attack.format(folder=path.parent, file=path)
+async def attack_readers(path: Path) -> None:
     for make in WAYS.values():
         database = make(path)
         if isinstance(database, sqlite3.Connection):
             database.create_function("readfile", 1, lambda _: "read")
         tool = SQL(database)
-        said = await says(tool, query)
-        assert said
-        assert str(path.parent) not in said.replace(query, "")
-        assert (await tool.call({"sql_query": "SELECT x FROM t"})).data["rows"] == [[1]]
+        before = folder(path)
+        for name, attack in SQLITE_ATTACKS.items():
+            query = attack.format(folder=path.parent, file=path)
+            with case(database, name):
+                said = await says(tool, query)
+                assert said
+                assert str(path.parent) not in said.replace(query, "")
+                assert (await tool.call({"sql_query": "SELECT x FROM t"})).data["rows"] == [[1]]
+                if isinstance(database, sqlite3.Connection):
+                    assert database.execute("PRAGMA query_only").fetchone() == (0,)
+                    assert not database.in_transaction
+                assert folder(path) == before
         if isinstance(database, sqlite3.Connection):
-            assert database.execute("PRAGMA query_only").fetchone() == (0,)
-            assert not database.in_transaction
             database.close()
         if isinstance(database, sqlalchemy.Engine):
             database.dispose()
-    assert folder(path) == before
 
 
 WRITING_ATTACKS = [
@@ -161,20 +165,20 @@ WRITING_ATTACKS = [
 ]
 
 
-@pytest.mark.parametrize("name", WRITING_ATTACKS)
-def test_sqlite_that_may_write(path: Path, name: str) -> None:
+def test_sqlite_that_may_write(path: Path) -> None:
     """Whoever may write, writes to this database only, by one statement, and not to its schema as a table."""
-    anyio.run(attacked_writer, path, SQLITE_ATTACKS[name])
+    anyio.run(attack_writer, path)
 
 
-async def attacked_writer(path: Path, attack: str) -> None:
+async def attack_writer(path: Path) -> None:
     before = folder(path)
-    with closing(sqlite3.connect(path, check_same_thread=False)) as connection:
-        connection.create_function("readfile", 1, lambda _: "read")
-        tool = SQL(connection, read_only=False)
-        assert await says(tool, attack.format(folder=path.parent, file=path))
-        assert not connection.in_transaction
-    assert folder(path) == before
+    for name in WRITING_ATTACKS:
+        with case(name), closing(sqlite3.connect(path, check_same_thread=False)) as connection:
+            connection.create_function("readfile", 1, lambda _: "read")
+            tool = SQL(connection, read_only=False)
+            assert await says(tool, SQLITE_ATTACKS[name].format(folder=path.parent, file=path))
+            assert not connection.in_transaction
+        assert folder(path) == before, name
 
 
 @pytest.mark.anyio
@@ -301,7 +305,7 @@ PARSED_ATTACKS: list[tuple[str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("dialect", "attack"), PARSED_ATTACKS)
+@rows("dialect, attack", PARSED_ATTACKS)
 def test_parsed(dialect: str, attack: str, caplog: pytest.LogCaptureFixture) -> None:
     """Of what is not one statement that reads nothing is sent; nothing of it is in a log."""
     with pytest.raises(ToolError, match="The statement was not run") as refused:
@@ -310,8 +314,8 @@ def test_parsed(dialect: str, attack: str, caplog: pytest.LogCaptureFixture) -> 
     assert caplog.text == ""
 
 
-@pytest.mark.parametrize(
-    ("dialect", "query", "sent"),
+@rows(
+    "dialect, query, sent",
     [
         ("postgres", "SELECT 1;", "SELECT 1"),
         ("postgres", "SELECT a /* why */ FROM t -- end", "SELECT a FROM t"),
@@ -338,8 +342,8 @@ def test_parsed_reads(dialect: str, query: str, sent: str) -> None:
     assert checked_read(query, dialect) == sent
 
 
-@pytest.mark.parametrize("dialect", ["postgres", "mysql", "oracle", "tsql", "duckdb", "snowflake"])
-@pytest.mark.parametrize("words", ["decimal(", "struct(", "f(decimal(", "array[", "array[array(", "(int["])
+@rows("dialect", ["postgres", "mysql", "oracle", "tsql", "duckdb", "snowflake"])
+@rows("words", ["decimal(", "struct(", "f(decimal(", "array[", "array[array(", "(int["])
 def test_costly(dialect: str, words: str) -> None:
     """A statement that sqlglot would read for hours is refused at once."""
     closing_them = "".join({"(": ")", "[": "]"}.get(character, "") for character in reversed(words))
@@ -347,14 +351,14 @@ def test_costly(dialect: str, words: str) -> None:
         checked_read("SELECT " + words * 30 + "1" + closing_them * 30, dialect)
 
 
-@pytest.mark.parametrize("dialect", ["tsql", "fabric"])
+@rows("dialect", ["tsql", "fabric"])
 def test_costly_arrows(dialect: str) -> None:
     """Where there are none, sqlglot would read each of them twice."""
     with pytest.raises(ToolError, match="another dialect"):
         checked_read("SELECT " + "x -> " * 30 + "1", dialect)
 
 
-@pytest.mark.parametrize(
+@rows(
     "query",
     [
         "SELECT CAST(ARRAY[ARRAY[CAST(x AS DECIMAL(10, 2))]] AS DECIMAL(10, 2)[])",
