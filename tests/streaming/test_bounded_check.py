@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from eagerstream.streaming import _raw_schema
 from eagerstream.streaming._raw_schema import RawSchema
 from eagerstream.tools import InputError
+from tests.tables import rows
 from tests.tools.schemas import an_object, fault_of
 
 
@@ -60,15 +62,17 @@ def test_a_pattern_that_backtracks_is_not_matched(schema: dict[str, Any]) -> Non
     assert RawSchema(schema).check(input) == input
 
 
-def test_a_large_input_of_a_common_schema_is_checked() -> None:
+def test_a_large_input_of_a_common_schema_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bound on the steps grows with the input: what is only long is not refused."""
+    monkeypatch.setattr(_raw_schema, "_STEPS", 0)  # only what each character adds
     item = {"anyOf": [{"type": "string"}, {"type": "null"}, {"type": "integer"}]}
-    input: dict[str, Any] = {"a": [1] * 12_000}
+    input: dict[str, Any] = {"a": [1] * 600}
     assert RawSchema(an_object(a={"type": "array", "items": item})).check(input) == input
 
 
-def test_a_union_of_many_types() -> None:
+def test_a_union_of_many_types(monkeypatch: pytest.MonkeyPatch) -> None:
     """As editors of documents have them: each item is one of many types, and none of the others."""
+    monkeypatch.setattr(_raw_schema, "_STEPS", _raw_schema._STEPS // 10)
     types = {
         f"t{number}": {
             "type": "object",
@@ -80,7 +84,7 @@ def test_a_union_of_many_types() -> None:
     }
     item = {"anyOf": [{"$ref": f"#/$defs/{name}"} for name in types]}
     schema = an_object(a={"type": "array", "items": item}) | {"$defs": types}
-    input: dict[str, Any] = {"a": [{"type": "t39", "text": "Words."}] * 100}
+    input: dict[str, Any] = {"a": [{"type": "t39", "text": "Words."}] * 10}
     assert RawSchema(schema).check(input) == input
 
 
@@ -105,10 +109,10 @@ def _chain(length: int, last: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("schema", "input"),
     [
-        (_chain(100, {"$dynamicAnchor": "z", "allOf": [{"$dynamicRef": "#y"}] * 1_000,
-                      "$defs": {"y": {"$dynamicAnchor": "y"}}}), {"a": 1}),
-        (_chain(100, {"allOf": [{"$ref": "#y"}] * 2_000, "$defs": {"y": {"$anchor": "y"}}}), {"a": 1}),
-        (an_object(a={"items": {"enum": [{}] * 20_000 + [7]}}), {"a": [7] * 20}),
+        (_chain(20, {"$dynamicAnchor": "z", "allOf": [{"$dynamicRef": "#y"}] * 100,
+                     "$defs": {"y": {"$dynamicAnchor": "y"}}}), {"a": 1}),
+        (_chain(20, {"allOf": [{"$ref": "#y"}] * 200, "$defs": {"y": {"$anchor": "y"}}}), {"a": 1}),
+        (an_object(a={"items": {"enum": [{}] * 1_000 + [7]}}), {"a": [7] * 20}),
         (an_object(a={"allOf": [
             {"patternProperties": {f"^{n}_{m}$": {} for m in range(100)}, "additionalProperties": {}}
             for n in range(3)
@@ -127,30 +131,30 @@ def test_what_no_check_does(schema: dict[str, Any], input: dict[str, Any], monke
         patched.setattr("re._compiler.compile", lambda *_: pytest.fail("a pattern was compiled"))
         start = time.thread_time()
         assert checked.check(input) == input
-        assert time.thread_time() - start < 8  # 0.3 s at most
+        assert time.thread_time() - start < 5  # 0.02 s at most
 
 
 @pytest.mark.parametrize(
     ("schema", "input"),
     [
-        ({"enum": [{}] * 24_000 + [7]}, [7] * 1_000),
-        ({"enum": [{"a": {}}] * 10_000 + [{"a": {"b": 1}}]}, [{"a": {"b": 1}}] * 100),
-        ({f"k{n}": 0 for n in range(8_000)}, [1] * 20_000),
+        ({"enum": [{}] * 4_000 + [7]}, [7] * 100),
+        ({"enum": [{"a": {}}] * 2_000 + [{"a": {"b": 1}}]}, [{"a": {"b": 1}}] * 50),
+        ({f"k{n}": 0 for n in range(4_000)}, [1] * 2_000),
     ],
     ids=["enum", "enum of objects", "keywords that nobody knows"],
 )
 def test_the_price_of_a_keyword(schema: dict[str, Any], input: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A step is counted for each microsecond or so, whatever is compared: without that, they take ten times as long."""
-    monkeypatch.setattr("eagerstream.streaming._raw_schema._STEPS", 50_000)  # a tenth
+    monkeypatch.setattr("eagerstream.streaming._raw_schema._STEPS", 20_000)  # a 25th
     monkeypatch.setattr("eagerstream.streaming._raw_schema._STEPS_PER_CHAR", 2)
     checked = RawSchema(an_object(a={"items": schema}))
     start = time.thread_time()
     with pytest.raises(InputError, match="too long"):
         checked.check({"a": input})
-    assert time.thread_time() - start < 1.5  # 0.1 s
+    assert time.thread_time() - start < 1.5  # 0.05 s
 
 
-@pytest.mark.parametrize("frames", range(0, 60, 7))
+@rows("frames", range(0, 60, 7))
 def test_a_reference_to_itself(frames: int) -> None:
     """It ends before Python's own bound: a panic in jsonschema's look-ups, which is no `Exception`, would pass all by."""
     schema = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -16,6 +17,7 @@ import eagerstream
 from eagerstream.errors import APIError, StreamInterrupted
 from eagerstream.limits import Limits
 from eagerstream.recordings import Chunk, Recording
+from eagerstream.streaming import StreamEvent
 from eagerstream.testing import ReplayServer
 from eagerstream.transports import HTTPTransport
 from eagerstream.wire import MessageStart, MessageStop
@@ -34,19 +36,28 @@ from tests.streaming.streams import (
 )
 from tests.streams import MESSAGE_STOP, block_start, block_stop, message_delta, message_start, text_delta
 from tests.support import REQUEST, Gate, LocalAPI, Piece
+from tests.virtual_time import in_virtual_time
 
 
-@pytest.mark.slow
-@pytest.mark.anyio
-async def test_a_slow_consumer_is_not_the_peer_s_silence() -> None:
+@pytest.fixture
+def one_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the deadline read the clock of the event loop, which may be virtual."""
+    monkeypatch.setattr("eagerstream.streaming._deadline.time", SimpleNamespace(monotonic=anyio.current_time))
+
+
+@pytest.mark.usefixtures("one_clock")
+def test_a_slow_consumer_is_not_the_peer_s_silence() -> None:
     """While the reader waits for the consumer nothing can come: that time does not count against the peer."""
-    api = LocalAPI(long_input(3000))
-    options: dict[str, Any] = {"buffer": "wait", "limits": Limits(idle_timeout_s=0.5)}
-    async with eagerstream.stream(api.transport(), **REQUEST, **options) as stream:
-        await anext(stream)
-        await anyio.sleep(0.8)
-        events = [event async for event in stream]
-    assert isinstance(events[-1], MessageStop)
+
+    async def read() -> list[StreamEvent]:
+        api = LocalAPI(long_input(400))
+        options: dict[str, Any] = {"buffer": "wait", "limits": Limits(idle_timeout_s=5)}
+        async with eagerstream.stream(api.transport(), **REQUEST, **options) as stream:
+            await anext(stream)
+            await anyio.sleep(60)
+            return [event async for event in stream]
+
+    assert isinstance(in_virtual_time(read)[-1], MessageStop)
 
 
 @pytest.mark.anyio
@@ -100,15 +111,16 @@ async def test_a_server_that_never_answers(status: int) -> None:
     assert error.retryable
 
 
-@pytest.mark.anyio
-async def test_any_byte_ends_the_silence() -> None:
+@pytest.mark.usefixtures("one_clock")
+def test_any_byte_ends_the_silence() -> None:
     """A reply that comes slowly is not silent, pings and half events included."""
     body = WEATHER.body
     slow = Recording(
-        tuple(Chunk(number * 0.03, body[at : at + 200]) for number, at in enumerate(range(0, len(body), 200)))
+        tuple(Chunk(number * 4.0, body[at : at + 200]) for number, at in enumerate(range(0, len(body), 200)))
     )
-    assert slow.duration_s > 0.2
-    assert isinstance((await events_of(slow, limits=Limits(idle_timeout_s=0.2)))[-1], MessageStop)
+    assert slow.duration_s > 5
+    events = in_virtual_time(lambda: events_of(slow, limits=Limits(idle_timeout_s=5)))
+    assert isinstance(events[-1], MessageStop)
 
 
 @pytest.mark.anyio
@@ -130,30 +142,38 @@ async def test_a_body_held_open_with_a_short_patience() -> None:
     assert isinstance(events[-1], MessageStop)
 
 
-@pytest.mark.anyio
-async def test_text_is_progress() -> None:
+@pytest.mark.usefixtures("one_clock")
+def test_text_is_progress() -> None:
     """A long text without any input is not mistaken for a body of nothing but pings."""
     pieces: list[Piece] = [message_start(), block_start(0, "text", text="")]
     for _ in range(30):
-        pieces += [text_delta(0, "word "), 0.02]
-    api = LocalAPI([*pieces, block_stop(0), message_delta("end_turn"), MESSAGE_STOP])
-    limits = Limits(idle_timeout_s=5, progress_timeout_s=0.2)
-    async with eagerstream.stream(api.transport(), **REQUEST, limits=limits) as stream:
-        await stream.finish()
-    assert stream.message["content"][0]["text"] == "word " * 30
+        pieces += [text_delta(0, "word "), 1.0]
+
+    async def read() -> Any:
+        api = LocalAPI([*pieces, block_stop(0), message_delta("end_turn"), MESSAGE_STOP])
+        limits = Limits(idle_timeout_s=60, progress_timeout_s=10)
+        async with eagerstream.stream(api.transport(), **REQUEST, limits=limits) as stream:
+            await stream.finish()
+        return stream.message
+
+    assert in_virtual_time(read)["content"][0]["text"] == "word " * 30
 
 
-@pytest.mark.anyio
-async def test_a_slow_consumer_of_a_short_reply() -> None:
+@pytest.mark.usefixtures("one_clock")
+def test_a_slow_consumer_of_a_short_reply() -> None:
     """The time that the reply waits for its consumer is not its own."""
-    limits = Limits(max_reply_s=0.6)
     pieces = [message_start(), block_start(0, "text", text=""), *[text_delta(0, "x")] * 300]
-    api = LocalAPI([*pieces, block_stop(0), message_delta("end_turn"), MESSAGE_STOP])
-    async with eagerstream.stream(api.transport(), **REQUEST, limits=limits, buffer="wait") as stream:
-        async for event in stream:
-            if kinds([event]) == ["BlockStart"]:
-                await anyio.sleep(0.8)
-    assert stream.message["stop_reason"] == "end_turn"
+
+    async def read() -> Any:
+        api = LocalAPI([*pieces, block_stop(0), message_delta("end_turn"), MESSAGE_STOP])
+        limits = Limits(max_reply_s=6)
+        async with eagerstream.stream(api.transport(), **REQUEST, limits=limits, buffer="wait") as stream:
+            async for event in stream:
+                if kinds([event]) == ["BlockStart"]:
+                    await anyio.sleep(8)
+        return stream.message
+
+    assert in_virtual_time(read)["stop_reason"] == "end_turn"
 
 
 class _NeverOpens(HTTPTransport):

@@ -31,6 +31,7 @@ from eagerstream.wire import (
 from eagerstream.wire._assistant_message import empty_message
 from tests.streams import input_delta, one_by_one, tool_start
 from tests.support import all_tasks_blocked
+from tests.tables import rows
 
 
 def an_input(index: int = 0) -> GrowingInput:
@@ -244,7 +245,7 @@ async def test_cancelling_get_loses_nothing() -> None:
     assert await buffer.get() == TextDelta(0, "a")
 
 
-@pytest.mark.parametrize("options", [{"mode": "drop"}, {"min_interval_s": -1}, {"min_chars": -1}])
+@rows("options", [{"mode": "drop"}, {"min_interval_s": -1}, {"min_chars": -1}])
 def test_bad_settings(options: dict[str, Any]) -> None:
     """Settings that cannot be are refused at once."""
     with pytest.raises(UsageError):
@@ -406,7 +407,7 @@ def _told(events: list[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.slow)])
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(
     stream=_streams(),
     paces=st.lists(st.integers(0, 4), min_size=1, max_size=20),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from eagerstream.tools import InputError, tool
+from tests.tables import rows
 from tests.tools.schemas import an_object, fault_of
 
 
@@ -19,8 +20,8 @@ BY_FUNCTION = tool(by_function)
 BY_SCHEMA = an_object(("location",), location={"type": "string"}, unit={"type": "string"})
 
 
-@pytest.mark.parametrize(
-    ("input", "expected"),
+@rows(
+    "input, expected",
     [
         ({}, "Error: Missing required 'location' parameter"),
         ({"location": "Oslo", "wind": 1}, "Error: Unknown parameter 'wind'"),
@@ -29,7 +30,6 @@ BY_SCHEMA = an_object(("location",), location={"type": "string"}, unit={"type": 
             "Error: Missing required 'location' parameter; Unknown parameter 'wind'",
         ),
     ],
-    ids=["missing", "unknown", "both"],
 )
 def test_wording(input: dict[str, Any], expected: str) -> None:
     """One wording, whether a schema was given or made from a function."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import time
 
-import pytest
 from hypothesis import given, strategies as st
 
 from eagerstream.streaming._linear_pattern import linear
+from tests.tables import rows
 
 
-@pytest.mark.parametrize(
+@rows(
     "pattern",
     [
         "^[a-z0-9-]+$", r"^\d{4}-\d{2}-\d{2}$", r"^.*\.txt$", "^(GET|POST)$", "^(?:a|b)$", "a|b", r"^\d+\.\d+\.\d+$",
@@ -24,7 +24,7 @@ def test_common_patterns_are_matched(pattern: str) -> None:
     assert linear(pattern) == re.compile(pattern)
 
 
-@pytest.mark.parametrize(
+@rows(
     "pattern",
     [
         "^(a+)+$", "(a|a)*$", "^(?:a|b)*$", "a*a*b", "^a*a*b", "^.*.*b", "[a-z]+$", ".*b", r"^\w?a+a+a\w$", "^a?a?a?a?aaaa$",

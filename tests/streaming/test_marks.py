@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,19 +17,22 @@ from eagerstream.streaming import ReplyMarks, _marks as marks_module
 from eagerstream.streaming._marks import Arrival, FinishedField
 from eagerstream.testing import Timing, reply, retime, text, thinking, tool_use
 from eagerstream.wire import FragmentDecoder, MessageAssembler, SSEDecoder, decode_event
+from tests.sampling import drawn
 from tests.streams import (
     MESSAGE_STOP,
     block_delta,
     block_start,
     block_stop,
-    each_recording,
     input_delta,
+    made_recordings,
     message_delta,
     message_start,
+    real_recordings,
     text_delta,
     tool_start,
 )
 from tests.support import REQUEST
+from tests.tables import rows
 from tests.virtual_time import in_virtual_time, timed
 
 
@@ -183,8 +187,8 @@ def _paths(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path for key, item in inner for path in [*_paths(item, (*at, key)), (*at, key)]]
 
 
-@each_recording
-def test_marks_of_recordings(recording: Any) -> None:
+@rows("recording", (*made_recordings(), *drawn(real_recordings(), 8)))
+def test_marks_of_recordings(recording: Path) -> None:
     """Counts and kinds are those of the wire, whichever decoder reads it, and however it is cut."""
     body = recording.read_bytes()
     decoder = SSEDecoder()

@@ -11,6 +11,7 @@ from eagerstream import Conversation, UsageError
 from eagerstream.streaming import FeedOptions, InputOptions, RequestParameters, stream
 from eagerstream.streaming._options import FEED_DEFAULTS, INPUT_DEFAULTS
 from tests.support import REQUEST
+from tests.tables import rows
 
 _IN_SIGNATURES = {"model", "max_tokens", "messages", "tools", "stream"}
 _OF_OLDER_VERSIONS = {"output_format"}  # became `output_config.format`
@@ -22,8 +23,8 @@ def test_request_parameters_are_those_of_the_installed_package() -> None:
     assert known - _IN_SIGNATURES - _OF_OLDER_VERSIONS <= RequestParameters.__annotations__.keys()
 
 
-@pytest.mark.parametrize(
-    ("options", "defaults"),
+@rows(
+    "options, defaults",
     [
         (InputOptions, INPUT_DEFAULTS),
         (FeedOptions, FEED_DEFAULTS),
@@ -35,9 +36,7 @@ def test_each_option_has_a_default_and_a_description(options: type, defaults: di
     assert all(name in (options.__doc__ or "") for name in defaults)
 
 
-@pytest.mark.parametrize(
-    ("misspelt", "meant"), [("sytem", "system"), ("stop_sequence", "stop_sequences"), ("tool_choise", "tool_choice")]
-)
+@rows("misspelt, meant", [("sytem", "system"), ("stop_sequence", "stop_sequences"), ("tool_choise", "tool_choice")])
 def test_a_misspelt_parameter(misspelt: str, meant: str) -> None:
     """Nothing is sent: the API would answer with an error that does not know what was meant, or ignore it."""
     parameters: dict[str, Any] = {**REQUEST, misspelt: "x"}

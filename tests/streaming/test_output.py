@@ -145,7 +145,7 @@ async def test_any_cut_of_the_bytes_gives_the_same(output_mode: str) -> None:
     """The text of all deltas, the value and the outcome depend on no chunk. Each run draws some of the cuts."""
     raw = JSON if output_mode == "native" else FENCED
     body = reply(text(raw)).body
-    for at in drawn(range(len(body)), 40):
+    for at in drawn(range(len(body)), 12):
         stream, events, error = await read(body[:at], body[at:], output_mode=output_mode)
         assert error is None
         assert (stream.output, stream.output_outcome) == (TABLE, Outcome.VALID)
@@ -158,7 +158,7 @@ async def test_a_transcript_that_ends_anywhere(output_mode: str) -> None:
     """Only the complete response has a value. Everything before it was cut, and says so. Each run draws some ends."""
     body = reply(text(JSON if output_mode == "native" else FENCED)).body
     end = len(body) - len(b"event: message_stop")
-    for at in (*drawn(range(end), 40), end):
+    for at in (*drawn(range(end), 12), end):
         stream, events, error = await read(body[:at], Broken(), output_mode=output_mode)
         assert isinstance(error, StreamInterrupted), at
         assert (stream.output, stream.output_outcome) == (None, Outcome.INCOMPLETE)
@@ -195,21 +195,20 @@ ENDS: dict[str, tuple[str, str | None, Outcome, str | None]] = {
 }
 
 
-@pytest.mark.parametrize("name", ENDS)
-async def test_outcomes(name: str) -> None:
+async def test_outcomes() -> None:
     """Each way in which a text can end, judged by the same rules as an input."""
-    raw, reason, outcome, said = ENDS[name]
-    stream, events, error = await read(*answered(raw, reason))
-    assert error is None
-    assert stream.output_outcome is outcome
-    assert stream.output == (TABLE if outcome is Outcome.VALID else None)
-    if said is None:
-        assert stream.output_error is None
-    else:
-        assert said in str(stream.output_error)
-    for event in outputs(events):
-        assert event.output.outcome is outcome
-        assert event.output.error == stream.output_error
+    for name, (raw, reason, outcome, said) in ENDS.items():
+        stream, events, error = await read(*answered(raw, reason, pieces=30))
+        assert error is None, name
+        assert stream.output_outcome is outcome, name
+        assert stream.output == (TABLE if outcome is Outcome.VALID else None), name
+        if said is None:
+            assert stream.output_error is None, name
+        else:
+            assert said in str(stream.output_error), name
+        for event in outputs(events):
+            assert event.output.outcome is outcome, name
+            assert event.output.error == stream.output_error, name
 
 
 FENCES: dict[str, tuple[str, Outcome, str | None]] = {
@@ -223,18 +222,17 @@ FENCES: dict[str, tuple[str, Outcome, str | None]] = {
 }
 
 
-@pytest.mark.parametrize("name", FENCES)
-async def test_prompted_outcomes(name: str) -> None:
+async def test_prompted_outcomes() -> None:
     """Without the feature nothing is sent, and a text with no fence or two is never guessed at."""
-    raw, outcome, said = FENCES[name]
-    api = LocalAPI(answered(raw))
+    api = LocalAPI(*(answered(raw) for raw, _, _ in FENCES.values()))
     async with api.anthropic() as client:
-        async with eagerstream.stream(client, **REQUEST, output=Table, output_mode="prompted") as stream:
-            await stream.finish()
-    assert "output_config" not in api.exchanges[0].body
-    assert stream.output_outcome is outcome
-    assert stream.output == (TABLE if outcome is Outcome.VALID else None)
-    assert said is None or any(part in str(stream.output_error) for part in said.split("|"))
+        for name, (_, outcome, said) in FENCES.items():
+            async with eagerstream.stream(client, **REQUEST, output=Table, output_mode="prompted") as stream:
+                await stream.finish()
+            assert "output_config" not in api.exchanges[-1].body
+            assert stream.output_outcome is outcome, name
+            assert stream.output == (TABLE if outcome is Outcome.VALID else None), name
+            assert said is None or any(part in str(stream.output_error) for part in said.split("|")), name
 
 
 async def test_a_fault_is_reported_when_it_is_written() -> None:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from eagerstream.errors import UsageError
 from eagerstream.streaming._faults import InputError
 from eagerstream.streaming._output_format import OutputFormat
+from tests.tables import rows
 
 SENT = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False, "required": ["a"]}
 
@@ -65,7 +66,7 @@ def test_the_schema_of_a_model_has_the_form_of_the_anthropic_package() -> None:
     assert name == {"type": "string", "title": "Name", "description": "Its name.\n\n{minLength: 1}"}
 
 
-@pytest.mark.parametrize("output", [Point, Named, list[Point], Open, Empty])
+@rows("output", [Point, Named, list[Point], Open, Empty])
 def test_types_with_a_schema(output: Any) -> None:
     """Each object in it is closed, as the API demands."""
     text = repr(format_of(output))
@@ -81,8 +82,8 @@ def test_a_plain_schema_is_closed_too() -> None:
     assert format_of({"type": "array", "items": SENT})["schema"]["items"] == SENT
 
 
-@pytest.mark.parametrize(
-    ("output", "said"),
+@rows(
+    "output, said",
     [
         (Free, "counts: the API takes no object with names of its own"),
         ({"type": "object"}, "the API takes no object with names"),
@@ -123,8 +124,8 @@ def test_the_rest_of_output_config_stays() -> None:
     assert OutputFormat(SENT, "prompted").request(request) == request
 
 
-@pytest.mark.parametrize(
-    ("parameters", "said"),
+@rows(
+    "parameters, said",
     [
         ({"output_config": {"format": {"type": "json_schema", "schema": {}}}}, "both give a format"),
         ({"output_format": {"type": "json_schema"}}, "both give a format"),

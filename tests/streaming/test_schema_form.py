@@ -10,10 +10,11 @@ import pytest
 
 from eagerstream.errors import UsageError
 from eagerstream.streaming._raw_schema import RawSchema
+from tests.tables import rows
 from tests.tools.schemas import an_object, fault_of, nested, with_schema
 
 
-@pytest.mark.parametrize(
+@rows(
     "schema",
     [
         {"type": "strin"},
@@ -21,7 +22,6 @@ from tests.tools.schemas import an_object, fault_of, nested, with_schema
         {"type": "object", "required": "a"},
         {"type": "object", "properties": []},
     ],
-    ids=repr,
 )
 def test_what_is_no_schema(schema: Any) -> None:
     """Said when the tool is defined."""
@@ -56,10 +56,9 @@ def test_remote_references_are_never_fetched(monkeypatch: pytest.MonkeyPatch) ->
         checked.check({"a": 1})
 
 
-@pytest.mark.parametrize(
+@rows(
     "schema",
     [_REMOTE, {"type": "object", "properties": {"a": {"$ref": "#/$defs/Missing"}}}],
-    ids=["remote", "missing"],
 )
 def test_references_that_cannot_be_followed(schema: dict[str, Any]) -> None:
     """A fault of the definition, told when it is made; nothing that the model could mend."""
@@ -95,13 +94,13 @@ def test_patterns_are_compiled_when_they_are_needed() -> None:
 @pytest.mark.parametrize(
     ("schema", "what"),
     [
-        (an_object(a={"enum": [*range(200_000)]}), "too large: .* 100,000 char"),
+        (an_object(a={"enum": [*range(101_000)]}), "too large: .* 100,000 char"),
         (an_object(a=nested(70)), "too large: .* 64 containers"),
         (an_object(a={"type": [number if number % 2 else str(number) for number in range(9_000)]}), "name of a type"),
         (an_object(a={"multipleOf": 7**9_000}), "positive number"),
-        (an_object(a={"allOf": [{"$ref": f"#a{n}"} for n in range(5_000)]}), r"\$ref"),
-        (an_object(a={"allOf": [{"$ref": f"http://y/{n}"} for n in range(3_000)]}), r"\$ref"),
-        (an_object(a={"allOf": [{"$id": "a"}] * 5_000}) | {"$id": "http://x/" + "a/" * 25_000}, "long URIs"),
+        (an_object(a={"allOf": [{"$ref": f"#a{n}"} for n in range(2_000)]}), r"\$ref"),
+        (an_object(a={"allOf": [{"$ref": f"http://y/{n}"} for n in range(1_500)]}), r"\$ref"),
+        (an_object(a={"allOf": [{"$id": "a"}] * 500}) | {"$id": "http://x/" + "a/" * 25_000}, "long URIs"),
         ({"type": "object", "$ref": "https://json-schema.org/draft/2020-12/schema"}, r"\$ref"),
     ],
     ids=["chars", "depth", "types", "number", "anchors", "URIs", "long URIs", "dialect"],
@@ -112,4 +111,4 @@ def test_a_schema_that_is_refused_before_it_costs_time(schema: dict[str, Any], w
     with pytest.raises(UsageError, match=what) as caught:
         with_schema(schema)
     assert len(str(caught.value)) < 1_000
-    assert time.thread_time() - start < 10  # 0.3 s at most; a crawl for each reference takes a minute
+    assert time.thread_time() - start < 5  # 0.1 s at most; a crawl for each reference takes 10 s

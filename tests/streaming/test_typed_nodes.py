@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
 from pydantic import BaseModel
 from typing_extensions import TypeAliasType
 
 from eagerstream.streaming._typed_nodes import view_of_dataclass
 from eagerstream.streaming._typed_pydantic import PydanticType
+from tests.tables import rows
 
 
 class Leaf(BaseModel):
@@ -25,8 +25,8 @@ class Loop(BaseModel):
 Nest = TypeAliasType("Nest", "list[Nest]")
 
 
-@pytest.mark.parametrize(
-    ("model", "has_records", "holds_items"),
+@rows(
+    "model, has_records, holds_items",
     [
         (list[int], False, False),
         (list[list[dict[str, int]]], False, False),
@@ -36,7 +36,6 @@ Nest = TypeAliasType("Nest", "list[Nest]")
         (list[Leaf], True, True),
         (dict[str, list[Leaf]], True, True),
     ],
-    ids=str,
 )
 def test_records_and_items(model: Any, has_records: bool, holds_items: bool) -> None:
     """Lists of numbers need no view, and a record without lists of records is validated as one."""

@@ -18,6 +18,7 @@ from eagerstream.limits import Limits
 from eagerstream.streaming import InputError, Partial, TypedPartial, adapter_of
 from eagerstream.wire import PartialJSON, TolerantJSON
 from tests.streams import cut_at
+from tests.tables import rows
 
 
 class Item(BaseModel):
@@ -280,8 +281,8 @@ def test_a_fault_is_known_when_its_item_is_finished() -> None:
     assert typed.fault is fault
 
 
-@pytest.mark.parametrize(
-    ("text", "path"),
+@rows(
+    "text, path",
     [
         ('{"title": 5, "count": ', ("title",)),
         ('{"sizes": [1, "x", ', ("sizes", 1)),
@@ -371,7 +372,7 @@ class Page(TypedDict):
 _ROWS = '{"rows": [{"id": 1, "text": "one"}, {"id": 2}], "title": "two"}'
 
 
-@pytest.mark.parametrize("model", [Table, Checked, Page])
+@rows("model", [Table, Checked, Page])
 def test_other_kinds_of_models(model: Any) -> None:
     """Dataclasses of both kinds, and TypedDicts, whose absent keys are absent."""
     typed = None
@@ -539,9 +540,7 @@ def test_a_validator_that_fails() -> None:
         adapter_of(Whole).validate({"parts": []})
 
 
-@pytest.mark.parametrize(
-    "model", [int, str, object(), "Order", list[int] | int, pydantic.RootModel[int], {"a": 1}, Any]
-)
+@rows("model", [int, str, object(), "Order", list[int] | int, pydantic.RootModel[int], {"a": 1}, Any])
 def test_wrong_models(model: Any) -> None:
     """They are reported at once, not by a value that never comes."""
     with pytest.raises(UsageError, match="use a pydantic model"):
@@ -621,7 +620,7 @@ def test_a_dict_of_many_values_is_not_read_from_its_start() -> None:
     assert _last_keys(Keys({"a": 1, "b": 2, "c": 3}), 2) == ["b", "c"]
 
 
-@pytest.mark.parametrize("opening", ['{"title": "', '{"items": [{"id": 1, "name": "', '{"best": {"name": "'])
+@rows("opening", ['{"title": "', '{"items": [{"id": 1, "name": "', '{"best": {"name": "'])
 def test_a_look_keeps_no_second_reference_to_the_open_string(opening: str) -> None:
     """CPython lengthens a string in place if nothing else refers to it; otherwise each fragment would copy 100 KB."""
     parser = PartialJSON()
@@ -649,23 +648,22 @@ def test_two_models_follow_one_parser() -> None:
     assert rows.value == Checked(rows=[Row(1)], title="abc")
 
 
-@pytest.mark.parametrize("length", [1, 50])
-def test_deep_nesting(length: int) -> None:
+@rows("depth, length", [(60, 1), (200, 50)])
+def test_deep_nesting(depth: int, length: int) -> None:
     """The model may contain itself, and the text nests as deep as the limits allow."""
-    depth = 200
     text = '{"children": [' * depth + "]}" * depth
     typed = None
     for _, typed in followed(Tree, text, length):
         assert isinstance(typed.value, Tree)
     assert typed is not None
     assert typed.fault is None or isinstance(typed.fault, InputError)
-    for _, typed in followed(Tree, '{"children": [' * 600, length, limits=Limits(max_depth=2000)):
+    for _, typed in followed(Tree, '{"children": [' * depth * 3, length, limits=Limits(max_depth=2000)):
         assert isinstance(typed.value, Tree)
 
 
 def test_many_items_in_one_fragment() -> None:
     """Each is visited once."""
-    count = 100_000
+    count = 20_000
     parser = PartialJSON()
     typed = TypedPartial(Order, parser)
     parser.feed('{"sizes": [' + "1," * count + "2")

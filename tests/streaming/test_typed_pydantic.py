@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import date
 from typing import Annotated, Any
 
-import pytest
 from pydantic import (
     AfterValidator,
     AliasChoices,
@@ -23,6 +22,7 @@ from pydantic_core import core_schema
 from typing_extensions import TypedDict
 
 from eagerstream.streaming._typed_pydantic import PydanticType
+from tests.tables import rows
 
 
 class Item(BaseModel):
@@ -82,8 +82,8 @@ class ByFunction(BaseModel):
         return core_schema.model_schema(cls, core_schema.any_schema())
 
 
-@pytest.mark.parametrize(
-    ("model", "splits"),
+@rows(
+    "model, splits",
     [
         (After, True),
         (Typed, True),
@@ -103,7 +103,6 @@ class ByFunction(BaseModel):
         (set[int], False),
         (int, False),
     ],
-    ids=str,
 )
 def test_what_is_validated_part_by_part(model: Any, splits: bool) -> None:
     """Whatever sees or changes its parts before they are validated is validated as one."""
@@ -121,8 +120,8 @@ class NameOnly(BaseModel):
     a: int = Field(alias="x")
 
 
-@pytest.mark.parametrize(
-    ("model", "names"),
+@rows(
+    "model, names",
     [
         (Item, {"the id": "id"}),
         (ByName, {"a": "a", "x": "a", "y": "b", "z": "b", "b": "b"}),
@@ -137,8 +136,8 @@ def test_the_keys_of_fields(model: Any, names: dict[str, str]) -> None:
     assert {key: found[0] for key in keys if (found := node.child(key)) is not None} == names
 
 
-@pytest.mark.parametrize(
-    ("model", "parts", "value"),
+@rows(
+    "model, parts, value",
     [
         (Annotated[list[Item], AfterValidator(tuple)], [1, 2], (1, 2)),
         (Typed, {"items": [], "unknown": 5}, {"items": []}),
@@ -150,8 +149,8 @@ def test_the_shell_accepts_validated_parts(model: Any, parts: Any, value: Any) -
     assert PydanticType(model).root.assemble(parts) == value
 
 
-@pytest.mark.parametrize(
-    ("item", "values", "done"),
+@rows(
+    "item, values, done",
     [
         (int, [1, 2], [1, 2]),
         (date, ["2030-01-02"], [date(2030, 1, 2)]),
@@ -160,7 +159,6 @@ def test_the_shell_accepts_validated_parts(model: Any, parts: Any, value: Any) -
         (Item, [{"the id": 1}], None),
         (Item | int, [1, 2], None),
     ],
-    ids=str,
 )
 def test_many_values_at_once(item: Any, values: list[Any], done: list[Any] | None) -> None:
     """Only if no validator of the user might run a second time after one of them does not fit."""

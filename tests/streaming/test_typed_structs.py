@@ -11,6 +11,7 @@ import pytest
 from eagerstream.errors import UsageError
 from eagerstream.streaming import InputError, TypedPartial, adapter_of
 from eagerstream.wire import PartialJSON
+from tests.tables import rows
 
 _calls: list[Any] = []
 
@@ -79,8 +80,8 @@ def test_it_ends_as_the_struct() -> None:
     assert fed(list[Row], '[{"id": 1}]').value == [Row(1)]
 
 
-@pytest.mark.parametrize(
-    ("text", "place"),
+@rows(
+    "text, place",
     [
         ('{"allRows": [{"id": 1}, {"id": "x"}, ', "allRows[1].id"),
         ('{"allRows": [{"id": -1}, ', "allRows[0]"),
