@@ -136,8 +136,6 @@ async def test_peeking(peeking: list[str], tmp_path: Path, words: list[str]) -> 
         seen.append(_written(tmp_path))
         assert len(words) >= 2 * len(peeking)
         assert not [word for word in words if any(word in text for text in seen)]
-        await bash.call({"restart": True})
-        await assert_sane(bash)
 
 
 @pytest.fixture
@@ -297,7 +295,7 @@ async def test_readers_of_the_script() -> None:
     """A background job that reads the script in the shell's place: the command is late, and not answered wrongly."""
     async with shell(timeout_s=0.1) as bash:
         await said(bash, "exec 8</proc/$$/fd/10; cat <&8 >/dev/null & exec 8<&-")
-        for _ in range(3):
+        for _ in range(3):  # either reader may get the script: the kernel gives it to one of them
             assert await said(bash, "echo ok") in ("ok", f"{LATE} 0.1 seconds")
         await bash.call({"restart": True})
         await assert_sane(bash)

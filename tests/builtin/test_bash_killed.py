@@ -12,31 +12,33 @@ from tests.killing import await_true, killed, program
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 
+_COMMANDS = {
+    "waits": "timeout 1000 sleep 1000 & echo $! >>pids; sleep 1000",
+    "spins": "set -m; sleep 1000 & echo $! >>pids; while :; do :; done",
+    "ignores signals": "trap '' HUP INT TERM; nohup sleep 1000 & echo $! >>pids; sleep 1000",
+}
 _PROGRAM = """
     import anyio
     from eagerstream.builtin import Bash
 
-    async def main():
+    async def use(command):
         async with Bash() as bash:
             await bash.call({{"command": "echo $$ >>pids; sleep 1000 & echo $! >>pids; sleep 1000 & echo $! >>pids"}})
-            await bash.call({{"command": \"\"\"{command}\"\"\"}})
+            await bash.call({{"command": command}})
+
+    async def main():
+        async with anyio.create_task_group() as tasks:
+            for command in {commands!r}:
+                tasks.start_soon(use, command)
 
     anyio.run(main, backend="{backend}")
 """
 
 
 @pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.slow)])
-@pytest.mark.parametrize(
-    "command",
-    [
-        pytest.param("timeout 1000 sleep 1000 & echo $! >>pids; sleep 1000", id="a command that waits"),
-        pytest.param("set -m; sleep 1000 & echo $! >>pids; while :; do :; done", id="a command that spins"),
-        pytest.param("trap '' HUP INT TERM; nohup sleep 1000 & echo $! >>pids; sleep 1000", id="signals ignored"),
-    ],
-)
-def test_a_program_that_is_killed(tmp_path: Path, command: str, backend: str) -> None:
-    """The shell, what runs in it, and its background jobs, in whatever process group."""
-    source = _PROGRAM.format(command=command, backend=backend)
-    with program(tmp_path, source, awaits=4) as (started, pids):
+def test_a_program_that_is_killed(tmp_path: Path, backend: str) -> None:
+    """Its shells, what runs in them, and their background jobs, in whatever process group; one shell for each command."""
+    source = _PROGRAM.format(commands=[*_COMMANDS.values()], backend=backend)
+    with program(tmp_path, source, awaits=4 * len(_COMMANDS)) as (started, pids):
         killed(started)
         await_true(lambda: not any(map(is_alive, pids)))
