@@ -121,10 +121,10 @@ async def test_real_recordings_through_the_server(recordings_server: ReplayServe
 @pytest.mark.nightly
 @pytest.mark.timeout(300)
 @pytest.mark.anyio
-@each_client
+@both_clients
 async def test_all_real_recordings_through_the_server(recordings_server: ReplayServer, kind: str) -> None:
-    """All of them, each cut in several ways."""
-    await _through_the_server(recordings_server, kind, real_recordings(), seeds=3)
+    """All of them, each cut in two ways."""
+    await _through_the_server(recordings_server, kind, real_recordings(), seeds=2)
 
 
 async def _through_the_server(server: ReplayServer, kind: str, paths: list[Path], *, seeds: int) -> None:

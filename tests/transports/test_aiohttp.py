@@ -39,7 +39,7 @@ from tests.transports.peers import (
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("chars", [10, 3_000_000])
+@pytest.mark.parametrize("chars", [10, 1_100_000])  # aiohttp treats a body of more than 2**20 bytes differently
 @pytest.mark.filterwarnings("error")
 async def test_the_request(http_library: Library, chars: int) -> None:
     """The same headers and bytes, however long they are, and their size is known."""
@@ -109,7 +109,7 @@ async def test_a_compressed_body(http_library: Library) -> None:
     assert stream.message["content"] == [{"type": "text", "text": "Hello."}]
 
 
-_BOMB = gzip.compress(b": x\n" * 2_000_000, 6)
+_BOMB = gzip.compress(b": x\n" * 500_000, 6)
 
 
 @pytest.mark.anyio
@@ -117,10 +117,10 @@ _BOMB = gzip.compress(b": x\n" * 2_000_000, 6)
     ("coding", "kind"), [("gzip", LimitError), ("br", ProtocolError), ("gzip\r\ncontent-encoding: gzip", ProtocolError)]
 )
 async def test_a_bomb(http_library: Library, coding: str, kind: type[Exception]) -> None:
-    """Some kilobytes stand for 8 MB; and what was not asked for is not unpacked at all."""
+    """Some kilobytes stand for 2 MB; and what was not asked for is not unpacked at all."""
     with Peer(lambda connection, _: connection.respond(_BOMB, content_encoding=coding)) as peer:
         async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
-            await error_of(transport, kind, limits=Limits(max_reply_bytes=1_000_000))
+            await error_of(transport, kind, limits=Limits(max_reply_bytes=250_000))
 
 
 @pytest.mark.anyio
@@ -155,7 +155,7 @@ async def test_a_slow_consumer(http_library: Library) -> None:
         connection.socket.setblocking(False)
         writable = select.poll()
         writable.register(connection.socket, select.POLLOUT)
-        while accepted < 100_000_000 and writable.poll(300):
+        while accepted < 100_000_000 and writable.poll(100):
             accepted += connection.socket.send(b": ping\n" * 10_000)
         is_full.set()
 
@@ -211,7 +211,7 @@ async def test_cancelled_anywhere(http_library: Library, place: str) -> None:
     tls = _tls("127.0.0.1") if place == "handshake" else None
     with Peer(answer, accepted=accepted, tls=tls) as peer:
         transport = HTTPTransport(base_url=peer.url, library=http_library)
-        content = "x" * (30_000_000 if place == "upload" else 10)
+        content = "x" * (15_000_000 if place == "upload" else 10)  # more than the buffers of the sockets
         async with transport:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_finish_quietly, transport, content)

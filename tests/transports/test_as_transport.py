@@ -20,6 +20,7 @@ from eagerstream.transports._playback import PlaybackTransport
 from eagerstream.wire import MessageStop, WireEvent
 from tests.streams import MESSAGE_STOP, message_delta, message_start
 from tests.support import REQUEST
+from tests.tables import rows
 
 
 def test_each_kind() -> None:
@@ -58,8 +59,8 @@ async def test_a_transport_of_one_s_own() -> None:
     assert source.request == {**REQUEST, "temperature": 0}
 
 
-@pytest.mark.parametrize(
-    ("headers", "betas"),
+@rows(
+    "headers, betas",
     [
         ({}, []),
         ({"x-note": "a"}, []),
@@ -88,17 +89,16 @@ class _LooksSynchronous(Anthropic):
     """A subclass of the user's own."""
 
 
-@pytest.mark.parametrize("client", [Anthropic(api_key="k"), _LooksSynchronous(api_key="k")], ids=["own", "subclass"])
+@rows("client", [Anthropic(api_key="k"), _LooksSynchronous(api_key="k")])
 def test_synchronous_clients(client: Any) -> None:
     """Said with the name of the class that would do, also for subclasses."""
     with pytest.raises(UsageError, match="Async"):
         as_transport(client)
 
 
-@pytest.mark.parametrize(
+@rows(
     "client",
     [None, 1, "x", object(), AsyncAnthropic, open],
-    ids=lambda client: getattr(client, "__name__", type(client).__name__),
 )
 def test_what_is_no_client(client: Any) -> None:
     """Refused with the kinds that there are."""

@@ -29,6 +29,7 @@ from eagerstream.transports._eager_fallback import EagerFallback
 from eagerstream.wire import LEGACY_BETA, MessageStop, WireEvent
 from tests.streams import MESSAGE_STOP, message_delta, message_start
 from tests.support import REQUEST, Exchange, LocalAPI, Piece, all_tasks_blocked, anthropic_http_library, check_history
+from tests.tables import rows
 
 SLOWLY_S = 20
 NEVER_S = 3600.0
@@ -172,24 +173,21 @@ async def test_the_field_is_refused(kind: str) -> None:
 
 
 @both_clients
-@pytest.mark.parametrize(
-    "words",
-    [
+async def test_the_beta_is_refused_too(kind: str) -> None:
+    """Sent once more with neither: inputs arrive buffered, which is better than no reply."""
+    for words in (
         BETA_REFUSAL,
         "invalid beta flag",
         "Invalid Beta Flag",
         "anthropic_beta: Extra inputs are not permitted",
         "`anthropic-beta` cannot be used here",
-    ],
-)
-async def test_the_beta_is_refused_too(kind: str, words: str) -> None:
-    """Sent once more with neither: inputs arrive buffered, which is better than no reply."""
-    api = Platform(beta_refusal=refused(words))
-    stream = await streamed(client_of(api, kind), EAGER)
-    assert stream.eager is None
-    assert api.forms == ["field", "header", "neither"]
-    assert betas_of(api.exchanges[2]) == []
-    assert all(exchange.closed for exchange in api.exchanges)
+    ):
+        api = Platform(beta_refusal=refused(words))
+        stream = await streamed(client_of(api, kind), EAGER)
+        assert stream.eager is None, words
+        assert api.forms == ["field", "header", "neither"], words
+        assert betas_of(api.exchanges[2]) == []
+        assert all(exchange.closed for exchange in api.exchanges)
 
 
 async def test_a_refusal_without_the_api_s_envelope() -> None:
@@ -213,25 +211,25 @@ OTHER_ERRORS = [
 
 
 @both_clients
-@pytest.mark.parametrize("error", [*OTHER_ERRORS, refused(BETA_REFUSAL)])
-async def test_other_errors_of_the_field(kind: str, error: Recording) -> None:
+async def test_other_errors_of_the_field(kind: str) -> None:
     """Not what another form would help against: raised as it is."""
-    api = Platform(field_refusal=error, takes=["header"])
-    raised = await failure_of(client_of(api, kind), EAGER)
-    assert raised.status_code == error.status
-    assert raised.reason in error.body.decode()
-    assert api.forms == ["field"]
+    for error in (*OTHER_ERRORS, refused(BETA_REFUSAL)):
+        api = Platform(field_refusal=error, takes=["header"])
+        raised = await failure_of(client_of(api, kind), EAGER)
+        assert raised.status_code == error.status
+        assert raised.reason in error.body.decode()
+        assert api.forms == ["field"], error.body
 
 
 @both_clients
-@pytest.mark.parametrize("error", [*OTHER_ERRORS, refused(FIELD_REFUSAL)])
-async def test_other_errors_of_the_header(kind: str, error: Recording) -> None:
+async def test_other_errors_of_the_header(kind: str) -> None:
     """The same, once the field was refused: the last word is raised, and nothing more is sent."""
-    api = Platform(beta_refusal=error)
-    raised = await failure_of(client_of(api, kind), EAGER)
-    assert raised.status_code == error.status
-    assert raised.reason in error.body.decode()
-    assert api.forms == ["field", "header"]
+    for error in (*OTHER_ERRORS, refused(FIELD_REFUSAL)):
+        api = Platform(beta_refusal=error)
+        raised = await failure_of(client_of(api, kind), EAGER)
+        assert raised.status_code == error.status
+        assert raised.reason in error.body.decode()
+        assert api.forms == ["field", "header"], error.body
 
 
 @both_clients
@@ -406,15 +404,16 @@ BETAS: list[tuple[dict[str, Any], list[str]]] = [
 
 
 @both_clients
-@pytest.mark.parametrize(("options", "given"), BETAS)
-async def test_betas_of_the_request_stay(kind: str, options: dict[str, Any], given: list[str]) -> None:
+async def test_betas_of_the_request_stay(kind: str) -> None:
     """The beta comes beside them, and goes without them."""
-    api = Platform()
-    await streamed(client_of(api, kind), EAGER, **options)
-    assert [betas_of(exchange) for exchange in api.exchanges] == [given, [*given, LEGACY_BETA], given]
-    assert len({exchange.url for exchange in api.exchanges}) == 1  # that of the betas, or the other
-    note = (options.get("extra_headers") or {}).get("x-note")
-    assert [exchange.headers.get("x-note") for exchange in api.exchanges] == [note] * 3
+    for options, given in BETAS:
+        api = Platform()
+        await streamed(client_of(api, kind), EAGER, **options)
+        sent = [betas_of(exchange) for exchange in api.exchanges]
+        assert sent == [given, [*given, LEGACY_BETA], given], options
+        assert len({exchange.url for exchange in api.exchanges}) == 1  # that of the betas, or the other
+        note = (options.get("extra_headers") or {}).get("x-note")
+        assert [exchange.headers.get("x-note") for exchange in api.exchanges] == [note] * 3
 
 
 ON_HTTPX = anthropic_http_library() is httpx
@@ -614,7 +613,7 @@ async def test_another_error_of_a_later_form() -> None:
     assert len(api.exchanges) == 2
 
 
-@pytest.mark.parametrize("value", ["true", 1, {}])
+@rows("value", ["true", 1, {}])
 def test_a_field_that_is_no_boolean(value: object) -> None:
     """It would be refused, and taken for a field that is not known."""
     with pytest.raises(UsageError, match="True or False"):
@@ -751,8 +750,8 @@ async def test_without_a_fallback(kind: str) -> None:
     assert (await streamed(client, EAGER)).eager == "header"
 
 
-@pytest.mark.parametrize("start", [eagerstream.stream, eagerstream.run])
-@pytest.mark.parametrize("option", ["none", "field", True, False, 0])
+@rows("start", [eagerstream.stream, eagerstream.run])
+@rows("option", ["none", "field", True, False, 0])
 def test_bad_options(start: Any, option: Any) -> None:
     """Refused before anything is sent."""
     with pytest.raises(UsageError, match="eager_fallback"):

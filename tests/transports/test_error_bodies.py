@@ -54,22 +54,22 @@ async def test_a_body_without_an_end(kind: str) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("kind", ["anthropic", "transport"])
-@pytest.mark.parametrize("coding", ["gzip", "gzip, gzip", "br"])
-async def test_a_compressed_body(kind: str, coding: str) -> None:
+async def test_a_compressed_body(kind: str) -> None:
     """One coding is undone, within the bound; of another, nothing is read, and the status says enough."""
     packed = gzip.compress(_REFUSED)
-    api = LocalAPI([packed[:9], packed[9:]], status=400, headers={"content-encoding": coding})
-    error = await _refused(api, kind)
-    assert (error.status_code, error.error_type) == (400, "invalid_request_error" if coding == "gzip" else None)
-    if coding == "gzip":
-        assert error.reason == "Because."
+    for coding in ("gzip", "gzip, gzip", "br"):
+        api = LocalAPI([packed[:9], packed[9:]], status=400, headers={"content-encoding": coding})
+        error = await _refused(api, kind)
+        assert (error.status_code, error.error_type) == (400, "invalid_request_error" if coding == "gzip" else None)
+        if coding == "gzip":
+            assert error.reason == "Because."
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("kind", ["anthropic", "transport"])
 async def test_a_bomb(kind: str) -> None:
-    """10 MB in 10 kB."""
-    bomb = gzip.compress(b"x" * 10_000_000, 6)
+    """3 MB in 3 kB."""
+    bomb = gzip.compress(b"x" * 3_000_000, 6)
     api = LocalAPI([bomb], status=400, headers={"content-encoding": "gzip"})
     error = await _refused(api, kind)
     assert error.reason.startswith("x" * 100) or error.status_code == 400

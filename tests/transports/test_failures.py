@@ -24,6 +24,7 @@ from eagerstream.transports._failures import (
 )
 from eagerstream.wire import decode_event
 from tests.support import anthropic_http_library
+from tests.tables import rows
 
 _HISTORY = (
     "messages.1: `tool_use` ids were found without `tool_result` blocks immediately after: toolu_1, toolu_2. "
@@ -41,8 +42,8 @@ _NO_OBJECTS: list[Any] = ["", "m", b"m", None, 5, 1.5, True, [], [[]], ["m"], [N
 # --- bodies -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("body", "reason", "error_type"),
+@rows(
+    "body, reason, error_type",
     [
         # the Messages API
         ({"type": "error", "error": {"type": "api_error", "message": "m"}}, "m", "api_error"),
@@ -78,7 +79,6 @@ _NO_OBJECTS: list[Any] = ["", "m", b"m", None, 5, 1.5, True, [], [[]], ["m"], [N
         ({"error": {"message": "m", "details": {"retryDelay": "1s"}}}, "m", None),
         ({"error": {"message": "m", "details": [None, 5, [], {"retryDelay": 5}, {"retryDelay": []}]}}, "m", None),
     ],
-    ids=lambda value: ascii(value)[:50],
 )
 def test_bodies(body: object, reason: str, error_type: str | None) -> None:
     """Whoever answered, and whatever: its words, and its name for the error, where there are any."""
@@ -125,8 +125,8 @@ def test_no_body_is_an_error_of_its_own(body: object, header: str, status: int) 
     assert str(error)
 
 
-@pytest.mark.parametrize(
-    ("header", "error_type"),
+@rows(
+    "header, error_type",
     [
         ("ThrottlingException", "ThrottlingException"),
         ("ThrottlingException:http://internal.amazon.com/coral/com.amazon.bedrock/", "ThrottlingException"),
@@ -142,8 +142,8 @@ def test_the_header_of_aws(header: str, error_type: str | None) -> None:
     assert told({"__type": "ValidationException"}, {"x-amzn-errortype": header}).error_type == "ValidationException"
 
 
-@pytest.mark.parametrize(
-    ("headers", "request_id"),
+@rows(
+    "headers, request_id",
     [
         ({}, "req_body"),
         ({"request-id": "a", "x-request-id": "b", "x-amzn-requestid": "c"}, "a"),
@@ -178,8 +178,8 @@ def test_no_secret_and_no_flood_is_told() -> None:
 # --- what may pass, and when ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("status", "retryable"),
+@rows(
+    "status, retryable",
     [
         *((status, False) for status in (301, 400, 401, 403, 404, 413, 422)),
         *((status, True) for status in (408, 409, 429, 500, 502, 503, 529)),
@@ -192,8 +192,8 @@ def test_statuses(status: int, *, retryable: bool) -> None:
         assert told(None, {"x-should-retry": word}, status).retryable is expected
 
 
-@pytest.mark.parametrize(
-    ("headers", "wait_s"),
+@rows(
+    "headers, wait_s",
     [
         ({}, None),
         ({"retry-after": "7"}, 7),
@@ -225,8 +225,8 @@ def test_how_long_to_wait(headers: dict[str, str], wait_s: float | None) -> None
 _NO_DELAYS: list[Any] = ["21", "s", "-1s", "nans", "infs", "", 21, None, {}, "1m"]
 
 
-@pytest.mark.parametrize(
-    ("details", "wait_s"),
+@rows(
+    "details, wait_s",
     [
         ([{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "21s"}], 21),
         ([{"@type": "type.googleapis.com/google.rpc.ErrorInfo"}, {"retryDelay": "0.250s"}], 0.25),
@@ -247,8 +247,8 @@ def test_how_long_google_asks_to_wait(details: Any, wait_s: float | None) -> Non
 # --- error events -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("error_type", "name", "retryable"),
+@rows(
+    "error_type, name, retryable",
     [
         ("overloaded_error", "overloaded_error", True),
         ("invalid_request_error", "invalid_request_error", False),
@@ -271,9 +271,7 @@ def test_error_events(error_type: str, name: str, *, retryable: bool) -> None:
     assert event_error(event, None).request_id == "req_body"
 
 
-@pytest.mark.parametrize(
-    "event", [{}, {"type": "error"}, {"type": "error", "error": None}, {"type": "error", "error": [{}]}]
-)
+@rows("event", [{}, {"type": "error"}, {"type": "error", "error": None}, {"type": "error", "error": [{}]}])
 def test_error_events_without_an_error(event: dict[str, Any]) -> None:
     """That it is over is all that is known."""
     assert event_error(event, None).reason == "the API ended the stream with an error"
@@ -311,7 +309,7 @@ def test_statuses_of_clients() -> None:
     assert str(refusal(bare)) == "Error code (HTTP 503)"
 
 
-@pytest.mark.parametrize(
+@rows(
     "error",
     [
         anthropic.APIConnectionError(request=_REQUEST),
@@ -322,7 +320,6 @@ def test_statuses_of_clients() -> None:
         httpx.ReadTimeout("slow"),
         caused(httpx.RemoteProtocolError("odd"), KeyError("x")),
     ],
-    ids=lambda error: f"{error!r:.30} from {error.__cause__!r}",
 )
 def test_lost_connections(error: Exception) -> None:
     """The API was not reached, which may pass; told in the words of the cause."""
@@ -333,8 +330,8 @@ def test_lost_connections(error: Exception) -> None:
     assert is_resent_by_clients(error) is isinstance(error, anthropic.APIConnectionError)
 
 
-@pytest.mark.parametrize(
-    ("error", "words"),
+@rows(
+    "error, words",
     [
         (TypeError("not JSON serializable"), "not JSON serializable"),
         (ValueError("api_key: sk-ant-api03-hunter2"), "api_key: [redacted]"),
@@ -347,7 +344,6 @@ def test_lost_connections(error: Exception) -> None:
             "no protocol",
         ),
     ],
-    ids=lambda value: repr(value)[-30:],
 )
 def test_mistakes(error: Exception, words: str) -> None:
     """What was never sent is for the caller to mend."""
@@ -382,8 +378,8 @@ def _exchange(status: int | None, cause: Exception | None = None) -> Exception:
     return error if cause is None else caused(error, cause)
 
 
-@pytest.mark.parametrize(
-    ("status", "cause", "retryable"),
+@rows(
+    "status, cause, retryable",
     [
         (401, None, False),
         (429, None, True),
@@ -441,7 +437,7 @@ def _of_aws() -> list[tuple[Exception, bool]]:
     ]
 
 
-@pytest.mark.parametrize("errors", [_of_google, _of_aws])
+@rows("errors", [_of_google, _of_aws])
 def test_platforms_to_sign_in_at(errors: Any) -> None:
     """What a platform's own package raises is told as its words, and whether it may pass."""
     for error, retryable in errors():
@@ -473,9 +469,7 @@ def test_errors_that_are_not_of_clients() -> None:
         assert caught.value.__cause__ is None
 
 
-@pytest.mark.parametrize(
-    "error", [ValueError("Illegal header value b'k\\n'"), httpx.LocalProtocolError("Illegal header value b'k\\n'")]
-)
+@rows("error", [ValueError("Illegal header value b'k\\n'"), httpx.LocalProtocolError("Illegal header value b'k\\n'")])
 def test_headers_that_cannot_be_sent(error: Exception) -> None:
     """The key is in the text of such an exception, and nowhere in ours."""
     for raised in (error, caused(anthropic.APIConnectionError(request=_REQUEST), error)):
@@ -488,7 +482,7 @@ def test_headers_that_cannot_be_sent(error: Exception) -> None:
             pytest.fail("it has to be raised, without its cause")
 
 
-@pytest.mark.parametrize("library", [httpx, _LIBRARY], ids=["httpx", "the client's"])
+@rows("library", [httpx, _LIBRARY])
 def test_interruptions(library: Any) -> None:
     """A body that breaks off, is closed under its reader, or cannot be decompressed."""
     for error in (
@@ -506,8 +500,8 @@ def test_interruptions(library: Any) -> None:
     assert str(broken) == "the response cannot be decompressed: no gzip"
 
 
-@pytest.mark.parametrize(
-    ("status", "header", "resent"),
+@rows(
+    "status, header, resent",
     [(429, "", True), (400, "", False), (400, "true", True), (200, "true", True), (500, "", True)],
 )
 def test_what_clients_send_again(status: int, header: str, *, resent: bool) -> None:
@@ -538,7 +532,7 @@ class ServiceRequestError(AzureError):
     """Of the same: the token service could not be reached."""
 
 
-@pytest.mark.parametrize(("error", "retryable"), [(AzureError("denied"), False), (ServiceRequestError("no way"), True)])
+@rows("error, retryable", [(AzureError("denied"), False), (ServiceRequestError("no way"), True)])
 def test_errors_of_azure(error: Exception, *, retryable: bool) -> None:
     """What the token provider of a Foundry client raises."""
     refused = refusal(error)
@@ -547,8 +541,8 @@ def test_errors_of_azure(error: Exception, *, retryable: bool) -> None:
     assert "could not sign in" in refused.reason
 
 
-@pytest.mark.parametrize(
-    ("body", "reason", "error_type", "retryable"),
+@rows(
+    "body, reason, error_type, retryable",
     [
         ({"error": {"message": "slow down", "type": "None", "code": "429"}}, "slow down", "None", True),
         ({"error": {"code": 503, "message": "later", "status": "UNAVAILABLE"}}, "later", "UNAVAILABLE", True),
@@ -593,8 +587,8 @@ def test_a_body_that_aiohttp_forgot() -> None:
     assert interruption(mistake, None) is mistake
 
 
-@pytest.mark.parametrize(
-    ("told", "words"),
+@rows(
+    "told, words",
     [
         ("illegal chunk header: bytearray(b'hunter2')", "illegal chunk header"),
         ('Invalid character in chunk size:\n\n  b"hunter2"\n    ^', "Invalid character in chunk size"),

@@ -15,6 +15,7 @@ from eagerstream.testing import reply, text
 from eagerstream.transports import HTTPTransport
 from tests.streams import message_start
 from tests.support import REQUEST, Broken, LocalAPI
+from tests.tables import rows
 
 HELLO = reply(text("Hello."))
 
@@ -83,30 +84,31 @@ async def test_betas_beside_a_header_of_one_s_own(library: Any) -> None:
     assert set(betas) == {"always", "once"}
 
 
+_BASE_URLS = [
+    ("http://local/", "http://local/v1/messages"),
+    ("http://local/gateway", "http://local/gateway/v1/messages"),
+    ("http://local:8080", "http://local:8080/v1/messages"),
+    ("https://local", "https://local/v1/messages"),
+    ("http://local/gateway//", "http://local/gateway/v1/messages"),
+    ("http://local:11434/v1", "http://local:11434/v1/messages"),
+    ("https://local/anthropic/v1/", "https://local/anthropic/v1/messages"),
+    ("https://local/anthropic/v1/messages", "https://local/anthropic/v1/messages"),
+    ("http://local/v1/anthropic", "http://local/v1/anthropic/v1/messages"),
+    ("http://local/v11", "http://local/v11/v1/messages"),
+    ("http://v1", "http://v1/v1/messages"),
+    ("http://[::1]:8080/v1", "http://[::1]:8080/v1/messages"),
+    ("HTTPS://Local", "https://local/v1/messages"),
+]
+
+
 @pytest.mark.anyio
-@pytest.mark.parametrize(
-    ("base_url", "url"),
-    [
-        ("http://local/", "http://local/v1/messages"),
-        ("http://local/gateway", "http://local/gateway/v1/messages"),
-        ("http://local:8080", "http://local:8080/v1/messages"),
-        ("https://local", "https://local/v1/messages"),
-        ("http://local/gateway//", "http://local/gateway/v1/messages"),
-        ("http://local:11434/v1", "http://local:11434/v1/messages"),
-        ("https://local/anthropic/v1/", "https://local/anthropic/v1/messages"),
-        ("https://local/anthropic/v1/messages", "https://local/anthropic/v1/messages"),
-        ("http://local/v1/anthropic", "http://local/v1/anthropic/v1/messages"),
-        ("http://local/v11", "http://local/v11/v1/messages"),
-        ("http://v1", "http://v1/v1/messages"),
-        ("http://[::1]:8080/v1", "http://[::1]:8080/v1/messages"),
-        ("HTTPS://Local", "https://local/v1/messages"),
-    ],
-)
-async def test_base_urls(library: Any, base_url: str, url: str) -> None:
+async def test_base_urls(library: Any) -> None:
     """Slashes at the end, and a path in front, are as expected; a version that is there already is not doubled."""
     api = LocalAPI([HELLO])
-    await sent(HTTPTransport(base_url=base_url, http_client=api.client(library)))
-    assert api.exchanges[0].url == url
+    http_client = api.client(library)
+    for base_url, url in _BASE_URLS:
+        await sent(HTTPTransport(base_url=base_url, http_client=http_client))
+        assert api.exchanges[-1].url == url
 
 
 _BAD_BASE_URLS = ["", "local", "ftp://local", "/v1", "http://", "http://[", "http://local:port", "http://local:99999"]
@@ -120,7 +122,7 @@ _BAD_BASE_URLS += [
 ]
 
 
-@pytest.mark.parametrize("base_url", _BAD_BASE_URLS, ids=repr)
+@rows("base_url", _BAD_BASE_URLS)
 def test_bad_base_urls(base_url: str) -> None:
     """Said when it is written down, without the password that may be in it."""
     with pytest.raises(UsageError, match="base_url") as caught:
@@ -128,28 +130,28 @@ def test_bad_base_urls(base_url: str) -> None:
     assert "hunter2" not in str(caught.value)
 
 
-@pytest.mark.parametrize("base_url", [None, b"http://local", 5])
+@rows("base_url", [None, b"http://local", 5])
 def test_base_urls_that_are_no_text(base_url: Any) -> None:
     """A variable that is not set is the commonest."""
     with pytest.raises(UsageError, match="base_url must be a text, not"):
         HTTPTransport(base_url=base_url)
 
 
-@pytest.mark.parametrize("name", ["x-é", "x-note\n", " x", 5, b"x-note"])
+@rows("name", ["x-é", "x-note\n", " x", 5, b"x-note"])
 def test_names_that_no_header_can_have(name: Any) -> None:
     """As their values: told when they are written down, and not as an error of an encoding."""
     with pytest.raises(UsageError, match="the header"):
         HTTPTransport(base_url="http://local", headers={name: "a"})
 
 
-@pytest.mark.parametrize("name", ["a b", "", "a:b", "Content-Length", "transfer-encoding"])
+@rows("name", ["a b", "", "a:b", "Content-Length", "transfer-encoding"])
 def test_headers_that_would_break_the_request(name: str) -> None:
     """A server could read a part of the request as another one."""
     with pytest.raises(UsageError, match="header"):
         HTTPTransport(base_url="http://local", headers={name: "5"})
 
 
-@pytest.mark.parametrize("value", ["hunter2\n", " hunter2", "hunter2é", "hunter2\r\nx-injected: 1", "hunter2\0", 7])
+@rows("value", ["hunter2\n", " hunter2", "hunter2é", "hunter2\r\nx-injected: 1", "hunter2\0", 7])
 def test_values_that_no_header_can_have(value: Any) -> None:
     """A key from a file, with the end of its line, is told from a connection that fails; and it is not shown."""
     for options in ({"api_key": value}, {"headers": {"Authorization": value}}):
@@ -188,33 +190,33 @@ async def test_who_closes_the_client(library: Any) -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("status", [204, 302, 418, 503])
-async def test_other_statuses(library: Any, status: int) -> None:
+async def test_other_statuses(library: Any) -> None:
     """Whatever is not 200 is an error with its status."""
-    api = LocalAPI([b""], status=status, headers={"location": "http://elsewhere/"})
-    with pytest.raises(APIError) as caught:
-        await sent(api.transport(library))
-    assert str(status) in str(caught.value)
-    assert caught.value.status_code == status
-    assert caught.value.retryable is (status == 503)
+    for status in (204, 302, 418, 503):
+        api = LocalAPI([b""], status=status, headers={"location": "http://elsewhere/"})
+        with pytest.raises(APIError) as caught:
+            await sent(api.transport(library))
+        assert str(status) in str(caught.value)
+        assert caught.value.status_code == status
+        assert caught.value.retryable is (status == 503)
+
+
+_UNKNOWN_SHAPES = {
+    b'{"detail": [{"loc": ["tools", 0, "made_up"], "msg": "extra fields not permitted"}]}': "extra fields",
+    b'{"errors": [{"message": "for a reason"}]}': "for a reason",
+    b"for a reason\n": "the server answered with HTTP 400: for a reason",
+    b'{"error": {"mess': '{"error": {"mess',
+    b"": "the server answered with HTTP 400",
+}
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        (b'{"detail": [{"loc": ["tools", 0, "made_up"], "msg": "extra fields not permitted"}]}', "extra fields"),
-        (b'{"errors": [{"message": "for a reason"}]}', "for a reason"),
-        (b"for a reason\n", "the server answered with HTTP 400: for a reason"),
-        (b'{"error": {"mess', '{"error": {"mess'),
-        (b"", "the server answered with HTTP 400"),
-    ],
-)
-async def test_errors_in_a_shape_that_is_not_known(library: Any, body: bytes, words: str) -> None:
+async def test_errors_in_a_shape_that_is_not_known(library: Any) -> None:
     """The server's words are told as they are."""
-    with pytest.raises(APIError) as caught:
-        await sent(LocalAPI([body], status=400, headers={"content-type": "application/json"}).transport(library))
-    assert words in caught.value.reason
+    for body, words in _UNKNOWN_SHAPES.items():
+        with pytest.raises(APIError) as caught:
+            await sent(LocalAPI([body], status=400, headers={"content-type": "application/json"}).transport(library))
+        assert words in caught.value.reason
 
 
 @pytest.mark.anyio
@@ -284,35 +286,34 @@ _LOSSES = ["ReadTimeout", "ReadError", "WriteError", "CloseError", "RemoteProtoc
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(
-    "name", [*_LOSSES, "ConnectError", "ConnectTimeout", "WriteTimeout", "PoolTimeout", "ProxyError"]
-)
-async def test_what_a_client_raises_while_sending(library: Any, name: str) -> None:
+async def test_what_a_client_raises_while_sending(library: Any) -> None:
     """The API could not be reached, whatever it was, and may be later; the client's own exception is the cause."""
-    raised = getattr(library, name)("no way there")
+    raised: Exception
 
     def fail(_: Any) -> Any:
         raise raised
 
     http_client = library.AsyncClient(transport=library.MockTransport(fail))
-    with pytest.raises(APIError, match="could not be reached: no way there") as caught:
-        await sent(HTTPTransport(base_url="http://local", http_client=http_client))
-    assert caught.value.retryable
-    assert caught.value.__cause__ is raised
+    for name in (*_LOSSES, "ConnectError", "ConnectTimeout", "WriteTimeout", "PoolTimeout", "ProxyError"):
+        raised = getattr(library, name)("no way there")
+        with pytest.raises(APIError, match="could not be reached: no way there") as caught:
+            await sent(HTTPTransport(base_url="http://local", http_client=http_client))
+        assert caught.value.retryable, name
+        assert caught.value.__cause__ is raised, name
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("name", _LOSSES)
-async def test_what_a_client_raises_while_reading(library: Any, name: str) -> None:
+async def test_what_a_client_raises_while_reading(library: Any) -> None:
     """An interruption, whatever it was."""
-    raised = getattr(library, name)("gone")
-    api = LocalAPI([message_start(), Broken(raised)])
-    with pytest.raises(StreamInterrupted, match="gone") as caught:
-        await sent(api.transport(library))
-    assert caught.value.__cause__ is raised
-    assert caught.value.request_id == "req_local"
-    assert caught.value.message is not None
-    assert api.exchanges[0].closed
+    for name in _LOSSES:
+        raised = getattr(library, name)("gone")
+        api = LocalAPI([message_start(), Broken(raised)])
+        with pytest.raises(StreamInterrupted, match="gone") as caught:
+            await sent(api.transport(library))
+        assert caught.value.__cause__ is raised, name
+        assert caught.value.request_id == "req_local"
+        assert caught.value.message is not None
+        assert api.exchanges[0].closed, name
 
 
 @pytest.mark.anyio

@@ -59,13 +59,12 @@ _CA = trustme.CA()
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("scheme", ["https", "HTTPS"])
 async def test_certificates_of_the_environment(
-    http_library: Library, environment: pytest.MonkeyPatch, ca_file: Path, scheme: str
+    http_library: Library, environment: pytest.MonkeyPatch, ca_file: Path
 ) -> None:
     """An authority of one's own is named by the environment; without it, the peer is not trusted."""
     with Peer(tls=_tls("127.0.0.1")) as peer:
-        url = peer.url.replace("https", scheme)
+        url = peer.url.replace("https", "HTTPS")  # a scheme has no case
         async with HTTPTransport(base_url=url, library=http_library) as transport:
             error = await error_of(transport)
             assert error.retryable
@@ -128,32 +127,33 @@ async def test_a_peer_with_tls_that_is_cancelled(
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("variable", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
-async def test_a_proxy_of_the_environment(
-    http_library: Library, environment: pytest.MonkeyPatch, variable: str
-) -> None:
+async def test_a_proxy_of_the_environment(http_library: Library, environment: pytest.MonkeyPatch) -> None:
     """The request goes to the proxy, which gets its own password, and no other one."""
     with Peer() as proxy:
-        environment.setenv(variable, f"http://me:hunter2@{proxy.address}")
-        async with HTTPTransport(base_url="http://api.example", library=http_library) as transport:
-            await finish(transport)
-    (request,) = proxy.requests
-    assert request.target == "http://api.example/v1/messages"
-    assert request.headers["host"] == "api.example"
-    assert request.headers["proxy-authorization"] == "Basic bWU6aHVudGVyMg=="
-    assert "authorization" not in request.headers
+        for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+            environment.setenv(variable, f"http://me:hunter2@{proxy.address}")
+            async with HTTPTransport(base_url="http://api.example", library=http_library) as transport:
+                await finish(transport)
+            environment.delenv(variable)
+    assert len(proxy.requests) == 3
+    for request in proxy.requests:
+        assert request.target == "http://api.example/v1/messages"
+        assert request.headers["host"] == "api.example"
+        assert request.headers["proxy-authorization"] == "Basic bWU6aHVudGVyMg=="
+        assert "authorization" not in request.headers
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("no_proxy", ["127.0.0.1", "*", "localhost, 127.0.0.1"])
-async def test_no_proxy(http_library: Library, environment: pytest.MonkeyPatch, no_proxy: str) -> None:
+async def test_no_proxy(http_library: Library, environment: pytest.MonkeyPatch) -> None:
     """Requests to these hosts go straight to them."""
     with Peer() as proxy, Peer() as peer:
         environment.setenv("HTTP_PROXY", proxy.url)
-        environment.setenv("NO_PROXY", no_proxy)
-        async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
-            await finish(transport)
-    assert (len(proxy.requests), len(peer.requests)) == (0, 1)
+        for no_proxy in ("127.0.0.1", "*", "localhost, 127.0.0.1"):
+            environment.setenv("NO_PROXY", no_proxy)
+            async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
+                await finish(transport)
+            assert proxy.requests == [], no_proxy
+    assert len(peer.requests) == 3
 
 
 def _tunnel(connection: Connection, request: Request) -> None:
@@ -174,22 +174,22 @@ def _tunnel(connection: Connection, request: Request) -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("scheme", ["https", "HTTPS"])
-async def test_a_tunnel(http_library: Library, environment: pytest.MonkeyPatch, ca_file: Path, scheme: str) -> None:
+async def test_a_tunnel(http_library: Library, environment: pytest.MonkeyPatch, ca_file: Path) -> None:
     """What is encrypted goes through the proxy as it is: the key and the certificate are not its business."""
     environment.setenv("SSL_CERT_FILE", str(ca_file))
     with Peer(_tunnel) as proxy, Peer(tls=_tls("127.0.0.1")) as peer:
         environment.setenv("HTTPS_PROXY", f"http://me:hunter2@{proxy.address}")
-        async with HTTPTransport(
-            base_url=peer.url.replace("https", scheme), api_key="k", library=http_library
-        ) as transport:
-            await finish(transport)
-    (asked,) = proxy.requests
-    (request,) = peer.requests
-    assert asked.headers["proxy-authorization"] == "Basic bWU6aHVudGVyMg=="
-    assert "x-api-key" not in asked.headers
-    assert request.headers["x-api-key"] == "k"
-    assert "proxy-authorization" not in request.headers
+        for scheme in ("https", "HTTPS"):
+            base_url = peer.url.replace("https", scheme)
+            async with HTTPTransport(base_url=base_url, api_key="k", library=http_library) as transport:
+                await finish(transport)
+    assert len(proxy.requests) == len(peer.requests) == 2
+    for asked in proxy.requests:
+        assert asked.headers["proxy-authorization"] == "Basic bWU6aHVudGVyMg=="
+        assert "x-api-key" not in asked.headers
+    for request in peer.requests:
+        assert request.headers["x-api-key"] == "k"
+        assert "proxy-authorization" not in request.headers
 
 
 @pytest.mark.anyio
@@ -221,13 +221,13 @@ async def test_a_proxy_that_is_not_there(http_library: Library, environment: pyt
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("proxy", ["http://", "http://me:hunter2@[::bad:1", "http://me:hunter2@127.0.0.1:999999"])
-async def test_a_proxy_that_is_no_url(http_library: Library, environment: pytest.MonkeyPatch, proxy: str) -> None:
+async def test_a_proxy_that_is_no_url(http_library: Library, environment: pytest.MonkeyPatch) -> None:
     """Nothing is sent past it."""
-    environment.setenv("ALL_PROXY", proxy)
     with Peer() as peer:
-        error = await error_of(HTTPTransport(base_url=peer.url, library=http_library), UsageError)
-    assert str(error) == "the proxy that the environment names is no URL"
+        for proxy in ("http://", "http://me:hunter2@[::bad:1", "http://me:hunter2@127.0.0.1:999999"):
+            environment.setenv("ALL_PROXY", proxy)
+            error = await error_of(HTTPTransport(base_url=peer.url, library=http_library), UsageError)
+            assert str(error) == "the proxy that the environment names is no URL", proxy
     assert peer.requests == []
 
 

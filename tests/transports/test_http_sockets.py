@@ -40,21 +40,22 @@ async def _finish(transport: HTTPTransport, **options: Any) -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("path", ["", "/", "/v1", "/v1/", "/v1/messages"])
-async def test_addresses_of_one_server(http_library: Library, path: str) -> None:
+async def test_addresses_of_one_server(http_library: Library) -> None:
     """However a server tells its address, the request gets there; without a key too, or with one of another kind."""
-    headers = {"authorization": "Bearer local"} if path else {}
-    async with ReplayServer(WEATHER) as server, made_client(http_library) as http_client:
-        transport = HTTPTransport(base_url=server.base_url + path, headers=headers, http_client=http_client)
-        async with eagerstream.stream(transport, **REQUEST, buffer="wait") as stream:
-            lines = [event_line(event) async for event in stream]
-        (request,) = server.requests
     async with eagerstream.stream(WEATHER, **REQUEST, buffer="wait") as played:
-        assert [event_line(event) async for event in played] == lines
-    assert lines[-1][0] == MessageStop.__name__
-    assert request.body == {**REQUEST, "stream": True}
-    assert "x-api-key" not in request.headers
-    assert ("authorization" in request.headers) == bool(path)
+        expected = [event_line(event) async for event in played]
+    assert expected[-1][0] == MessageStop.__name__
+    async with ReplayServer(WEATHER) as server, made_client(http_library) as http_client:
+        for path in ("", "/", "/v1", "/v1/", "/v1/messages"):
+            headers = {"authorization": "Bearer local"} if path else {}
+            transport = HTTPTransport(base_url=server.base_url + path, headers=headers, http_client=http_client)
+            async with eagerstream.stream(transport, **REQUEST, buffer="wait") as stream:
+                assert [event_line(event) async for event in stream] == expected, path
+            request = server.requests[-1]
+            assert request.body == {**REQUEST, "stream": True}, path
+            assert "x-api-key" not in request.headers, path
+            assert ("authorization" in request.headers) == bool(path)
+        assert len(server.requests) == 5
 
 
 async def _until_asked(server: ReplayServer) -> None:

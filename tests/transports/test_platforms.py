@@ -66,6 +66,19 @@ async def add(a: int, b: int) -> int:
     return a + b
 
 
+_QUICK = (Platform.ANTHROPIC, Platform.BEDROCK, Platform.VERTEX)
+"""Responses in events and in frames, and requests with the model in their body and in their path."""
+
+each_form = pytest.mark.parametrize(
+    "platform_client",
+    [
+        pytest.param(client, id=client.platform, marks=() if client.platform in _QUICK else pytest.mark.slow)
+        for client in {client.platform: client for client in reversed(CLIENTS) if client.is_there}.values()
+    ],
+)
+"""Runs a test with one client of each platform; with the quick tests, one of each form of a request and a response."""
+
+
 # --- requests ---------------------------------------------------------------------------------------------------------
 
 
@@ -100,7 +113,7 @@ def server_root(platform: Platform) -> str:
     return DIALECTS[platform].root
 
 
-@each_client
+@each_platform
 @pytest.mark.anyio
 async def test_the_beta_namespace(platform_client: PlatformClient) -> None:
     """Betas, the container, MCP servers and their toolset arrive as they were given."""
@@ -125,7 +138,7 @@ async def test_the_beta_namespace(platform_client: PlatformClient) -> None:
         assert request.body["anthropic_beta"] == ["a-2025-01-01", "mcp-client-2025-11-20"]
 
 
-@each_platform
+@each_form
 @pytest.mark.anyio
 async def test_models_with_odd_names(platform_client: PlatformClient) -> None:
     """Ids of models and of inference profiles have signs that paths give a meaning to."""
@@ -192,12 +205,11 @@ async def test_real_recordings(platform_client: PlatformClient) -> None:
     await _replay(platform_client, real_recordings())
 
 
-@each_client
 @pytest.mark.anyio
-async def test_a_run_with_three_tools(platform_client: PlatformClient) -> None:
-    """The loop, to its end."""
+async def test_a_run_with_three_tools() -> None:
+    """The loop, to its end, over the frames of Bedrock. A slow test does so with each client."""
     scenario = Scenario(THREE, reply(text("Done."), message_id="msg_last"))
-    async with ReplayServer(scenario) as server, platform_client.client(server) as client:
+    async with ReplayServer(scenario) as server, CLIENTS[1].client(server) as client:
         async with eagerstream.run(client, **REQUEST, tools=[get_weather, get_time, add]) as run:
             await run.finish()
         assert len(server.requests) == 2
@@ -222,9 +234,9 @@ async def test_bedrock_without_the_packages_of_aws(monkeypatch: pytest.MonkeyPat
 # --- errors -----------------------------------------------------------------------------------------------------------
 
 
-async def _error(client: Any) -> APIError:
+async def _error(client: Any, **options: Any) -> APIError:
     with pytest.raises(APIError) as caught:
-        async with eagerstream.stream(client, **REQUEST) as stream:
+        async with eagerstream.stream(client, **{**REQUEST, **options}) as stream:
             await stream.finish()
     return caught.value
 
@@ -280,46 +292,36 @@ async def test_refusals(platform_client: PlatformClient) -> None:
         assert error.request_id is not None
 
 
-@each_platform
-@pytest.mark.anyio
-async def test_how_long_to_wait(platform_client: PlatformClient) -> None:
-    """`retry-after` is read on every platform."""
-    fault = Fault(FaultKind.HTTP_ERROR, status=429, retry_after_s=7)
-    async with ReplayServer(WEATHER, faults=Faults({0: [fault]})) as server, platform_client.client(server) as client:
-        error = await _error(client)
-    assert (error.status_code, error.retryable, error.retry_after_s) == (429, True, 7)
+_ERRORS_INSIDE = {
+    "overloaded_error": ("ServiceUnavailableException", True),
+    "rate_limit_error": ("ThrottlingException", True),
+    "timeout_error": ("ModelTimeoutException", True),
+    "api_error": ("InternalServerException", True),
+    "invalid_request_error": ("ValidationException", False),
+    "permission_error": ("AccessDeniedException", False),
+}
 
 
-@each_platform
-@pytest.mark.parametrize(
-    ("error_type", "exception", "retryable"),
-    [
-        ("overloaded_error", "ServiceUnavailableException", True),
-        ("rate_limit_error", "ThrottlingException", True),
-        ("timeout_error", "ModelTimeoutException", True),
-        ("api_error", "InternalServerException", True),
-        ("invalid_request_error", "ValidationException", False),
-        ("permission_error", "AccessDeniedException", False),
-    ],
-)
+@each_form
 @pytest.mark.anyio
-@pytest.mark.sample(12)
-async def test_errors_inside_a_reply(
-    platform_client: PlatformClient, error_type: str, exception: str, *, retryable: bool
-) -> None:
+async def test_errors_inside_a_reply(platform_client: PlatformClient) -> None:
     """An `error` event, or an exception frame, is told with what had come before it."""
-    broken = reply(text("Let me"), error_event(error_type, "in the middle"))
-    async with ReplayServer(broken) as server, platform_client.client(server) as client:
-        error = await _error(client)
-        (request,) = server.requests
-    assert (error.reason, error.status_code, error.retryable) == ("in the middle", None, retryable)
-    assert error.error_type == (exception if platform_client.platform is Platform.BEDROCK else error_type)
-    assert error.request_id == request.request_id
-    assert error.message is not None
-    assert error.message["content"][0]["text"] == "Let me"
+
+    def broken(request: Any) -> Recording:
+        return reply(text("Let me"), error_event(request["messages"][0]["content"], "in the middle"))
+
+    async with ReplayServer(Scenario.of(broken)) as server, platform_client.client(server) as client:
+        for error_type, (exception, retryable) in _ERRORS_INSIDE.items():
+            error = await _error(client, messages=[{"role": "user", "content": error_type}])
+            assert (error.reason, error.status_code, error.retryable) == ("in the middle", None, retryable), error_type
+            assert error.error_type == (exception if platform_client.platform is Platform.BEDROCK else error_type)
+            assert error.request_id == server.requests[-1].request_id
+            assert error.message is not None
+            assert error.message["content"][0]["text"] == "Let me"
+        assert len(server.requests) == len(_ERRORS_INSIDE)
 
 
-@each_platform
+@each_form
 @pytest.mark.anyio
 async def test_a_server_that_is_not_there(platform_client: PlatformClient) -> None:
     """Nobody listens."""
@@ -331,7 +333,7 @@ async def test_a_server_that_is_not_there(platform_client: PlatformClient) -> No
     assert (error.status_code, error.request_id, error.retryable, error.retried) == (None, None, True, False)
 
 
-@each_platform
+@each_form
 @pytest.mark.anyio
 async def test_a_connection_that_is_lost(platform_client: PlatformClient) -> None:
     """In the middle of an event, or of a frame."""
@@ -344,15 +346,17 @@ async def test_a_connection_that_is_lost(platform_client: PlatformClient) -> Non
     assert error.message is not None
 
 
-@each_client
+@each_platform
 @pytest.mark.anyio
 async def test_retries_are_the_client_s(platform_client: PlatformClient) -> None:
-    """What the client has sent again itself is marked so, and a run does not send it once more."""
+    """What the client has sent again itself is marked so, with the `retry-after` of the platform: a run does not send
+    it once more."""
     fault = Fault(FaultKind.HTTP_ERROR, status=429, retry_after_s=0.001)
     async with ReplayServer(WEATHER, faults=Faults({0: [fault] * 9})) as server:
         async with platform_client.client(server, max_retries=1) as client:
             error = await _error(client)
         assert len(server.requests) == 2
+    assert (error.status_code, error.retry_after_s) == (429, 0.001)
     assert (error.retryable, error.retried) == (True, True)
 
 
@@ -381,6 +385,8 @@ async def test_eager_fallback(
         assert len(server.requests) == requests + 2
     assert run.result.status is RunStatus.COMPLETED
     check_history(run.result.messages)
+    results = [block["content"] for block in run.result.messages[2]["content"]]
+    assert results == ["Oslo: 15 degrees", "noon", "3"]
     assert run.eager == stream.eager == eager
 
 
@@ -427,7 +433,7 @@ _MISSING = {
 }
 
 
-@each_platform
+@each_form
 @pytest.mark.anyio
 async def test_without_credentials(platform_client: PlatformClient) -> None:
     """Each platform refuses a request without them, in its own words."""
@@ -450,32 +456,32 @@ async def test_without_credentials(platform_client: PlatformClient) -> None:
 _SIGNING = [client for client in CLIENTS if "aws_access_key" in client.arguments and client.is_there]
 
 
+_SPOILT = [
+    ("/aws4_request", "", "not a complete AWS signature"),
+    (r"[;=]host\b", "=", "not a complete AWS signature"),
+    ("Signature=.*", "Signature=0", "not a complete AWS signature"),
+    ("/[a-z-]+/aws4_request", "/s3/aws4_request", "scoped to correct service"),
+]
+
+
 @pytest.mark.parametrize("client", _SIGNING, ids=[client.platform for client in _SIGNING])
-@pytest.mark.parametrize(
-    ("part", "instead", "words"),
-    [
-        ("/aws4_request", "", "not a complete AWS signature"),
-        (r"[;=]host\b", "=", "not a complete AWS signature"),
-        ("Signature=.*", "Signature=0", "not a complete AWS signature"),
-        ("/[a-z-]+/aws4_request", "/s3/aws4_request", "scoped to correct service"),
-    ],
-)
 @pytest.mark.anyio
-async def test_signatures(client: PlatformClient, part: str, instead: str, words: str) -> None:
+async def test_signatures(client: PlatformClient) -> None:
     """A signature has all its parts, the name of the host among what it signs, and is for this service."""
 
-    async def change(request: Any) -> None:
+    async def change(part: str, instead: str, request: Any) -> None:
         signed = request.headers["authorization"]
         request.headers["authorization"] = re.sub(part, instead, signed)
         assert request.headers["authorization"] != signed
 
     async with ReplayServer(WEATHER) as server:
         made = client.client(server)
-        made._client.event_hooks = {"request": [change]}
         async with made:
-            error = await _error(made)
-    assert error.status_code == 403
-    assert words in error.reason
+            for part, instead, words in _SPOILT:
+                made._client.event_hooks = {"request": [partial(change, part, instead)]}
+                error = await _error(made)
+                assert error.status_code == 403, part
+                assert words in error.reason, part
 
 
 @pytest.mark.anyio
