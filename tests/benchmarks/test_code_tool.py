@@ -11,9 +11,10 @@ from benchmarks.code_tool.ours import counting, run
 from benchmarks.code_tool.program import SIZED, Job, do
 from benchmarks.code_tool.tasks import BEFORE, TASKS, Task, code_of, edited
 from eagerstream.testing import Timing
+from tests.tables import rows
 
 
-@pytest.mark.parametrize("chars", [1_000, 10_000])
+@rows("chars", [1_000, 10_000])
 def test_code_of_a_size(chars: int) -> None:
     """It is valid, and shorter by at most one of its parts."""
     code = code_of(chars)

@@ -9,6 +9,7 @@ import pytest
 from benchmarks.guard import BASELINE, CPU_TIME, INSTRUCTIONS, Method, find, with_baseline
 from benchmarks.hot_path import REFERENCE, WORKLOADS
 from benchmarks.work_counts import Count, Counts
+from tests.tables import rows
 
 
 def _counts(small: float, large: float) -> Counts:
@@ -24,21 +25,21 @@ def _faults(counts: Counts, baseline: float | None, method: Method) -> list[str]
     return finding.faults(method)
 
 
-@pytest.mark.parametrize("method", [INSTRUCTIONS, CPU_TIME])
+@rows("method", [INSTRUCTIONS, CPU_TIME])
 def test_a_loss_of_30_percent_fails(method: Method) -> None:
     """It is what the guard is for."""
     (fault,) = _faults(_counts(130, 130), 1.0, method)
     assert fault.startswith("work: 1.30 times the cost of the baseline")
 
 
-@pytest.mark.parametrize("method", [INSTRUCTIONS, CPU_TIME])
-@pytest.mark.parametrize("cost", [50, 100, 115])
+@rows("method", [INSTRUCTIONS, CPU_TIME])
+@rows("cost", [50, 100, 115])
 def test_what_noise_does_passes(method: Method, cost: float) -> None:
     """Another build of Python moves a cost by 10%; and what is cheaper is no fault."""
     assert _faults(_counts(cost, cost), 1.0, method) == []
 
 
-@pytest.mark.parametrize("method", [INSTRUCTIONS, CPU_TIME])
+@rows("method", [INSTRUCTIONS, CPU_TIME])
 def test_a_quadratic_step_fails(method: Method) -> None:
     """Also where it is a small part of the cost, and where there is no baseline."""
     (fault,) = _faults(_counts(105, 140), None, method)
@@ -73,7 +74,7 @@ def test_a_new_baseline_leaves_the_others() -> None:
     assert finding.loss == pytest.approx(1)
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
+@rows("name", WORKLOADS)
 def test_every_piece_of_work_gives_what_it_must(name: str) -> None:
     """Also when it runs twice: what is counted is right, and about as much as was asked for."""
     job = WORKLOADS[name](120)

@@ -15,6 +15,7 @@ from benchmarks.queueing import (
     percentile,
     staffed,
 )
+from tests.tables import rows
 
 
 def _simulated(servers: int, per_s: float, arrivals: int) -> tuple[Station, float]:
@@ -67,7 +68,7 @@ def test_the_same_customers_again_and_again() -> None:
     assert finite_wait(200_000, 10, 25_000.0, 1.0) == pytest.approx(erlang_c(10, 8.0), rel=0.01)
 
 
-@pytest.mark.parametrize("slack", [0.5, 1.0, 2.0])
+@rows("slack", [0.5, 1.0, 2.0])
 def test_square_root_staffing(slack: float) -> None:
     """The rule's own limit: with so many servers beyond the load, the share that waits depends on the slack alone."""
     assert erlang_c(staffed(40_000.0, slack), 40_000.0) == pytest.approx(halfin_whitt(slack), rel=0.02)

@@ -11,12 +11,13 @@ import pytest
 from benchmarks import readme
 from benchmarks.results import read
 from tests.streams import needs_recordings, real_recordings
+from tests.tables import rows
 
 PAGES = {str(page.relative_to(readme.ROOT)): page.read_text(encoding="utf-8") for page in readme.pages()}
 RESULTS = read()
 
 
-@pytest.mark.parametrize("page", PAGES)
+@rows("page", PAGES)
 def test_a_page_has_the_measured_figures(page: str) -> None:
     """A figure that is edited by hand, or is older than the results, is a false claim."""
     assert readme.rendered(PAGES[page], RESULTS) == PAGES[page]
@@ -28,7 +29,7 @@ def test_every_section_is_on_one_page() -> None:
     assert sorted(sections) == sorted(readme.SECTIONS)
 
 
-@pytest.mark.parametrize("name", readme.SECTIONS)
+@rows("name", readme.SECTIONS)
 def test_a_section_is_written_from_the_results(name: str) -> None:
     """Each section replaces old text, and needs its results: without them, nothing is written."""
     section = readme.SECTIONS[name](RESULTS)

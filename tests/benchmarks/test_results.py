@@ -6,11 +6,11 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import pytest
 from rich.table import Table
 
 from benchmarks.results import FOLDER, Recorder, Section, broken, document, left_out, markdown, read, update, write
 from benchmarks.targets import Row
+from tests.tables import rows
 
 
 def _section(**verdict: Any) -> Section:
@@ -18,8 +18,8 @@ def _section(**verdict: Any) -> Section:
     return Section(name="some_work", method="How.", figures={"rows": [asdict(row)]})
 
 
-@pytest.mark.parametrize(
-    ("verdict", "fails"),
+@rows(
+    "verdict, fails",
     [
         ({"met": False}, True),
         ({"met": False, "asserted": False}, False),

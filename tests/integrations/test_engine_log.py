@@ -9,6 +9,7 @@ import pytest
 
 from eagerstream.errors import LimitError, OwnershipLostError
 from eagerstream.integrations._engine_log import Commit, EngineLog, applied, name_of
+from tests.tables import rows
 
 
 async def _nothing(after: int) -> list[tuple[int, Any]]:
@@ -69,7 +70,7 @@ async def _bounded() -> None:
     await repeated.release("completed", {})
 
 
-@pytest.mark.parametrize("case", [_group, _lost, _bounded])
+@rows("case", [_group, _lost, _bounded])
 def test_entries(case: Any) -> None:
     """What is added during a commit is one commit; a lost run and a full one take nothing more."""
     asyncio.run(case())

@@ -16,6 +16,7 @@ from eagerstream.integrations.openai import ChatChunks, ResponseEvents, to_items
 from eagerstream.tools import ToolCall
 from eagerstream.wire import InputAccumulator
 from tests.support import all_tasks_blocked
+from tests.tables import rows
 
 PIXEL = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
 CHOICE: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": None}
@@ -60,7 +61,7 @@ CHUNKS = [
 ]
 
 
-@pytest.mark.parametrize("form", [lambda chunk: chunk, as_objects], ids=["dicts", "objects"])
+@rows("form", [lambda chunk: chunk, as_objects])
 def test_chunks(form: Any) -> None:
     """Objects and dicts mean the same."""
     calls, chunks = read(*map(form, CHUNKS))
@@ -69,7 +70,7 @@ def test_chunks(form: Any) -> None:
     assert chunks.finish_reason == "tool_calls"
 
 
-@pytest.mark.parametrize(
+@rows(
     "odd",
     [
         {"choices": None, "usage": {"total_tokens": 3}},
@@ -313,7 +314,7 @@ def test_tools() -> None:
 API_TOOL = tool(lambda input: input, definition={"type": "bash_20250124", "name": "bash"}, eager=None)
 
 
-@pytest.mark.parametrize("made", [API_TOOL, {"type": "web_search_20250305", "name": "web_search"}])
+@rows("made", [API_TOOL, {"type": "web_search_20250305", "name": "web_search"}])
 def test_tools_without_a_schema_of_their_own(made: Any) -> None:
     """Nobody but Anthropic's API knows their schema."""
     with pytest.raises(UsageError, match="input_schema"):

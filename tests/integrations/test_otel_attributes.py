@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from eagerstream import APIError, StreamInterrupted
 from eagerstream.integrations.otel import _conventions as names
 from eagerstream.integrations.otel._attributes import (
@@ -15,6 +13,7 @@ from eagerstream.integrations.otel._attributes import (
     request_attributes,
     usage_attributes,
 )
+from tests.tables import rows
 
 
 def test_the_names_of_the_installed_release() -> None:
@@ -33,15 +32,14 @@ def test_the_names_of_the_installed_release() -> None:
     assert names.INSTALLED.schema_url in {schema.value for schema in Schemas}
 
 
-@pytest.mark.parametrize(
-    ("environment", "expected"),
+@rows(
+    "environment, expected",
     [
         ({}, names.INSTALLED),
         ({names.OPT_IN: "http"}, names.INSTALLED),
         ({names.OPT_IN: "gen_ai_latest_experimental"}, names.LATEST),
         ({names.OPT_IN: "http/dup, GEN_AI_LATEST_EXPERIMENTAL ,x"}, names.LATEST),
     ],
-    ids=str,
 )
 def test_which_names(environment: dict[str, str], expected: names.Conventions) -> None:
     """As the variable says."""
@@ -59,8 +57,8 @@ def _client(name: str, base_url: str) -> Any:
     return getattr(anthropic, name)(**options)
 
 
-@pytest.mark.parametrize(
-    ("name", "provider"),
+@rows(
+    "name, provider",
     [
         ("AsyncAnthropic", "anthropic"),
         ("AsyncAnthropicBedrock", "aws.bedrock"),
@@ -79,8 +77,8 @@ def test_platforms(name: str, provider: str) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("base_url", "address"),
+@rows(
+    "base_url, address",
     [
         ("https://api.anthropic.com", {"server.address": "api.anthropic.com", "server.port": 443}),
         ("http://user:secret@[::1]/v1", {"server.address": "::1", "server.port": 80}),
@@ -141,7 +139,7 @@ def test_usage() -> None:
     assert usage_attributes(usage, names.INSTALLED, whole=False) == counts
 
 
-@pytest.mark.parametrize("usage", [None, 5, {}, {"input_tokens": -1}, {"input_tokens": 2**63}, {"output_tokens": True}])
+@rows("usage", [None, 5, {}, {"input_tokens": -1}, {"input_tokens": 2**63}, {"output_tokens": True}])
 def test_usage_of_the_wrong_kind(usage: object) -> None:
     """A peer may send anything."""
     assert usage_attributes(usage, names.INSTALLED) == {}
@@ -151,8 +149,8 @@ class Odd(Exception):
     """An error of a module."""
 
 
-@pytest.mark.parametrize(
-    ("error", "expected"),
+@rows(
+    "error, expected",
     [
         (APIError("words", status_code=529, error_type="overloaded_error"), "overloaded_error"),
         (APIError("words", status_code=502), "502"),

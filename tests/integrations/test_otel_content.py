@@ -21,6 +21,7 @@ from eagerstream.testing import reply, text, thinking, tool_use
 from eagerstream.tools import ToolCall
 from tests.integrations.collected import AGENT, CHAT, DONE, Collected, attributes, fail, finished
 from tests.support import USER
+from tests.tables import rows
 
 KEY = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz"
 SHORT_KEY = "ghp_abcdefghijklmnopqrst"
@@ -150,7 +151,7 @@ def test_blocks_of_the_client() -> None:
     assert message["parts"] == [{"type": "text", "content": "so"}]
 
 
-@pytest.mark.parametrize(
+@rows(
     "content",
     [
         "x" * 10_000_000,
@@ -161,7 +162,6 @@ def test_blocks_of_the_client() -> None:
         [{"type": "x" * 10_000_000}],
         [{}] * 1_000_000,
     ],
-    ids=["text", "texts", "fields", "items", "names", "type", "blocks"],
 )
 def test_bounds(content: Any) -> None:
     """However much was said, an attribute has room for so much; escapes and punctuation come on top of it."""
@@ -183,7 +183,7 @@ def test_the_newest_stays() -> None:
     assert listed[-1]["parts"][0]["content"].endswith("x...")
 
 
-@pytest.mark.parametrize("shown", range(len(SHORT_KEY) + 1))
+@rows("shown", range(len(SHORT_KEY) + 1))
 def test_a_secret_across_the_cut(shown: int) -> None:
     """What would be left of it may be too short to be known as one: it goes as a whole."""
     content = "x" * (MAX_TEXT_CHARS - shown - 1) + " " + SHORT_KEY + "x" * MAX_TEXT_CHARS
@@ -192,7 +192,7 @@ def test_a_secret_across_the_cut(shown: int) -> None:
         assert SHORT_KEY[:5] not in written
 
 
-@pytest.mark.parametrize("given", [10**5000, float("inf"), "\ud800", {"a": "\udfff"}, object(), b"bytes"], ids=type)
+@rows("given", [10**5000, float("inf"), "\ud800", {"a": "\udfff"}, object(), b"bytes"])
 def test_values_without_a_json_form(given: Any) -> None:
     """They become something that an exporter can encode."""
     content = [{"type": "tool_use", "id": "a", "name": "b", "input": {"value": given}}]

@@ -40,6 +40,7 @@ from tests.integrations.collected import (
     trace_of,
 )
 from tests.support import REQUEST, LocalAPI, anthropic_client
+from tests.tables import rows
 
 
 @asynccontextmanager
@@ -248,9 +249,7 @@ async def test_a_processor_that_fails(
     assert "secret" not in caplog.text
 
 
-@pytest.mark.parametrize(
-    "arguments", [{"tracer_provider": 5}, {"meter_provider": "sdk"}, {"capture_content": "yes"}], ids=str
-)
+@rows("arguments", [{"tracer_provider": 5}, {"meter_provider": "sdk"}, {"capture_content": "yes"}])
 def test_wrong_arguments(arguments: dict[str, Any]) -> None:
     """Told at once."""
     (name,) = arguments

@@ -21,6 +21,7 @@ from eagerstream.limits import DEFAULT_LIMITS
 from eagerstream.workers._crossing import response_from, value_from
 from eagerstream.workers._messages import Begin, Cancel, Cancelled, End, Ended, FromWorker, More, Progress
 from tests.integrations import ray_tools
+from tests.tables import rows
 
 
 @pytest.mark.slow
@@ -37,7 +38,7 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
         RayPool()
 
 
-@pytest.mark.parametrize(
+@rows(
     "options",
     [{"workers": 0}, {"calls_per_worker": 1.5}, {"max_waiting": 0}, {"start_timeout_s": 0}, {"num_cpus": -1}],
 )

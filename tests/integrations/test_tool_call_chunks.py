@@ -13,6 +13,7 @@ from eagerstream.integrations.tool_call_chunks import ToolCallChunks
 from eagerstream.limits import Limits
 from eagerstream.wire import InputAccumulator, InputStop, Outcome, ToolInput
 from tests.streams import cut_at
+from tests.tables import rows
 
 Piece: TypeAlias = dict[str, Any]
 OSLO, LIMA = '{"city": "Oslo"}', '{"city": "Lima"}'
@@ -174,8 +175,8 @@ SERVERS: dict[str, list[Piece]] = {
 }
 
 
-@pytest.mark.parametrize("reason", ["tool_calls", "stop", "function_call", "eos"])
-@pytest.mark.parametrize("server", SERVERS)
+@rows("reason", ["tool_calls", "stop", "function_call", "eos"])
+@rows("server", SERVERS)
 def test_what_servers_do(server: str, reason: str) -> None:
     """Both calls are there as they were written, in their order, whatever the server says of the end."""
     reader = read(*SERVERS[server], reason=reason)
@@ -186,7 +187,7 @@ def test_what_servers_do(server: str, reason: str) -> None:
     assert not reader.accumulator.violations
 
 
-@pytest.mark.parametrize("server", sorted(set(SERVERS) - {"the name in parts"}))
+@rows("server", sorted(set(SERVERS) - {"the name in parts"}))
 def test_names_that_are_whole(server: str) -> None:
     """A call is told of with its name, and all else is the same."""
     reader = Reader(whole_names=True)
@@ -198,7 +199,7 @@ def test_names_that_are_whole(server: str) -> None:
     assert reader.outcomes == [Outcome.VALID] * 2
 
 
-@pytest.mark.parametrize("server", sorted(set(SERVERS) - {"by turns", "no index, by turns"}))
+@rows("server", sorted(set(SERVERS) - {"by turns", "no index, by turns"}))
 def test_a_call_ends_when_the_next_one_begins(server: str) -> None:
     """It need not wait for the end of the reply: it may run while the next one is being written."""
     pieces = SERVERS[server]
@@ -217,7 +218,7 @@ def test_arguments_as_an_object() -> None:
     assert reader.inputs[0].value == {"a": [1, None], "b": "ø"}
 
 
-@pytest.mark.parametrize("arguments", ["", None])
+@rows("arguments", ["", None])
 def test_no_arguments(arguments: str | None) -> None:
     """A tool without parameters is called with nothing, and that is an empty object once the reply has gone on."""
     nothing = {"index": 0, "id": "a", "name": "now", "arguments": arguments}
@@ -236,7 +237,7 @@ def test_calls_without_arguments_keep_their_place() -> None:
 # --- what models do ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("raw", ['{"city": Oslo}', "[1]", '{"a": 1} and more', '{"a": 1}{"b": 2}', "null"])
+@rows("raw", ['{"city": Oslo}', "[1]", '{"a": 1} and more', '{"a": 1}{"b": 2}', "null"])
 def test_arguments_that_are_no_object(raw: str) -> None:
     """They are invalid, not cut and not mended, and the next call is not drawn in."""
     pieces = (
@@ -246,7 +247,7 @@ def test_arguments_that_are_no_object(raw: str) -> None:
     assert read(*pieces).outcomes == [Outcome.INVALID, Outcome.VALID]
 
 
-@pytest.mark.parametrize("reason", ["length", "model_length", "content_filter"])
+@rows("reason", ["length", "model_length", "content_filter"])
 def test_a_reply_that_is_cut(reason: str) -> None:
     """What is whole stays, and what is not is told to be cut."""
     reader = read(*SERVERS["openai"][:-1], reason=reason)
@@ -288,7 +289,7 @@ def test_after_the_end_nothing_counts() -> None:
     assert len(reader.events) == count
 
 
-@pytest.mark.parametrize("reason", ["tool_calls", "stop", None])
+@rows("reason", ["tool_calls", "stop", None])
 def test_a_reply_without_calls(reason: str | None) -> None:
     assert read(reason=reason).inputs == []
 

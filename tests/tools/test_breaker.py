@@ -12,6 +12,7 @@ from eagerstream import CircuitBreaker, Group, ToolError, ToolErrorCode, ToolRes
 from eagerstream.loop import Conversation
 from eagerstream.testing import reply, text, tool_use
 from eagerstream.tools import InProcessExecutor, TextStream, Tool
+from tests.tables import rows
 from tests.tools.calls import a_call
 from tests.virtual_time import Playing
 
@@ -116,7 +117,7 @@ def test_switched_off() -> None:
     assert breaker.refusal("tool") is None
 
 
-@pytest.mark.parametrize("code", ["INVALID_PARAM", "INVALID_FORMAT", "NOT_FOUND", "PERMISSION_DENIED", "CONFLICT"])
+@rows("code", ["INVALID_PARAM", "INVALID_FORMAT", "NOT_FOUND", "PERMISSION_DENIED", "CONFLICT"])
 def test_mistakes_of_the_model(code: str) -> None:
     """They say nothing of the tool; unless all errors are to count."""
     breaker, _ = a_breaker(failure_threshold=1)
@@ -127,7 +128,7 @@ def test_mistakes_of_the_model(code: str) -> None:
     assert strict.is_open("tool")
 
 
-@pytest.mark.parametrize(
+@rows(
     "settings",
     [
         {"failure_threshold": 0},

@@ -16,6 +16,7 @@ from hypothesis import given, strategies as st
 from eagerstream.errors import ToolError
 from eagerstream.limits import Limits
 from eagerstream.tools import InProcessExecutor, ToolResponse, document_text, image_bytes, tool, tool_result
+from tests.tables import rows
 from tests.tools.calls import WEATHER_ID, a_call, answer_to, answered, contents
 from tests.tools.contents import DOCUMENT_BLOCK, HALF, JPEG, JPEG_BLOCK
 
@@ -126,8 +127,8 @@ def test_a_long_text_is_cut_in_the_middle() -> None:
     assert f"({len(text) - 1024 * 1024} characters left out)" in content
 
 
-@pytest.mark.parametrize("max_chars", [1, 2, 7, 100])
-@pytest.mark.parametrize("length", [0, 1, 2, 7, 8, 100, 101])
+@rows("max_chars", [1, 2, 7, 100])
+@rows("length", [0, 1, 2, 7, 8, 100, 101])
 def test_exactly_at_the_limit(max_chars: int, length: int) -> None:
     """What fits is not touched; what does not says so, at any size."""
     call = a_call(limits=Limits(max_result_chars=max_chars))
@@ -166,7 +167,7 @@ def test_huge_images() -> None:
     assert third == JPEG_BLOCK
 
 
-@pytest.mark.parametrize(
+@rows(
     "block",
     [
         {"type": "search_result", "source": "s", "title": "t", "content": [{"type": "text", "text": "x" * 40_000_000}]},
@@ -175,7 +176,6 @@ def test_huge_images() -> None:
             "source": {"type": "content", "content": [{"type": "text", "text": "x" * 40_000_000}]},
         },
     ],
-    ids=["search_result", "document"],
 )
 def test_texts_inside_blocks_count(block: dict[str, Any]) -> None:
     """40 MB are over the API's 32 MB, wherever they stand."""
@@ -213,8 +213,8 @@ def test_content_of_an_unknown_kind_passes() -> None:
     assert "is_error" not in result
 
 
-@pytest.mark.parametrize(
-    ("block", "kind"),
+@rows(
+    "block, kind",
     [
         ({"type": "tool_use", "id": "x", "name": "y", "input": {}}, "tool_use"),
         ({"type": "thinking", "thinking": "Hm.", "signature": ""}, "thinking"),
@@ -238,7 +238,7 @@ def test_content_that_a_result_cannot_have_is_left_out(block: Any, kind: str) ->
     assert "is_error" not in result
 
 
-@pytest.mark.parametrize("content", [["x"], {"type": "text", "text": "y"}])
+@rows("content", [["x"], {"type": "text", "text": "y"}])
 def test_content_that_is_no_list_of_blocks(content: Any) -> None:
     """One block alone is taken as such, and what is no block is left out: the text stays."""
     blocks = answered(ToolResponse.success("42 rows written", content=content))["content"]
@@ -271,7 +271,7 @@ def test_the_first_answer_counts() -> None:
     assert call.result["content"] == "first"
 
 
-@pytest.mark.parametrize(("returned", "text"), [("15 degrees", "15 degrees"), (None, ""), ([], "")])
+@rows("returned, text", [("15 degrees", "15 degrees"), (None, ""), ([], "")])
 def test_the_text_of_a_result(returned: object, text: str) -> None:
     """The result of a tool that returns nothing has no content, and an empty text."""
     call = a_call("tool", "{}")

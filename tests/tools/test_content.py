@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from eagerstream.errors import UsageError
 from eagerstream.tools import content_of, document_bytes, document_text, dump_json, image_bytes, tool_result
+from tests.tables import rows
 from tests.tools.contents import DOCUMENT_BLOCK, HALF, JPEG, JPEG_BLOCK
 
 # --- content ----------------------------------------------------------------------------------------------------------
@@ -40,8 +41,8 @@ class Data:
     inner: Any = None
 
 
-@pytest.mark.parametrize(
-    ("returned", "expected"),
+@rows(
+    "returned, expected",
     [
         ("15 degrees", "15 degrees"),
         (Name.OSLO, "Oslo"),
@@ -66,14 +67,13 @@ class Data:
         ({"type": "text", "value": "a"}, '{"type": "text", "value": "a"}'),
         ([{"type": "image"}], '[{"type": "image"}]'),
     ],
-    ids=repr,
 )
 def test_content(returned: Any, expected: str) -> None:
     """Text as it is, everything else as JSON that keeps its letters, never as Python would print it."""
     assert content_of(returned) == expected
 
 
-@pytest.mark.parametrize(
+@rows(
     "block",
     [
         {"type": "text", "text": "a"},
@@ -83,14 +83,13 @@ def test_content(returned: Any, expected: str) -> None:
         {"type": "tool_reference", "tool_name": "f"},
         {"type": "browser_state"},
     ],
-    ids=lambda block: block["type"],
 )
 def test_kinds_of_blocks(block: dict[str, Any]) -> None:
     """What counts as content, alone and in a list: the kinds that a result may have, with what each must have."""
     assert content_of(block) == content_of([block]) == [block]
 
 
-@pytest.mark.parametrize("returned", [object(), Data, Model, lambda: None, {"a": object()}])
+@rows("returned", [object(), Data, Model, lambda: None, {"a": object()}])
 def test_no_json_form(returned: Any) -> None:
     """Nothing is sent as its repr: a mistake of the tool is one."""
     with pytest.raises(TypeError, match="no JSON form"):
@@ -113,7 +112,7 @@ def test_an_array_of_another_library() -> None:
         content_of(Array())
 
 
-@pytest.mark.parametrize("depth", [200, 300, 512])
+@rows("depth", [200, 300, 512])
 def test_a_deep_value(depth: int) -> None:
     """As deep as the input of a call may be: a tool may return what it was given."""
     deep: Any = ["x", math.nan]
@@ -134,7 +133,7 @@ def test_something_that_holds_itself() -> None:
 # --- what UTF-8 cannot carry ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@rows(
     "returned",
     [
         f"a{HALF}b",
@@ -145,7 +144,6 @@ def test_something_that_holds_itself() -> None:
         [{"type": "document", "source": {"data": [f"a{HALF}b"]}}],
         Data(1, f"a{HALF}b"),
     ],
-    ids=ascii,
 )
 def test_half_a_surrogate_pair(returned: Any) -> None:
     """U+FFFD stands in its place, wherever it is; the rest stays."""
@@ -181,8 +179,8 @@ _FILES = {
 }
 
 
-@pytest.mark.parametrize("media_type", _FILES)
-@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+@rows("media_type", _FILES)
+@rows("kind", [bytes, bytearray, memoryview])
 def test_files(media_type: str, kind: Any) -> None:
     """The bytes of an image or a PDF become a block, told by how they begin."""
     blocks = content_of(kind(_FILES[media_type]))
@@ -193,7 +191,7 @@ def test_files(media_type: str, kind: Any) -> None:
     assert base64.b64decode(block["source"]["data"]) == _FILES[media_type]
 
 
-@pytest.mark.parametrize("media_type", _FILES)
+@rows("media_type", _FILES)
 def test_files_among_texts(media_type: str) -> None:
     """In a list, texts between them become text blocks, empty ones nothing; blocks stay where they are."""
     returned = ["before", _FILES[media_type], "", "after", {"type": "text", "text": "end"}]
@@ -207,7 +205,7 @@ def test_files_among_texts(media_type: str) -> None:
     assert content_of(tuple(returned)) == blocks
 
 
-@pytest.mark.parametrize("kind", [bytearray, memoryview])
+@rows("kind", [bytearray, memoryview])
 def test_files_of_other_kinds_in_a_list(kind: Any) -> None:
     """What is a file alone is one in a list."""
     assert content_of([kind(JPEG)]) == [JPEG_BLOCK]

@@ -13,6 +13,7 @@ import pytest
 
 from eagerstream.errors import UsageError
 from eagerstream.tools import InProcessExecutor, Tool, ToolCall, as_tool, tool
+from tests.tables import rows
 from tests.tools.calls import a_call
 
 
@@ -56,7 +57,7 @@ def test_a_definition_is_a_copy() -> None:
     assert get_weather.to_dict()["name"] == "get_weather"
 
 
-@pytest.mark.parametrize(("eager", "expected"), [(True, {True}), (False, {False}), (None, set())])
+@rows("eager, expected", [(True, {True}), (False, {False}), (None, set())])
 def test_eager(eager: bool | None, expected: set[bool]) -> None:
     """Tri-state: on, off whatever a header says, or left to the API."""
 
@@ -67,7 +68,7 @@ def test_eager(eager: bool | None, expected: set[bool]) -> None:
     assert {definition[key] for key in definition if key == "eager_input_streaming"} == expected
 
 
-@pytest.mark.parametrize("eager", [True, False, None])
+@rows("eager", [True, False, None])
 def test_a_copy_with_another_eager(eager: bool | None) -> None:
     """The tool itself stays as it is; the copy is the same tool in everything else."""
     before = get_weather.to_dict()
@@ -144,7 +145,7 @@ def test_a_missing_description_is_logged(caplog: pytest.LogCaptureFixture) -> No
     ]
 
 
-@pytest.mark.parametrize("name", ["a b", "größe", "a" * 65, "a.b", "a\n"])
+@rows("name", ["a b", "größe", "a" * 65, "a.b", "a\n"])
 def test_names_that_the_api_refuses(name: str) -> None:
     """Said at definition time, not with the first request."""
 
@@ -206,7 +207,7 @@ _DOCSTRINGS = {
 }
 
 
-@pytest.mark.parametrize("style", _DOCSTRINGS)
+@rows("style", _DOCSTRINGS)
 def test_docstring_styles(style: str) -> None:
     """Google, NumPy and reST docstrings give the same descriptions, without the sections."""
 
@@ -329,14 +330,14 @@ async def _generator(n: int) -> Any:
     yield n
 
 
-@pytest.mark.parametrize("function", [_sync, _generator, Callable_()])
+@rows("function", [_sync, _generator, Callable_()])
 def test_functions_of_other_kinds(function: Any) -> None:
     """A plain function, a generator and an object that can be called are tools as well."""
     assert Tool(function).input_schema["required"] == ["n"]
 
 
-@pytest.mark.parametrize(
-    ("function", "fault"),
+@rows(
+    "function, fault",
     [
         (Callable_, "a class is no function"),
         (len, "'obj' cannot be given by name"),
@@ -476,7 +477,7 @@ def test_faults_of_a_given_definition() -> None:
         tool(echo, definition=_GIVEN | {"input_schema": {"type": "strin"}})
 
 
-@pytest.mark.parametrize("function", [lambda: 1, lambda a, b: (a, b), lambda *, a: a], ids=["none", "two", "by name"])
+@rows("function", [lambda: 1, lambda a, b: (a, b), lambda *, a: a])
 def test_a_function_that_cannot_take_the_input(function: Callable[..., Any]) -> None:
     """With a definition of its own a function takes one dict: another signature is a fault of the tool."""
     with pytest.raises(UsageError):

@@ -25,6 +25,7 @@ from eagerstream.tools import HistoryFault, ToolCall
 from eagerstream.wire import InputStop, MessageAssembler, MessageState, Outcome, SSEDecoder, decode_event
 from tests.streams import each_recording
 from tests.support import REQUEST, USER
+from tests.tables import rows
 
 Block = dict[str, Any]
 Messages = list[dict[str, Any]]
@@ -293,7 +294,7 @@ WRONG: dict[str, tuple[Sequence[Any], int | None, str]] = {
 }
 
 
-@pytest.mark.parametrize(("messages", "index", "message"), WRONG.values(), ids=WRONG)
+@rows("messages, index, message", WRONG.values())
 def test_a_wrong_history(messages: Sequence[Any], index: int | None, message: str) -> None:
     """One mistake is one fault, at its message, in the words of the API."""
     assert told(messages) == [(index, message)]
@@ -342,7 +343,7 @@ FOREIGN: dict[str, tuple[Messages, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("messages", "expected"), FOREIGN.values(), ids=FOREIGN)
+@rows("messages, expected", FOREIGN.values())
 def test_the_rules_of_the_claude_api(messages: Messages, expected: list[str]) -> None:
     """Gateways write other ids and names, and accept them. The Claude API does not."""
     assert told(messages) == []
@@ -366,14 +367,14 @@ def test_the_claude_api_takes_its_own_ids() -> None:
     assert validate_history(history, first_party=True) == []
 
 
-@pytest.mark.parametrize("role", ["tool", "function", "tool_inputs", "tool_outputs"])
+@rows("role", ["tool", "function", "tool_inputs", "tool_outputs"])
 def test_roles_of_others(role: str) -> None:
     """Roles that other APIs have, and that this one never had, are found."""
     (fault,) = validate_history([USER, {"role": role, "content": "noon"}])
     assert fault.index == 1
 
 
-@pytest.mark.parametrize("kind", ["tool_use", "tool_result", "server_tool_use", "thinking", "redacted_thinking"])
+@rows("kind", ["tool_use", "tool_result", "server_tool_use", "thinking", "redacted_thinking"])
 def test_what_never_stands_in_a_result(kind: str) -> None:
     """S1.14: blocks that only a model writes cannot be the content of a result."""
     (fault,) = validate_history([USER, assistant(call()), user(result(content=[{"type": kind}]))])
@@ -569,7 +570,7 @@ RIGHT: dict[str, Sequence[Any]] = {
 }
 
 
-@pytest.mark.parametrize("messages", RIGHT.values(), ids=RIGHT)
+@rows("messages", RIGHT.values())
 def test_a_right_history(messages: Sequence[Any]) -> None:
     """To refuse what the API takes would be worse than to find nothing."""
     before = copy.deepcopy(messages)
@@ -640,7 +641,7 @@ WRONG_TOOLS: dict[str, tuple[list[Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("tools", "message"), WRONG_TOOLS.values(), ids=WRONG_TOOLS)
+@rows("tools, message", WRONG_TOOLS.values())
 def test_a_wrong_definition(tools: list[Any], message: str) -> None:
     """Definitions are checked where they are given, and only there."""
     assert told([USER], tools) == [(None, message)]
@@ -673,7 +674,7 @@ RIGHT_TOOLS: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("tools", RIGHT_TOOLS.values(), ids=RIGHT_TOOLS)
+@rows("tools", RIGHT_TOOLS.values())
 def test_a_right_definition(tools: list[Any]) -> None:
     """What the API takes passes, whatever is new in it."""
     assert told([USER], tools) == []
@@ -688,8 +689,8 @@ def test_breakpoints_of_tools_and_messages_together() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
+@rows(
+    "change, message",
     [
         ({"model": None}, "model: Field required"),
         ({"messages": None}, "messages: Field required"),
@@ -896,21 +897,15 @@ def test_the_length_of_texts_does_not_matter() -> None:
 # --- cases of their own ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@rows(
     "messages",
     [
-        pytest.param(
-            [USER, assistant(thinking()), assistant(call("a")), user(result("a"))],
-            id="thinking in a reply of its own",
-        ),
-        pytest.param(
-            [user(), USER],
-            id="an empty message beside a full one",
-        ),
-        pytest.param(
-            [USER, assistant(call()), user(result(content=[TextBlock(type="text", text="noon")]))],
-            id="blocks of the package inside a result",
-        ),
+        # thinking in a reply of its own
+        [USER, assistant(thinking()), assistant(call("a")), user(result("a"))],
+        # an empty message beside a full one
+        [user(), USER],
+        # blocks of the package inside a result
+        [USER, assistant(call()), user(result(content=[TextBlock(type="text", text="noon")]))],
     ],
 )
 def test_what_looks_wrong_and_is_not(messages: Messages) -> None:
@@ -923,14 +918,13 @@ for _ in range(3000):
     _DEEP = {"type": "from_the_future", "content": [_DEEP]}
 
 
-@pytest.mark.parametrize(
+@rows(
     "messages",
     [
-        pytest.param(
-            [USER, assistant(call()), user(result(tool_use_id=["toolu_1"]))],
-            id="an id that is a list",
-        ),
-        pytest.param([user(_DEEP)], id="deep content"),
+        # an id that is a list
+        [USER, assistant(call()), user(result(tool_use_id=["toolu_1"]))],
+        # deep content
+        [user(_DEEP)],
     ],
 )
 def test_whatever_is_given_is_answered(messages: Messages) -> None:
@@ -943,40 +937,34 @@ def test_tools_that_are_no_list() -> None:
     assert list(request_faults({**REQUEST, "tools": 5})) == ["tools: Input should be a valid list"]
 
 
-@pytest.mark.parametrize(
-    ("messages", "tools", "message"),
+@rows(
+    "messages, tools, message",
     [
-        pytest.param(
+        # a tool search
+        (
             [USER, assistant(words(), server_call(name="tool_search_tool_bm25")), USER],
             None,
-            "messages.1: `tool_search_tool_bm25` tool use with id `srvtoolu_1` was found without a corresponding "
-            "`tool_search_tool_bm25_tool_result` block",
-            id="a tool search",
+            (
+                "messages.1: `tool_search_tool_bm25` tool use with id `srvtoolu_1` was found without a corresponding "
+                "`tool_search_tool_bm25_tool_result` block"
+            ),
         ),
-        pytest.param(
+        # a role
+        (
             [USER, {"role": "tool", "content": "x"}],
             None,
             'messages: Unexpected role "tool". Allowed roles are "user" or "assistant"',
-            id="a role",
         ),
-        pytest.param(
-            [user({"text": "Hi"})],
-            None,
-            "messages.0.content.0.type: Field required",
-            id="a block without a type",
-        ),
-        pytest.param(
+        # a block without a type
+        ([user({"text": "Hi"})], None, "messages.0.content.0.type: Field required"),
+        # content without a type
+        (
             [USER, assistant(call()), user(result(content=[{"text": "x"}]))],
             None,
             "messages.2.content.0.tool_result.content.0.type: Field required",
-            id="content without a type",
         ),
-        pytest.param(
-            [USER],
-            [custom("x" * 129)],
-            "tools.0.custom.name: String should have at most 128 characters",
-            id="a long name",
-        ),
+        # a long name
+        ([USER], [custom("x" * 129)], "tools.0.custom.name: String should have at most 128 characters"),
     ],
 )
 def test_the_words_of_the_api(messages: Messages, tools: list[Any] | None, message: str) -> None:
@@ -985,45 +973,43 @@ def test_the_words_of_the_api(messages: Messages, tools: list[Any] | None, messa
     assert fault.message.startswith(message)
 
 
-@pytest.mark.parametrize(
-    ("messages", "tools", "message"),
+@rows(
+    "messages, tools, message",
     [
-        pytest.param(
+        # an empty error
+        (
             [USER, assistant(call()), user(result(content="", is_error=True))],
             None,
             "messages.2.content.0.tool_result: content cannot be empty if `is_error` is true",
-            id="an empty error",
         ),
-        pytest.param(
+        # an error with an image
+        (
             [USER, assistant(call()), user(result(content=[words(), IMAGE], is_error=True))],
             None,
             "all content must be type `text` if `is_error` is true",
-            id="an error with an image",
         ),
-        pytest.param(
+        # thinking in a system message
+        (
             [user(words()), {"role": "system", "content": [thinking(), words()]}],
             None,
             "messages.1.content: thinking blocks may only be in `assistant` messages",
-            id="thinking in a system message",
         ),
-        pytest.param(
-            [user(thinking(), words())],
-            None,
-            "messages.0.content: thinking blocks may only be in `assistant` messages",
-            id="thinking of the user",
-        ),
-        pytest.param(
+        # thinking of the user
+        ([user(thinking(), words())], None, "messages.0.content: thinking blocks may only be in `assistant` messages"),
+        # alternatives at the top
+        (
             [USER],
             [custom(input_schema={"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b"]}]})],
             "tools.0.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level",
-            id="alternatives at the top",
         ),
-        pytest.param(
+        # a deferred tool in the cache
+        (
             [USER],
             [custom("b"), custom(defer_loading=True, **CACHED)],
-            "Tool 'now' cannot have both defer_loading=true and cache_control set. "
-            "Tools with defer_loading cannot use prompt caching.",
-            id="a deferred tool in the cache",
+            (
+                "Tool 'now' cannot have both defer_loading=true and cache_control set. "
+                "Tools with defer_loading cannot use prompt caching."
+            ),
         ),
     ],
 )
@@ -1038,8 +1024,8 @@ def test_breakpoints_of_the_system_prompt() -> None:
     assert list(request_faults(body)) == ["A maximum of 4 blocks with cache_control may be provided. Found 5."]
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
+@rows(
+    "value, message",
     [(-1, "max_tokens: must be greater than or equal to 0"), ("9", "max_tokens: Input should be a valid integer")],
 )
 def test_words_about_max_tokens(value: object, message: str) -> None:

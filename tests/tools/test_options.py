@@ -8,6 +8,7 @@ import pytest
 
 from eagerstream.errors import UsageError
 from eagerstream.tools import Group, tool
+from tests.tables import rows
 
 
 async def plain(a: int = 0) -> str:
@@ -18,8 +19,8 @@ async def plain(a: int = 0) -> str:
 _EPHEMERAL = {"type": "ephemeral"}
 
 
-@pytest.mark.parametrize(
-    ("options", "added"),
+@rows(
+    "options, added",
     [
         ({}, {}),
         ({"strict": True}, {"strict": True}),
@@ -35,7 +36,6 @@ _EPHEMERAL = {"type": "ephemeral"}
         (dict.fromkeys(["strict", "cache_control", "defer_loading", "allowed_callers", "input_examples"]), {}),
         ({"group": "g", "timeout_s": 3.5, "include_data": True, "definition": None, "name": None}, {}),
     ],
-    ids=repr,
 )
 def test_options_in_the_definition(options: Any, added: dict[str, Any]) -> None:
     """Golden: what the API knows stands in the definition, None is left out, and nothing else is there."""
@@ -80,8 +80,8 @@ def test_unknown_options() -> None:
         tool(**misspelt)(plain)
 
 
-@pytest.mark.parametrize(
-    ("options", "fault"),
+@rows(
+    "options, fault",
     [
         ({"timeout_s": 0}, "timeout_s"),
         ({"timeout_s": -1}, "timeout_s"),
@@ -93,7 +93,6 @@ def test_unknown_options() -> None:
         ({"input_examples": {"a": 1}}, "input_examples"),
         ({"accepts_invalid_input": True}, "INVALID_JSON"),
     ],
-    ids=repr,
 )
 def test_options_that_cannot_be(options: Any, fault: str) -> None:
     """What the API or the executor could not use is refused when the tool is defined."""
@@ -101,7 +100,7 @@ def test_options_that_cannot_be(options: Any, fault: str) -> None:
         tool(plain, **options)
 
 
-@pytest.mark.parametrize(
+@rows(
     "options",
     [
         {"timeout_s": "5"},
@@ -114,7 +113,6 @@ def test_options_that_cannot_be(options: Any, fault: str) -> None:
         {"allowed_callers": 3, "strict": True},
         {"definition": "f"},
     ],
-    ids=repr,
 )
 def test_options_of_the_wrong_type(options: Any) -> None:
     """Without a type checker these are as easy to get wrong as the others; a wrong group ends the run in admit."""
@@ -148,7 +146,7 @@ def test_faults_of_function_and_options_at_once() -> None:
     )
 
 
-@pytest.mark.parametrize("option", [{"timeout_s": -1}, {"timeout": 1}], ids=repr)
+@rows("option", [{"timeout_s": -1}, {"timeout": 1}])
 def test_really_all_faults_at_once(option: Any) -> None:
     """Whatever the first fault is, the others are told with it."""
     with pytest.raises(UsageError) as caught:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-import pytest
 from anthropic.types import TextBlock, ToolUseBlock
 
 from eagerstream import repair_history, validate_history
 from eagerstream.tools import RepairKind
 from tests import api_rules
+from tests.tables import rows
 from tests.tools.test_history import Block, Messages, assistant, user
 
 
@@ -156,7 +156,7 @@ def repaired(messages: Any, tools: Any = None) -> tuple[Messages, list[str]]:
     return [dict(message) for message in kept], [repair.kind.value for repair in repairs]
 
 
-@pytest.mark.parametrize("name", REPORTS)
+@rows("name", REPORTS)
 def test_reports(name: str) -> None:
     broken, expected = REPORTS[name]
     kept, kinds = repaired(broken)
@@ -214,8 +214,8 @@ def test_overlong_and_illegal_names() -> None:
     assert kinds == ["renamed_tool", "renamed_tool"]
 
 
-@pytest.mark.parametrize(
-    ("given", "value"),
+@rows(
+    "given, value",
     [('{"a": 1}', {"a": 1}), ("{", {"INVALID_JSON": "{"}), (None, {}), ([1], {"INVALID_JSON": "[1]"})],
 )
 def test_inputs_that_are_no_objects(given: Any, value: Any) -> None:

@@ -17,6 +17,7 @@ from hypothesis import given, strategies as st
 from eagerstream.errors import ToolError
 from eagerstream.tools import InputError, ToolErrorCode, ToolResponse, ToolStatus, error_code
 from tests.support import anthropic_http_library
+from tests.tables import rows
 
 FIFTEEN = [
     "NOT_FOUND",
@@ -178,7 +179,7 @@ def test_constructors_copy() -> None:
     assert made.content == [{"type": "text", "text": "a"}]
 
 
-@pytest.mark.parametrize("plain", [{}, {"data": None}, {"data": None, "error": None, "stats": None, "content": None}])
+@rows("plain", [{}, {"data": None}, {"data": None, "error": None, "stats": None, "content": None}])
 def test_from_little(plain: dict[str, Any]) -> None:
     """Whatever is missing is empty, and a missing status is a success."""
     assert ToolResponse.from_dict(plain) == ToolResponse(ToolStatus.SUCCESS, "")
@@ -257,8 +258,8 @@ class _Status(Exception):
         self.status_code = status_code
 
 
-@pytest.mark.parametrize(
-    ("error", "code"),
+@rows(
+    "error, code",
     [
         (FileNotFoundError("a"), "NOT_FOUND"),
         (FileExistsError("a"), "ALREADY_EXISTS"),
@@ -288,7 +289,6 @@ class _Status(Exception):
         (_Status(True), "EXECUTION_ERROR"),
         (_Status("500"), "EXECUTION_ERROR"),
     ],
-    ids=repr,
 )
 def test_codes_of_exceptions(error: BaseException, code: str) -> None:
     """What went wrong is told by its kind, so that a watcher need not read texts."""
@@ -308,8 +308,8 @@ _STATUSES = {
 }
 
 
-@pytest.mark.parametrize("library", [httpx, httpx2], ids=lambda library: library.__name__)
-@pytest.mark.parametrize(("status", "code"), _STATUSES.items())
+@rows("library", [httpx, httpx2])
+@rows("status, code", _STATUSES.items())
 def test_codes_of_http_statuses(library: Any, status: int, code: str) -> None:
     """The real exceptions of both HTTP libraries."""
     response = library.Response(status, request=library.Request("GET", "http://local/"))
@@ -318,9 +318,9 @@ def test_codes_of_http_statuses(library: Any, status: int, code: str) -> None:
     assert error_code(caught.value) == code
 
 
-@pytest.mark.parametrize("library", [httpx, httpx2], ids=lambda library: library.__name__)
-@pytest.mark.parametrize(
-    ("name", "code"),
+@rows("library", [httpx, httpx2])
+@rows(
+    "name, code",
     [
         ("ConnectError", "NETWORK_ERROR"),
         ("ReadError", "NETWORK_ERROR"),
@@ -344,7 +344,7 @@ def test_codes_of_the_anthropic_package_s_status_errors() -> None:
     assert error_code(anthropic.RateLimitError("slow down", response=response, body=None)) == "RATE_LIMIT"
 
 
-@pytest.mark.parametrize(("status", "code"), [(404, "NOT_FOUND"), (429, "RATE_LIMIT"), (503, "SERVICE_UNAVAILABLE")])
+@rows("status, code", [(404, "NOT_FOUND"), (429, "RATE_LIMIT"), (503, "SERVICE_UNAVAILABLE")])
 def test_codes_of_the_standard_library_s_http_errors(status: int, code: str) -> None:
     """A `def` tool that uses urllib fails in the same ways."""
     with urllib.error.HTTPError("http://local/", status, "no", Message(), None) as error:

@@ -8,7 +8,6 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from hypothesis import given, strategies as st
 from pydantic import BaseModel
 
@@ -26,6 +25,7 @@ from eagerstream.tools import (
 from eagerstream.wire import InputAccumulator, ToolInput
 from tests.streams import block_stop, input_delta, tool_start
 from tests.support import anthropic_since
+from tests.tables import rows
 from tests.tools.calls import WEATHER_ID, a_call, answered
 from tests.tools.contents import HALF, JPEG, JPEG_BLOCK
 
@@ -71,7 +71,7 @@ def test_blocks() -> None:
     }
 
 
-@pytest.mark.parametrize("returned", [None, "", []])
+@rows("returned", [None, "", []])
 def test_empty_results(returned: Any) -> None:
     """An empty result has no content at all: null and an empty text are not taken."""
     assert tool_result("toolu_1", content_of(returned)) == {"type": "tool_result", "tool_use_id": "toolu_1"}
@@ -119,8 +119,8 @@ def test_long_invalid_inputs_are_cut_in_the_middle() -> None:
 # --- errors -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("error", "expected"),
+@rows(
+    "error, expected",
     [
         (
             ConnectionError("the weather service API is not available (HTTP 500)"),
@@ -130,7 +130,6 @@ def test_long_invalid_inputs_are_cut_in_the_middle() -> None:
         (KeyError("a"), "KeyError: 'a'"),
         (RuntimeError("two\nlines"), "RuntimeError: two\nlines"),
     ],
-    ids=repr,
 )
 def test_error_text(error: Exception, expected: str) -> None:
     """The class and the message, as the API's own example has them; never a traceback."""
@@ -178,8 +177,8 @@ class _Point(BaseModel):
     x: int
 
 
-@pytest.mark.parametrize(
-    ("function", "told"),
+@rows(
+    "function, told",
     [
         (_divide, "ValueError: no quotient"),
         (_many, "ValueError: no quotient; KeyError: 'k'"),
@@ -192,8 +191,8 @@ def test_nothing_of_the_program(function: Callable[[], object], told: str) -> No
     assert error_text(_raised(function)[0]) == told
 
 
-@pytest.mark.parametrize(
-    ("function", "told"),
+@rows(
+    "function, told",
     [
         (_divide, "ZeroDivisionError: division by zero\nValueError: no quotient"),
         (lambda: compile("x = = secret", "/srv/app/secret.py", "exec"), "SyntaxError: invalid syntax"),
@@ -206,7 +205,7 @@ def test_nothing_of_the_program(function: Callable[[], object], told: str) -> No
         ),
     ],
 )
-@pytest.mark.parametrize(("before", "said"), [("", ""), ("the worker died: ", "the worker died:\n")])
+@rows("before, said", [("", ""), ("the worker died: ", "the worker died:\n")])
 def test_a_message_that_quotes_a_traceback(function: Callable[[], object], told: str, before: str, said: str) -> None:
     """As of a worker's process: what is left are its last lines."""
     message = before + _raised(function)[1]
@@ -244,9 +243,7 @@ def test_groups_in_groups() -> None:
     assert error_response(error).to_dict()["error"] == {"code": "EXECUTION_ERROR", "message": "ValueError: inside"}
 
 
-@pytest.mark.parametrize(
-    "message", ['Traceback (most recent call last):\n  File "a.py", line 1\nE: x', "see /srv/a.py"]
-)
+@rows("message", ['Traceback (most recent call last):\n  File "a.py", line 1\nE: x', "see /srv/a.py"])
 def test_a_tools_own_words(message: str) -> None:
     """What a tool's author writes for the model is the author's business: the log of a program it ran, say."""
     assert error_text(ToolError(message)) == message
@@ -304,14 +301,13 @@ def test_is_error_follows_the_status() -> None:
     assert "is_error" not in answered(made)
 
 
-@pytest.mark.parametrize(
+@rows(
     "given",
     [
         ToolResponse.success("", content=[{"type": "text", "text": ""}]),
         ToolResponse.success("", content=[{"type": "text", "text": ""}, JPEG_BLOCK]),
         ToolError("", content=[{"type": "text", "text": ""}]),
     ],
-    ids=["alone", "before an image", "raised"],
 )
 def test_empty_text_blocks_of_a_response(given: Any) -> None:
     """The API refuses them: one such block would end the run with its next request."""

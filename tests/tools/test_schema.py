@@ -19,6 +19,7 @@ from typing_extensions import TypedDict
 
 from eagerstream.errors import UsageError
 from eagerstream.tools import InputError, Tool, tool
+from tests.tables import rows
 
 
 class Color(enum.Enum):
@@ -147,7 +148,7 @@ def test_defaults() -> None:
     }
 
 
-@pytest.mark.parametrize("default", [math.inf, -math.inf, math.nan, [math.inf]])
+@rows("default", [math.inf, -math.inf, math.nan, [math.inf]])
 def test_a_default_that_is_no_json(default: Any) -> None:
     """Infinity is a fair default in Python, and no JSON: a request must not fail because of it."""
 
@@ -344,7 +345,7 @@ async def typed(
 ) -> None: ...
 
 
-@pytest.mark.parametrize(
+@rows(
     "input",
     [
         {"i": "3"},
@@ -364,7 +365,6 @@ async def typed(
         {"d": {"a": "1"}},
         {"d": []},
     ],
-    ids=json.dumps,
 )
 def test_json_types_are_not_coerced(input: dict[str, Any]) -> None:
     """What is not of the schema's type is a mistake of the model, to be told and not to be guessed at."""

@@ -16,6 +16,7 @@ from eagerstream.tools._streams import repeated_key
 from eagerstream.wire import InputAccumulator
 from tests.streams import block_stop, input_delta, message_delta, tool_start
 from tests.support import all_tasks_blocked, awaiting
+from tests.tables import rows
 
 
 @tool
@@ -358,8 +359,8 @@ async def test_an_input_that_is_not_wanted_any_more() -> None:
     assert caught[0].reason == "not allowed"
 
 
-@pytest.mark.parametrize(
-    ("raw", "found"),
+@rows(
+    "raw, found",
     [
         ('{"a": 1, "b": {"a": 2}, "c": [{"a": 1, "a": 2}]}', None),
         ('{"a": 1, "b": 2, "a": 3}', "a"),

@@ -33,6 +33,7 @@ from eagerstream.workers._crossing import (
 from eagerstream.workers._frames import HEADER, Failed, FromProcess, NoMessageError, Ready, answer, answer_from
 from eagerstream.workers._messages import Cancelled, Ended, Progress, Refused, Started
 from eagerstream.workers._process import ProcessLine
+from tests.tables import rows
 from tests.workers import evil, tools
 from tests.workers.calls import a_call, answered, content
 
@@ -86,8 +87,8 @@ _CYCLE: list[Any] = []
 _CYCLE.append(_CYCLE)
 
 
-@pytest.mark.parametrize(
-    ("value", "found"),
+@rows(
+    "value, found",
     [
         ({1}, [1]),
         ({1: "a", None: "b"}, {"1": "a", "None": "b"}),
@@ -104,7 +105,7 @@ def test_other_values(value: Any, found: Any) -> None:
     assert value_from(to_bytes(value)) == found
 
 
-@pytest.mark.parametrize(
+@rows(
     "text",
     [
         '{"$eagerstream": "eval", "value": "1"}',
@@ -141,9 +142,7 @@ def test_a_response() -> None:
     assert response_as_bytes(ToolResponse.success("x" * 99, {"output": "x" * 99})).count(b"x" * 99) == 1
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"[]", b'{"status": "great"}', b'{"data": 5}', b'{"data": [1]}', pickle.dumps(1)]
-)
+@rows("data", [b"", b"[]", b'{"status": "great"}', b'{"data": 5}', b'{"data": [1]}', pickle.dumps(1)])
 def test_responses_that_are_none(data: bytes) -> None:
     """They raise, and the model is told that the result cannot be read."""
     with pytest.raises((ValueError, TypeError)):
@@ -157,7 +156,7 @@ def _raised(error: BaseException) -> BaseException:
         return raised
 
 
-@pytest.mark.parametrize(
+@rows(
     "error",
     [
         FileNotFoundError(2, "No such file", "name"),
@@ -184,7 +183,7 @@ def test_other_exceptions() -> None:
     assert (found.class_name, found.text) == ("NeedsTwo", "NeedsTwo: a and b")
 
 
-@pytest.mark.parametrize(
+@rows(
     "plain",
     [
         {"class": "exec", "text": "1", "notes": [], "arguments": ["import os; os.environ['RAN'] = '1'"]},
@@ -220,7 +219,7 @@ _MESSAGES: list[FromProcess] = [
 ]
 
 
-@pytest.mark.parametrize("message", _MESSAGES)
+@rows("message", _MESSAGES)
 def test_messages_come_back(message: FromProcess) -> None:
     """Each as it was."""
     written = answer(7, message)
@@ -228,7 +227,7 @@ def test_messages_come_back(message: FromProcess) -> None:
     assert answer_from(written[HEADER.size :]) == message
 
 
-@pytest.mark.parametrize(
+@rows(
     "body",
     [
         b"",

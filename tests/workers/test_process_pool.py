@@ -24,6 +24,7 @@ from eagerstream.tools import Tool, ToolCall
 from eagerstream.workers import ProcessExecutor, ProcessPool
 from eagerstream.workers._process import WorkerProcess
 from tests.support import Heard
+from tests.tables import rows
 from tests.workers import tools
 from tests.workers.calls import Written, a_call, answered, content, executing, lines_of
 
@@ -390,7 +391,7 @@ def test_tools_that_cannot_run_elsewhere() -> None:
         ProcessPool(1, preload=[inner])
 
 
-@pytest.mark.parametrize("options", [{"workers": 0}, {"calls_per_worker": True}, {"cancel_grace_s": 0}])
+@rows("options", [{"workers": 0}, {"calls_per_worker": True}, {"cancel_grace_s": 0}])
 def test_numbers_out_of_range(options: dict[str, Any]) -> None:
     """Named with what they may be."""
     with pytest.raises(UsageError, match=next(iter(options))):

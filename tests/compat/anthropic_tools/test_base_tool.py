@@ -8,6 +8,7 @@ import pytest
 
 from eagerstream.compat.anthropic_tools import BaseTool
 from tests.compat.anthropic_tools.support import AdditionTool, AsyncTool
+from tests.tables import rows
 
 
 class Echo(BaseTool):
@@ -24,8 +25,8 @@ def test_a_class_without_use_tool() -> None:
         Nothing("nothing", "Nothing.", [])  # type: ignore[abstract]
 
 
-@pytest.mark.parametrize(
-    ("parameters", "told"),
+@rows(
+    "parameters, told",
     [
         (["city"], "A parameter must be a dict"),
         ([{"name": "a", "type": "str"}], "A parameter needs a 'description'"),

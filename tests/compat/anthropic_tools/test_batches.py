@@ -12,6 +12,7 @@ from eagerstream.errors import UsageError
 from eagerstream.wire import MessageAssembler, ToolInput
 from tests.compat.anthropic_tools.support import MISSING_B, AdditionTool
 from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start
+from tests.tables import rows
 
 
 class Echo(BaseTool):
@@ -46,8 +47,8 @@ def fault(input: ToolInput, validate: Validate | None = None) -> str | None:
     return CallCheck([AdditionTool(), KINDS, DEFAULTS], validate).fault_of(input)
 
 
-@pytest.mark.parametrize(
-    ("raw", "told"),
+@rows(
+    "raw, told",
     [
         ('{"a": 9, "b": 1}', None),
         ('{"a": 9}', MISSING_B),
@@ -84,8 +85,8 @@ def test_arguments_that_are_no_json() -> None:
     assert cut == "The arguments of tool perform_addition were cut off before they were complete."
 
 
-@pytest.mark.parametrize(
-    ("kind", "written", "value"),
+@rows(
+    "kind, written, value",
     [
         ("str", "17", "17"),
         ("int", "17", 17),
@@ -104,8 +105,8 @@ def test_texts_that_say_a_value(kind: str, written: str, value: Any) -> None:
     assert type(made) is type(value)
 
 
-@pytest.mark.parametrize(
-    ("kind", "written"),
+@rows(
+    "kind, written",
     [
         ("int", "3.5"),
         ("int", "true"),

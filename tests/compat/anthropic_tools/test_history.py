@@ -9,6 +9,7 @@ from hypothesis import given, strategies as st
 
 from eagerstream import validate_history
 from eagerstream.compat.anthropic_tools import from_history, to_history
+from tests.tables import rows
 
 STATES = {"role": "user", "content": "Hi Claude, what US states start with C?"}
 THREE = {
@@ -122,8 +123,8 @@ def test_a_result_without_a_call() -> None:
         to_history(messages, strict=True)
 
 
-@pytest.mark.parametrize(
-    ("messages", "told"),
+@rows(
+    "messages, told",
     [
         ([STATES, inputs("a"), outputs()], "has no tool_outputs, and 1 calls wait for them"),
         ([STATES, inputs("a")], "The last message calls tools"),
@@ -145,8 +146,8 @@ class Odd:
         return "odd"
 
 
-@pytest.mark.parametrize(
-    ("result", "content"),
+@rows(
+    "result, content",
     [
         ("text", "text"),
         (2, "2"),
@@ -183,11 +184,7 @@ class Bare:
     """An object with nothing to say but its address."""
 
 
-@pytest.mark.parametrize(
-    "result",
-    [Hostile(), deep(200_000), 10**5000, Bare(), {"a": Bare()}],
-    ids=["hostile", "deep", "large", "bare", "bare inside"],
-)
+@rows("result", [Hostile(), deep(200_000), 10**5000, Bare(), {"a": Bare()}])
 def test_a_result_that_has_no_form(result: Any) -> None:
     """It is told which one it is."""
     with pytest.raises(ValueError, match=r"^messages\[2\]: a result of a cannot be sent\.$"):
@@ -231,7 +228,7 @@ def test_kept_ids() -> None:
     assert history[1]["content"][0]["id"] == history[2]["content"][0]["tool_use_id"] == "toolu_1"
 
 
-@pytest.mark.parametrize("kept", [["toolu_1", "toolu_1"], ["toolu_1"], [1, ""], "toolu_1", ["toolu_compat_1_1", "x"]])
+@rows("kept", [["toolu_1", "toolu_1"], ["toolu_1"], [1, ""], "toolu_1", ["toolu_compat_1_1", "x"]])
 def test_ids_are_never_used_twice(kept: object) -> None:
     """A program may copy messages, or take calls out of them."""
     twice = [inputs("a", "b", _tool_use_ids=kept), outputs(("a", "1"), ("b", "2"))] * 2
@@ -296,7 +293,7 @@ def test_back_from_a_history() -> None:
     assert from_history(to_history(messages)) == messages
 
 
-@pytest.mark.parametrize(
+@rows(
     "message",
     [
         {"role": "user", "content": [{"type": "image", "source": {}}]},

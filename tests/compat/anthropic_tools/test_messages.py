@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from eagerstream.compat.anthropic_tools import check_messages
+from tests.tables import rows
 
 CALLS = [{"tool_name": "add", "tool_arguments": {"a": 1}}]
 TEXT_NEEDED = "For messages with role='user' or role='assistant', content must be a string."
@@ -19,8 +20,8 @@ BOTH_GIVEN = (
 ONE_NEEDED = "For messages with role='tool_outputs' you must provide one of tool_outputs or tool_error."
 
 
-@pytest.mark.parametrize(
-    ("messages", "told"),
+@rows(
+    "messages, told",
     [
         ([], "Messages must be a list of length > 0."),
         ("Hello", "Messages must be a list of length > 0."),
@@ -88,7 +89,7 @@ def test_a_message_behind_others_is_looked_at_too() -> None:
         check_messages([{"role": "user", "content": "Hello"}, {}])
 
 
-@pytest.mark.parametrize(
+@rows(
     "message",
     [
         {"role": "user", "content": ""},

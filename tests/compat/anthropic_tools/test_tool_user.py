@@ -14,6 +14,7 @@ from eagerstream.errors import MissingExtraError
 from eagerstream.testing import Platform, ReplayServer, Scenario
 from tests.compat.anthropic_tools.support import ANSWER, DONE, HELLO, AdditionTool, add, turn
 from tests.loop.serial import Serial
+from tests.tables import rows
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +39,7 @@ def test_the_default_model(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ToolUser([], model="claude-made-1").model == "claude-made-1"
 
 
-@pytest.mark.parametrize("model", ["claude-2.1", "claude-3-opus-20240229", "anthropic.claude-v2:1"])
+@rows("model", ["claude-2.1", "claude-3-opus-20240229", "anthropic.claude-v2:1"])
 def test_a_retired_model(model: str) -> None:
     """Told once, at the line that names it; it stays what it is."""
     with pytest.warns(DeprecationWarning, match=f"{model} is deprecated: it was retired") as told:
@@ -47,7 +48,7 @@ def test_a_retired_model(model: str) -> None:
     assert [warning.filename for warning in told] == [__file__]
 
 
-@pytest.mark.parametrize("retries", [-1, 2.5, True, None])
+@rows("retries", [-1, 2.5, True, None])
 def test_retries_that_are_none(retries: Any) -> None:
     """Told when it is made."""
     with pytest.raises(ValueError, match="max_retries must be a whole number"):

@@ -15,6 +15,7 @@ from eagerstream.compat.helloagents import (
     ToolResponse,
     tool_action,
 )
+from tests.tables import rows
 
 
 class Memory(Tool):
@@ -132,7 +133,7 @@ def test_calls() -> None:
     assert registry.execute_tool("memory_count_all", "{}").data == {"count": 1}
 
 
-@pytest.mark.parametrize(("number", "code", "said"), [(0, "EXECUTION_ERROR", "none"), (7, "NOT_FOUND", "7")])
+@rows("number, code, said", [(0, "EXECUTION_ERROR", "none"), (7, "NOT_FOUND", "7")])
 def test_failures(number: int, code: str, said: str) -> None:
     """A sub-tool's own `run` answers them."""
     response = expanded()["memory_forget"].run({"number": number})

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from eagerstream.compat.helloagents import CalculatorTool, ToolErrorCode, ToolResponse, ToolStatus, calculate
+from tests.tables import rows
 
 
 def test_the_program_of_the_document() -> None:
@@ -34,8 +35,8 @@ def test_what_it_is_to_a_model() -> None:
     assert calc.validate_parameters({"input": "1"})
 
 
-@pytest.mark.parametrize(
-    ("given", "text"),
+@rows(
+    "given, text",
     [
         ({"input": "1+1"}, "计算结果: 2"),
         ({"input": "", "expression": "2**10"}, "计算结果: 1024"),
@@ -46,15 +47,14 @@ def test_what_it_is_to_a_model() -> None:
         ({"input": "10//3 + 7%3"}, "计算结果: 4"),
         ({"input": "2^3"}, "计算结果: 8"),
     ],
-    ids=str,
 )
 def test_results(given: dict[str, Any], text: str) -> None:
     """The expression is `input`, or `expression`; the older operators, and those that were missing."""
     assert CalculatorTool().run(given).text == text
 
 
-@pytest.mark.parametrize(
-    ("given", "code", "text"),
+@rows(
+    "given, code, text",
     [
         ({}, ToolErrorCode.INVALID_PARAM, "计算表达式不能为空"),
         ({"input": ""}, ToolErrorCode.INVALID_PARAM, "计算表达式不能为空"),
@@ -67,7 +67,6 @@ def test_results(given: dict[str, Any], text: str) -> None:
         ({"input": "1" * 5_000}, ToolErrorCode.EXECUTION_ERROR, "计算失败: "),
         ({"input": "(" * 900}, ToolErrorCode.INVALID_FORMAT, "表达式语法错误: "),
     ],
-    ids=lambda value: str(value)[:30],
 )
 def test_errors(given: dict[str, Any], code: str, text: str) -> None:
     """Nothing raises: what has no result is an error with the code that HelloAgents gives it."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import pytest
 from hypothesis import given, strategies as st
 
 from eagerstream.compat.helloagents._binding import ALL, SCALARS, coerced, kinds_of
+from tests.tables import rows
 
 
-@pytest.mark.parametrize(
-    ("kind", "value", "converted"),
+@rows(
+    "kind, value, converted",
     [
         ("integer", " 3 ", 3),
         ("integer", 3.0, 3),
@@ -35,8 +35,8 @@ def test_what_is_converted(kind: str, value: object, converted: object) -> None:
     assert type(found) is type(converted)
 
 
-@pytest.mark.parametrize(
-    ("kind", "value"),
+@rows(
+    "kind, value",
     [
         ("integer", "3.7"),
         ("integer", 3.7),
@@ -55,7 +55,6 @@ def test_what_is_converted(kind: str, value: object, converted: object) -> None:
         ("null", "null"),
         ("unheard of", "x"),
     ],
-    ids=lambda value: repr(value)[:20],
 )
 def test_what_would_be_a_guess(kind: str, value: object) -> None:
     """It stays itself."""

@@ -16,6 +16,7 @@ import eagerstream
 from eagerstream.compat.helloagents import Tool, ToolErrorCode, ToolParameter, ToolRegistry, ToolResponse, ToolStatus
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from tests.support import REQUEST, anthropic_client
+from tests.tables import rows
 
 
 def run_program(program: str, **names: Any) -> dict[str, Any]:
@@ -118,8 +119,8 @@ def my_tool() -> type[Tool]:
     return type("MyTool", (kind,), {"_do_work": work})
 
 
-@pytest.mark.parametrize(
-    ("parameters", "printed"),
+@rows(
+    "parameters, printed",
     [
         ({"input": "abc"}, "✅ 处理完成: ABC\n"),
         ('{"input": "abc"}', "✅ 处理完成: ABC\n"),
@@ -128,7 +129,6 @@ def my_tool() -> type[Tool]:
         ({"input": "missing"}, "❌ 错误 [NOT_FOUND]: 文件不存在\n"),
         ({"input": "broken"}, "❌ 错误 [EXECUTION_ERROR]: 执行失败: 坏了\n"),
     ],
-    ids=repr,
 )
 def test_my_tool_and_what_an_agent_does(parameters: object, printed: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The tool, its registration, and the three ways in which a response is handled."""
@@ -261,13 +261,12 @@ def test_the_newer_tool(tmp_path: Path) -> None:
     assert (response.code, response.text) == ("INVALID_PARAM", "参数 'path' 不能为空")
 
 
-@pytest.mark.parametrize(
-    ("program", "name", "printed"),
+@rows(
+    "program, name, printed",
     [
         (OLD_TOOL, "OldTool", "错误: 参数 'path' 不能为空\n"),
         (NEW_TOOL, "NewTool", f"{ToolStatus.ERROR}\n"),
     ],
-    ids=["old", "new"],
 )
 def test_which_protocol(program: str, name: str, printed: str, capsys: pytest.CaptureFixture[str]) -> None:
     """What `run` gives shows it."""

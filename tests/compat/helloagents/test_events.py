@@ -29,6 +29,7 @@ from eagerstream.errors import EagerStreamError
 from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, reply, text, thinking, tool_use
 from eagerstream.wire import SSEDecoder
 from tests.support import REQUEST, anthropic_client
+from tests.tables import rows
 
 EVENT = StreamEvent(StreamEventType.LLM_CHUNK, 1700000000.5, "小明", {"chunk": "你好", "step": 1})
 DONE = reply(text("Done."), message_id="msg_done")
@@ -42,7 +43,7 @@ def test_types() -> None:
     ]
 
 
-@pytest.mark.parametrize("kinds", [StreamEventType, EventType])
+@rows("kinds", [StreamEventType, EventType])
 def test_kinds_are_texts(kinds: type[StreamEventType | EventType]) -> None:
     """Programs print the kind of an event, and compare it with a text."""
     for kind in kinds:
@@ -59,7 +60,7 @@ def test_sse() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@rows(
     "data",
     [
         {"chunk": "a\n\nevent: error\rdata: {}\r\n\u2028"},

@@ -17,6 +17,7 @@ from hypothesis import given, strategies as st
 from eagerstream import InputInterrupted, TextStream, UsageError
 from eagerstream.compat.helloagents import ToolResponse
 from eagerstream.compat.helloagents._functions import FunctionTool
+from tests.tables import rows
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
@@ -31,7 +32,7 @@ def my_function(x: int) -> str:
     return f"结果: {x * 2}"
 
 
-@pytest.mark.parametrize("given", [{"x": 2}, 2, "2", '{"x": 2}', {"x": "2"}, '{"x": "2"}', {"input": 2}, 2.0], ids=repr)
+@rows("given", [{"x": 2}, 2, "2", '{"x": 2}', {"x": "2"}, '{"x": "2"}', {"input": 2}, 2.0])
 def test_ways_to_say_the_same(given: object) -> None:
     """A dict by name, JSON of it, a bare value, a text that nearly fits."""
     response = FunctionTool(my_function).run(given)
@@ -39,18 +40,18 @@ def test_ways_to_say_the_same(given: object) -> None:
     assert (response.text, response.data) == ("结果: 4", {"output": "结果: 4"})
 
 
-@pytest.mark.parametrize(
-    ("given", "told"),
+@rows(
+    "given, told",
     [
-        pytest.param({}, "Missing required 'x' parameter", id="nothing"),
-        pytest.param({"y": 2}, "Missing required 'x' parameter; Unknown parameter 'y'", id="another name"),
-        pytest.param({"x": 2, "y": 2}, "Unknown parameter 'y'", id="one too many"),
-        pytest.param("two", "Invalid parameter 'x': Input should be a valid integer, got \"two\"", id="a word"),
-        pytest.param(2.5, "Invalid parameter 'x': Input should be a valid integer, got 2.5", id="no guess"),
-        pytest.param({"x": None}, "Invalid parameter 'x': Input should be a valid integer, got null", id="null"),
-        pytest.param({"x": object()}, "", id="no JSON"),
-        pytest.param("9" * 5000, "", id="a number too large to be read"),
-        pytest.param("[" * 100_000, "", id="deep"),
+        ({}, "Missing required 'x' parameter"),  # nothing
+        ({"y": 2}, "Missing required 'x' parameter; Unknown parameter 'y'"),  # another name
+        ({"x": 2, "y": 2}, "Unknown parameter 'y'"),  # one too many
+        ("two", "Invalid parameter 'x': Input should be a valid integer, got \"two\""),  # a word
+        (2.5, "Invalid parameter 'x': Input should be a valid integer, got 2.5"),  # no guess
+        ({"x": None}, "Invalid parameter 'x': Input should be a valid integer, got null"),  # null
+        ({"x": object()}, ""),  # no JSON
+        ("9" * 5000, ""),  # a number too large to be read
+        ("[" * 100_000, ""),  # deep
     ],
 )
 def test_inputs_that_do_not_fit(given: object, told: str) -> None:

@@ -17,6 +17,7 @@ from eagerstream.compat.helloagents import (
     as_tool_response,
     render,
 )
+from tests.tables import rows
 
 SUCCESS = ToolResponse.success("找到 3 个文件")
 PARTIAL = ToolResponse.partial("前 100 条", reason="截断")
@@ -54,16 +55,16 @@ def test_a_response_from_anything() -> None:
 NAMES = ["Read", "GrepTool", "Write", "Bash", "ExecuteTool", "MyTool"]
 
 
-@pytest.mark.parametrize(
-    ("chosen", "names"),
+@rows(
+    "chosen, names",
     [
-        pytest.param(ReadOnlyFilter(), ["Read", "GrepTool"], id="read only"),
-        pytest.param(ReadOnlyFilter(["MyTool"]), ["Read", "GrepTool", "MyTool"], id="and one more"),
-        pytest.param(FullAccessFilter(), ["Read", "GrepTool", "Write", "MyTool"], id="no commands"),
-        pytest.param(FullAccessFilter(["Write"]), ["Read", "GrepTool", "MyTool"], id="and one less"),
-        pytest.param(CustomFilter(["Write", "Nobody"]), ["Write"], id="some"),
-        pytest.param(CustomFilter(denied=["Write", "Bash"], mode="blacklist"), ["Read", "GrepTool", "ExecuteTool", "MyTool"], id="others"),
-        pytest.param(CustomFilter(), [], id="none"),
+        (ReadOnlyFilter(), ["Read", "GrepTool"]),  # read only
+        (ReadOnlyFilter(["MyTool"]), ["Read", "GrepTool", "MyTool"]),  # and one more
+        (FullAccessFilter(), ["Read", "GrepTool", "Write", "MyTool"]),  # no commands
+        (FullAccessFilter(["Write"]), ["Read", "GrepTool", "MyTool"]),  # and one less
+        (CustomFilter(["Write", "Nobody"]), ["Write"]),  # some
+        (CustomFilter(denied=["Write", "Bash"], mode="blacklist"), ["Read", "GrepTool", "ExecuteTool", "MyTool"]),  # others
+        (CustomFilter(), []),  # none
     ],
 )  # fmt: skip
 def test_filters(chosen: ToolFilter, names: list[str]) -> None:

@@ -24,6 +24,7 @@ from eagerstream.compat.helloagents import (
     ToolStatus,
 )
 from tests.compat.helloagents.tools import Async, MyTool, Plain, failing
+from tests.tables import rows
 
 DONE = ToolResponse.success("done")
 
@@ -355,7 +356,7 @@ def steps(_: dict[str, Any]) -> Iterator[ToolResponse | int]:
     yield DONE
 
 
-@pytest.mark.parametrize("run", [awaited_steps, steps])
+@rows("run", [awaited_steps, steps])
 def test_generators(run: Any) -> None:
     """The last value counts, whichever way it is called."""
     tool = Plain(run)

@@ -22,6 +22,7 @@ import pytest
 from eagerstream.compat.helloagents import ToolErrorCode, ToolResponse, TraceLogger, TraceStatistics
 from eagerstream.compat.helloagents._trace import logger as logger_module
 from eagerstream.compat.helloagents._trace.writing import Background
+from tests.tables import rows
 
 
 def records(logger: TraceLogger) -> list[dict[str, Any]]:
@@ -439,7 +440,7 @@ def test_statistics_of_a_file(tmp_path: Path) -> None:
     assert local.stats()["duration_seconds"] == 2.0
 
 
-@pytest.mark.parametrize(
+@rows(
     "record",
     [
         {},

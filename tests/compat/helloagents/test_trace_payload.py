@@ -14,6 +14,7 @@ from hypothesis import given, strategies as st
 from eagerstream._support import redaction
 from eagerstream.compat.helloagents._trace import payload as bounds
 from eagerstream.compat.helloagents._trace.payload import dump, plain, sanitized, without_homes
+from tests.tables import rows
 
 
 class Colour(Enum):
@@ -91,7 +92,7 @@ FORMS: list[tuple[Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "shown"), FORMS, ids=map(str, range(len(FORMS))))  # some have no name
+@rows("value, shown", FORMS)
 def test_forms(value: Any, shown: Any) -> None:
     """What each thing becomes."""
     assert plain(value) == shown
@@ -163,8 +164,8 @@ def test_plain_json_stays(value: Any) -> None:
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.SflKxwRJSMeKKF2QT4fw"
 
 
-@pytest.mark.parametrize(
-    ("text", "secret"),
+@rows(
+    "text, secret",
     [
         ("key sk-ant-api03-AbC_dEf-123 end", "AbC_dEf-123"),
         (f"Authorization: Bearer {JWT}", "SflKxwRJSMeKKF2QT4fw"),
@@ -194,7 +195,7 @@ def test_secrets_are_masked(text: str, secret: str) -> None:
     assert sanitized(shown) == json.loads(dump(shown))
 
 
-@pytest.mark.parametrize("name", ["x-api-key", "API_KEY", "password", "Authorization", "client_secret", "set-cookie"])
+@rows("name", ["x-api-key", "API_KEY", "password", "Authorization", "client_secret", "set-cookie"])
 def test_secrets_by_the_name_of_their_field(name: str) -> None:
     """Whatever they look like; beside them nothing is masked."""
     shown = sanitized({"args": {name: "hunter2", "city": "Oslo"}, "headers": [(name, "hunter2")]})
@@ -217,8 +218,8 @@ def test_what_is_no_secret_stays() -> None:
     assert sanitized(told) == told
 
 
-@pytest.mark.parametrize(
-    ("before", "secret"),
+@rows(
+    "before, secret",
     [
         ("Bearer ", JWT),
         ("", JWT),
@@ -236,7 +237,7 @@ def test_a_secret_at_the_cut(before: str, secret: str) -> None:
         assert not any(secret[at : at + 4] in shown for at in range(len(secret) - 3))
 
 
-@pytest.mark.parametrize(
+@rows(
     "text",
     [
         "/home/" * 200_000,
@@ -245,7 +246,6 @@ def test_a_secret_at_the_cut(before: str, secret: str) -> None:
         "c:\\users\\" + "a b" * 300_000,
         "/Users/" + "a" * 10**6,
     ],
-    ids=["homes", "backslashes", "Windows homes", "spaces", "a long name"],
 )
 def test_homes_in_hostile_texts(text: str) -> None:
     """A name of a user that is found is masked once, and a second time finds the same: no text is read over and over."""

@@ -13,6 +13,7 @@ from hypothesis import given, strategies as st
 
 from eagerstream.compat.helloagents import ObservationTruncator, ToolErrorCode, ToolResponse, truncate_results
 from eagerstream.errors import UsageError
+from tests.tables import rows
 
 
 def test_short_outputs_stay() -> None:
@@ -30,8 +31,8 @@ def test_one_long_line() -> None:
     assert result["stats"]["kept_bytes"] == len(result["preview"].encode())
 
 
-@pytest.mark.parametrize(
-    ("direction", "preview"),
+@rows(
+    "direction, preview",
     [("head", "0\n1\n2\n3"), ("tail", "6\n7\n8\n9"), ("head_tail", "0\n1\n...(中间省略)...\n8\n9")],
 )
 def test_directions(direction: Any, preview: str) -> None:
@@ -45,7 +46,7 @@ def test_directions(direction: Any, preview: str) -> None:
     assert (result["stats"]["kept_lines"], result["stats"]["kept_bytes"]) == (4, len(preview.encode()))
 
 
-@pytest.mark.parametrize("line_break", ["\n", "\r\n", "\r"])
+@rows("line_break", ["\n", "\r\n", "\r"])
 def test_previews_have_no_line_break_at_the_end(line_break: str) -> None:
     """HelloAgents joins the kept lines: one line break is missing, and an empty last line stays."""
     output = line_break.join(["a", "", "b"])
@@ -62,7 +63,7 @@ def test_bounds_hold(output: str, max_lines: int, max_bytes: int, direction: Any
     assert result["stats"]["kept_lines"] <= max_lines
 
 
-@pytest.mark.parametrize("options", [{"max_lines": 0}, {"max_bytes": 0}, {"truncate_direction": "middle"}])
+@rows("options", [{"max_lines": 0}, {"max_bytes": 0}, {"truncate_direction": "middle"}])
 def test_settings_that_cannot_be(options: Any) -> None:
     """They are refused when it is made, and not at the first long output."""
     with pytest.raises(UsageError):

@@ -22,6 +22,7 @@ from eagerstream.integrations.langchain import as_langchain_tool, from_langchain
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from tests.integrations.langchain.support import chat_model
 from tests.support import REQUEST, anthropic_client
+from tests.tables import rows
 
 pytestmark = pytest.mark.anyio
 
@@ -279,7 +280,7 @@ def test_there_and_back() -> None:
     assert from_langchain_tool(plain, eager=None).eager is None
 
 
-@pytest.mark.parametrize("name", ["readOnlyHint", "read_only_hint"])
+@rows("name", ["readOnlyHint", "read_only_hint"])
 def test_hint_of_an_mcp_server(name: str) -> None:
     """langchain-mcp-adapters leaves it in the metadata; an option takes precedence."""
 

@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 import eagerstream
 from eagerstream.integrations.langchain._repair import repaired
 from eagerstream.testing import ReplayServer, Scenario, reply, text
+from tests.tables import rows
 
 from .support import agent
 
@@ -42,8 +43,8 @@ def orphan(content: str) -> HumanMessage:
     return HumanMessage(["Result of a tool call that is no longer in this conversation:", content])
 
 
-@pytest.mark.parametrize(
-    ("broken", "right"),
+@rows(
+    "broken, right",
     [
         ([ASK, calling("a"), AGAIN], [ASK, calling("a"), missing("a"), AGAIN]),
         ([ASK, calling("a", "b"), result("b")], [ASK, calling("a", "b"), missing("a"), result("b")]),
@@ -52,7 +53,6 @@ def orphan(content: str) -> HumanMessage:
         ([ASK, calling("a"), result("a"), result("a", "twice")], [ASK, calling("a"), result("a")]),
         ([ASK, result("gone"), AGAIN], [ASK, orphan("noted"), AGAIN]),
     ],
-    ids=["no result", "one result missing", "misplaced", "before its call", "twice", "without a call"],
 )
 def test_repairs(broken: list[Any], right: list[Any]) -> None:
     assert repaired(broken) == right

@@ -20,6 +20,7 @@ from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from tests.builtin.support import conversation, results
 from tests.compat.anthropic_tools.prebuilt.support import PAGES, PARAMETERS, XML, AsyncManual, Manual, block, manual
 from tests.support import REQUEST, anthropic_client
+from tests.tables import rows
 
 KINDS = [Manual, AsyncManual]
 ASKED = {"query": "bicycle", "n_search_results_to_use": 2}
@@ -129,7 +130,7 @@ async def test_what_goes_wrong_is_told() -> None:
     assert results(await conversation(manual(Broken).to_tool(), ASKED)) == [("ConnectionError: no route", True)]
 
 
-@pytest.mark.parametrize("number", [0, -3, True, 2.5, "2", None])
+@rows("number", [0, -3, True, 2.5, "2", None])
 def test_numbers_that_are_none(number: Any) -> None:
     """Nothing is searched for them."""
     with pytest.raises(ValueError, match="n_search_results_to_use must be a number, at least 1"):
@@ -306,7 +307,7 @@ async def test_a_raw_search_over_another() -> None:
     assert [found.source for found in await tool.asearch("a", 1)] == ["a/3"]
 
 
-@pytest.mark.parametrize("number", [0, -1, True, 1.5, "9"])
+@rows("number", [0, -1, True, 1.5, "9"])
 def test_numbers_of_tokens(number: Any) -> None:
     """None, or at least one."""
     with pytest.raises(ValueError, match="truncate_to_n_tokens"):

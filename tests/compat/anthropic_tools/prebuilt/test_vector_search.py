@@ -30,6 +30,7 @@ from eagerstream.compat.anthropic_tools import (
 from eagerstream.compat.anthropic_tools._vectors import pieces
 from tests.builtin.support import conversation, results
 from tests.compat.anthropic_tools.prebuilt.support import PARAMETERS
+from tests.tables import rows
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -200,9 +201,7 @@ def test_what_is_no_text() -> None:
     assert store.query(Embedding([1, 0], "?")) == []
 
 
-@pytest.mark.parametrize(
-    "wrong", [[1.0, 2.0], [], [1.0, 2.0, math.nan], [math.inf, 0.0, 0.0], [1e308] * 4, [10**400, 0, 0]]
-)
+@rows("wrong", [[1.0, 2.0], [], [1.0, 2.0, math.nan], [math.inf, 0.0, 0.0], [1e308] * 4, [10**400, 0, 0]])
 def test_vectors_that_do_not_fit(wrong: list[float]) -> None:
     """Of those that come with one of them, none is kept."""
     store = InMemoryVectorStore()
@@ -219,8 +218,8 @@ def test_vectors_that_do_not_fit(wrong: list[float]) -> None:
 SENTENCE = "This is a test."
 
 
-@pytest.mark.parametrize(
-    ("tokens", "stride", "chunks"),
+@rows(
+    "tokens, stride, chunks",
     [
         (100, None, [SENTENCE]),
         (5, None, [SENTENCE]),
@@ -248,7 +247,7 @@ def test_tokens_of_languages_without_blanks() -> None:
     assert list(pieces("internationalisation")) == ["internat", "ionalisa", "tion"]
 
 
-@pytest.mark.parametrize("wrong", [(0, None), (-1, None), (3, 0), (3, -2), (True, None)])
+@rows("wrong", [(0, None), (-1, None), (3, 0), (3, -2), (True, None)])
 def test_chunks_of_no_size(wrong: tuple[int, int | None]) -> None:
     """They would be endless."""
     with pytest.raises(ValueError, match="at least 1"):
