@@ -15,6 +15,7 @@ from eagerstream.testing import ReplayServer, Scenario, Timing
 from eagerstream.testing._body import body_events
 from eagerstream.wire import MessageAssembler
 from tests.support import REQUEST
+from tests.tables import rows
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 LINES = {"type": "object", "properties": {"lines": {"type": "array", "items": {"type": "string"}}}}
@@ -87,7 +88,7 @@ def test_required_calls() -> None:
     assert calls(conversation(tools=[WEATHER], tool_choice={"type": "any"})[0])
 
 
-@pytest.mark.parametrize("request_body", [{}, {"tools": [WEATHER], "tool_choice": {"type": "none"}}])
+@rows("request_body", [{}, {"tools": [WEATHER], "tool_choice": {"type": "none"}}])
 def test_no_calls(request_body: Mapping[str, Any]) -> None:
     """Without tools, or if calls are forbidden, there is a text."""
     ((said,),) = conversation(**request_body)

@@ -25,6 +25,7 @@ from eagerstream.testing import (
     text,
 )
 from tests.streams import wire_events
+from tests.tables import rows
 
 _BODY: dict[str, Any] = {
     "model": "m",
@@ -80,8 +81,8 @@ def test_requests_are_remembered(client: httpx.Client, server: ReplayServer) -> 
     assert request.ended
 
 
-@pytest.mark.parametrize(
-    ("content", "status", "error_type", "message"),
+@rows(
+    "content, status, error_type, message",
     [
         (b"{", 400, "invalid_request_error", "not valid JSON"),
         (b"\xff", 400, "invalid_request_error", "not valid JSON"),
@@ -120,8 +121,8 @@ def test_too_large(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> Non
     assert client.post("/v1/messages", content=padded + b" ").status_code == 413
 
 
-@pytest.mark.parametrize(
-    ("method", "url", "status", "error_type"),
+@rows(
+    "method, url, status, error_type",
     [
         ("GET", "/v1/models", 404, "not_found_error"),
         ("POST", "/v1/messages/", 404, "not_found_error"),

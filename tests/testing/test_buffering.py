@@ -13,7 +13,9 @@ from hypothesis import given, strategies as st
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.testing import Scripted, Timing, block, buffered, error_event, reply, retime, text, thinking, tool_use
 from eagerstream.wire import JSON, MessageAssembler
-from tests.streams import each_recording, wire_events
+from tests.sampling import drawn
+from tests.streams import made_recordings, real_recordings, wire_events
+from tests.tables import rows
 
 _FRAGMENT_S = 1.0  # between one event and the next
 
@@ -83,7 +85,7 @@ def test_laws(*, calls: list[Scripted], stop: bool) -> None:
     _check_laws(_one_event_a_second(reply(*blocks) if stop else reply(*blocks, error_event("api_error", "no"))))
 
 
-@each_recording
+@rows("recording", (*made_recordings(), *drawn(real_recordings(), 8)))
 def test_laws_on_recordings(recording: Path) -> None:
     """The same laws hold for every recorded body, whole or cut, and every event of it stays in its chunk."""
     _check_laws(_one_event_a_second(Recording.load(recording)))

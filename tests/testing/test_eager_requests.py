@@ -28,6 +28,7 @@ from eagerstream.testing._eager_requests import InputBuffering, eager_tools
 from eagerstream.testing._framing import framing_of, in_aws_frames
 from eagerstream.wire import EAGER_FIELD, LEGACY_BETA
 from tests.streams import wire_events
+from tests.tables import rows
 
 _HI = {"role": "user", "content": "Hi"}
 _INPUT = {"city": "Paris", "days": ["Monday", "Tuesday"]}
@@ -46,8 +47,8 @@ def _added(tool: dict[str, Any]) -> dict[str, Any]:
     return {"role": "system", "content": [{"type": "tool_addition", "tool": {"definition": tool}}]}
 
 
-@pytest.mark.parametrize(
-    ("body", "betas", "eager"),
+@rows(
+    "body, betas, eager",
     [
         ({}, [], set()),
         ({"tools": [_tool("one")]}, [], set()),
@@ -78,7 +79,7 @@ def _times(recording: Recording, name: str) -> list[float]:
     return list(times)
 
 
-@pytest.mark.parametrize("form", [lambda recording: recording, in_aws_frames])
+@rows("form", [lambda recording: recording, in_aws_frames])
 def test_only_the_others_are_held_back(form: Callable[[Recording], Recording]) -> None:
     """Two members of an input that is held back have two times; the parts of an eager one have their own."""
     held = buffered(form(_REPLY), eager=["one"])
@@ -112,7 +113,7 @@ def test_a_held_response_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert buffering.apply(_REPLY, frozenset()) is not first
 
 
-@pytest.mark.parametrize(
+@rows(
     "event",
     [
         {"type": "content_block_start", "index": [], "content_block": {"name": []}},

@@ -19,6 +19,7 @@ from eagerstream.recordings import Chunk, Recording
 from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, Timing, reply, retime, text, tool_use
 from eagerstream.testing._faults import ERROR_STATUS, UNANSWERED
 from tests.streams import wire_events
+from tests.tables import rows
 
 _REPLY = retime(reply(text("Let me look."), tool_use("get_weather", {"city": "Oslo"})), Timing.instant())
 _BODY = _REPLY.body
@@ -122,9 +123,9 @@ def _exchange(server: ReplayServer, fault: Fault) -> _Seen:
 # --- the connection ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("after_bytes", [0, 1, 100, 537, _SIZE - 1, _SIZE, _SIZE + 100])
-@pytest.mark.parametrize(
-    ("kind", "reset", "rest"),
+@rows("after_bytes", [0, 1, 100, 537, _SIZE - 1, _SIZE, _SIZE + 100])
+@rows(
+    "kind, reset, rest",
     [
         (FaultKind.END, False, b"0\r\n\r\n"),
         (FaultKind.CLOSE, False, b""),
@@ -148,7 +149,7 @@ def test_breaks_after_events(server: ReplayServer) -> None:
     assert seen.body.endswith(b"\n\n")
 
 
-@pytest.mark.parametrize("kind", [FaultKind.CLOSE, FaultKind.RESET])
+@rows("kind", [FaultKind.CLOSE, FaultKind.RESET])
 def test_breaks_before_the_headers(server: ReplayServer, kind: FaultKind) -> None:
     """A connection may be lost before anything came over it."""
     assert _exchange(server, Fault(kind, before_headers=True)) == (b"", kind is FaultKind.RESET)
@@ -264,7 +265,7 @@ def failing(server: ReplayServer, http: httpx.Client) -> Callable[[Fault], httpx
     return post
 
 
-@pytest.mark.parametrize(("error_type", "status"), ERROR_STATUS.items())
+@rows("error_type, status", ERROR_STATUS.items())
 def test_http_errors(error_type: str, status: int, failing: Callable[[Fault], httpx.Response]) -> None:
     """Every error of the API has its status, its type, a message, and one request id in both places."""
     response = failing(Fault(FaultKind.HTTP_ERROR, status=status))
@@ -299,8 +300,8 @@ def test_content_type(failing: Callable[[Fault], httpx.Response]) -> None:
     assert response.content == _BODY
 
 
-@pytest.mark.parametrize(
-    ("fault", "types"),
+@rows(
+    "fault, types",
     [
         (Fault(FaultKind.ERROR_EVENT, after_events=2, error_type="overloaded_error"), "message_start block error"),
         (Fault(FaultKind.DUPLICATE, after_events=1), "message_start block block ping"),
@@ -420,8 +421,8 @@ def test_one_schedule_for_two_servers() -> None:
 # --- what a fault is --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("fault", "shown"),
+@rows(
+    "fault, shown",
     [
         (Fault(FaultKind.RESET, after_bytes=1234), "reset after 1234 bytes"),
         (Fault(FaultKind.RESET, after_bytes=1), "reset after 1 byte"),
@@ -436,7 +437,6 @@ def test_one_schedule_for_two_servers() -> None:
         (Fault(FaultKind.HTML_PAGE), "HTML page with HTTP 502"),
         (Fault(FaultKind.CONTENT_TYPE), "wrong content type"),
     ],
-    ids=str,
 )
 def test_readable(fault: Fault, shown: str) -> None:
     """The message of a failing test says it in words, and in code that makes the same fault again."""
@@ -444,8 +444,8 @@ def test_readable(fault: Fault, shown: str) -> None:
     assert eval(repr(fault), {"Fault": Fault, "FaultKind": FaultKind}) == fault
 
 
-@pytest.mark.parametrize("kind", FaultKind)
-@pytest.mark.parametrize(
+@rows("kind", FaultKind)
+@rows(
     "fields",
     [
         {"after_bytes": 1, "after_events": 1},
@@ -461,7 +461,6 @@ def test_readable(fault: Fault, shown: str) -> None:
         {"retry_after_s": -1.0, "status": 429},
         {"retry_after_s": float("inf"), "status": 429},
     ],
-    ids=str,
 )
 def test_values_that_no_kind_has(kind: FaultKind, fields: dict[str, Any]) -> None:
     """What cannot be is refused when it is said."""
@@ -469,8 +468,8 @@ def test_values_that_no_kind_has(kind: FaultKind, fields: dict[str, Any]) -> Non
         Fault(kind, **fields)
 
 
-@pytest.mark.parametrize(
-    ("kind", "fields"),
+@rows(
+    "kind, fields",
     [
         (FaultKind.HTTP_ERROR, {}),
         (FaultKind.HTTP_ERROR, {"status": 529, "after_events": 1}),
@@ -491,7 +490,7 @@ def test_values_that_others_have(kind: Any, fields: dict[str, Any]) -> None:
         Fault(kind, **fields)
 
 
-@pytest.mark.parametrize("kind", FaultKind)
+@rows("kind", FaultKind)
 def test_before_the_headers(kind: FaultKind) -> None:
     """Only what needs no headers can come before them."""
     needed: dict[FaultKind, dict[str, Any]] = {

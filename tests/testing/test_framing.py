@@ -20,6 +20,7 @@ from eagerstream.testing._injection import break_reply
 from eagerstream.wire import AWSEventStreamDecoder, WireDecoder, WireEvent
 from tests.aws_frames import chunk_frame, frame, read_by_botocore
 from tests.streams import written
+from tests.tables import rows
 
 _REPLY = retime(
     reply(text("Let me look."), tool_use("make_file", {"name": 'a"b\\', "lines": ["one", "två"]})),
@@ -82,7 +83,7 @@ def test_the_last_event_has_metrics() -> None:
     assert event == {"type": "message_stop", _METRICS: {"invocationLatency": 0}}
 
 
-@pytest.mark.parametrize("error_type", ERROR_STATUS)
+@rows("error_type", ERROR_STATUS)
 def test_errors(error_type: str) -> None:
     """Each of the API's types has a name at Amazon, which begins with a small letter inside a reply."""
     event = {"type": "error", "error": {"type": error_type, "message": "for a reason"}}
@@ -93,7 +94,7 @@ def test_errors(error_type: str) -> None:
     assert error["error"]["message"] == "for a reason"
 
 
-@pytest.mark.parametrize("odd", [None, "boom", 5, [], ["x"], {}, {"type": 5, "message": ["x"]}, {"type": []}])
+@rows("odd", [None, "boom", 5, [], ["x"], {}, {"type": 5, "message": ["x"]}, {"type": []}])
 def test_odd_errors(odd: Any) -> None:
     """A recording may hold an `error` event of any shape; in a frame it is an exception all the same."""
     (error,) = AWSEventStreamDecoder().feed(AWS_EVENT_STREAM.encode({"type": "error", "error": odd}))
@@ -163,8 +164,8 @@ def _arrivals(recording: Recording) -> list[tuple[float, list[WireEvent]]]:
     return [(at_s, decoder.feed(data)) for at_s, data in recording.chunks]
 
 
-@pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\r"])
-@pytest.mark.parametrize("rest", [b"", b"data: {", b"event: ping", b'data: {"type":"ping"}\n', b": here still"])
+@rows("line_end", [b"\n", b"\r\n", b"\r"])
+@rows("rest", [b"", b"data: {", b"event: ping", b'data: {"type":"ping"}\n', b": here still"])
 def test_a_body_that_ends_inside_an_event(line_end: bytes, rest: bytes) -> None:
     """It ends inside a frame, which is no event, either."""
     body = (encode_event({"type": "ping"}) + rest).replace(b"\n", line_end)
@@ -176,7 +177,7 @@ def test_a_body_that_ends_inside_an_event(line_end: bytes, rest: bytes) -> None:
     assert framed.duration_s == 2
 
 
-@pytest.mark.parametrize("chunks", [(), (Chunk(0.0, b""),), (Chunk(0.0, b"\n\n"),), (Chunk(0.0, b": here still\n\n"),)])
+@rows("chunks", [(), (Chunk(0.0, b""),), (Chunk(0.0, b"\n\n"),), (Chunk(0.0, b": here still\n\n"),)])
 def test_a_body_without_events(chunks: tuple[Chunk, ...]) -> None:
     """Nothing becomes nothing, or less than a frame."""
     assert _decoded(in_aws_frames(Recording(chunks))) == ([], "")
@@ -195,8 +196,8 @@ def test_data_stays_as_it_was_written() -> None:
         assert b64decode(json.loads(payload)["bytes"]) == data
 
 
-@pytest.mark.parametrize(
-    ("content_type", "framing"),
+@rows(
+    "content_type, framing",
     [
         ("application/vnd.amazon.eventstream", AWS_EVENT_STREAM),
         ("Application/VND.Amazon.EventStream; x=y", AWS_EVENT_STREAM),
@@ -224,9 +225,8 @@ def test_the_same_events_in_both_framings() -> None:
     assert _decoded(_FRAMED) == _decoded(_REPLY)
 
 
-@pytest.mark.parametrize("after", [*range(len(_ENDS) + 1), 1_000])
-@pytest.mark.parametrize("kind", _KINDS)
-@pytest.mark.sample(40)
+@rows("after", [*range(len(_ENDS) + 1), 1_000])
+@rows("kind", _KINDS)
 def test_each_fault_at_each_event(kind: FaultKind, after: int) -> None:
     """A fault leaves of a reply in frames exactly what it leaves of the same reply in server-sent events."""
     fault = Fault(kind, after_events=after, error_type="overloaded_error" if kind is FaultKind.ERROR_EVENT else None)
@@ -256,7 +256,7 @@ def test_bytes(offset: int, kind: FaultKind) -> None:
     assert (failure != "") is (kind is FaultKind.GARBAGE and offset < len(_FRAMED.body))
 
 
-@pytest.mark.parametrize("kind", sorted(INSTEAD))
+@rows("kind", sorted(INSTEAD))
 def test_instead_of_the_reply(kind: FaultKind) -> None:
     """What is no reply at all has no frames."""
     broken = break_reply(_FRAMED, Fault(kind, status=429 if kind is FaultKind.HTTP_ERROR else None)).recording
@@ -264,9 +264,8 @@ def test_instead_of_the_reply(kind: FaultKind) -> None:
     assert (broken.body == _FRAMED.body) is (kind is FaultKind.CONTENT_TYPE)
 
 
-@pytest.mark.parametrize("kind", _KINDS)
-@pytest.mark.parametrize("body", [b"", b"\0\0", b"\0\0\0\0\0\0\0\0", b"no frame at all, and not a short one"])
-@pytest.mark.sample(16)
+@rows("kind", _KINDS)
+@rows("body", [b"", b"\0\0", b"\0\0\0\0\0\0\0\0", b"no frame at all, and not a short one"])
 def test_faults_in_bodies_without_frames(kind: FaultKind, body: bytes) -> None:
     """They have no place between events, and nothing breaks there that was not asked for."""
     chunks = (Chunk(1.0, body),) if body else ()

@@ -16,6 +16,7 @@ from eagerstream.testing._faults import BYTEWISE, ERROR_STATUS, INSTEAD
 from eagerstream.testing._injection import _what_goes_on, break_reply
 from eagerstream.wire import MessageAssembler, PartialJSON
 from tests.streams import wire_events
+from tests.tables import rows
 
 _REPLY = retime(
     reply(text("Let me look."), tool_use("make_file", {"name": 'a"b\\', "lines": ["one", "två"]})),
@@ -50,8 +51,8 @@ def test_what_happens_to_events(after: int) -> None:
     assert _broken(FaultKind.REORDERED, after_events=after).body == b"".join(swapped)
 
 
-@pytest.mark.parametrize("after", range(len(_PARTS) + 2))
-@pytest.mark.parametrize("error_type", ["overloaded_error", "api_error"])
+@rows("after", range(len(_PARTS) + 2))
+@rows("error_type", ["overloaded_error", "api_error"])
 def test_error_events(after: int, error_type: str) -> None:
     """An error after any event, in the API's form, and then nothing."""
     *before, error = wire_events(_broken(FaultKind.ERROR_EVENT, after_events=after, error_type=error_type).body)
@@ -61,7 +62,7 @@ def test_error_events(after: int, error_type: str) -> None:
     assert error["error"]["type"] == error_type
 
 
-@pytest.mark.parametrize("error_type", ERROR_STATUS)
+@rows("error_type", ERROR_STATUS)
 def test_each_error_type(error_type: str) -> None:
     """An error event has each of the API's types, an HTTP error the status that goes with it, both the same words."""
     event = wire_events(_broken(FaultKind.ERROR_EVENT, error_type=error_type).body)[0]
@@ -111,7 +112,7 @@ def test_garbage_between_events() -> None:
     assert events[3] == {}
 
 
-@pytest.mark.parametrize("after", [0, 1, 4, 9, len(_PARTS) - 1, len(_PARTS), 1000])
+@rows("after", [0, 1, 4, 9, len(_PARTS) - 1, len(_PARTS), 1000])
 def test_splice(after: int) -> None:
     """The reply begins anew as another message, before the first one has ended, and its times go on."""
     recording = retime(
@@ -150,8 +151,8 @@ def test_other_ids_are_used_throughout() -> None:
     assert [event.get("content_block", {}).get("tool_use_id") for event in events] == [None, None, "srvtoolu_1_again"]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FaultKind if kind not in INSTEAD])
-@pytest.mark.parametrize("recording", [Recording(()), Recording.from_body(b"no event")])
+@rows("kind", [kind for kind in FaultKind if kind not in INSTEAD])
+@rows("recording", [Recording(()), Recording.from_body(b"no event")])
 def test_bodies_without_events(kind: FaultKind, recording: Recording) -> None:
     """They have no place between events, and nothing breaks there that was not asked for."""
     error_type = "api_error" if kind is FaultKind.ERROR_EVENT else None
@@ -162,7 +163,7 @@ def test_bodies_without_events(kind: FaultKind, recording: Recording) -> None:
         assert broken.body.startswith(recording.body)
 
 
-@pytest.mark.parametrize("after", range(len(_PARTS) + 2))
+@rows("after", range(len(_PARTS) + 2))
 def test_what_goes_on_for_ever(after: int) -> None:
     """An endless reply is one that the API could have sent so far: its blocks are open, its JSON can go on."""
     broken = break_reply(_REPLY, Fault(FaultKind.ENDLESS, after_events=after))
@@ -201,7 +202,7 @@ def test_endless_inputs_stay_json(value: Any, at: int) -> None:
     assert parser.error is None
 
 
-@pytest.mark.parametrize(("status", "title"), [(502, "502 Bad Gateway"), (200, "200 OK"), (529, "529")])
+@rows("status, title", [(502, "502 Bad Gateway"), (200, "200 OK"), (529, "529")])
 def test_pages_of_proxies(status: int, title: str) -> None:
     """A page says its status, also one that no proxy has words for."""
     page = _broken(FaultKind.HTML_PAGE, status=status)
@@ -217,7 +218,7 @@ def test_content_type() -> None:
     assert broken.chunks == recording.chunks
 
 
-@pytest.mark.parametrize(("wait_s", "header"), [(2, "2"), (0.5, "0.5"), (1e6, "1000000"), (None, None)])
+@rows("wait_s, header", [(2, "2"), (0.5, "0.5"), (1e6, "1000000"), (None, None)])
 def test_retry_after(wait_s: float | None, header: str | None) -> None:
     """Seconds as the header has them, or no header."""
     assert _broken(FaultKind.HTTP_ERROR, status=429, retry_after_s=wait_s).headers.get("retry-after") == header

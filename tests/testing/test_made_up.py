@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 from eagerstream import ItemStream, Tool, tool
 from eagerstream.errors import UsageError
 from eagerstream.testing._made_up import LINES, made_up, made_up_input
+from tests.tables import rows
 
 
 class Node(BaseModel):
@@ -43,7 +44,7 @@ async def streaming(title: str, lines: ItemStream[str]) -> None:
     """Streaming."""
 
 
-@pytest.mark.parametrize("function", [plain, bounded, nested, streaming])
+@rows("function", [plain, bounded, nested, streaming])
 def test_made_up_inputs(function: Callable[..., Any]) -> None:
     """Whatever the signature, the tool takes what was made up for it."""
     made = tool(function)
@@ -92,7 +93,7 @@ PATTERNS = [
 ]
 
 
-@pytest.mark.parametrize("pattern", PATTERNS)
+@rows("pattern", PATTERNS)
 def test_patterns(pattern: str) -> None:
     """A text that the pattern is found in, by Python's own reading of it."""
     made = made_up({"properties": {"x": {"type": "string", "pattern": pattern}}})["x"]
@@ -100,14 +101,14 @@ def test_patterns(pattern: str) -> None:
     assert len(made) < 20
 
 
-@pytest.mark.parametrize("pattern", ["[", "a{99999}", "(" * 99 + ")" * 99, "(a{9999}){9999}", "(?<x>a)"])
+@rows("pattern", ["[", "a{99999}", "(" * 99 + ")" * 99, "(a{9999}){9999}", "(?<x>a)"])
 def test_patterns_that_are_not_supported(pattern: str) -> None:
     """No pattern of a request takes long, or much memory; the text is then any."""
     assert made_up({"properties": {"x": {"type": "string", "pattern": pattern}}})["x"] == "\n".join(LINES)
 
 
-@pytest.mark.parametrize(
-    ("schema", "made"),
+@rows(
+    "schema, made",
     [
         ({"examples": ["a", "b"], "default": "c"}, "a"),
         ({"default": "c", "enum": ["d", "c"]}, "c"),
@@ -134,8 +135,8 @@ def test_values(schema: Any, made: Any) -> None:
     assert made_up({"properties": {"x": schema}}) == {"x": made}
 
 
-@pytest.mark.parametrize(
-    ("name", "description", "made"),
+@rows(
+    "name, description, made",
     [
         ("city", "", ["Oslo", "Vienna", "Lima"]),
         ("city_name", "", ["Oslo", "Vienna", "Lima"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import anthropic
@@ -33,8 +34,10 @@ from eagerstream.testing._faults import INSTEAD, UNANSWERED
 from eagerstream.testing._framing import PART_BYTES, in_aws_frames
 from eagerstream.testing._injection import break_reply
 from eagerstream.testing._platforms import PLAIN
-from tests.platforms import PlatformClient, each_client
-from tests.streams import each_recording
+from tests.platforms import CLIENTS, PlatformClient
+from tests.sampling import drawn
+from tests.streams import made_recordings, real_recordings
+from tests.tables import rows
 
 pytestmark = pytest.mark.anyio
 
@@ -55,7 +58,17 @@ def _message(recording: Recording) -> dict[str, Any]:
     return message
 
 
-@each_client
+_QUICK = (Platform.ANTHROPIC, Platform.BEDROCK, Platform.VERTEX)
+"""Responses in events and in frames, and requests with the model in their body and in their path."""
+
+
+@pytest.mark.parametrize(
+    "platform_client",
+    [
+        pytest.param(client, id=client.platform, marks=() if client.platform in _QUICK else pytest.mark.slow)
+        for client in {client.platform: client for client in reversed(CLIENTS) if client.is_there}.values()
+    ],
+)
 async def test_every_client_gets_the_message_of_its_stream(platform_client: PlatformClient) -> None:
     """At the path that it uses for such requests, and in each platform's own form."""
     async with ReplayServer(_REPLY) as server, platform_client.client(server) as client:
@@ -67,8 +80,8 @@ async def test_every_client_gets_the_message_of_its_stream(platform_client: Plat
     assert (whole.stop_reason, whole.usage.output_tokens) == ("tool_use", 42)
 
 
-@pytest.mark.parametrize(
-    ("written", "input"),
+@rows(
+    "written, input",
     [
         ('{"city": "Paris", "days": ', {"city": "Paris"}),
         ('{"city": "Paris", "days": 3', {"city": "Paris"}),
@@ -86,7 +99,7 @@ def test_inputs_that_are_no_objects(written: str, input: dict[str, Any]) -> None
         assert _message(cut)["content"] == [{"type": "tool_use", "id": "no id: é", "name": "f", "input": input}]
 
 
-@each_recording
+@rows("recording", (*made_recordings(), *drawn(real_recordings(), 8)))
 def test_recordings(recording: Any) -> None:
     """Any recorded stream has a form in one piece, and the same one in the frames of Bedrock."""
     played = Recording.load(recording)
@@ -113,8 +126,8 @@ def test_the_time_of_the_stream() -> None:
     assert [chunk.at_s for chunk in PLAIN.in_one_piece(errored).chunks] == [errored.duration_s]
 
 
-@pytest.mark.parametrize(
-    ("events", "status", "error_type"),
+@rows(
+    "events, status, error_type",
     [
         ([{"type": "error", "error": {"type": "overloaded_error", "message": "Busy"}}], 529, "overloaded_error"),
         ([{"type": "error", "error": {"type": "new_error", "message": "Busy"}}], 500, "new_error"),
@@ -127,7 +140,7 @@ def test_an_error_inside_the_stream(events: list[Any], status: int, error_type: 
     assert (whole.status, error) == (status, {"type": error_type, "message": "Busy"})
 
 
-@pytest.mark.parametrize("cut", [0, 200, len(_REPLY.body) - 40])
+@rows("cut", [0, 200, len(_REPLY.body) - 40])
 def test_a_stream_without_its_end(cut: int) -> None:
     """It breaks off in one piece, too: no client takes it for a message."""
     whole = PLAIN.in_one_piece(Recording.from_body(_REPLY.body[:cut]))
@@ -154,21 +167,33 @@ def _fault(kind: FaultKind, **place: Any) -> Fault:
     return Fault(kind, status=status, error_type=error_type, **place)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FaultKind if kind not in (FaultKind.STALL, FaultKind.ENDLESS)])
-async def test_faults(kind: FaultKind) -> None:
+class _Next(Faults):
+    """Gives the next request the fault that a test has put there, so that one server is enough."""
+
+    fault: Fault | None = None
+
+    def draw(self, request: Mapping[str, Any], recording: Recording) -> Fault | None:
+        fault, self.fault = self.fault, None
+        return fault
+
+
+async def test_faults() -> None:
     """The client meets each kind, and gets the message at the next attempt."""
-    fault = _fault(kind) if kind in INSTEAD else _fault(kind, after_events=3)
-    async with ReplayServer(_REPLY, faults=Faults({0: [fault]})) as server:
-        broken, whole = await _outcome(server), await _outcome(server)
-    assert [request.fault for request in server.requests] == [fault, None]
-    assert whole.to_dict() == json.loads(_WHOLE.body)
-    if kind in (FaultKind.HTTP_ERROR, FaultKind.ERROR_EVENT):
-        assert broken.status_code == 529
-    elif kind is not FaultKind.CONTENT_TYPE:  # which this client overlooks if the body is JSON
-        assert broken != whole
+    faults = _Next()
+    async with ReplayServer(_REPLY, faults=faults) as server:
+        for kind in sorted(set(FaultKind) - {FaultKind.STALL, FaultKind.ENDLESS}):
+            fault = faults.fault = _fault(kind) if kind in INSTEAD else _fault(kind, after_events=3)
+            broken, whole = await _outcome(server), await _outcome(server)
+            assert [request.fault for request in server.requests[-2:]] == [fault, None]
+            assert whole.to_dict() == json.loads(_WHOLE.body), kind
+            if kind in (FaultKind.HTTP_ERROR, FaultKind.ERROR_EVENT):
+                assert broken.status_code == 529, kind
+            elif kind is not FaultKind.CONTENT_TYPE:  # which this client overlooks if the body is JSON
+                assert broken != whole, kind
 
 
 def test_a_wrong_content_type() -> None:
+    """The body stays as it is."""
     broken = break_reply(_WHOLE, Fault(FaultKind.CONTENT_TYPE)).recording
     assert (broken.media_type, broken.body) == ("text/plain", _WHOLE.body)
 
@@ -190,6 +215,7 @@ def test_faults_without_end(kind: FaultKind) -> None:
 
 @pytest.mark.parametrize("kind", sorted(UNANSWERED))
 async def test_faults_before_the_headers(kind: FaultKind) -> None:
+    """The client gets no response at all."""
     async with ReplayServer(_REPLY, faults=Faults({0: [_fault(kind, before_headers=True)]})) as server:
         assert isinstance(await _outcome(server, timeout=0.2), anthropic.APIConnectionError)
 
@@ -203,7 +229,7 @@ def test_the_places_of_faults() -> None:
 
 async def test_random_faults() -> None:
     """A seed decides them for these responses, too."""
-    for seed in range(10):
+    for seed in range(4):
         async with ReplayServer(Scenario.of(_REPLY), faults=Faults.random(seed, 1.0)) as server:
             await _outcome(server, timeout=0.5)
             assert server.requests[0].fault is not None

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import httpx
-import pytest
 
 from eagerstream.testing import ReplayServer, reply, text
 from eagerstream.testing._parameters import parameter_faults
+from tests.tables import rows
 
 TOOLS = [{"name": "f", "input_schema": {"type": "object"}}]
 ENABLED = {"type": "enabled", "budget_tokens": 2_048}
@@ -18,8 +18,8 @@ BUDGET = "thinking.enabled.budget_tokens"
 SMALL = "`max_tokens` must be greater than `thinking.budget_tokens`."
 
 
-@pytest.mark.parametrize(
-    ("parameters", "fault"),
+@rows(
+    "parameters, fault",
     [
         ({"temperature": 1.01}, "temperature: range: 0..1"),
         ({"temperature": True}, "temperature: Input should be a valid number"),
@@ -39,7 +39,7 @@ def test_refused(parameters: Mapping[str, Any], fault: str) -> None:
     assert list(parameter_faults({"max_tokens": 4_096, **parameters}, ())) == [fault]
 
 
-@pytest.mark.parametrize(
+@rows(
     "parameters",
     [
         {"temperature": 0},

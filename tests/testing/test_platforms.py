@@ -18,6 +18,7 @@ from eagerstream.testing._platforms import DIALECTS, PLAIN, Dialect, Refused
 from eagerstream.testing._refusals import KINDS_WITHOUT_BETA
 from eagerstream.wire import LEGACY_BETA, EagerSupport
 from tests.support import REQUEST
+from tests.tables import rows
 
 _REPLY = retime(reply(text("Hello, world.")), Timing.instant())
 _SECRET = "0123456789abcdef" * 4
@@ -28,7 +29,7 @@ _SIGNATURE = (
 _NAMED_IN_PATH = (Platform.BEDROCK, Platform.VERTEX)
 _FIELD: dict[str, Any] = {"tools": [{"name": "t", "input_schema": {"type": "object"}, "eager_input_streaming": True}]}
 
-each_platform = pytest.mark.parametrize("platform", [None, *Platform])
+each_platform = rows("platform", [None, *Platform])
 
 
 def _path(platform: Platform | None, model: str = "m") -> str:
@@ -111,9 +112,8 @@ _INVALID: list[tuple[bytes | dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("wrong", "words"), _INVALID, ids=lambda value: str(value)[:30])
+@rows("wrong, words", _INVALID)
 @each_platform
-@pytest.mark.sample(16)
 def test_bodies_that_nobody_takes(
     client: httpx.Client, platform: Platform | None, wrong: bytes | dict[str, Any], words: str
 ) -> None:
@@ -126,8 +126,8 @@ def test_bodies_that_nobody_takes(
     assert words in message
 
 
-@pytest.mark.parametrize(
-    ("fields", "words"),
+@rows(
+    "fields, words",
     [
         ({"anthropic_version": None}, "anthropic_version: Field required"),
         ({"anthropic_version": 20230601}, "anthropic_version: Field required"),
@@ -137,7 +137,7 @@ def test_bodies_that_nobody_takes(
         ({"anthropic_beta": LEGACY_BETA}, "anthropic_beta: Input should be a valid list"),
     ],
 )
-@pytest.mark.parametrize("platform", _NAMED_IN_PATH)
+@rows("platform", _NAMED_IN_PATH)
 def test_the_model_is_in_the_path(platform: Platform, fields: dict[str, Any], words: str) -> None:
     """There the body has a version instead."""
     with pytest.raises(Refused) as caught:
@@ -155,7 +155,7 @@ def test_the_request_as_the_api_takes_it(platform: Platform | None) -> None:
     assert asked == {**REQUEST, "system": "s", "stream": True}
 
 
-@pytest.mark.parametrize("beta", [[], ["a-2025-01-01", "claude-code-20250219"]])
+@rows("beta", [[], ["a-2025-01-01", "claude-code-20250219"]])
 def test_other_betas(client: httpx.Client, beta: list[str]) -> None:
     """The double does not know every beta, so it accepts what can be one."""
     body = _body(Platform.BEDROCK, anthropic_beta=beta)
@@ -163,7 +163,7 @@ def test_other_betas(client: httpx.Client, beta: list[str]) -> None:
     assert response.status_code == 200
 
 
-@pytest.mark.parametrize("beta", [["a"], [5, None, ["a"]], ["eager-2025"]])
+@rows("beta", [["a"], [5, None, ["a"]], ["eager-2025"]])
 def test_odd_betas(client: httpx.Client, beta: list[Any]) -> None:
     """A beta without a date does not exist, and is refused in the platform's words."""
     body = _body(Platform.BEDROCK, anthropic_beta=beta)
@@ -174,7 +174,7 @@ def test_odd_betas(client: httpx.Client, beta: list[Any]) -> None:
     assert response.json()["error"]["message"].startswith(f"Unexpected value(s) `{beta[0]}` for the `anthropic-beta`")
 
 
-@pytest.mark.parametrize("platform", list(Platform))
+@rows("platform", list(Platform))
 def test_other_paths(client: httpx.Client, server: ReplayServer, platform: Platform) -> None:
     """Nothing else is at a platform's address: no other model's provider, no request of another kind."""
     before = len(server.requests)
@@ -228,7 +228,7 @@ def _ask(client: httpx.Client, platform: Platform | None, way: str, model: str =
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("support", ["any", "field", "header", "none"])
+@rows("support", ["any", "field", "header", "none"])
 def test_ways_to_ask(support: EagerSupport) -> None:
     """Each way that a model does not take is refused, in the words of the platform; whoever does not ask is answered."""
     with _serving(support) as client:
@@ -249,7 +249,7 @@ def test_ways_to_ask(support: EagerSupport) -> None:
                     assert message.startswith(f"Unexpected value(s) `{LEGACY_BETA}` for the `anthropic-beta` header.")
 
 
-@each_platform
+@rows("platform", [None, Platform.BEDROCK, Platform.VERTEX])  # the name in the body, and in paths
 def test_ways_to_ask_by_model(platform: Platform | None) -> None:
     """Models differ; one that is not named takes any way, wherever the request has its name."""
     with _serving({"old": "header", "older": "none"}) as client:
@@ -274,7 +274,7 @@ def test_the_header_says_nothing_to_bedrock() -> None:
         assert client.post(_path(Platform.VERTEX), json=body, headers=_headers(Platform.VERTEX)).status_code == 200
 
 
-@pytest.mark.parametrize("eager", ["", "both", True, None, {"m": "both"}, {"m": None}])
+@rows("eager", ["", "both", True, None, {"m": "both"}, {"m": None}])
 def test_ways_that_do_not_exist(eager: Any) -> None:
     """A slip would let everything pass."""
     with pytest.raises(UsageError, match="eager must be one of any, field, header, none"):
@@ -312,8 +312,8 @@ def test_a_tool_without_its_beta(client: httpx.Client, platform: Platform | None
     assert _send(client, platform, ["other-2025-01-01", "computer-use-2025-01-24"], [_COMPUTER]).status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("tool", "betas", "words"),
+@rows(
+    "tool, betas, words",
     [
         ({"type": "advisor_20260301", "name": "advisor", "model": "m"}, ["advisor-tool-2026-03-01"], "Input tag 'adv"),
         (_MCP, ["mcp-client-2025-11-20"], "Input tag 'mcp_toolset' found"),
@@ -345,7 +345,7 @@ def test_kinds_that_need_no_beta(client: httpx.Client) -> None:
 
 
 @each_platform
-@pytest.mark.parametrize("kind", ["computer_toolset_20260801", "browser_toolset_20260801"])
+@rows("kind", ["computer_toolset_20260801", "browser_toolset_20260801"])
 def test_a_toolset_beside_the_legacy_beta(client: httpx.Client, platform: Platform | None, kind: str) -> None:
     """S2.4: the API refuses the two together, whatever the model takes."""
     assert _send(client, platform, [], [{"type": kind}]).status_code == 200
@@ -369,20 +369,18 @@ def _refusal(platform: Platform, headers: dict[str, str]) -> tuple[int, str] | N
     return None
 
 
-@pytest.mark.parametrize("platform", list(Platform))
-@pytest.mark.parametrize(
+@rows("platform", list(Platform))
+@rows(
     "authorization",
     ["", "Bearer", "Bearer ", "Bearer  ", "Basic dTpw", _SECRET, _SIGNATURE, "AWS4-HMAC-SHA256 " * 10_000],
-    ids=lambda text: text[:20],
 )
-@pytest.mark.sample(16)
 def test_no_credentials(platform: Platform, authorization: str) -> None:
     """What is not of the right form is refused as what is not there."""
     headers = {"authorization": authorization, "anthropic-version": "1", "anthropic-workspace-id": "w", "x-api-key": ""}
     assert _refusal(platform, headers) == (403 if platform in _AWS else 401, "authentication_error")
 
 
-@pytest.mark.parametrize("platform", list(Platform))
+@rows("platform", list(Platform))
 def test_bearer_tokens(platform: Platform) -> None:
     """Are taken everywhere, in any case of the word."""
     for scheme in ("Bearer", "bearer", "BEARER"):
@@ -390,7 +388,7 @@ def test_bearer_tokens(platform: Platform) -> None:
         assert _refusal(platform, headers) is None
 
 
-@pytest.mark.parametrize("platform", _AWS)
+@rows("platform", _AWS)
 def test_signatures(platform: Platform) -> None:
     """For their own service, dated, with the name of the host among what is signed."""
     signed = _SIGNATURE.format(_AWS[platform])
@@ -440,9 +438,8 @@ def test_no_secret_is_remembered(client: httpx.Client, server: ReplayServer) -> 
 # --- errors -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("error_type", ERROR_STATUS)
-@pytest.mark.parametrize("platform", list(Platform))
-@pytest.mark.sample(20)
+@rows("error_type", ERROR_STATUS)
+@rows("platform", list(Platform))
 def test_errors(platform: Platform, error_type: str) -> None:
     """Each keeps its status, its words and when to try again; the rest is the platform's own."""
     status = ERROR_STATUS[error_type]
@@ -465,9 +462,8 @@ _ANSWERS = [
 ]
 
 
-@pytest.mark.parametrize("answer", _ANSWERS, ids=range(len(_ANSWERS)))
-@pytest.mark.parametrize("dialect", [PLAIN, *DIALECTS.values()], ids=lambda dialect: dialect.root)
-@pytest.mark.sample(12)
+@rows("answer", _ANSWERS)
+@rows("dialect", [PLAIN, *DIALECTS.values()])
 def test_other_answers_stay_as_they_are(dialect: Dialect, answer: Recording) -> None:
     """A proxy's page is a proxy's page on every platform."""
     assert dialect.spoken(answer) is answer

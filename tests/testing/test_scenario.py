@@ -11,6 +11,7 @@ import pytest
 from eagerstream.errors import UsageError
 from eagerstream.recordings import Recording
 from eagerstream.testing import Scenario, Timing, at_speed, http_error, reply, retime, text
+from tests.tables import rows
 
 _FIRST = reply(text("first"))
 _SECOND = reply(text("second"))
@@ -42,9 +43,7 @@ def test_of_always_answers() -> None:
     assert [Scenario.of(_FIRST).answer(_request(turns)) for turns in (0, 5)] == [_FIRST, _FIRST]
 
 
-@pytest.mark.parametrize(
-    "request_body", [{}, {"messages": "no"}, {"messages": [None, {"content": "x"}, {"role": "user"}]}]
-)
+@rows("request_body", [{}, {"messages": "no"}, {"messages": [None, {"content": "x"}, {"role": "user"}]}])
 def test_odd_requests(request_body: dict[str, Any]) -> None:
     """A request without a usable history is the first one."""
     assert Scenario(_FIRST, _SECOND).answer(request_body) == _FIRST

@@ -12,6 +12,7 @@ import pytest
 from eagerstream.errors import UsageError
 from eagerstream.testing import Fault, FaultKind, Faults, reply, text, tool_use
 from eagerstream.testing._schedule import DRAWN_KINDS
+from tests.tables import rows
 
 _REPLY = reply(text("Hello."), tool_use("t", {"a": [1, 2, 3]}))
 _END = Fault(FaultKind.END, after_events=3)
@@ -39,7 +40,7 @@ def test_other_conversations_have_their_own_attempts() -> None:
     assert [faults.draw(request, _REPLY) for request in (*others, *others)] == [_END] * 3 + [None] * 3
 
 
-@pytest.mark.parametrize(
+@rows(
     "content",
     [
         "Hi",
@@ -57,7 +58,7 @@ def test_attempts_that_differ_in_marks_only(content: Any) -> None:
     assert faults.draw(request, _REPLY) is None
 
 
-@pytest.mark.parametrize(
+@rows(
     "content",
     [
         "Hello",
@@ -83,7 +84,7 @@ def test_an_input_keeps_its_own_keys() -> None:
         assert faults.draw(_request({"role": "user", "content": [call]}), _REPLY) is _END
 
 
-@pytest.mark.parametrize("request_body", [{}, {"messages": "no list"}, {"messages": [1, "x"]}])
+@rows("request_body", [{}, {"messages": "no list"}, {"messages": [1, "x"]}])
 def test_odd_requests(request_body: dict[str, Any]) -> None:
     """They are counted like others."""
     faults = Faults({0: [_END]})
@@ -142,7 +143,7 @@ def test_a_seed_of_today() -> None:
     assert Faults.random("note", 1).draw(_request(), _REPLY) == Fault(FaultKind.DUPLICATE, after_events=12)
 
 
-@pytest.mark.parametrize(("rate", "least", "most"), [(0, 0, 0), (0.05, 10, 100), (1, 1000, 1000)])
+@rows("rate, least, most", [(0, 0, 0), (0.05, 10, 100), (1, 1000, 1000)])
 def test_rates(rate: float, least: int, most: int) -> None:
     """About as many fail as was asked for."""
     faults = Faults.random(1, rate)
@@ -165,14 +166,14 @@ def test_every_kind_is_drawn() -> None:
     assert set(every.injected) == set(FaultKind)
 
 
-@pytest.mark.parametrize("turns", [{-1: [_END]}, {True: [_END]}, {0: ["reset"]}])
+@rows("turns", [{-1: [_END]}, {True: [_END]}, {0: ["reset"]}])
 def test_bad_schedules(turns: Any) -> None:
     """A turn that cannot be is refused before any server starts, and what is no fault."""
     with pytest.raises(UsageError):
         Faults(turns)
 
 
-@pytest.mark.parametrize("options", [{"rate": -0.1}, {"rate": 1.1}, {"rate": float("nan")}, {"kinds": ()}])
+@rows("options", [{"rate": -0.1}, {"rate": 1.1}, {"rate": float("nan")}, {"kinds": ()}])
 def test_bad_lotteries(options: Any) -> None:
     """So is a rate that is none."""
     with pytest.raises(UsageError):

@@ -24,6 +24,7 @@ from eagerstream.testing import (
 )
 from eagerstream.wire import MessageAssembler, MessageState, Outcome
 from tests.streams import wire_events
+from tests.tables import rows
 
 
 def _assembled(body: bytes) -> MessageAssembler:
@@ -108,8 +109,8 @@ def test_what_is_asked_for_comes_out(words: str, thought: str, input: dict[str, 
     assert assembler.stop_reason == "tool_use"
 
 
-@pytest.mark.parametrize(
-    ("raw", "closed", "outcome"),
+@rows(
+    "raw, closed, outcome",
     [
         ("", True, Outcome.VALID),
         ('{"a": 1}', True, Outcome.VALID),
@@ -142,8 +143,8 @@ def test_error_event_ends_the_reply() -> None:
         reply(error, text("more"))
 
 
-@pytest.mark.parametrize(
-    ("blocks", "stop_reason"),
+@rows(
+    "blocks, stop_reason",
     [
         ((), "end_turn"),
         ((text("a"),), "end_turn"),

@@ -22,6 +22,7 @@ from anthropic import APIStatusError, AsyncAnthropic
 from eagerstream.errors import MissingExtraError, UsageError
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.testing import ReplayServer, Scenario, encode_event, http_error, reply, text, thinking, tool_use
+from tests.tables import rows
 
 _WEATHER = reply(thinking("Weather."), text("Let me look."), tool_use("get_weather", {"city": "Oslo"}, id="toolu_1"))
 _DONE = reply(text("It is cold in Oslo."))
@@ -216,7 +217,7 @@ def test_ipv6() -> None:
         assert httpx.get(server.base_url, timeout=20).status_code == 200
 
 
-@pytest.mark.parametrize("options", [{"port": -1}, {"port": 65_536}, {"speed": 0}, {"read_bytes_per_s": 0}])
+@rows("options", [{"port": -1}, {"port": 65_536}, {"speed": 0}, {"read_bytes_per_s": 0}])
 def test_bad_options(options: dict[str, Any]) -> None:
     """Values that cannot be are refused before anything starts."""
     with pytest.raises(UsageError):

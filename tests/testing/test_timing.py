@@ -13,7 +13,9 @@ from hypothesis import given, strategies as st
 from eagerstream.errors import UsageError
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.testing import Timing, at_speed, reply, retime, text, thinking, tool_use
-from tests.streams import each_recording, wire_events
+from tests.sampling import drawn
+from tests.streams import made_recordings, real_recordings, wire_events
+from tests.tables import rows
 
 _BODY = reply(thinking("hm " * 9), text("Let me look. " * 5), tool_use("search", {"query": "x" * 70}))
 
@@ -43,7 +45,7 @@ def test_retime_keeps_the_bytes_and_is_repeatable(timing: Timing) -> None:
     assert retime(retimed, timing) == retimed
 
 
-@each_recording
+@rows("recording", (*made_recordings(), *drawn(real_recordings(), 8)))
 def test_one_chunk_per_event(recording: Path) -> None:
     """By default each chunk of each recorded body is one event, and nothing is lost behind the last."""
     body = recording.read_bytes()
@@ -120,7 +122,7 @@ def test_simulated_times_say_so() -> None:
     assert again.note == "made by hand; simulated timing"
 
 
-@pytest.mark.parametrize(
+@rows(
     "options",
     [
         {"tokens_per_second": 0},

@@ -56,15 +56,30 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Recording]]:
     yield recordings
 
 
+_QUICK: dict[str, set[str]] = {
+    "anthropic_messages-create": {"text", "output"},
+    "anthropic_messages-create_stream": set(FEATURES),
+    "anthropic_runners-streamed": {"threads"},
+    "anthropic_runners-plain": {"loop"},
+    "openai_chat-create": {"parallel"},
+    "openai_chat-create_stream": {"loop", "refusal", "eager"},
+    "eagerstream_clients-run": {"buffered", "threads"},
+}
+"""The cells of the quick tests: each feature, and each form of a response in each protocol.
+
+The others show that one more client does not differ. They are slow.
+"""
+
+
 def _cells() -> Iterator[Any]:
     for client, feature in cells():
-        marks = [pytest.mark.slow] if client.is_slow else []
+        marks = [] if feature in _QUICK.get(key(client), ()) else [pytest.mark.slow]
         yield pytest.param(client, feature, id=f"{key(client)}-{feature}", marks=marks)
 
 
-@pytest.mark.sample(50)
 @pytest.mark.parametrize(("client", "feature"), list(_cells()))
 async def test_cell(client: Client, feature: str, played: list[Recording]) -> None:
+    """A client has a feature."""
     module, _, name = client.driver.partition(":")
     driver: Driver = getattr(importlib.import_module(f"tests.testing.clients.{module}"), name)
     check: Callable[[Driver, list[Recording]], Any] = _CHECKS[feature]
