@@ -103,8 +103,14 @@ async def opened(sandbox: CodeSandbox) -> AsyncIterator[CodeSession]:
 
 async def ran(sandbox: CodeSandbox, code: str, host: Host | None = None) -> tuple[StatementResult, CodeValue, Host]:
     """Run a code in a session of its own."""
+    async with opened(sandbox) as session:
+        return await ran_in(session, code, host)
+
+
+async def ran_in(session: CodeSession, code: str, host: Host | None = None) -> tuple[StatementResult, CodeValue, Host]:
+    """Run a code as one call of `run_code`."""
     host = host or Host()
-    async with opened(sandbox) as session, session.serve(host):
+    async with session.serve(host):
         result = await run(session, code)
         value = CodeValue() if session.has_ended else await session.finish()
     return result, value, host

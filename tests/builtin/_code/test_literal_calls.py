@@ -6,9 +6,8 @@ import warnings
 from time import thread_time
 from typing import Any, Final
 
-import pytest
-
 from eagerstream.builtin._code.literal_calls import MAX_CHARS, StatementCalls, calls_in, key_of
+from tests.tables import rows
 
 READING: Final = {"get": ("key", "depth"), "find": ("text",)}
 WRITING: Final = {"put", "drop"}
@@ -22,8 +21,8 @@ GET_A: Final = ("get", {"key": "a"})
 GET_B: Final = ("get", {"key": "b"})
 
 
-@pytest.mark.parametrize(
-    ("source", "expected"),
+@rows(
+    "source, expected",
     [
         ("await get('a')", [GET_A]),
         ("x = await get(key='a')", [GET_A]),
@@ -51,7 +50,7 @@ def test_what_may_start(source: str, expected: Any) -> None:
     assert found(source) == expected
 
 
-@pytest.mark.parametrize(
+@rows(
     "source",
     [
         "await get(x)",
@@ -90,7 +89,7 @@ def test_what_may_not_start(source: str) -> None:
     assert found(source) == []
 
 
-@pytest.mark.parametrize(
+@rows(
     "binding",
     [
         "get = 1",
@@ -132,8 +131,8 @@ def test_names_of_an_inner_scope() -> None:
     assert calls == StatementCalls([], frozenset({"f"}), may_write=False)
 
 
-@pytest.mark.parametrize(
-    ("source", "expected"),
+@rows(
+    "source, expected",
     [
         ("await put('a', await get('a'))", [GET_A]),
         ("await get('a'); await put('a', 1); await get('b')", [GET_A]),
@@ -166,7 +165,7 @@ def deep(start: str, end: str = "") -> str:
     return f"get({start * size}1{end * size})"
 
 
-@pytest.mark.parametrize(
+@rows(
     "source",
     [
         deep("(", ")"),
@@ -186,7 +185,6 @@ def deep(start: str, end: str = "") -> str:
         "get(1)\n" * (MAX_CHARS // 8),
         "".join(" " * depth + "if get(1):\n" for depth in range(90)) + " " * 90 + "get(1)",
     ],
-    ids=range(16),
 )
 def test_hostile_statements(source: str) -> None:
     """Nested as deeply as fits: no crash, no exception, and no long time."""

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,42 +18,49 @@ import pytest
 
 from eagerstream._support.sessions import _marked, is_alive
 from eagerstream.builtin._code.process import ProcessSandbox
-from eagerstream.builtin._code.sandbox import CodeValue, StatementEnd, StatementResult
+from eagerstream.builtin._code.sandbox import CodeSession, CodeValue, StatementEnd, StatementResult
 from eagerstream.errors import ToolError, UsageError
-from tests.builtin._code.sessions import Host, cancelled, opened, ran, run
+from tests.builtin._code.sessions import FUNCTIONS, SLOWLY_S, Host, cancelled, opened, ran, ran_in, run
 from tests.builtin.bash_support import descriptors
 from tests.killing import await_true, killed, program
 from tests.support import until
+from tests.tables import rows
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+async def session(anyio_backend: str) -> AsyncIterator[CodeSession]:
+    """One process for all tests that do not end it: starting one takes as long as ten tests."""
+    opened = await ProcessSandbox(grace_s=SLOWLY_S).open(FUNCTIONS)
+    yield opened
+    opened.close()
+
 
 # --- what code can do -------------------------------------------------------------------------------------------------
 
 
-async def test_statements_share_their_variables() -> None:
+async def test_statements_share_their_variables(session: CodeSession) -> None:
     """Also across calls of `run_code`, with tools, output and the last value."""
-    async with opened(ProcessSandbox()) as session:
-        host = Host()
-        async with session.serve(host):
-            assert (
-                await run(session, "import math; a = 2\nprint('a', a)\nb = await echo(a, more=[None])\n")
-            ).text == ""
-            assert await session.finish() == CodeValue()
-        async with session.serve(host):
-            assert (await run(session, "print(b)\n{'b': b, 'pi': math.floor(math.pi)}")).end is StatementEnd.DONE
-            value = await session.finish()
+    host = Host()
+    async with session.serve(host):
+        assert (await run(session, "import math; a = 2\nprint('a', a)\nb = await echo(a, more=[None])\n")).text == ""
+        assert await session.finish() == CodeValue()
+    async with session.serve(host):
+        assert (await run(session, "print(b)\n{'b': b, 'pi': math.floor(math.pi)}")).end is StatementEnd.DONE
+        value = await session.finish()
     assert host.output == "a 2\n{'value': 2, 'more': [None]}\n"
     assert value.data == {"b": {"value": 2, "more": [None]}, "pi": 3}
     assert value.text == str(value.data)
 
 
-async def test_calls_that_the_code_starts_together_run_together() -> None:
+async def test_calls_that_the_code_starts_together_run_together(session: CodeSession) -> None:
     """`asyncio` is there without an import."""
-    _, value, _ = await ran(ProcessSandbox(), "len(await asyncio.gather(*(meet() for _ in range(99))))", Host(99))
+    _, value, _ = await ran_in(session, "len(await asyncio.gather(*(meet() for _ in range(99))))", Host(99))
     assert value.data == 99
 
 
-async def test_tasks_continue_between_statements_and_end_with_the_call() -> None:
+async def test_tasks_continue_between_statements_and_end_with_the_call(session: CodeSession) -> None:
     """A task calls tools while the program waits for the next statement. At the end its `finally` runs."""
     code = """\
 async def forever():
@@ -64,7 +72,7 @@ async def forever():
 task = asyncio.create_task(forever())
 """
     host = Host()
-    async with opened(ProcessSandbox()) as session, session.serve(host):
+    async with session.serve(host):
         await run(session, code)
         await host.waits.wait()
         value = await session.finish()
@@ -149,42 +157,39 @@ _ERRORS: Final = [
 ]
 
 
-async def test_the_value_of_the_last_expression() -> None:
+async def test_the_value_of_the_last_expression(session: CodeSession) -> None:
     """A string as it is, anything else as its `repr`, with its JSON form if it has one."""
-    async with opened(ProcessSandbox()) as session:
-        for code, text, data in _VALUES:
-            async with session.serve(Host()):
-                assert await run(session, code) == StatementResult(StatementEnd.DONE)
-                value = await session.finish()
-            assert (code, value.text, value.data) == (code, text, text if data is ... else data)
+    for code, text, data in _VALUES:
+        async with session.serve(Host()):
+            assert await run(session, code) == StatementResult(StatementEnd.DONE)
+            value = await session.finish()
+        assert (code, value.text, value.data) == (code, text, text if data is ... else data)
 
 
-async def test_errors_in_terms_of_the_code() -> None:
+async def test_errors_in_terms_of_the_code(session: CodeSession) -> None:
     """Lines, source and functions are those of the code, without those of the worker and of libraries."""
-    async with opened(ProcessSandbox()) as session:
-        for code, end, text in _ERRORS:
-            async with session.serve(Host()):
-                result = await run(session, code)
-            assert (code, result.end) == (code, StatementEnd(end))
-            assert text in result.text
-            assert 'File "' not in result.text
-            assert len(result.text) < 3_000
+    for code, end, text in _ERRORS:
+        async with session.serve(Host()):
+            result = await run(session, code)
+        assert (code, result.end) == (code, StatementEnd(end))
+        assert text in result.text
+        assert 'File "' not in result.text
+        assert len(result.text) < 3_000
 
 
-async def test_lines_of_an_earlier_call() -> None:
+async def test_lines_of_an_earlier_call(session: CodeSession) -> None:
     """Each call of `run_code` has its own lines 1, 2, 3."""
-    async with opened(ProcessSandbox()) as session:
-        async with session.serve(Host()):
-            await run(session, "def f():\n    return 1 / 0\n")
-        async with session.serve(Host()):
-            result = await run(session, "x = 1\ny = 2\nf()")
+    async with session.serve(Host()):
+        await run(session, "def f():\n    return 1 / 0\n")
+    async with session.serve(Host()):
+        result = await run(session, "x = 1\ny = 2\nf()")
     assert result.text == (
         "Traceback:\n  line 3\n    f()\n  line 2 of an earlier call, in f\n    return 1 / 0\n"
         "ZeroDivisionError: division by zero"
     )
 
 
-async def test_all_output_comes_in_its_order_before_the_end() -> None:
+async def test_all_output_comes_in_its_order_before_the_end(session: CodeSession) -> None:
     """Also that of other programs, of a line without an end, and of a warning."""
     code = """\
 import subprocess, sys
@@ -194,7 +199,7 @@ x = subprocess.run(["sh", "-c", "echo c; echo d >&2"])
 echo()
 print("e", end="")
 """
-    _, _, host = await ran(ProcessSandbox(), code)
+    _, _, host = await ran_in(session, code)
     assert host.output.replace("ab\n", "", 1).startswith("c\nd\n")
     assert "RuntimeWarning: coroutine 'echo' was never awaited" in host.output
     assert host.output.endswith("e")
@@ -244,7 +249,7 @@ async def test_reset_session_is_a_call_that_starts_before_its_statement_ends() -
     ],
 )
 @pytest.mark.sample(3)
-async def test_cancelled_code(body: str) -> None:
+async def test_cancelled_code(session: CodeSession, body: str) -> None:
     """Its `finally` runs, also if it awaits. Nothing is lost, and the next statement runs."""
     code = f"""\
 import subprocess, time; n = 0
@@ -257,13 +262,12 @@ finally:
     print("cleaned", await echo("up"))
 """
     host = Host()
-    async with opened(ProcessSandbox(grace_s=20)) as session:
-        async with session.serve(host):
-            await cancelled(session, code, host.printed.wait)
-            assert not session.has_ended
-            assert host.output.endswith("\ncleaned {'value': 'up'}\n")
-            assert (await run(session, "n = 7\nn")).end is StatementEnd.DONE
-            assert (await session.finish()).data == 7
+    async with session.serve(host):
+        await cancelled(session, code, host.printed.wait)
+        assert not session.has_ended
+        assert host.output.endswith("\ncleaned {'value': 'up'}\n")
+        assert (await run(session, "n = 7\nn")).end is StatementEnd.DONE
+        assert (await session.finish()).data == 7
 
 
 async def test_code_that_does_not_end() -> None:
@@ -305,28 +309,28 @@ x = 1
             assert (await session.finish()).cancelled_tasks == 0
 
 
-async def test_a_call_of_run_code_that_is_cancelled() -> None:
+async def test_a_call_of_run_code_that_is_cancelled(session: CodeSession) -> None:
     """When `serve` is left by a cancellation, no task and no tool runs any more, and the variables are kept."""
     host = Host()
-    async with opened(ProcessSandbox(grace_s=20)) as session:
-        with anyio.CancelScope() as scope:
-            async with session.serve(host):
-                await run(session, "n = 3\nasync def f():\n    await wait()\ntask = asyncio.create_task(f())\n")
-                await host.waits.wait()
-                scope.cancel()
-                await run(session, "await wait()")
-        assert host.cancelled.count("wait") == len([name for name, _ in host.calls if name == "wait"])
+    with anyio.CancelScope() as scope:
         async with session.serve(host):
-            assert (await run(session, "task.cancelled(), n")).end is StatementEnd.DONE
-            assert (await session.finish()).data == [True, 3]
+            await run(session, "n = 3\nasync def f():\n    await wait()\ntask = asyncio.create_task(f())\n")
+            await host.waits.wait()
+            scope.cancel()
+            await run(session, "await wait()")
+    assert host.cancelled.count("wait") == len([name for name, _ in host.calls if name == "wait"])
+    async with session.serve(host):
+        assert (await run(session, "task.cancelled(), n")).end is StatementEnd.DONE
+        assert (await session.finish()).data == [True, 3]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_asyncio_itself_cancels() -> None:
+async def test_asyncio_itself_cancels(session: CodeSession, anyio_backend: str) -> None:
     """A cancellation that anyio does not know of runs `finally` blocks, too."""
+    if anyio_backend != "asyncio":
+        pytest.skip("trio has no other means")
     host = Host()
-    async with opened(ProcessSandbox(grace_s=20)) as session, session.serve(host):
+    async with session.serve(host):
         task = asyncio.ensure_future(run(session, "try:\n    await wait()\nfinally:\n    print('over')"))
         await host.waits.wait()
         task.cancel()
@@ -336,13 +340,12 @@ async def test_asyncio_itself_cancels() -> None:
         assert not session.has_ended
 
 
-async def test_an_error_passes_through_as_it_is() -> None:
+async def test_an_error_passes_through_as_it_is(session: CodeSession) -> None:
     """An error of the program inside of `serve` is in no group of exceptions."""
-    async with opened(ProcessSandbox()) as session:
-        with pytest.raises(ToolError, match="mine"):
-            async with session.serve(Host()):
-                raise ToolError("mine")
-        assert not session.has_ended
+    with pytest.raises(ToolError, match="mine"):
+        async with session.serve(Host()):
+            raise ToolError("mine")
+    assert not session.has_ended
 
 
 _WRITES = """\
@@ -475,12 +478,12 @@ async def test_limits() -> None:
 import resource
 [resource.getrlimit(getattr(resource, "RLIMIT_" + name)) for name in ("AS", "CORE", "FSIZE", "NOFILE", "NPROC")]
 """
-    sandbox = ProcessSandbox(max_memory_bytes=64 << 20, max_file_bytes=1000)
-    _, value, _ = await ran(sandbox, code)
-    limits: Any = value.data
-    assert limits[:4] == [[64 << 20] * 2, [0, 0], [1000, 1000], [256, 256]]
-    assert 0 < limits[4][0] < 100_000
-    result, value, _ = await ran(sandbox, "x = bytearray(64 << 20)")
+    async with opened(ProcessSandbox(max_memory_bytes=64 << 20, max_file_bytes=1000)) as session:
+        _, value, _ = await ran_in(session, code)
+        limits: Any = value.data
+        assert limits[:4] == [[64 << 20] * 2, [0, 0], [1000, 1000], [256, 256]]
+        assert 0 < limits[4][0] < 100_000
+        result, value, _ = await ran_in(session, "x = bytearray(64 << 20)")
     assert result.text.endswith("MemoryError")
 
 
@@ -631,7 +634,7 @@ def test_the_end_of_a_program(tmp_path: Path) -> None:
     assert not Path(done.stdout.strip()).exists()
 
 
-@pytest.mark.parametrize(
+@rows(
     "settings",
     [
         {"argv": "python3"},
@@ -646,7 +649,6 @@ def test_the_end_of_a_program(tmp_path: Path) -> None:
         {"max_file_bytes": 1.5},
         {"grace_s": 0},
     ],
-    ids=str,
 )
 def test_invalid_settings(settings: dict[str, Any]) -> None:
     """They are refused at once."""

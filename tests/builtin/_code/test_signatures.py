@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from eagerstream.builtin import Calculator
 from eagerstream.builtin._code.signatures import parameters_of, stubs_of
 from eagerstream.tools import Tool, tool
+from tests.tables import rows
 
 
 async def answer(input: dict[str, Any]) -> str:
@@ -35,8 +36,8 @@ def type_of(schema: dict[str, Any], **root: Any) -> str:
 POINT: Final = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 
 
-@pytest.mark.parametrize(
-    ("schema", "expected"),
+@rows(
+    "schema, expected",
     [
         ({"type": "string"}, "str"),
         ({"type": "integer"}, "int"),
@@ -248,10 +249,22 @@ def containing(schemas: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, A
 SCHEMAS: Final = st.recursive(containing(st.booleans() | VALUES), containing, max_leaves=8)
 
 
-@settings(max_examples=40)
+@settings(max_examples=12)
 @given(SCHEMAS, SCHEMAS, TEXTS)
 def test_any_schema_gives_one_function(schema: dict[str, Any], output: dict[str, Any], description: str) -> None:
     """Valid Python, with the function and its docstring, classes with fields, and nothing else; the same each time."""
+    check_one_function(schema, output, description)
+
+
+@pytest.mark.slow
+@settings(max_examples=200)
+@given(SCHEMAS, SCHEMAS, TEXTS)
+def test_many_schemas_give_one_function(schema: dict[str, Any], output: dict[str, Any], description: str) -> None:
+    """As above, of more schemas."""
+    check_one_function(schema, output, description)
+
+
+def check_one_function(schema: dict[str, Any], output: dict[str, Any], description: str) -> None:
     asked = made({"type": "object"}, description)
     asked.input_schema, asked.output_schema = schema, output
     stubs = stubs_of({"ask": asked})
@@ -292,7 +305,7 @@ DOUBLING: Final = {
 }
 
 
-@pytest.mark.parametrize(
+@rows(
     "schema",
     [
         nested(50),
@@ -304,7 +317,6 @@ DOUBLING: Final = {
         {"type": "string", "description": "x" * 100_000, "default": "y" * 100_000, "pattern": "z" * 100_000},
         {"type": "object", "title": "t" * 50_000, "properties": {"k" * 100_000: POINT}},
     ],
-    ids=["deep", "doubling", "union", "enum", "keys", "parts", "texts", "names"],
 )
 def test_large_schemas(schema: dict[str, Any]) -> None:
     """Time and size stay small, whatever a peer sends."""

@@ -16,6 +16,7 @@ from eagerstream._support.sessions import is_alive
 from eagerstream.builtin import CodeTool, MontySandbox, ProcessSandbox
 from eagerstream.loop import Run, RunStatus
 from eagerstream.testing import reply, text
+from tests.builtin.cases import case
 from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start
 from tests.support import REQUEST, Gate, LocalAPI, Piece, until
 
@@ -136,12 +137,6 @@ ENDINGS = {
         1,
     ),
     "is invalid from the start": ("return 1", ["SyntaxError", "No statement ran to its end."], 0),
-    "takes too long": (
-        "await note('a')\nwhile True: pass\nawait note('b')",
-        ["TimeoutError: the code did not finish within 0.5 seconds.", "Line 1 ran", "Line 2 began and did not finish"],
-        1,
-    ),
-    "waits too long": ("await note('a')\nawait hang()", ["TimeoutError", "Line 2 began"], 2),
     "ends its interpreter": (
         "await note('a')\nimport os\nos._exit(3)\nawait note('b')",
         ["The interpreter is lost, with all variables: it exited with status 3.", "Lines 1 to 2 ran"],
@@ -153,15 +148,30 @@ ENDINGS = {
 }
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
-async def test_the_model_learns_what_ran(log: Log, ending: str) -> None:
+async def test_the_model_learns_what_ran(log: Log) -> None:
     """However code ends, the result says which statements ran, and nothing after the fault runs."""
-    code, said, notes = ENDINGS[ending]
-    async with CodeTool(log.tools(), timeout_s=0.5, max_calls=4) as tool:
-        [(told, is_error)] = await answered(tool, code)
+    async with CodeTool(log.tools(), max_calls=4) as tool:
+        results = await answered(tool, *(code for code, _, _ in ENDINGS.values()))
+    for (name, (_, said, _)), (told, is_error) in zip(ENDINGS.items(), results, strict=True):
+        with case(name):
+            assert is_error
+            assert [each for each in said if each not in told] == [], told
+    assert log.notes == ["a"] * sum(notes for _, _, notes in ENDINGS.values())
+
+
+async def test_code_that_takes_too_long(log: Log) -> None:
+    """By itself, or in a call of a tool: the result says which statements ran."""
+    computes = "await note('a')\nimport time; time.sleep(1000)\nawait note('b')"
+    async with CodeTool(log.tools(), timeout_s=0.5) as tool:
+        (computed, is_error), (waited, also_error) = await answered(tool, computes, "await note('c')\nawait hang()")
     assert is_error
-    assert [each for each in said if each not in told] == [], told
-    assert len(log.notes) == notes
+    assert "TimeoutError: the code did not finish within 0.5 seconds." in computed
+    assert "Line 1 ran" in computed
+    assert "Line 2 began and did not finish" in computed
+    assert also_error
+    assert "TimeoutError" in waited
+    assert "Line 2 began" in waited
+    assert log.notes == ["a", "c", "hang ended"]
 
 
 async def test_code_that_is_cut_off(log: Log) -> None:
@@ -356,24 +366,31 @@ def test_the_description_has_the_tools(log: Log) -> None:
     assert "Note a text, and return the number of notes." in definition["description"]
 
 
-@pytest.mark.parametrize("end", ['"} so', '"', '", "more": 1}'], ids=["no JSON", "cut", "unknown"])
-async def test_input_that_is_unusable_after_its_code(log: Log, end: str) -> None:
+UNUSABLE = {"no JSON": '"} so', "cut": '"', "unknown": '", "more": 1}'}
+
+
+async def test_input_that_is_unusable_after_its_code(log: Log) -> None:
     """All of the code ran before that showed, and the model is told so."""
-    gate = Gate()
-    body = [*pieces("await note('a')\nprint('x')\nawait note('b')"), gate, input_delta(0, end), *ENDED[1:]]
-    async with CodeTool(log.tools()) as tool, run_of(tool, body, [DONE]) as run:
-        await until(lambda: log.notes)
-        gate.opened.set()
-        await run.finish()
-    [call] = run.result.calls
-    assert call.is_error
-    assert "\nx\n" in call.text
-    assert "Lines 1 to 3 ran, and the effects stay." in call.text
-    assert log.notes == ["a", "b"]
+    code = pieces("await note('a')\nprint('x')\nawait note('b')")
+    gates = [Gate() for _ in UNUSABLE]
+    bodies = [
+        [*code, gate, input_delta(0, end), *ENDED[1:]] for gate, end in zip(gates, UNUSABLE.values(), strict=True)
+    ]
+    async with CodeTool(log.tools()) as tool, run_of(tool, *bodies, [DONE]) as run, anyio.create_task_group() as tasks:
+        tasks.start_soon(run.finish)
+        for number, gate in enumerate(gates):
+            await until(lambda number=number: len(log.notes) > 2 * number)  # type: ignore[misc]  # bound in the loop
+            gate.opened.set()
+    for name, call in zip(UNUSABLE, run.result.calls, strict=True):
+        with case(name):
+            assert call.is_error
+            assert "\nx\n" in call.text
+            assert "Lines 1 to 3 ran, and the effects stay." in call.text
+    assert log.notes == ["a", "b"] * len(UNUSABLE)
 
 
 @pytest.mark.slow
-async def test_tasks_that_do_not_end(log: Log) -> None:
+async def test_tasks_that_do_not_end(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     """The interpreter is killed. The model learns it, and that its statements ran."""
     code = """
 async def stay():
@@ -385,7 +402,8 @@ async def stay():
 task = asyncio.create_task(stay())
 await note('a')
 """
-    async with CodeTool(log.tools(), timeout_s=1) as tool:
+    monkeypatch.setattr("eagerstream.builtin._code.execution._FINISH_S", 0.3)
+    async with CodeTool(log.tools(), timeout_s=1, sandbox=ProcessSandbox(grace_s=0.1)) as tool:
         [(told, is_error), (later, _)] = await answered(tool, code, "log")
     assert is_error
     assert "tasks that the code had started did not end" in told
@@ -394,8 +412,9 @@ await note('a')
 
 
 @pytest.mark.slow
-async def test_a_value_whose_text_takes_too_long(log: Log) -> None:
+async def test_a_value_whose_text_takes_too_long(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     """The variables are still there, and the model learns it."""
+    monkeypatch.setattr("eagerstream.builtin._code.execution._FINISH_S", 0.3)
     code = "x = 5\nclass A:\n    def __repr__(self):\n        while True: y = 1\nA()"
     async with CodeTool(log.tools(), timeout_s=0.5) as tool:
         [(told, is_error), later] = await answered(tool, code, "x")
