@@ -23,8 +23,8 @@ async def in_process() -> AsyncIterator[MakeExecutor]:
 
 @asynccontextmanager
 async def processes() -> AsyncIterator[MakeExecutor]:
-    """In two worker processes, each of which takes several calls."""
-    async with ProcessPool(2, calls_per_worker=4, preload=["tests.workers.tools"]) as pool:
+    """In a worker process that takes several calls. To start one takes half a second of CPU."""
+    async with ProcessPool(1, calls_per_worker=4, preload=["tests.workers.tools"]) as pool:
 
         def make(tools: Any, **options: Any) -> Executor:
             return ProcessExecutor(tools, pool=pool, **options)

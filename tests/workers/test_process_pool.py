@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
@@ -56,17 +57,32 @@ async def _until(is_so: Callable[[], object]) -> None:
             await anyio.sleep(0.01)
 
 
-async def test_a_life(anyio_backend_name: str) -> None:
-    """The workers are there when the pool is entered, and gone, with all threads, when it is left."""
+async def test_a_life(anyio_backend_name: str, tmp_path: Path) -> None:
+    """A worker is there when the pool is entered, is replaced if it is lost, and is gone when the pool is left.
+
+    The model is told of the lost one that nobody knows what was done.
+    """
     before = threading.active_count()
-    async with ProcessPool(2) as pool:
-        pids = pool.pids
-        assert len(pids) == 2
-        assert (pool.stats.workers, pool.stats.busy, pool.stats.waiting) == (2, 0, 0)
-        executor = ProcessExecutor([tools.pid], pool=pool)
-        assert int(content(await answered(executor, a_call("pid")))) in pids
-        assert os.getpid() not in pids
-    assert not any(map(_lives, pids))
+    async with ProcessPool(1) as pool:
+        (first,) = pool.pids
+        assert (pool.stats.workers, pool.stats.busy, pool.stats.waiting) == (1, 0, 0)
+        executor = ProcessExecutor([tools.pid, tools.dies], pool=pool)
+        assert int(content(await answered(executor, a_call("pid")))) == first != os.getpid()
+        call = await answered(executor, a_call("dies", log=str(tmp_path / "log")))
+        assert call.is_error
+        assert content(call) == (
+            "WorkerLost: the worker that ran this tool was lost (it was ended by SIGKILL): "
+            "whether its work was done is not known"
+        )
+        assert call.response is not None
+        assert call.response.code == "SERVICE_UNAVAILABLE"
+        assert (tmp_path / "log").read_text().split() == [str(first)]
+        second = int(content(await answered(executor, a_call("pid"))))
+        assert second != first
+        assert pool.pids == [second]
+        assert (pool.stats.lost, pool.stats.restarted) == (1, 1)
+    assert not _lives(first)
+    assert not _lives(second)
     assert pool.stats.workers == 0
     if anyio_backend_name == "asyncio":  # trio keeps threads for later
         await _until(lambda: threading.active_count() <= before)  # asyncio has some that wait for processes
@@ -115,23 +131,6 @@ async def test_leaving_cancels(tmp_path: Path) -> None:
             await lines_of(log, 1)
     assert log.read_text().splitlines() == ["begun", "cleaned"]
     assert "whether its work was done is not known" in content(written.call)
-
-
-async def test_lost_worker(tmp_path: Path) -> None:
-    """The model is told that nobody knows what was done; another worker takes the next call."""
-    async with _pool() as pool:
-        executor = ProcessExecutor([tools.dies, tools.double], pool=pool)
-        call = await answered(executor, a_call("dies", log=str(tmp_path / "log")))
-        assert call.is_error
-        assert content(call) == (
-            "WorkerLost: the worker that ran this tool was lost (it was ended by SIGKILL): "
-            "whether its work was done is not known"
-        )
-        assert call.response is not None
-        assert call.response.code == "SERVICE_UNAVAILABLE"
-        assert len((tmp_path / "log").read_text().splitlines()) == 1
-        assert content(await answered(executor, a_call("double", n=1))) == "2"
-        assert (pool.stats.lost, pool.stats.restarted) == (1, 1)
 
 
 @pytest.mark.slow
@@ -522,6 +521,21 @@ def test_a_program_that_is_no_file() -> None:
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=50, check=False)
     assert "UsageError: here is made in a program that is no file" in done.stderr
+
+
+async def test_the_number_of_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pool starts as many as it is told to, and is entered when all of them are ready."""
+    started: list[WorkerProcess] = []
+
+    async def run(worker: WorkerProcess, on_ready: Callable[[WorkerProcess], object]) -> None:
+        started.append(worker)
+        await anyio.lowlevel.checkpoint()
+        on_ready(worker)
+        await anyio.sleep_forever()
+
+    monkeypatch.setattr(WorkerProcess, "run", run)
+    async with ProcessPool(3) as pool:
+        assert pool.stats.workers == len(started) == 3
 
 
 async def test_a_worker_that_is_ready_as_the_pool_is_left(monkeypatch: pytest.MonkeyPatch) -> None:

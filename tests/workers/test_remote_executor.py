@@ -66,7 +66,7 @@ async def test_cancelled_in_the_moment_of_the_last_word() -> None:
 
     pool = _Scripted(receive)
     executor = RemoteExecutor([tools.first_line], pool=pool, cancel_grace_s=60)
-    with anyio.fail_after(10), scope:
+    with anyio.fail_after(30), scope:
         executor.admit(written.call)
         await executor.execute(written.call)
     assert not any(isinstance(message, Cancel) for message in pool.told)
@@ -77,20 +77,20 @@ async def test_cancelled_in_the_moment_of_the_last_word() -> None:
 @pytest.mark.parametrize("grows", [False, True])
 async def test_a_worker_that_says_nothing(monkeypatch: pytest.MonkeyPatch, *, grows: bool) -> None:
     """It has its time to begin, from the end of the input on; the tool's own has not begun."""
-    monkeypatch.setattr("eagerstream.workers._executor._BEGIN_S", 0.05)
-    executor = RemoteExecutor([Tool(tools.first_line.__wrapped__, timeout_s=0.05)], pool=_Scripted(_nothing))
+    monkeypatch.setattr("eagerstream.workers._executor._BEGIN_S", 0.02)
+    executor = RemoteExecutor([Tool(tools.first_line.__wrapped__, timeout_s=0.02)], pool=_Scripted(_nothing))
     written = Written("first_line")
     written.write('{"lines": ["a"')
     async with anyio.create_task_group() as tasks:
         if grows:
             tasks.start_soon(answered, executor, written)
-            await anyio.sleep(0.2)
+            await anyio.sleep(0.06)  # three times as long
             assert written.call.result is None
         written.write("]}")
         written.end()
         if not grows:
             await answered(executor, written)
-    assert content(written.call) == "TimeoutError: the worker did not call the tool within 0.05 seconds"
+    assert content(written.call) == "TimeoutError: the worker did not call the tool within 0.02 seconds"
     assert not written.call.ran
 
 
@@ -133,7 +133,7 @@ async def test_cancelled_before_it_is_known_that_the_tool_has_begun() -> None:
     pool = _Scripted(receive)
     executor = RemoteExecutor([tools.finishes], pool=pool)
     written = a_call("finishes", log="", gate="")
-    with anyio.fail_after(10), scope:
+    with anyio.fail_after(30), scope:
         executor.admit(written.call)
         await executor.execute(written.call)
     assert pool.told[-1] == Cancel(unless_begun=True)

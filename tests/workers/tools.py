@@ -134,18 +134,17 @@ async def in_order(log: str, name: str) -> str:
     return name
 
 
-@tool(timeout_s=0.3)
-async def sleeper() -> str:
+@tool(timeout_s=0.1)
+async def sleeper(end: str = "") -> str:
     """Never end."""
     await anyio.sleep_forever()
     return "never"
 
 
-@tool(timeout_s=0.3)
-def busy() -> str:
-    """Keep a processor for ever; in a thread of the tests' own process, for not too long."""
-    end_s = time.monotonic() + 2
-    while time.monotonic() < end_s:
+@tool(timeout_s=0.1)
+def busy(end: str) -> str:
+    """Keep a processor until a file is there."""
+    while not Path(end).exists():
         pass
     return "never"
 
