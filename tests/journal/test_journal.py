@@ -26,6 +26,7 @@ from eagerstream.errors import (
 )
 from eagerstream.journal import Journal
 from eagerstream.loop import RunJournal, RunLog
+from tests.tables import rows
 
 pytestmark = pytest.mark.anyio
 
@@ -83,7 +84,7 @@ async def test_it_needs_no_block(where: str) -> None:
     closed = journal._parts.writer.closed
     del journal
     gc.collect()
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         await closed
 
 
@@ -132,7 +133,7 @@ async def test_one_owner(where: str) -> None:
         log = await journal.create("r", BEGIN)
         with pytest.raises(RunOwnedError):
             await journal.open("r")
-        with pytest.raises(RunOwnedError), anyio.fail_after(10):
+        with pytest.raises(RunOwnedError), anyio.fail_after(30):
             await other.open("r")
         await log.release("waiting", {"approvals": ["a"]})
         for use in (lambda: log.append(entry(1)), log.check):
@@ -169,7 +170,7 @@ async def test_a_log_that_nobody_holds_gives_no_sign_of_life(where: str) -> None
     async with Journal(where, lease_s=0.2) as journal:
         await journal.create("r", BEGIN)
         gc.collect()
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             assert (await journal.open("r")).fence == 2
 
 
@@ -307,7 +308,7 @@ async def test_deleting(where: str) -> None:
         assert (await journal.create("a", BEGIN)).fence > 2
 
 
-@pytest.mark.parametrize(
+@rows(
     "options",
     [
         {"lease_s": 0},
@@ -330,7 +331,7 @@ async def test_deleting(where: str) -> None:
         {"lease_s": 1e9},
     ],
 )
-async def test_unusable_arguments(options: Any) -> None:
+def test_unusable_arguments(options: Any) -> None:
     """Found before anything is opened."""
     with pytest.raises(UsageError):
         Journal(**{"where": "never.db", **options})

@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from eagerstream.errors import JournalError
-from eagerstream.journal import Journal
+from eagerstream.journal import Journal, _threads
 from eagerstream.journal._database import DatabaseFault
 from tests import sampling
 from tests.journal.test_journal import BEGIN, entry
@@ -45,8 +45,9 @@ class Forgetful:
 
 
 @pytest.mark.anyio
-async def test_commits_of_unknown_outcome(where: str) -> None:
+async def test_commits_of_unknown_outcome(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each job is executed up to three times, and done once."""
+    monkeypatch.setattr(_threads, "_FIRST_PAUSE_S", 0.001)
     async with Journal(where) as journal:
         forgetful = Forgetful(journal._parts.writer._database)
         journal._parts.writer._database = forgetful
@@ -109,7 +110,7 @@ async def test_a_step_that_fails_keeps_no_run(where: str) -> None:
         with pytest.raises(JournalError, match="full"):
             await journal.delete("r")
         parts.reader._database, parts.writer._database = whole
-        with anyio.fail_after(5):
+        with anyio.fail_after(25):  # the lease has 30 s
             assert list((await journal.open("r")).entries) == [BEGIN]
 
 
