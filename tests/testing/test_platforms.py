@@ -380,6 +380,25 @@ def test_no_credentials(platform: Platform, authorization: str) -> None:
     assert _refusal(platform, headers) == (403 if platform in _AWS else 401, "authentication_error")
 
 
+@rows(
+    "platform, status, words",
+    [
+        (Platform.ANTHROPIC, 401, "x-api-key header is required"),
+        (Platform.BEDROCK, 403, "Missing Authentication Token"),
+        (Platform.BEDROCK_MANTLE, 403, "Missing Authentication Token"),
+        (Platform.AWS, 403, "Missing Authentication Token"),
+        (Platform.VERTEX, 401, "missing required authentication credential"),
+        (Platform.FOUNDRY, 401, "Access denied"),
+        (Platform.GOOGLE_CLOUD, 401, "missing required authentication credential"),
+    ],
+)
+def test_the_words_for_no_credentials(client: httpx.Client, platform: Platform, status: int, words: str) -> None:
+    """Each platform has its own, and the status that goes with them."""
+    response = client.post(_path(platform), json=_body(platform))
+    assert response.status_code == status
+    assert words in response.text
+
+
 @rows("platform", list(Platform))
 def test_bearer_tokens(platform: Platform) -> None:
     """Are taken everywhere, in any case of the word."""
