@@ -394,7 +394,8 @@ def test_no_credentials(platform: Platform, authorization: str) -> None:
 )
 def test_the_words_for_no_credentials(client: httpx.Client, platform: Platform, status: int, words: str) -> None:
     """Each platform has its own, and the status that goes with them."""
-    response = client.post(_path(platform), json=_body(platform))
+    headers = {"anthropic-version": "2023-06-01", "anthropic-workspace-id": "w"}
+    response = client.post(_path(platform), json=_body(platform), headers=headers)
     assert response.status_code == status
     assert words in response.text
 
