@@ -21,7 +21,7 @@ from eagerstream.tools import InProcessExecutor, Tool, ToolCall, ToolResponse
 from eagerstream.wire import InputAccumulator
 from tests.streams import block_stop, input_delta, message_delta, tool_start
 
-SLOWLY_S = 20
+SLOWLY_S = 50
 
 
 async def answer_of(tool: Tool, **input: Any) -> ToolResponse:

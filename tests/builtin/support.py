@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -73,6 +73,3 @@ def handles_in(folder: Path) -> list[str]:
         with suppress(OSError):  # that of the listing itself
             found.append(str(handle.readlink()))
     return sorted(each for each in found if each.startswith(str(folder)))
-
-
-_SLOWLY_S: Final = 20.0

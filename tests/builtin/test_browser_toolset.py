@@ -13,6 +13,8 @@ from eagerstream.builtin import BrowserToolset
 from eagerstream.builtin._browser_toolset import BROWSER_MEMBERS
 from eagerstream.errors import UsageError
 from eagerstream.tools import InProcessExecutor
+from tests.builtin.cases import case
+from tests.tables import rows
 from tests.tools.calls import a_call
 
 TURNS = itertools.count(1)
@@ -53,8 +55,8 @@ def test_the_definition() -> None:
     assert set(configs) == set(BROWSER_MEMBERS)
 
 
-@pytest.mark.parametrize(
-    ("members", "options", "said"),
+@rows(
+    "members, options, said",
     [
         ({"fly": navigate}, {}, "has no fly"),
         ({"navigate": plain}, {}, "async functions: navigate"),
@@ -62,14 +64,6 @@ def test_the_definition() -> None:
         ({}, {"configs": {"zoom": {"enabled": True}}}, "no function for zoom"),
         ({}, {"definition": {}}, "definition"),
         ({}, {"strict": True}, "strict"),
-    ],
-    ids=[
-        "unknown member",
-        "plain function",
-        "unknown member in configs",
-        "switched on without a function",
-        "definition",
-        "strict",
     ],
 )
 def test_wrong_settings(members: dict[str, Any], options: dict[str, Any], said: str) -> None:
@@ -90,7 +84,7 @@ async def test_calls() -> None:
         )
     ]
     executor = InProcessExecutor([toolset])
-    with anyio.fail_after(10):
+    with anyio.fail_after(50):
         for call in calls:
             executor.admit(call)
         for call in calls:
@@ -106,10 +100,11 @@ async def test_calls() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("name", ["screenshot", "fly", "__init__"])
-async def test_members_without_a_function(name: str) -> None:
+async def test_members_without_a_function() -> None:
     """The model may call them all the same."""
-    call = a_call(name, "{}", toolset_name="browser")
-    await InProcessExecutor([BrowserToolset({"navigate": navigate})]).execute(call)
-    assert call.result is not None
-    assert (call.result["content"], call.is_error) == (f"Error: {name!r} is not available here.", True)
+    for name in ["screenshot", "fly", "__init__"]:
+        with case(name):
+            call = a_call(name, "{}", toolset_name="browser")
+            await InProcessExecutor([BrowserToolset({"navigate": navigate})]).execute(call)
+            assert call.result is not None
+            assert (call.result["content"], call.is_error) == (f"Error: {name!r} is not available here.", True)

@@ -12,6 +12,7 @@ from hypothesis import given, strategies as st
 
 from eagerstream.builtin import Calculator
 from eagerstream.tools import ToolResponse
+from tests.tables import rows
 
 
 def compute(expression: str, **options: Any) -> ToolResponse:
@@ -21,8 +22,8 @@ def compute(expression: str, **options: Any) -> ToolResponse:
     return response
 
 
-@pytest.mark.parametrize(
-    ("expression", "result"),
+@rows(
+    "expression, result",
     [
         ("2 + 3", 5),
         (" 2 * (3 + 4) - 1 ", 13),
@@ -71,34 +72,34 @@ def test_results(expression: str, result: float) -> None:
 INVALID_FORMAT, EXECUTION_ERROR = "INVALID_FORMAT", "INVALID_PARAM"
 
 
-@pytest.mark.parametrize(
-    ("expression", "code", "told"),
+@rows(
+    "expression, code, told",
     [
-        pytest.param("2 +", INVALID_FORMAT, "Syntax error", id="unfinished"),
-        pytest.param("2 3", INVALID_FORMAT, "Syntax error", id="no operator"),
-        pytest.param("x = 2", INVALID_FORMAT, "Syntax error", id="statement"),
-        pytest.param("1\0", INVALID_FORMAT, "Syntax error", id="null byte"),
-        pytest.param("1; 2", INVALID_FORMAT, "Syntax error", id="two statements"),
-        pytest.param("2 ^^ 3", INVALID_FORMAT, "Syntax error", id="double power"),
-        pytest.param("1 / 0", EXECUTION_ERROR, "division by zero", id="division"),
-        pytest.param("5 % 0", EXECUTION_ERROR, "division by zero", id="modulo"),
-        pytest.param("0 ** -1", EXECUTION_ERROR, "division by zero", id="power of zero"),
-        pytest.param("sqrt(-1)", EXECUTION_ERROR, "sqrt is not defined", id="root"),
-        pytest.param("log(0)", EXECUTION_ERROR, "log is not defined", id="logarithm"),
-        pytest.param("(-8) ** 0.5", EXECUTION_ERROR, "no real number", id="complex"),
-        pytest.param("1j", EXECUTION_ERROR, "not arithmetic", id="imaginary"),
-        pytest.param("1e999", EXECUTION_ERROR, "no real number", id="infinite"),
-        pytest.param("1e308 * 10", EXECUTION_ERROR, "no real number", id="infinite product"),
-        pytest.param("exp(1000)", EXECUTION_ERROR, "too large", id="float overflow"),
-        pytest.param("2.0 ** 5000", EXECUTION_ERROR, "too large", id="float power"),
-        pytest.param("sqrt(9 ** 999)", EXECUTION_ERROR, "too large", id="integer to float"),
-        pytest.param("sqrt()", EXECUTION_ERROR, "sqrt was given arguments", id="too few"),
-        pytest.param("max()", EXECUTION_ERROR, "max was given arguments", id="none"),
-        pytest.param("sin(1, 2)", EXECUTION_ERROR, "sin was given arguments", id="too many"),
-        pytest.param("round(1, 0.5)", EXECUTION_ERROR, "round was given arguments", id="no integer"),
-        pytest.param("foo", EXECUTION_ERROR, "foo is no known", id="unknown name"),
-        pytest.param("sqrt", EXECUTION_ERROR, "sqrt is no known", id="function as a value"),
-        pytest.param("pi()", EXECUTION_ERROR, "pi is no known", id="constant as a function"),
+        ("2 +", INVALID_FORMAT, "Syntax error"),  # unfinished
+        ("2 3", INVALID_FORMAT, "Syntax error"),  # no operator
+        ("x = 2", INVALID_FORMAT, "Syntax error"),  # statement
+        ("1\0", INVALID_FORMAT, "Syntax error"),  # null byte
+        ("1; 2", INVALID_FORMAT, "Syntax error"),  # two statements
+        ("2 ^^ 3", INVALID_FORMAT, "Syntax error"),  # double power
+        ("1 / 0", EXECUTION_ERROR, "division by zero"),  # division
+        ("5 % 0", EXECUTION_ERROR, "division by zero"),  # modulo
+        ("0 ** -1", EXECUTION_ERROR, "division by zero"),  # power of zero
+        ("sqrt(-1)", EXECUTION_ERROR, "sqrt is not defined"),  # root
+        ("log(0)", EXECUTION_ERROR, "log is not defined"),  # logarithm
+        ("(-8) ** 0.5", EXECUTION_ERROR, "no real number"),  # complex
+        ("1j", EXECUTION_ERROR, "not arithmetic"),  # imaginary
+        ("1e999", EXECUTION_ERROR, "no real number"),  # infinite
+        ("1e308 * 10", EXECUTION_ERROR, "no real number"),  # infinite product
+        ("exp(1000)", EXECUTION_ERROR, "too large"),  # float overflow
+        ("2.0 ** 5000", EXECUTION_ERROR, "too large"),  # float power
+        ("sqrt(9 ** 999)", EXECUTION_ERROR, "too large"),  # integer to float
+        ("sqrt()", EXECUTION_ERROR, "sqrt was given arguments"),  # too few
+        ("max()", EXECUTION_ERROR, "max was given arguments"),  # none
+        ("sin(1, 2)", EXECUTION_ERROR, "sin was given arguments"),  # too many
+        ("round(1, 0.5)", EXECUTION_ERROR, "round was given arguments"),  # no integer
+        ("foo", EXECUTION_ERROR, "foo is no known"),  # unknown name
+        ("sqrt", EXECUTION_ERROR, "sqrt is no known"),  # function as a value
+        ("pi()", EXECUTION_ERROR, "pi is no known"),  # constant as a function
     ],
 )
 def test_no_result(expression: str, code: str, told: str) -> None:
@@ -108,40 +109,40 @@ def test_no_result(expression: str, code: str, told: str) -> None:
     assert told in response.text
 
 
-@pytest.mark.parametrize(
+@rows(
     "expression",
     [
-        pytest.param("9**9**9", id="tower"),
-        pytest.param("9^9^9^9", id="tower of carets"),
-        pytest.param("2 ** 10 ** 9", id="exponent"),
-        pytest.param("(10 ** 1000) ** 1000", id="large base"),
-        pytest.param("10**3000 * 10**3000", id="product"),
-        pytest.param("*".join(["10**3000"] * 100), id="products"),
-        pytest.param("'a' * 10 ** 9", id="text"),
-        pytest.param("[0] * 10 ** 9", id="list"),
-        pytest.param("(1, 2) * 3", id="tuple"),
-        pytest.param("round(5, -10**9)", id="round to a billion digits"),
-        pytest.param("1 << 10 ** 9", id="shift"),
-        pytest.param("9" * 5000, id="digits"),
-        pytest.param("(" * 400 + "1" + ")" * 400, id="parentheses"),
-        pytest.param("-" * 900 + "1", id="signs"),
-        pytest.param("sin(" * 150 + "1" + ")" * 150 + "+sin(" * 1, id="calls"),
-        pytest.param("1" + "+1" * 400, id="terms"),
-        pytest.param("__import__('os').system('id')", id="import"),
-        pytest.param("().__class__.__bases__", id="attributes"),
-        pytest.param("(lambda: 1)()", id="lambda"),
-        pytest.param("[x for x in range(10 ** 9)]", id="comprehension"),
-        pytest.param("sum(x for x in [1])", id="generator"),
-        pytest.param("eval('1')", id="eval"),
-        pytest.param("f'{1}'", id="f-string"),
-        pytest.param("(x := 1)", id="walrus"),
-        pytest.param("True + 1", id="boolean"),
-        pytest.param("1 if 1 else 2", id="condition"),
-        pytest.param("1 < 2", id="comparison"),
-        pytest.param("max(*[1, 2])", id="star"),
-        pytest.param("round(1.5, ndigits=1)", id="keyword"),
-        pytest.param("...", id="ellipsis"),
-        pytest.param("abs(min([[1]]))", id="nested list"),
+        "9**9**9",  # tower
+        "9^9^9^9",  # tower of carets
+        "2 ** 10 ** 9",  # exponent
+        "(10 ** 1000) ** 1000",  # large base
+        "10**3000 * 10**3000",  # product
+        "*".join(["10**3000"] * 100),  # products
+        "'a' * 10 ** 9",  # text
+        "[0] * 10 ** 9",  # list
+        "(1, 2) * 3",  # tuple
+        "round(5, -10**9)",  # round to a billion digits
+        "1 << 10 ** 9",  # shift
+        "9" * 5000,  # digits
+        "(" * 400 + "1" + ")" * 400,  # parentheses
+        "-" * 900 + "1",  # signs
+        "sin(" * 150 + "1" + ")" * 150 + "+sin(" * 1,  # calls
+        "1" + "+1" * 400,  # terms
+        "__import__('os').system('id')",  # import
+        "().__class__.__bases__",  # attributes
+        "(lambda: 1)()",  # lambda
+        "[x for x in range(10 ** 9)]",  # comprehension
+        "sum(x for x in [1])",  # generator
+        "eval('1')",  # eval
+        "f'{1}'",  # f-string
+        "(x := 1)",  # walrus
+        "True + 1",  # boolean
+        "1 if 1 else 2",  # condition
+        "1 < 2",  # comparison
+        "max(*[1, 2])",  # star
+        "round(1.5, ndigits=1)",  # keyword
+        "...",  # ellipsis
+        "abs(min([[1]]))",  # nested list
     ],
 )
 def test_attacks(expression: str) -> None:
@@ -161,7 +162,7 @@ def test_anything(expression: str) -> None:
         assert response.code in ("INVALID_PARAM", INVALID_FORMAT, EXECUTION_ERROR)
 
 
-@pytest.mark.parametrize("expression", ["", "  ", "\n"])
+@rows("expression", ["", "  ", "\n"])
 def test_empty(expression: str) -> None:
     """An empty expression is a parameter that is wrong."""
     response = compute(expression)

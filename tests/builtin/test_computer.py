@@ -20,7 +20,9 @@ from eagerstream.builtin._computer.tool import ComputerVersion
 from eagerstream.errors import UsageError
 from eagerstream.testing import ReplayServer, Scenario, Scripted, reply, text, tool_use
 from eagerstream.tools import InProcessExecutor, ToolCall
+from tests.builtin.cases import case
 from tests.support import REQUEST, anthropic_client
+from tests.tables import rows
 from tests.tools.calls import a_call
 
 TOOLSET: Final = "computer_toolset_20260801"
@@ -120,7 +122,7 @@ def call_of(version: str, action: Any, input: dict[str, Any], *, index: int = 0,
 
 async def answer(computer: Computer, call: ToolCall) -> tuple[Any, bool]:
     """What the model reads, and whether it is an error."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(50):
         await InProcessExecutor([computer]).execute(call)
     assert call.result is not None
     assert call.result.get("toolset_name") == call.block.get("toolset_name")
@@ -193,8 +195,8 @@ def test_what_a_handler_cannot_do_is_not_offered() -> None:
     assert "enable_zoom" not in Computer(Eye(), version="computer_20251124").to_dict()
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
+@rows(
+    "options, said",
     [
         ({"version": "computer_20241022"}, "version"),
         ({"version": "computer_20251124", "configs": {"zoom": {"enabled": False}}}, "configs"),
@@ -204,7 +206,6 @@ def test_what_a_handler_cannot_do_is_not_offered() -> None:
         ({"eager": True}, "eager_input_streaming"),
         ({"name": "pc"}, "name"),
     ],
-    ids=["version", "configs of a single tool", "unknown action", "definition", "strict", "eager", "name"],
 )
 def test_wrong_settings(options: dict[str, Any], said: str) -> None:
     """When it is made, not when the API refuses the request."""
@@ -221,8 +222,8 @@ async def anything(self: ComputerHandler, **arguments: object) -> None: ...
 async def more(self: ComputerHandler, at: Point | None = None, holding: str = "", speed: int = 1) -> None: ...
 
 
-@pytest.mark.parametrize(
-    ("method", "given"),
+@rows(
+    "method, given",
     [
         (at_x_and_y, "(self, x, y)"),
         (without_holding, "(self, at=None)"),
@@ -240,7 +241,7 @@ def test_a_handler_whose_method_is_another(method: Callable[..., object], given:
     assert str(caught.value) == f"Robot.left_click{given} must be: {should}"
 
 
-@pytest.mark.parametrize("method", [anything, more, Recorder.left_click])
+@rows("method", [anything, more, Recorder.left_click])
 def test_methods_that_can_be_called_so(method: Callable[..., object]) -> None:
     """Whatever takes what is given."""
     assert "left_click" not in Computer(type("Robot", (Eye,), {"left_click": method})()).to_dict()["configs"]
@@ -253,7 +254,7 @@ def test_all_methods_at_once() -> None:
         Computer(handler)
 
 
-@pytest.mark.parametrize("handler", ["x", None, Eye], ids=["a string", "None", "the class"])
+@rows("handler", ["x", None, Eye])
 def test_what_is_no_handler(handler: Any) -> None:
     """An error of ours."""
     with pytest.raises(UsageError, match="handler must be a ComputerHandler, not"):
@@ -300,25 +301,22 @@ TAKEN: list[tuple[str, dict[str, Any], tuple[Any, ...], Any]] = [
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("version", get_args(ComputerVersion))
-@pytest.mark.parametrize(
-    ("action", "input", "done", "said"), TAKEN, ids=[f"{name} {input}" for name, input, *_ in TAKEN]
-)
-async def test_actions(
-    action: str, input: dict[str, Any], done: tuple[Any, ...], said: str, version: ComputerVersion
-) -> None:
+async def test_actions() -> None:
     """Each action reaches its method, in every version; the model gets a line or an image."""
-    did, content, is_error = await act(action, input, version)
-    if action == "zoom" and version == "computer_20250124":
-        assert (did, content, is_error) == ([], "Error: the action zoom is not available here.", True)
-        return
-    assert did == [done]
-    assert not is_error
-    if said == "image":
-        (block,) = content
-        assert (block["type"], block["source"]["media_type"]) == ("image", "image/png")
-    else:
-        assert content == said
+    for version in get_args(ComputerVersion):
+        for action, input, done, said in TAKEN:
+            with case(version, action, input, done, said):
+                did, content, is_error = await act(action, input, version)
+                if action == "zoom" and version == "computer_20250124":
+                    assert (did, content, is_error) == ([], "Error: the action zoom is not available here.", True)
+                    continue
+                assert did == [done]
+                assert not is_error
+                if said == "image":
+                    (block,) = content
+                    assert (block["type"], block["source"]["media_type"]) == ("image", "image/png")
+                else:
+                    assert content == said
 
 
 INVALID: dict[str, tuple[str, Any, str]] = {
@@ -366,15 +364,16 @@ INVALID: dict[str, tuple[str, Any, str]] = {
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(("action", "input", "said"), INVALID.values(), ids=INVALID)
-async def test_inputs_that_are_refused(action: str, input: Any, said: str) -> None:
+async def test_inputs_that_are_refused() -> None:
     """The handler never sees them; the model reads what is wrong."""
-    done, content, is_error = await act(action, input)
-    assert done == []
-    assert is_error
-    assert said in content
-    assert content.startswith(f"Error: {action}: ")
-    assert len(content) < 300
+    for action, input, said in INVALID.values():
+        with case(action, input, said):
+            done, content, is_error = await act(action, input)
+            assert done == []
+            assert is_error
+            assert said in content
+            assert content.startswith(f"Error: {action}: ")
+            assert len(content) < 300
 
 
 @pytest.mark.anyio
@@ -386,20 +385,22 @@ async def test_every_fault_is_told() -> None:
     assert len(content) < 1000
 
 
+_ACTIONS_THAT_DO_NOT_EXIST: list[Any] = ["fly", "__init__", "display_number", "_did", "", 7, None, ["key"], "x" * 1000]
+
+
 @pytest.mark.anyio
-@pytest.mark.parametrize(
-    "name", ["fly", "__init__", "display_number", "_did", "", 7, None, ["key"], "x" * 1000], ids=repr
-)
-async def test_actions_that_do_not_exist(name: Any) -> None:
+async def test_actions_that_do_not_exist() -> None:
     """Nothing but an action is looked up in the handler, whatever the model writes."""
-    recorder = Recorder()
-    computer = Computer(recorder, version="computer_20251124")
-    content, is_error = await answer(computer, call_of("computer_20251124", name, {}))
-    assert is_error
-    assert "there is no action" in content
-    assert "left_click_drag" in content
-    assert len(content) < 400
-    assert recorder.done == []
+    for name in _ACTIONS_THAT_DO_NOT_EXIST:
+        with case(name):
+            recorder = Recorder()
+            computer = Computer(recorder, version="computer_20251124")
+            content, is_error = await answer(computer, call_of("computer_20251124", name, {}))
+            assert is_error
+            assert "there is no action" in content
+            assert "left_click_drag" in content
+            assert len(content) < 400
+            assert recorder.done == []
 
 
 @pytest.mark.anyio
@@ -411,13 +412,15 @@ async def test_members_that_do_not_exist() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("version", [TOOLSET, "computer_20251124"])
-async def test_what_the_handler_cannot_do(version: ComputerVersion) -> None:
+async def test_what_the_handler_cannot_do() -> None:
     """An error in words; waiting it need not do itself."""
-    computer = Computer(Eye(), version=version)
-    content, is_error = await answer(computer, call_of(version, "left_click", {}))
-    assert (content, is_error) == ("Error: the action left_click is not available here.", True)
-    assert await answer(computer, call_of(version, "wait", {"duration": 0})) == ("Waited 0s.", False)
+    versions: list[ComputerVersion] = [TOOLSET, "computer_20251124"]
+    for version in versions:
+        with case(version):
+            computer = Computer(Eye(), version=version)
+            content, is_error = await answer(computer, call_of(version, "left_click", {}))
+            assert (content, is_error) == ("Error: the action left_click is not available here.", True)
+            assert await answer(computer, call_of(version, "wait", {"duration": 0})) == ("Waited 0s.", False)
 
 
 @pytest.mark.anyio
@@ -440,19 +443,22 @@ async def test_a_note_of_the_handler() -> None:
     assert len(content) < 5000
 
 
+_PICTURES_THAT_THE_API_WOULD_REFUSE = [
+    (b"<html>", "Error: the computer gave no image."),
+    (PNG + bytes(4_000_000), "more than the API takes"),
+]
+
+
 @pytest.mark.anyio
-@pytest.mark.parametrize(
-    ("picture", "said"),
-    [(b"<html>", "Error: the computer gave no image."), (PNG + bytes(4_000_000), "more than the API takes")],
-    ids=["no image", "too large"],
-)
-async def test_pictures_that_the_api_would_refuse(picture: bytes, said: str) -> None:
+async def test_pictures_that_the_api_would_refuse() -> None:
     """An error of the action, not of the next request."""
-    recorder = Recorder()
-    recorder.picture = picture
-    content, is_error = await answer(Computer(recorder), call_of(TOOLSET, "screenshot", {}))
-    assert is_error
-    assert said in content
+    for picture, said in _PICTURES_THAT_THE_API_WOULD_REFUSE:
+        with case(picture, said):
+            recorder = Recorder()
+            recorder.picture = picture
+            content, is_error = await answer(Computer(recorder), call_of(TOOLSET, "screenshot", {}))
+            assert is_error
+            assert said in content
 
 
 # --- several actions in one turn --------------------------------------------------------------------------------------

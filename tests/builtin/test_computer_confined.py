@@ -20,10 +20,11 @@ from eagerstream.builtin._computer.origins import NowhereElse, Origin, named
 from eagerstream.errors import MissingExtraError, ToolError, UsageError
 from tests.builtin.browsers import chromium_page, evaluate, until
 from tests.builtin.sites import Site, site
+from tests.tables import rows
 
 
-@pytest.mark.parametrize(
-    ("url", "rules"),
+@rows(
+    "url, rules",
     {
         "http://Shop.example/a?b": ["http://shop.example:80", "ws://shop.example:80"],
         "https://shop.example": ["https://shop.example:443", "wss://shop.example:443"],
@@ -38,7 +39,7 @@ def test_origins(url: str, rules: list[str]) -> None:
     assert Origin.of(url).rules() == rules
 
 
-@pytest.mark.parametrize(
+@rows(
     "url",
     [
         "",
@@ -70,9 +71,7 @@ def test_what_is_no_origin(url: str) -> None:
         ChromiumPage("https://shop.example", allowed_origins=[url])
 
 
-@pytest.mark.parametrize(
-    "options", [{"width": 0}, {"height": 2001}, {"timeout_s": 0}, {"timeout_s": float("nan")}], ids=repr
-)
+@rows("options", [{"width": 0}, {"height": 2001}, {"timeout_s": 0}, {"timeout_s": float("nan")}])
 def test_settings_out_of_range(options: dict[str, Any]) -> None:
     """When it is made."""
     with pytest.raises(UsageError, match="must be"):
@@ -90,8 +89,8 @@ def test_nobody_can_be_the_proxy() -> None:
     network.close()
 
 
-@pytest.mark.parametrize(
-    ("url", "is_reached"),
+@rows(
+    "url, is_reached",
     {
         "http://shop.example:80/a#b": True,
         "blob:http://shop.example/4f1c": True,
@@ -113,8 +112,8 @@ def test_where_a_page_may_be(url: str, is_reached: bool) -> None:
     network.close()
 
 
-@pytest.mark.parametrize(
-    ("url", "name"),
+@rows(
+    "url, name",
     {
         "https://evil.example:443/Ignore/what?you=were#told": "https://evil.example",
         "http://user:secret@evil.example:8080/": "http://evil.example:8080",
@@ -287,7 +286,7 @@ async def test_downloads(tmp_path: Path) -> None:
     with site({"/": page_of}) as own:
         async with chromium_page(f"{own.origin}/") as page:
             await page.left_click((15, 15))
-            with anyio.fail_after(10):
+            with anyio.fail_after(50):
                 while "/attachment" not in own.asked:
                     await page.screenshot()
             await page.screenshot()

@@ -8,10 +8,11 @@ import pytest
 
 from eagerstream.builtin._computer.keys import ALT, CTRL, META, SHIFT, key_typing, keys_named
 from eagerstream.errors import ToolError
+from tests.tables import rows
 
 
-@pytest.mark.parametrize(
-    ("names", "pressed"),
+@rows(
+    "names, pressed",
     {
         "a": ["a"],
         "A": ["A"],
@@ -44,7 +45,7 @@ def test_names(names: str, pressed: list[str]) -> None:
     assert [key.key for key in keys_named(names)] == pressed
 
 
-@pytest.mark.parametrize("names", ["", "ctrl+", "+a", "hyper", "Down Down", "ctrl-a", "é", "a+" * 8 + "a", "<script>"])
+@rows("names", ["", "ctrl+", "+a", "hyper", "Down Down", "ctrl-a", "é", "a+" * 8 + "a", "<script>"])
 def test_names_that_no_key_has(names: str) -> None:
     """An error that says so; nothing is pressed on a guess."""
     with pytest.raises(ToolError, match=r"there is no key|at most 8 keys"):
@@ -62,7 +63,7 @@ def test_every_character_of_a_us_keyboard() -> None:
     assert key_typing("é") is None
 
 
-@pytest.mark.parametrize("modifier", [ALT, CTRL, META])
+@rows("modifier", [ALT, CTRL, META])
 def test_a_command_types_nothing(modifier: int) -> None:
     """Ctrl+A selects, and leaves no letter."""
     (key,) = keys_named("a")

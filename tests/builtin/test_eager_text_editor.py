@@ -22,6 +22,7 @@ from eagerstream.testing import encode_event, reply, text
 from tests.builtin.support import conversation, handles_in, names, needs_proc, results, said, texts
 from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start
 from tests.support import REQUEST, Broken, Gate, LocalAPI, Piece, check_history, until
+from tests.tables import rows
 
 DONE = reply(text("Done."), message_id="msg_done")
 CREATE = '{"command": "create", "path": "/repo/new/poem.txt", "file_text": "'
@@ -42,7 +43,7 @@ async def writing(editor: EagerTextEditor, *pieces: Piece | str, **options: Any)
     """A run with the anthropic package's own client whose model writes one call; strings are parts of its input."""
     body = [input_delta(0, piece) if isinstance(piece, str) else piece for piece in pieces]
     api = LocalAPI([message_start(), tool_start(0, "text_editor"), *body], [DONE])
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         async with eagerstream.run(api.anthropic(), **REQUEST, tools=[editor], **options) as run:
             yield run
     check_history(run.result.messages)
@@ -320,7 +321,7 @@ def test_the_definition(editor: EagerTextEditor) -> None:
     assert encode_event({"type": "x", "definition": definition})
 
 
-@pytest.mark.parametrize("max_characters", [0, -1, True, "x"])
+@rows("max_characters", [0, -1, True, "x"])
 def test_wrong_bounds(tmp_path: Path, max_characters: Any) -> None:
     """They are refused where they are written, not in the middle of a run."""
     with pytest.raises(UsageError, match="max_characters must be a whole number, at least 1"):
@@ -348,7 +349,7 @@ async def test_cancelled_by_asyncio_s_own_means(
 
     def slowly(*arguments: Any) -> Any:
         begun.set()
-        going_on.wait(20)
+        going_on.wait(50)
         return inner(*arguments)
 
     monkeypatch.setattr(owner, step, slowly)

@@ -13,6 +13,7 @@ import pytest
 from eagerstream.builtin import Files, Write
 from eagerstream.errors import ToolError, UsageError
 from eagerstream.tools import TextStream, ToolErrorCode, ToolResponse, ToolStatus
+from tests.builtin.cases import case
 from tests.builtin.files_calls import answer_of, executing, facts, needs_no_root, parts_in, touched, tree
 from tests.support import until
 
@@ -104,27 +105,28 @@ async def test_read(root: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("content", "offset", "limit", "expected"),
-    [
-        pytest.param("a\nb\nc\n", 0, 2, ("a\nb\n", 2, 3), id="the first lines"),
-        pytest.param("a\nb\nc\n", 1, 1, ("b\n", 1, 3), id="in the middle"),
-        pytest.param("a\nb\nc", 2, 9, ("c", 1, 3), id="the last one, not ended"),
-        pytest.param("", 0, 9, ("", 0, 0), id="empty"),
-        pytest.param("\n\n", 1, 9, ("\n", 1, 2), id="empty lines"),
-        pytest.param("a\u2028b\x0bc\x85d\re\n", 0, 9, ("a\u2028b\x0bc\x85d\re\n", 1, 1), id="only LF ends a line"),
-        pytest.param("a\r\nb\r\n", 1, 1, ("b\n", 1, 2), id="CRLF is shown as LF"),
-        pytest.param("a\r\nb\n", 0, 9, ("a\r\nb\n", 2, 2), id="mixed line ends are shown"),
-        pytest.param("\ufeffa\n", 0, 9, ("a\n", 1, 1), id="a byte order mark is not"),
-    ],
-)
+_LINES = [
+    ("a\nb\nc\n", 0, 2, ("a\nb\n", 2, 3)),  # the first lines
+    ("a\nb\nc\n", 1, 1, ("b\n", 1, 3)),  # in the middle
+    ("a\nb\nc", 2, 9, ("c", 1, 3)),  # the last one, not ended
+    ("", 0, 9, ("", 0, 0)),  # empty
+    ("\n\n", 1, 9, ("\n", 1, 2)),  # empty lines
+    ("a\u2028b\x0bc\x85d\re\n", 0, 9, ("a\u2028b\x0bc\x85d\re\n", 1, 1)),  # only LF ends a line
+    ("a\r\nb\r\n", 1, 1, ("b\n", 1, 2)),  # CRLF is shown as LF
+    ("a\r\nb\n", 0, 9, ("a\r\nb\n", 2, 2)),  # mixed line ends are shown
+    ("\ufeffa\n", 0, 9, ("a\n", 1, 1)),  # a byte order mark is not
+]
+
+
 @pytest.mark.anyio
-async def test_lines(root: Path, content: str, offset: int, limit: int, expected: tuple[str, int, int]) -> None:
+async def test_lines(root: Path) -> None:
     """What was asked for is a success, also where the file goes on."""
-    (root / "a.txt").write_bytes(content.encode())
-    response = await answer_of(Files(root).read, path="a.txt", offset=offset, limit=limit)
-    assert response.status is ToolStatus.SUCCESS
-    assert tuple(response.data[name] for name in ("content", "lines", "total_lines")) == expected
+    for content, offset, limit, expected in _LINES:
+        with case(content, offset, limit, expected):
+            (root / "a.txt").write_bytes(content.encode())
+            response = await answer_of(Files(root).read, path="a.txt", offset=offset, limit=limit)
+            assert response.status is ToolStatus.SUCCESS
+            assert tuple(response.data[name] for name in ("content", "lines", "total_lines")) == expected
 
 
 @pytest.mark.anyio
@@ -204,33 +206,33 @@ async def test_a_folder_with_many_files(root: Path) -> None:
     assert [entry["name"] for entry in first.data["entries"] + rest.data["entries"]] == names
 
 
-@pytest.mark.parametrize(
-    ("path", "offset", "expected"),
-    [
-        pytest.param("missing", 0, (ToolErrorCode.NOT_FOUND, "'missing' does not exist"), id="missing"),
-        pytest.param(
-            "a.txt/b",
-            0,
-            (ToolErrorCode.NOT_FOUND, "'a.txt/b' cannot exist: a part of the path is a file, not a folder"),
-            id="below a file",
-        ),
-        pytest.param("a.txt", 2, (ToolErrorCode.INVALID_PARAM, "offset=2 is behind the end of 'a.txt'"), id="behind"),
-        pytest.param("nul", 0, (ToolErrorCode.BINARY_FILE, "'nul' is not UTF-8 text"), id="binary"),
-        pytest.param("latin", 0, (ToolErrorCode.BINARY_FILE, "'latin' is not UTF-8 text"), id="not UTF-8"),
-    ],
-)
+_WHAT_CANNOT_BE_READ = [
+    ("missing", 0, (ToolErrorCode.NOT_FOUND, "'missing' does not exist")),  # missing
+    (
+        "a.txt/b",
+        0,
+        (ToolErrorCode.NOT_FOUND, "'a.txt/b' cannot exist: a part of the path is a file, not a folder"),
+    ),  # below a file
+    ("a.txt", 2, (ToolErrorCode.INVALID_PARAM, "offset=2 is behind the end of 'a.txt'")),  # behind
+    ("nul", 0, (ToolErrorCode.BINARY_FILE, "'nul' is not UTF-8 text")),  # binary
+    ("latin", 0, (ToolErrorCode.BINARY_FILE, "'latin' is not UTF-8 text")),  # not UTF-8
+]
+
+
 @pytest.mark.anyio
-async def test_what_cannot_be_read(root: Path, path: str, offset: int, expected: tuple[str, str]) -> None:
+async def test_what_cannot_be_read(root: Path) -> None:
     """Each has a code of its own, and nothing is remembered of it."""
-    (root / "a.txt").write_text("1\n2\n")
-    (root / "nul").write_bytes(b"a\0b")
-    (root / "latin").write_bytes(b"caf\xe9")
-    files = Files(root)
-    response = await answer_of(files.read, path=path, offset=offset)
-    assert facts(response) == expected
-    assert response.context is not None
-    assert response.context["path"] == path
-    assert files.get_read_metadata(path) is None
+    for path, offset, expected in _WHAT_CANNOT_BE_READ:
+        with case(path, offset, expected):
+            (root / "a.txt").write_text("1\n2\n")
+            (root / "nul").write_bytes(b"a\0b")
+            (root / "latin").write_bytes(b"caf\xe9")
+            files = Files(root)
+            response = await answer_of(files.read, path=path, offset=offset)
+            assert facts(response) == expected
+            assert response.context is not None
+            assert response.context["path"] == path
+            assert files.get_read_metadata(path) is None
 
 
 @needs_no_root

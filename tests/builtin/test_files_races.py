@@ -15,6 +15,7 @@ from eagerstream.builtin import Files
 from eagerstream.builtin._files.change import Change
 from eagerstream.builtin._files.versions import Expected
 from eagerstream.tools import Later, TextStream, ToolErrorCode, ToolResponse
+from tests.builtin.cases import case
 from tests.builtin.files_calls import SLOWLY_S, answer_of, attack, attacked, executing, parts_in, touched, tree
 from tests.support import until
 
@@ -153,28 +154,33 @@ async def test_backups_through_a_link(root: Path) -> None:
 # --- inputs that must not count ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", ["a.txt", "new/folders/new.txt"])
-@pytest.mark.parametrize(
-    "rest",
-    [
-        pytest.param("", id="inside the content"),
-        pytest.param("\\", id="inside an escape"),
-        pytest.param('il"', id="behind the content"),
-        pytest.param('il", "file_mtime_ms": ', id="in front of the mtime"),
-        pytest.param('il", "file_mtime_ms": {mtime}', id="inside the mtime"),
-        pytest.param('il", "file_mtime_ms": {mtime}, ', id="behind everything"),
-    ],
-)
+_CUT = [
+    "",  # inside the content
+    "\\",  # inside an escape
+    'il"',  # behind the content
+    'il", "file_mtime_ms": ',  # in front of the mtime
+    'il", "file_mtime_ms": {mtime}',  # inside the mtime
+    'il", "file_mtime_ms": {mtime}, ',  # behind everything
+]
+
+
 @pytest.mark.anyio
-async def test_cut(root: Path, path: str, rest: str) -> None:
+async def test_cut(root: Path) -> None:
     """Nothing of it stays: no file, no folder, no temporary file; the model is told."""
+    for path in ["a.txt", "new/folders/new.txt"]:
+        for rest in _CUT:
+            with case(path, rest):
+                await check_cut(root, path, rest)
+
+
+async def check_cut(root: Path, path: str, rest: str) -> None:
     before = tree(root)
     mtime = (root / "a.txt").stat().st_mtime_ns // 1_000_000
     async with executing(Files(root, require_read=False).tools) as writings:
         writing = writings.begin("Write", f'{{"path": "{path}", "content": "ev')
         await until(lambda: writing.call.ran and (parts_in(root) or path.startswith("new/")))
         writing.feed(rest.replace("{mtime}", str(mtime)))
-        await anyio.sleep(0.01)
+        await anyio.sleep(0.005)  # so that mostly the tool has seen it, which makes no difference
         writing.cut()
         is_error, said = await writing.answered()
     assert is_error
@@ -182,29 +188,30 @@ async def test_cut(root: Path, path: str, rest: str) -> None:
     assert tree(root) == before
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [
-        pytest.param('il", "path": "b.txt"}', id="the path again"),
-        pytest.param('il", "content": "good"}', id="the content again"),
-        pytest.param('il", "mode": "a"}', id="a parameter that is none"),
-        pytest.param('il", "file_mtime_ms": "1"}', id="a wrong type"),
-        pytest.param('il"}, {}', id="something behind"),
-        pytest.param("il\n\x00", id="not JSON"),
-    ],
-)
+_INVALID_BEHIND_THE_CONTENT = [
+    'il", "path": "b.txt"}',  # the path again
+    'il", "content": "good"}',  # the content again
+    'il", "mode": "a"}',  # a parameter that is none
+    'il", "file_mtime_ms": "1"}',  # a wrong type
+    'il"}, {}',  # something behind
+    "il\n\x00",  # not JSON
+]
+
+
 @pytest.mark.anyio
-async def test_invalid_behind_the_content(root: Path, raw: str) -> None:
+async def test_invalid_behind_the_content(root: Path) -> None:
     """That an input is wrong may show in its last character only."""
-    before = tree(root)
-    async with executing(Files(root, require_read=False).tools) as writings:
-        writing = writings.begin("Write", '{"path": "a.txt", "content": "ev')
-        await until(lambda: parts_in(root))
-        writing.feed(raw).end()
-        is_error, said = await writing.answered()
-    assert is_error
-    assert "Nothing was written to 'a.txt'." in said
-    assert tree(root) == before
+    for raw in _INVALID_BEHIND_THE_CONTENT:
+        with case(raw):
+            before = tree(root)
+            async with executing(Files(root, require_read=False).tools) as writings:
+                writing = writings.begin("Write", '{"path": "a.txt", "content": "ev')
+                await until(lambda: parts_in(root))
+                writing.feed(raw).end()
+                is_error, said = await writing.answered()
+            assert is_error
+            assert "Nothing was written to 'a.txt'." in said
+            assert tree(root) == before
 
 
 @pytest.mark.anyio
@@ -220,22 +227,23 @@ async def test_content_that_is_no_text(root: Path) -> None:
     assert tree(root) == before
 
 
-@pytest.mark.parametrize("mtime", ["", '"file_mtime_ms": null, '], ids=["while it is read", "once all was read"])
 @pytest.mark.anyio
-async def test_rejected_by_a_guard(root: Path, mtime: str) -> None:
+async def test_rejected_by_a_guard(root: Path) -> None:
     """A call that somebody stops while it is written leaves nothing."""
-    before = tree(root)
-    files = Files(root, require_read=False)
-    async with executing(files.tools) as writings:
-        writing = writings.begin("Write", f'{{"path": "a.txt", {mtime}"content": "evil"')
-        await until(lambda: any(part.stat().st_size for part in parts_in(root)))
-        await anyio.sleep(0.01)
-        writing.call.reject("no evil")
-        writing.feed("}").end()
-        is_error, said = await writing.answered()
-    assert is_error
-    assert said.startswith("no evil")
-    assert tree(root) == before
+    for mtime in ["", '"file_mtime_ms": null, ']:
+        with case(mtime):
+            before = tree(root)
+            files = Files(root, require_read=False)
+            async with executing(files.tools) as writings:
+                writing = writings.begin("Write", f'{{"path": "a.txt", {mtime}"content": "evil"')
+                await until(lambda: any(part.stat().st_size for part in parts_in(root)))
+                await anyio.sleep(0.005)  # so that mostly the tool has seen all, which makes no difference
+                writing.call.reject("no evil")
+                writing.feed("}").end()
+                is_error, said = await writing.answered()
+            assert is_error
+            assert said.startswith("no evil")
+            assert tree(root) == before
 
 
 # --- cancelled --------------------------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ async def test_read_edit_write(tmp_path: Path) -> None:
     )
     calls: dict[str, str] = {}
     async with ReplayServer(scenario) as server, anthropic_client(server.base_url) as client:
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             async with eagerstream.run(client, tools=[*Files(tmp_path)], **REQUEST) as run:
                 async for event in run:
                     if isinstance(event, ToolStop):
@@ -83,7 +83,7 @@ async def test_a_reply_that_is_cut_inside_a_file(tmp_path: Path) -> None:
     cut = reply(text("Look:"), tool_use("Write", raw, closed=False, fragment_chars=40), stop_reason="max_tokens")
     scenario = Scenario(cut, timing=Timing(tokens_per_second=5000))
     async with ReplayServer(scenario) as server, anthropic_client(server.base_url) as client:
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             async with eagerstream.run(client, tools=[*Files(tmp_path)], **REQUEST) as run:
                 await run.finish()
     assert run.result.status is RunStatus.TRUNCATED

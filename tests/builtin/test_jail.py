@@ -14,6 +14,7 @@ from eagerstream.builtin._growing_file import MAX_FILE_BYTES
 from eagerstream.builtin._paths import MAX_DEPTH
 from eagerstream.errors import ToolError, UsageError
 from eagerstream.tools import Tool, ToolOptions
+from tests.tables import rows
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def jail(tmp_path: Path) -> Jail:
     return Jail(tmp_path)
 
 
-@pytest.mark.parametrize("path", ["a/b", "./a/b", "a//b/", "{root}/a/b", "{root}/./a//b"])
+@rows("path", ["a/b", "./a/b", "a//b/", "{root}/a/b", "{root}/./a//b"])
 def test_paths(jail: Jail, tmp_path: Path, path: str) -> None:
     """Relative, or from the folder's own path; however they are written, they name one place."""
     assert jail.parts(path.format(root=tmp_path)) == ("a", "b")
@@ -137,7 +138,7 @@ def test_renaming_goes_no_deeper_than_paths_do(jail: Jail, tmp_path: Path) -> No
     assert jail.read((*deepest, *("d",) * 8, "x"))[0] == b""
 
 
-@pytest.mark.parametrize("name", ["repo", "/repo/", "/"])
+@rows("name", ["repo", "/repo/", "/"])
 def test_wrong_names(tmp_path: Path, name: str) -> None:
     """They are told when the jail is made."""
     with pytest.raises(UsageError):
@@ -155,7 +156,7 @@ def test_tools_on_one_folder_take_turns(tmp_path: Path) -> None:
     assert TextEditor(tmp_path, group="mine").group != TextEditor(tmp_path).group
 
 
-@pytest.mark.parametrize("folder", ["", "a\0b"])
+@rows("folder", ["", "a\0b"])
 def test_no_folder(folder: str) -> None:
     """A name that was left empty by mistake does not mean the folder that the program stands in."""
     with pytest.raises(UsageError, match="is not a folder"):

@@ -19,6 +19,7 @@ from eagerstream.builtin._growing_file import GrowingFile
 from eagerstream.builtin._lines import human_size
 from eagerstream.errors import ToolError, UsageError
 from tests.builtin.support import conversation, names, results, said, says, texts
+from tests.tables import rows
 
 A = "/memories/a.md"
 
@@ -45,7 +46,7 @@ def test_it_has_every_command(tmp_path: Path) -> None:
     assert str(caught.value) == f"Error: Unknown command 'none'. There are: {', '.join(names)}"
 
 
-@pytest.mark.parametrize("bounds", [{"max_files": 0}, {"max_total_bytes": True}, {"max_file_bytes": 1.5}], ids=str)
+@rows("bounds", [{"max_files": 0}, {"max_total_bytes": True}, {"max_file_bytes": 1.5}])
 def test_wrong_bounds(tmp_path: Path, bounds: dict[str, Any]) -> None:
     """They are told when the tool is made."""
     with pytest.raises(UsageError):
@@ -91,9 +92,7 @@ async def test_calls_of_one_reply(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-@pytest.mark.parametrize(
-    ("input", "told"),
-    [
+@rows("input, told", [
         ({"command": "view", "path": "/memories/x"}, "The path /memories/x does not exist. Please provide a valid path."),
         ({"command": "view", "path": "a.md"}, "Error: `path` must start with /memories"),
         ({"command": "view", "path": "/memories", "view_range": [1, 2]}, None),
@@ -112,9 +111,7 @@ async def test_calls_of_one_reply(tmp_path: Path) -> None:
         ({"command": "create", "path": A}, "Error: `file_text` is missing"),
         ({"command": "create", "path": f"{A}/b", "file_text": ""}, f"Error: {A}/b cannot be created: a file stands in its way"),
         ({"command": ["view"]}, "Error: `command` must be text, not a list"),
-    ],
-    ids=lambda value: " ".join(map(str, value.values())) if isinstance(value, dict) else "",
-)  # fmt: skip
+    ])  # fmt: skip
 def test_what_cannot_be_done(tmp_path: Path, input: dict[str, Any], told: str | None) -> None:
     """It is told in the words of the documentation, and nothing is changed."""
     (tmp_path / "a.md").write_text("one\ntwo\nthree\nfour\n")

@@ -24,7 +24,9 @@ from eagerstream.builtin._search.tool import plain_text
 from eagerstream.errors import ToolError, UsageError
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ToolResponse
+from tests.builtin.cases import case
 from tests.support import anthropic_client
+from tests.tables import rows
 
 KEY = "BSA-top-secret-key"
 
@@ -90,7 +92,7 @@ def answering(answer: Any, seen: list[httpx.Request] | None = None) -> httpx.Asy
 
 
 async def ask(tool: SearchTool, **input: Any) -> ToolResponse:
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         response = await tool.call({"query": "oslo", **input})
     assert isinstance(response, ToolResponse)
     return response
@@ -139,38 +141,36 @@ async def test_brave_has_more() -> None:
     assert len(response.content) == 2
 
 
+_BRAVE_HAS_NOTHING: list[Any] = [
+    {},
+    {"web": None},
+    {"web": {"results": 3}, "mixed": 7},
+    {"mixed": {"main": [{"type": ["x"], "all": True}]}},
+]
+
+
 @pytest.mark.anyio
-@pytest.mark.parametrize(
-    "answer",
-    [{}, {"web": None}, {"web": {"results": 3}, "mixed": 7}, {"mixed": {"main": [{"type": ["x"], "all": True}]}}],
-)
-async def test_brave_has_nothing(answer: Any) -> None:
+async def test_brave_has_nothing() -> None:
     """An answer without results, and of another shape than Brave's, is an answer with no results."""
-    async with answering(answer) as client:
-        response = await ask(BraveSearch(api_key=KEY, client=client))
-    assert (response.text, response.data["results"], response.content) == ("Search finished (0 results)", [], [])
+    for answer in _BRAVE_HAS_NOTHING:
+        with case(answer):
+            async with answering(answer) as client:
+                response = await ask(BraveSearch(api_key=KEY, client=client))
+            assert response.text == "Search finished (0 results)"
+            assert (response.data["results"], response.content) == ([], [])
+
+
+_BRAVE_IS_BOUNDED: list[Any] = [
+    {
+        "web": {"results": [{"url": f"https://a.example/{n}", "description": "&lt;" * 9} for n in range(2_000)]},
+        "mixed": {"main": [{"type": "web", "all": True}] * 20_000},
+    },
+    {"web": {"results": [{"url": "https://a.example", "extra_snippets": ["<b>x</b>"] * 50_000}]}},
+]
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(
-    "answer",
-    [
-        pytest.param(
-            {
-                "web": {
-                    "results": [{"url": f"https://a.example/{n}", "description": "&lt;" * 9} for n in range(2_000)]
-                },
-                "mixed": {"main": [{"type": "web", "all": True}] * 20_000},
-            },
-            id="each list again and again",
-        ),
-        pytest.param(
-            {"web": {"results": [{"url": "https://a.example", "extra_snippets": ["<b>x</b>"] * 50_000}]}},
-            id="excerpts without end",
-        ),
-    ],
-)
-async def test_brave_is_bounded(answer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_brave_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """However an answer is made, each text in it is looked at once, and no more of them than are worth it."""
     texts: list[object] = []
 
@@ -179,14 +179,17 @@ async def test_brave_is_bounded(answer: Any, monkeypatch: pytest.MonkeyPatch) ->
         return plain_text(text)
 
     monkeypatch.setattr(brave, "plain_text", counted)
-    async with answering(answer) as client:
-        response = await ask(BraveSearch(api_key=KEY, client=client))
-    assert response.data["results"]
-    assert len(texts) <= 300
+    for answer in _BRAVE_IS_BOUNDED:
+        with case(answer):
+            texts.clear()
+            async with answering(answer) as client:
+                response = await ask(BraveSearch(api_key=KEY, client=client))
+            assert response.data["results"]
+            assert len(texts) <= 300
 
 
-@pytest.mark.parametrize(
-    ("tool", "settings"),
+@rows(
+    "tool, settings",
     [
         (BraveSearch, {"api_key": KEY, "language": "fr"}),
         (BraveSearch, {"api_key": KEY, "timeout_s": "9"}),
@@ -249,7 +252,7 @@ async def test_own_user_agent() -> None:
     assert seen[0].headers["user-agent"] == "ann@example.org"
 
 
-@pytest.mark.parametrize("edition", ["", "EN", "evil.example/", "en.evil", "en@evil", "a"])
+@rows("edition", ["", "EN", "evil.example/", "en.evil", "en@evil", "a"])
 def test_editions(edition: str) -> None:
     """An edition never leads to another host."""
     with pytest.raises(UsageError, match="edition"):
@@ -325,65 +328,58 @@ class Flaky:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("status", [429, 500, 503])
-async def test_tried_again(status: int) -> None:
+async def test_tried_again() -> None:
     """What may pass is tried again, when the service says."""
-    flaky = Flaky(2, status_code=status, headers={"retry-after": "0"})
-    async with answering(flaky) as client:
-        assert (await ask(BraveSearch(api_key=KEY, client=client))).status == "success"
-    assert flaky.asked == 3
+    for status in [429, 500, 503]:
+        with case(status):
+            flaky = Flaky(2, status_code=status, headers={"retry-after": "0"})
+            async with answering(flaky) as client:
+                assert (await ask(BraveSearch(api_key=KEY, client=client))).status == "success"
+            assert flaky.asked == 3
 
 
 def lost(request: httpx.Request) -> httpx.Response:
     raise httpx.ConnectError(f"{KEY} at 10.0.0.1", request=request)
 
 
+_FAILURES: list[tuple[Any, str, str]] = [
+    (Flaky(9, status_code=429, headers={"retry-after": "0"}), "RATE_LIMIT", "Retry after 0 seconds"),  # 429
+    (Flaky(9, status_code=429, headers={"retry-after": "3600"}), "RATE_LIMIT", "3600 seconds"),  # 429 for long
+    (
+        Flaky(
+            9,
+            status_code=429,
+            headers={"retry-after": "Fri, 01 Jan 2027 00:01:00 GMT", "date": "Fri, 01 Jan 2027 00:00:00 GMT"},
+        ),
+        "RATE_LIMIT",
+        "60 seconds",
+    ),  # 429 until a date
+    (Flaky(9, status_code=500, headers={"retry-after": "0"}), "SERVICE_UNAVAILABLE", "HTTP 500"),  # 500
+    (httpx.Response(401, text=KEY), "PERMISSION_DENIED", "refused its key"),  # 401
+    (httpx.Response(422, text=KEY), "API_ERROR", "HTTP 422"),  # 422
+    (httpx.Response(302, headers={"location": "http://evil.example/"}), "API_ERROR", "HTTP 302"),  # redirect
+    (httpx.Response(200, text="<html>"), "API_ERROR", "cannot be read"),  # no JSON
+    (httpx.Response(200, text="[1]"), "API_ERROR", "cannot be read"),  # no object
+    (httpx.Response(200, content=b"\xff"), "API_ERROR", "cannot be read"),  # no text
+    (httpx.Response(200, content=b"[" * 100_000), "API_ERROR", "cannot be read"),  # deep JSON
+    (httpx.Response(200, content=b"x" * 5_000_000), "API_ERROR", "too large"),  # huge body
+]
+
+
 @pytest.mark.anyio
-@pytest.mark.parametrize(
-    ("answer", "code", "told"),
-    [
-        pytest.param(
-            Flaky(9, status_code=429, headers={"retry-after": "0"}), "RATE_LIMIT", "Retry after 0 seconds", id="429"
-        ),
-        pytest.param(
-            Flaky(9, status_code=429, headers={"retry-after": "3600"}), "RATE_LIMIT", "3600 seconds", id="429 for long"
-        ),
-        pytest.param(
-            Flaky(
-                9,
-                status_code=429,
-                headers={"retry-after": "Fri, 01 Jan 2027 00:01:00 GMT", "date": "Fri, 01 Jan 2027 00:00:00 GMT"},
-            ),
-            "RATE_LIMIT",
-            "60 seconds",
-            id="429 until a date",
-        ),
-        pytest.param(
-            Flaky(9, status_code=500, headers={"retry-after": "0"}), "SERVICE_UNAVAILABLE", "HTTP 500", id="500"
-        ),
-        pytest.param(httpx.Response(401, text=KEY), "PERMISSION_DENIED", "refused its key", id="401"),
-        pytest.param(httpx.Response(422, text=KEY), "API_ERROR", "HTTP 422", id="422"),
-        pytest.param(
-            httpx.Response(302, headers={"location": "http://evil.example/"}), "API_ERROR", "HTTP 302", id="redirect"
-        ),
-        pytest.param(httpx.Response(200, text="<html>"), "API_ERROR", "cannot be read", id="no JSON"),
-        pytest.param(httpx.Response(200, text="[1]"), "API_ERROR", "cannot be read", id="no object"),
-        pytest.param(httpx.Response(200, content=b"\xff"), "API_ERROR", "cannot be read", id="no text"),
-        pytest.param(httpx.Response(200, content=b"[" * 100_000), "API_ERROR", "cannot be read", id="deep JSON"),
-        pytest.param(httpx.Response(200, content=b"x" * 5_000_000), "API_ERROR", "too large", id="huge body"),
-    ],
-)
-async def test_failures(answer: Any, code: str, told: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_failures(caplog: pytest.LogCaptureFixture) -> None:
     """Each is told in words of its own, with a code; neither they nor a log have the key or what the service wrote."""
-    caplog.set_level(logging.INFO, logger="eagerstream")
-    seen: list[httpx.Request] = []
-    async with answering(answer, seen) as client:
-        with pytest.raises(ToolError, match=told) as failed:
-            await ask(BraveSearch(api_key=KEY, client=client))
-    assert failed.value.code == code
-    assert KEY not in f"{failed.value!r} {failed.value} {caplog.text}"
-    assert failed.value.__cause__ is None
-    assert {request.url.host for request in seen} == {"api.search.brave.com"}
+    for answer, code, told in _FAILURES:
+        with case(answer, code, told):
+            caplog.set_level(logging.INFO, logger="eagerstream")
+            seen: list[httpx.Request] = []
+            async with answering(answer, seen) as client:
+                with pytest.raises(ToolError, match=told) as failed:
+                    await ask(BraveSearch(api_key=KEY, client=client))
+            assert failed.value.code == code
+            assert KEY not in f"{failed.value!r} {failed.value} {caplog.text}"
+            assert failed.value.__cause__ is None
+            assert {request.url.host for request in seen} == {"api.search.brave.com"}
 
 
 @pytest.mark.anyio
@@ -433,7 +429,7 @@ def send(handler: BaseHTTPRequestHandler, body: bytes, **headers: str) -> None:
     handler.wfile.write(body)
 
 
-async def get(url: str, timeout_s: float = 10.0) -> dict[str, Any]:
+async def get(url: str, timeout_s: float = 50.0) -> dict[str, Any]:
     async with httpx.AsyncClient(verify=False, trust_env=False) as client:
         return await get_json(url, params={"q": "a b"}, headers={}, client=client, timeout_s=timeout_s)
 
@@ -488,13 +484,13 @@ async def test_silence(late: bool) -> None:
 
     def handle(handler: BaseHTTPRequestHandler) -> None:
         send(handler, b"{")
-        gone.wait(10)
+        gone.wait(50)
 
     with serving(handle) as url:
         try:
-            with anyio.move_on_after(10 if late else 0.05) as scope:
+            with anyio.move_on_after(50 if late else 0.05) as scope:
                 with pytest.raises(ToolError, match="did not answer within") if late else _nothing():
-                    await get(url, timeout_s=0.05 if late else 10)
+                    await get(url, timeout_s=0.05 if late else 50)
             assert scope.cancelled_caught is not late
         finally:
             gone.set()

@@ -23,6 +23,7 @@ from eagerstream.errors import UsageError
 from eagerstream.testing import reply, text
 from eagerstream.wire import classify, tool_family
 from tests.support import REQUEST, USER, anthropic_since
+from tests.tables import rows
 
 Maker = Callable[..., dict[str, Any]]
 
@@ -196,7 +197,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("make", "said"), WRONG.values(), ids=WRONG)
+@rows("make, said", WRONG.values())
 def test_wrong_arguments(make: Callable[[], Any], said: str) -> None:
     """Said at once, and not by the API after a request."""
     with pytest.raises(UsageError, match=said):

@@ -15,6 +15,7 @@ import sqlalchemy
 from eagerstream.builtin import SQL
 from eagerstream.errors import MissingExtraError, ToolError, UsageError
 from tests.builtin.databases import ask
+from tests.tables import rows
 
 
 class Cursor:
@@ -30,7 +31,7 @@ class Cursor:
             raise RuntimeError("connection to postgresql://ann:hunter2@host lost: password=hunter2")
         if sql.startswith("SELECT wait"):
             self.connection.waiting.set()
-            assert self.connection.cancelled.wait(10)
+            assert self.connection.cancelled.wait(50)
             raise RuntimeError("cancelled by the user")
         if "TRANSACTION" not in sql:
             self.cursor.execute(sql)
@@ -171,7 +172,7 @@ async def test_cancelled(connection: Connection) -> None:
     tool = SQL(connection, dialect="postgres")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(ask, tool, "SELECT wait FROM t")
-        assert await anyio.to_thread.run_sync(connection.waiting.wait, 10)
+        assert await anyio.to_thread.run_sync(connection.waiting.wait, 50)
         tasks.cancel_scope.cancel()
     assert connection.cancelled.is_set()
     assert (await ask(tool, "SELECT 1 AS x")).data["rows"] == [[1]]
@@ -186,11 +187,11 @@ async def test_too_slow(connection: Connection) -> None:
     assert connection.cancelled.is_set() or not connection.waiting.is_set()
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
+@rows(
+    "options, told",
     [
-        pytest.param({}, "does not know the dialect 'tests'", id="unknown driver"),
-        pytest.param({"dialect": "klingon"}, "does not know the dialect 'klingon'", id="unknown dialect"),
+        ({}, "does not know the dialect 'tests'"),  # unknown driver
+        ({"dialect": "klingon"}, "does not know the dialect 'klingon'"),  # unknown dialect
     ],
 )
 def test_dialects(connection: Connection, options: Any, told: str) -> None:

@@ -8,9 +8,8 @@ import uuid
 from decimal import Decimal
 from typing import Any
 
-import pytest
-
 from eagerstream.builtin._sql.table import RowBounds, read_table, response_of_table
+from tests.tables import rows
 
 BOUNDS = RowBounds(max_rows=10, max_cell_chars=50, max_result_chars=1_000)
 
@@ -22,20 +21,20 @@ class Point:
         return "(1, 2)"
 
 
-@pytest.mark.parametrize(
-    ("value", "cell"),
+@rows(
+    "value, cell",
     [
-        pytest.param(True, True, id="boolean"),
-        pytest.param(2**70, 2**70, id="integer"),
-        pytest.param(Decimal("1.50"), "1.50", id="decimal"),
-        pytest.param(dt.date(2026, 1, 2), "2026-01-02", id="date"),
-        pytest.param(uuid.UUID(int=7), "00000000-0000-0000-0000-000000000007", id="UUID"),
-        pytest.param([1, None, "a"], [1, None, "a"], id="array"),
-        pytest.param({"a": {"b": 1}}, {"a": {"b": 1}}, id="document"),
-        pytest.param(memoryview(b"\0\1"), "x'0001'", id="memory"),
-        pytest.param(float("nan"), "nan", id="not a number"),
-        pytest.param("\ud800", "\ufffd", id="half a surrogate"),
-        pytest.param(Point(), "(1, 2)", id="unknown type"),
+        (True, True),  # boolean
+        (2**70, 2**70),  # integer
+        (Decimal("1.50"), "1.50"),  # decimal
+        (dt.date(2026, 1, 2), "2026-01-02"),  # date
+        (uuid.UUID(int=7), "00000000-0000-0000-0000-000000000007"),  # UUID
+        ([1, None, "a"], [1, None, "a"]),  # array
+        ({"a": {"b": 1}}, {"a": {"b": 1}}),  # document
+        (memoryview(b"\0\1"), "x'0001'"),  # memory
+        (float("nan"), "nan"),  # not a number
+        ("\ud800", "\ufffd"),  # half a surrogate
+        (Point(), "(1, 2)"),  # unknown type
     ],
 )
 def test_values(value: Any, cell: Any) -> None:
@@ -47,13 +46,13 @@ def test_values(value: Any, cell: Any) -> None:
     json.dumps(response.data, allow_nan=False).encode()
 
 
-@pytest.mark.parametrize(
+@rows(
     "value",
     [
-        pytest.param(10**5000, id="integer"),
-        pytest.param("x" * 51, id="text"),
-        pytest.param([1] * 100, id="array"),
-        pytest.param(b"x" * 65, id="bytes"),
+        10**5000,  # integer
+        "x" * 51,  # text
+        [1] * 100,  # array
+        b"x" * 65,  # bytes
     ],
 )
 def test_long_values(value: Any) -> None:

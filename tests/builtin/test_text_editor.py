@@ -18,7 +18,9 @@ from eagerstream.builtin._text_editor.tool import TextEditorVersion
 from eagerstream.builtin._text_files import Document
 from eagerstream.errors import UsageError
 from eagerstream.tools import Tool
+from tests.builtin.cases import case
 from tests.builtin.support import conversation, handles_in, names, needs_proc, results, said, says, texts
+from tests.tables import rows
 
 NEWEST = "text_editor_20250728"
 WITH_UNDO: list[TextEditorVersion] = ["text_editor_20250124", "text_editor_20241022"]
@@ -32,7 +34,7 @@ def editor(tmp_path: Path) -> TextEditor:
 # --- definitions ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", typing.get_args(TextEditorVersion))
+@rows("version", typing.get_args(TextEditorVersion))
 def test_definitions(tmp_path: Path, version: TextEditorVersion) -> None:
     """Name and type are those of the anthropic package, which was made with the API."""
     param = getattr(beta, f"BetaToolTextEditor{version.removeprefix('text_editor_')}Param")
@@ -58,7 +60,7 @@ def test_what_goes_into_the_definition(tmp_path: Path) -> None:
     assert editor.timeout_s == 5
 
 
-@pytest.mark.parametrize(
+@rows(
     "options",
     [
         {"version": "text_editor_20990101"},
@@ -71,7 +73,6 @@ def test_what_goes_into_the_definition(tmp_path: Path) -> None:
         {"definition": {"type": "x", "name": "y"}},
         {"eager": True},
     ],
-    ids=str,
 )
 def test_wrong_settings(tmp_path: Path, options: dict[str, Any]) -> None:
     """They are told when the tool is made."""
@@ -79,7 +80,7 @@ def test_wrong_settings(tmp_path: Path, options: dict[str, Any]) -> None:
         TextEditor(tmp_path, **options)
 
 
-@pytest.mark.parametrize("name", ["absent", "file"])
+@rows("name", ["absent", "file"])
 def test_there_is_no_such_folder(tmp_path: Path, name: str) -> None:
     """An editor makes no folder to work in: it may be a name that was misspelt."""
     (tmp_path / "file").touch()
@@ -121,9 +122,7 @@ def _changed_at(folder: Path) -> dict[str, int]:
 # --- texts ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("input", "told"),
-    [
+_CANNOT_BE_DONE: list[tuple[dict[str, Any], str]] = [
         ({}, "Error: `command` is missing"),
         ({"command": 3}, "Error: `command` must be text, not an integer"),
         ({"command": "undo_edit", "path": "a.txt"}, "Error: Unknown command 'undo_edit'. There are: view, create, str_replace, insert"),
@@ -164,10 +163,10 @@ def _changed_at(folder: Path) -> dict[str, int]:
         ({"command": "insert", "path": "binary", "insert_line": 0, "insert_text": "x"}, "Error: binary is a binary file"),
         ({"command": "view", "path": "huge.txt"}, "Error: huge.txt is larger than 16,777,216 bytes"),
         ({"command": "view", "path": "lines.txt"}, "File lines.txt exceeds maximum line limit of 999,999 lines."),
-    ],
-    ids=lambda value: " ".join(map(str, value.values())) if isinstance(value, dict) else "",
-)  # fmt: skip
-def test_what_cannot_be_done(tmp_path: Path, input: dict[str, Any], told: str) -> None:
+]  # fmt: skip
+
+
+def test_what_cannot_be_done(tmp_path: Path) -> None:
     """It is told in words that say what to do instead, and nothing is changed."""
     (tmp_path / "a.txt").write_text("one\ntwo\ntwo\n")
     (tmp_path / "sub").mkdir()
@@ -177,10 +176,13 @@ def test_what_cannot_be_done(tmp_path: Path, input: dict[str, Any], told: str) -
     (tmp_path / "read-only.txt").chmod(0o444)
     (tmp_path / "huge.txt").touch()
     os.truncate(tmp_path / "huge.txt", MAX_FILE_BYTES + 1)
-    (tmp_path / "lines.txt").write_text("\n" * (1_000_000 if input.get("path") == "lines.txt" else 1))
+    (tmp_path / "lines.txt").write_text("\n" * 1_000_000)
     before = _changed_at(tmp_path)
-    assert says(TextEditor(tmp_path), **input) == told
-    assert _changed_at(tmp_path) == before
+    editor = TextEditor(tmp_path)
+    for input, told in _CANNOT_BE_DONE:
+        with case(input):
+            assert says(editor, **input) == told
+            assert _changed_at(tmp_path) == before
 
 
 @pytest.mark.anyio
@@ -211,13 +213,14 @@ async def test_viewing_a_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_folder_with_very_many_files(tmp_path: Path) -> None:
+async def test_a_folder_with_very_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A part of it is listed, and said to be one."""
-    for number in range(1_001):
+    monkeypatch.setattr("eagerstream.builtin._lines._MAX_LISTED", 30)
+    for number in range(31):
         (tmp_path / f"{number:04}").touch()
     told = await said(TextEditor(tmp_path), command="view", path=".")
-    assert told.startswith("[PARTIAL] Only the first 1000 are listed.")
-    assert len(told.splitlines()) == 3 + 1000
+    assert told.startswith("[PARTIAL] Only the first 30 are listed.")
+    assert len(told.splitlines()) == 3 + 30
 
 
 @pytest.mark.anyio
@@ -237,40 +240,41 @@ async def test_max_characters(tmp_path: Path) -> None:
 # --- what survives ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("before", "input", "after"),
-    [
-        (b"a\r\nb\r\nc\r\n", {"old_str": "a\nb", "new_str": "x\ny\nz"}, b"x\r\ny\r\nz\r\nc\r\n"),
-        (b"a\r\nb\r\nc\r\n", {"old_str": "a\r\nb", "new_str": "x\r\ny"}, b"x\r\ny\r\nc\r\n"),
-        (b"a\r\nb", {"old_str": "a\nb"}, b""),
-        (b"a\r\nb\nc\r\nd\n", {"old_str": "b\nc", "new_str": "B\nC\nC2"}, b"a\r\nB\nC\nC2\r\nd\n"),
-        (b"a\nb\r\n", {"old_str": "a", "new_str": "x\ny"}, b"x\ny\nb\r\n"),
-        (b"a\nb\n", {"old_str": "a", "new_str": "x\r\ny"}, b"x\r\ny\nb\n"),
-        (b"a\rb\n", {"old_str": "\r", "new_str": "-"}, b"a-b\n"),
-        (b"\xef\xbb\xbfa\n", {"old_str": "a", "new_str": "\u00e9"}, b"\xef\xbb\xbf\xc3\xa9\n"),
-        (b"a\nb", {"old_str": "b", "new_str": "c"}, b"a\nc"),
-        (b"a\nb\n", {"old_str": "\n", "new_str": ""}, None),
-        (b"a\nb", {"insert_line": 2, "insert_text": "c"}, b"a\nb\nc"),
-        (b"a\nb", {"insert_line": 2, "insert_text": "c\n"}, b"a\nb\nc"),
-        (b"a\nb", {"insert_line": 1, "insert_text": "x"}, b"a\nx\nb"),
-        (b"a\nb\n", {"insert_line": 2, "new_str": "c"}, b"a\nb\nc\n"),
-        (b"a\nb\n", {"insert_line": 0, "insert_text": "x\n\n"}, b"x\n\na\nb\n"),
-        (b"", {"insert_line": 0, "insert_text": "x"}, b"x\n"),
-        (b"a\r\nb\r\n", {"insert_line": 1, "insert_text": "x\ny"}, b"a\r\nx\r\ny\r\nb\r\n"),
-        (b"a\r\nb", {"insert_line": 2, "insert_text": "x"}, b"a\r\nb\r\nx"),
-        (b"\xef\xbb\xbfa\r\n", {"insert_line": 0, "insert_text": "x"}, b"\xef\xbb\xbfx\r\na\r\n"),
-        (b"a\n", {"old_str": "a", "new_str": "\\1 \\n {} $1"}, b"\\1 \\n {} $1\n"),
-    ],
-)
-def test_edits_keep_the_rest(tmp_path: Path, before: bytes, input: dict[str, Any], after: bytes | None) -> None:
+_EDITS_KEEP_THE_REST: list[tuple[bytes, dict[str, Any], bytes | None]] = [
+    (b"a\r\nb\r\nc\r\n", {"old_str": "a\nb", "new_str": "x\ny\nz"}, b"x\r\ny\r\nz\r\nc\r\n"),
+    (b"a\r\nb\r\nc\r\n", {"old_str": "a\r\nb", "new_str": "x\r\ny"}, b"x\r\ny\r\nc\r\n"),
+    (b"a\r\nb", {"old_str": "a\nb"}, b""),
+    (b"a\r\nb\nc\r\nd\n", {"old_str": "b\nc", "new_str": "B\nC\nC2"}, b"a\r\nB\nC\nC2\r\nd\n"),
+    (b"a\nb\r\n", {"old_str": "a", "new_str": "x\ny"}, b"x\ny\nb\r\n"),
+    (b"a\nb\n", {"old_str": "a", "new_str": "x\r\ny"}, b"x\r\ny\nb\n"),
+    (b"a\rb\n", {"old_str": "\r", "new_str": "-"}, b"a-b\n"),
+    (b"\xef\xbb\xbfa\n", {"old_str": "a", "new_str": "\u00e9"}, b"\xef\xbb\xbf\xc3\xa9\n"),
+    (b"a\nb", {"old_str": "b", "new_str": "c"}, b"a\nc"),
+    (b"a\nb\n", {"old_str": "\n", "new_str": ""}, None),
+    (b"a\nb", {"insert_line": 2, "insert_text": "c"}, b"a\nb\nc"),
+    (b"a\nb", {"insert_line": 2, "insert_text": "c\n"}, b"a\nb\nc"),
+    (b"a\nb", {"insert_line": 1, "insert_text": "x"}, b"a\nx\nb"),
+    (b"a\nb\n", {"insert_line": 2, "new_str": "c"}, b"a\nb\nc\n"),
+    (b"a\nb\n", {"insert_line": 0, "insert_text": "x\n\n"}, b"x\n\na\nb\n"),
+    (b"", {"insert_line": 0, "insert_text": "x"}, b"x\n"),
+    (b"a\r\nb\r\n", {"insert_line": 1, "insert_text": "x\ny"}, b"a\r\nx\r\ny\r\nb\r\n"),
+    (b"a\r\nb", {"insert_line": 2, "insert_text": "x"}, b"a\r\nb\r\nx"),
+    (b"\xef\xbb\xbfa\r\n", {"insert_line": 0, "insert_text": "x"}, b"\xef\xbb\xbfx\r\na\r\n"),
+    (b"a\n", {"old_str": "a", "new_str": "\\1 \\n {} $1"}, b"\\1 \\n {} $1\n"),
+]
+
+
+def test_edits_keep_the_rest(tmp_path: Path) -> None:
     """Line ends, byte order mark, a missing line end at the end: what an edit does not mean, it does not change."""
-    path = tmp_path / "a.txt"
-    path.write_bytes(before)
-    path.chmod(0o754)
-    command = "str_replace" if "old_str" in input else "insert"
-    says(TextEditor(tmp_path), command=command, path="a.txt", **input)
-    assert path.read_bytes() == (before if after is None else after)
-    assert path.stat().st_mode & 0o777 == 0o754
+    for before, input, after in _EDITS_KEEP_THE_REST:
+        with case(before, input, after):
+            path = tmp_path / "a.txt"
+            path.write_bytes(before)
+            path.chmod(0o754)
+            command = "str_replace" if "old_str" in input else "insert"
+            says(TextEditor(tmp_path), command=command, path="a.txt", **input)
+            assert path.read_bytes() == (before if after is None else after)
+            assert path.stat().st_mode & 0o777 == 0o754
 
 
 @pytest.mark.anyio
@@ -440,20 +444,20 @@ async def test_edits_of_several_tools_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("path", ["a.txt", "/memories/a.txt"], ids=["editor", "memory"])
-async def test_places_that_overlap(tmp_path: Path, path: str) -> None:
+async def test_places_that_overlap(tmp_path: Path) -> None:
     """Which of the two is meant cannot be known."""
-    tool = Memory(tmp_path) if path.startswith("/") else TextEditor(tmp_path)
-    (tmp_path / "a.txt").write_text("one\naaa\n")
-    told = await said(tool, command="str_replace", path=path, old_str="aa", new_str="b")
-    assert "Found 2 matches" in told or "in lines: 2, 2." in told
-    assert (tmp_path / "a.txt").read_text() == "one\naaa\n"
+    for path in ["a.txt", "/memories/a.txt"]:
+        with case(path):
+            tool = Memory(tmp_path) if path.startswith("/") else TextEditor(tmp_path)
+            (tmp_path / "a.txt").write_text("one\naaa\n")
+            told = await said(tool, command="str_replace", path=path, old_str="aa", new_str="b")
+            assert "Found 2 matches" in told or "in lines: 2, 2." in told
+            assert (tmp_path / "a.txt").read_text() == "one\naaa\n"
 
 
-@pytest.mark.parametrize(
+@rows(
     "content",
     [b"a\r\r\nb\r", b"\x01\r\n\x01\n", b"\r\n\n" * 50_000 + b"end", b"\n\r" * 40_000, "\u00e9\r\n".encode() * 40_000],
-    ids=["two carriage returns", "control characters", "mixed", "carriage returns between", "all"],
 )
 def test_line_ends_come_back(content: bytes) -> None:
     """Whatever they are, an edit elsewhere leaves them; also where the text is encoded in several pieces."""

@@ -9,6 +9,7 @@ from hypothesis import given, strategies as st
 
 from eagerstream.builtin import truncate_output, truncate_results
 from eagerstream.errors import UsageError
+from tests.tables import rows
 
 FOUND = [{"id": number} for number in range(500)]
 
@@ -29,9 +30,7 @@ def test_all_results() -> None:
     assert response.reason is None
 
 
-@pytest.mark.parametrize(
-    ("options", "total"), [({"total": 900}, 900), ({"has_more": True}, None), ({"total": 900, "has_more": True}, 900)]
-)
+@rows("options, total", [({"total": 900}, 900), ({"has_more": True}, None), ({"total": 900, "has_more": True}, 900)])
 def test_more_elsewhere(options: Any, total: int | None) -> None:
     """A service that has more than it gave: what it counted is told, and nothing is made up."""
     response = truncate_results(FOUND[:3], 5, **options)
@@ -54,8 +53,8 @@ def test_short_output() -> None:
     assert stats["original_bytes"] == stats["kept_bytes"] == 70
 
 
-@pytest.mark.parametrize(
-    ("direction", "preview"),
+@rows(
+    "direction, preview",
     [
         ("head", "line 0\nline 1\nline 2\n"),
         ("tail", "line 7\nline 8\nline 9\n"),
@@ -69,7 +68,7 @@ def test_many_lines(direction: Any, preview: str) -> None:
     assert (output["stats"]["kept_lines"], output["stats"]["original_lines"]) == (3, 10)
 
 
-@pytest.mark.parametrize("direction", ["head", "tail", "head_tail"])
+@rows("direction", ["head", "tail", "head_tail"])
 def test_one_long_line(direction: Any) -> None:
     """A line of 60 kB is cut, although there is but one."""
     output = truncate_output("x" * 60_000, direction=direction)
@@ -95,7 +94,7 @@ def test_bounds_hold(text: str, max_lines: int, max_bytes: int, direction: Any) 
         assert stats["original_bytes"] == stats["kept_bytes"]
 
 
-@pytest.mark.parametrize("bounds", [{"max_lines": 0}, {"max_bytes": 0}])
+@rows("bounds", [{"max_lines": 0}, {"max_bytes": 0}])
 def test_no_room(bounds: Any) -> None:
     """A bound that leaves nothing is a mistake."""
     with pytest.raises(UsageError, match="at least 1"):

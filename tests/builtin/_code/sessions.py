@@ -20,7 +20,7 @@ from eagerstream.builtin._code.sandbox import (
 from eagerstream.builtin._code.statements import StatementSplitter
 from eagerstream.wire import JSON
 
-SLOWLY_S = 30.0
+SLOWLY_S = 50.0
 FUNCTIONS = [
     CodeFunction("echo", ("value", "more")),
     CodeFunction("fail", ()),

@@ -121,7 +121,7 @@ async def coded(max_calls: int = 100, rebound: set[str] | None = None) -> AsyncI
     async with anyio.create_task_group() as tasks:
         rebound = set() if rebound is None else rebound
         early = EarlyCodeCalls(calls.make, TOOLS, tasks, rebound=rebound, max_calls=max_calls)
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             yield Test(early, calls, tasks)
         early.stop()
         tasks.cancel_scope.cancel()

@@ -257,7 +257,7 @@ def test_any_schema_gives_one_function(schema: dict[str, Any], output: dict[str,
 
 
 @pytest.mark.slow
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(SCHEMAS, SCHEMAS, TEXTS)
 def test_many_schemas_give_one_function(schema: dict[str, Any], output: dict[str, Any], description: str) -> None:
     """As above, of more schemas."""
