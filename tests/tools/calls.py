@@ -47,7 +47,7 @@ async def answer_to(used: Tool | None, raw: str = "", **options: Any) -> tuple[s
     """Content and `is_error` of the answer to a call."""
     executor = InProcessExecutor([used] if used else {}, **options)
     call = a_call(used.name if used else "nope", raw)
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         await executor.execute(call)
     assert call.state is CallState.ANSWERED
     assert call.answered.is_set()
@@ -60,7 +60,7 @@ async def answer_to(used: Tool | None, raw: str = "", **options: Any) -> tuple[s
 
 async def execute_all(executor: InProcessExecutor, calls: Sequence[ToolCall], *, reverse: bool = False) -> None:
     """Admit the calls in call order and run them beside one another, as a turn does."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             for call in calls:
                 executor.admit(call)
@@ -109,7 +109,7 @@ async def cancelled(
     function: Callable[..., Coroutine[Any, Any, object]], *arguments: Any, when: Awaitable[object]
 ) -> None:
     """Call a function in a task, and cancel the task once `when` has come."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(function, *arguments)
             await when

@@ -229,16 +229,16 @@ def test_long_errors() -> None:
     """Their middle is left out, of each and of all of them; a tool's own error is as long as it wants to be."""
     long = "x" * 100_000
     assert len(error_text(ValueError(long))) < 10_200
-    group = ExceptionGroup("many", [ValueError(long)] * 100)
+    group = ExceptionGroup("many", [ValueError(long)] * 25)
     assert len(error_text(group)) < 10_200
-    assert error_text(ExceptionGroup("many", [ValueError("x")] * 100)).endswith("and 80 more errors")
+    assert error_text(ExceptionGroup("many", [ValueError("x")] * 25)).endswith("and 5 more errors")
     assert error_text(ToolError(long)) == long
 
 
 def test_groups_in_groups() -> None:
     """Groups may be nested deeper than Python recurses."""
     error: Exception = ValueError("inside")
-    for _ in range(5_000):
+    for _ in range(2_000):
         error = ExceptionGroup("around", [error])
     assert error_response(error).to_dict()["error"] == {"code": "EXECUTION_ERROR", "message": "ValueError: inside"}
 

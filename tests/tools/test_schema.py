@@ -20,6 +20,7 @@ from typing_extensions import TypedDict
 from eagerstream.errors import UsageError
 from eagerstream.tools import InputError, Tool, tool
 from tests.tables import rows
+from tests.tools.calls import answer_to
 
 
 class Color(enum.Enum):
@@ -146,6 +147,40 @@ def test_defaults() -> None:
         "c": "red",
         "f": 3,
     }
+
+
+def test_defaults_of_fields() -> None:
+    """The schema shows a default that pydantic's `Field` gives or makes, and the field is not required."""
+
+    async def f(
+        a: int = Field(3, ge=1),
+        b: list[int] = Field(default_factory=lambda: [1, 2]),
+        c: str = Field(description="Given."),
+        d: object = Field(default_factory=object),
+    ) -> None: ...
+
+    schema = schema_of(f)
+    assert schema["required"] == ["c"]
+    assert schema["properties"] == {
+        "a": {"type": "integer", "minimum": 1, "default": 3},
+        "b": {"type": "array", "items": {"type": "integer"}, "default": [1, 2]},
+        "c": {"type": "string", "description": "Given."},
+        "d": {},
+    }
+
+
+@pytest.mark.anyio
+async def test_each_call_has_a_default_of_its_own() -> None:
+    """A default that is made is made for the call: what a tool does to it does not reach the next call."""
+
+    @tool
+    async def f(b: list[int] = Field(default_factory=lambda: [1, 2])) -> list[int]:
+        b.append(3)
+        return b
+
+    for _ in range(2):
+        assert await answer_to(f, "{}") == ("[1, 2, 3]", False)
+    assert await answer_to(f, '{"b": []}') == ("[3]", False)
 
 
 @rows("default", [math.inf, -math.inf, math.nan, [math.inf]])
