@@ -94,17 +94,17 @@ async def test_what_the_caller_asks_for(serial: Serial, mode: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("faulty", "told"),
+    ("faulty", "told", "place"),
     [
-        (tool_use("perform_addition", {"a": 9}), MISSING_B),
-        (tool_use("nope", {}), "No tool named <tool_name>nope</tool_name> available."),
+        (tool_use("perform_addition", {"a": 9}), MISSING_B, 0),
+        (tool_use("nope", {}), "No tool named <tool_name>nope</tool_name> available.", 1),
         (
             tool_use("perform_addition", {"a": 9, "b": 1, "c": 2}),
             "Invalid parameters {'c'} for <tool_name>perform_addition</tool_name>.",
+            2,
         ),
     ],
 )
-@pytest.mark.parametrize("place", [0, 1, 2])
 async def test_all_or_nothing(serial: Serial, faulty: Any, told: str, place: int) -> None:
     """One call that cannot run keeps all others of its turn from running, also those before it."""
     tool = AdditionTool()

@@ -11,6 +11,7 @@ from copy import copy
 from pathlib import Path
 from typing import Any
 
+import anthropic
 import anyio
 import pytest
 
@@ -31,6 +32,7 @@ from eagerstream.recordings import Recording
 from eagerstream.testing import ReplayServer, Scenario, http_error, reply, text, tool_use
 from tests.compat.helloagents.tools import MyTool
 from tests.loop.serial import Serial
+from tests.support import all_tasks_blocked
 
 QUIET = Config(trace_enabled=False)
 ASK = reply(text("Let me see."), tool_use("MyTool", {"input": "x"}), message_id="msg_ask")
@@ -198,7 +200,7 @@ async def test_tools_at_once(serial: Serial) -> None:
         nonlocal running, peak
         running += 1
         peak = max(peak, running)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         running -= 1
 
     registry = ToolRegistry()
@@ -344,9 +346,11 @@ def test_pieces_that_nobody_wants_any_more() -> None:
 
 def test_pieces_of_a_response_that_fails(environment: Callable[[], ReplayServer]) -> None:
     """The error of the run is raised."""
-    environment().close()
+    server = environment()
+    client = anthropic.AsyncAnthropic(base_url=server.base_url, api_key="simulated", max_retries=0)
+    server.close()
     with pytest.raises(EagerStreamError):
-        list(SimpleAgent("assistant", HelloAgentsLLM(), config=QUIET).stream_run("Question?"))
+        list(SimpleAgent("assistant", HelloAgentsLLM(client=client), config=QUIET).stream_run("Question?"))
 
 
 @pytest.mark.anyio

@@ -32,7 +32,7 @@ from eagerstream.recordings import Recording
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.wire import InputDelta
 from tests.compat.helloagents.tools import Async, MyTool, Plain, failing
-from tests.support import REQUEST, anthropic_client
+from tests.support import REQUEST, all_tasks_blocked, anthropic_client
 
 pytestmark = pytest.mark.anyio
 
@@ -168,7 +168,7 @@ async def test_calls_at_once(options: dict[str, Any], at_once: int) -> None:
         nonlocal peak
         running.add(n)
         peak = max(peak, len(running))
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         running.discard(n)
         return str(n)
 

@@ -111,7 +111,7 @@ def test_cycles() -> None:
 def test_depth() -> None:
     """Deeper than Python recurses."""
     deep: Any = []
-    for _ in range(20_000):
+    for _ in range(10_000):
         deep = [deep]
     shown = dump(plain(deep))
     assert shown == "[" * bounds.MAX_DEPTH + '"<too deep>"' + "]" * bounds.MAX_DEPTH
@@ -186,11 +186,12 @@ JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.SflKxwRJSMeKKF2QT4fw"
         ("/home/bob", "bob"),
     ],
 )
-def test_secrets_are_masked(text: str, secret: str) -> None:
+def test_secrets_are_masked(text: str, secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By their form, in any place of a payload: the whole of them, keys of mappings too; and a second time alike."""
+    monkeypatch.setattr(bounds, "MAX_TEXT_CHARS", 500)
     shown = sanitized({"text": text, "list": [{"deep": (text,)}], text: 1})
     assert secret not in dump(shown)
-    assert secret not in dump(sanitized(text + " " + "x" * 10**5))
+    assert secret not in dump(sanitized(text + " " + "x" * 10**4))
     assert secret in dump(plain(text))  # what is masked is the secret, and not all
     assert sanitized(shown) == json.loads(dump(shown))
 
@@ -228,8 +229,9 @@ def test_what_is_no_secret_stays() -> None:
         ("password=", "hunter2" * 500),
     ],
 )
-def test_a_secret_at_the_cut(before: str, secret: str) -> None:
+def test_a_secret_at_the_cut(before: str, secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A text is cut in the middle of a key: what stays of the key is masked, too."""
+    monkeypatch.setattr(bounds, "MAX_TEXT_CHARS", 4_000)
     for inside in (4, len(secret) - 1):
         text = " " * (bounds.MAX_TEXT_CHARS - inside - len(before)) + before + secret + " " * 10**4
         assert len(text) > bounds.MAX_TEXT_CHARS
@@ -240,11 +242,11 @@ def test_a_secret_at_the_cut(before: str, secret: str) -> None:
 @rows(
     "text",
     [
-        "/home/" * 200_000,
-        "C:\\" + "\\" * 10**6,
-        "C:\\Users\\" * 100_000,
-        "c:\\users\\" + "a b" * 300_000,
-        "/Users/" + "a" * 10**6,
+        "/home/" * 30_000,
+        "C:\\" + "\\" * 150_000,
+        "C:\\Users\\" * 15_000,
+        "c:\\users\\" + "a b" * 50_000,
+        "/Users/" + "a" * 150_000,
     ],
 )
 def test_homes_in_hostile_texts(text: str) -> None:
