@@ -42,6 +42,12 @@ REFRESH = f"<!doctype html><title>Refresh</title><meta http-equiv=refresh conten
 
 
 @pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """One event loop: the browser runs in a thread. `test_computer_confined` has both, and cancels and ends browsers."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
 def our_site() -> Iterator[Site]:
     with site({"/": HOME, "/second": SECOND, "/refresh": REFRESH, "/pushed": HOME}) as served:
         yield served

@@ -64,6 +64,12 @@ TAB = "<title>Tab</title><body style='margin: 0'><button style='width: 300px; he
 
 
 @pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """One event loop: the browser runs in a thread. `test_computer_confined` has both, and cancels and ends browsers."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
 def our_site() -> Iterator[Site]:
     with site({"/": PAGE, "/events": EVENTS, "/tab": TAB, "/next": "<title>Next</title>next"}) as served:
         yield served

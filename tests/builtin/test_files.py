@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
 from eagerstream.builtin import Files, Write
@@ -438,7 +437,7 @@ async def test_it_streams(root: Path, order: tuple[str, str]) -> None:
         await until(lambda: any(part.stat().st_size >= 64 * 1024 for part in parts_in(root)))
         assert path.read_text() == "old"
         writing.feed(raw[150_000:-1])
-        await anyio.sleep(0.01)
+        await until(lambda: any(part.stat().st_size > 150_000 for part in parts_in(root)))
         assert path.read_text() == "old"
         writing.feed("}").end()
         assert await writing.answered() == (False, "Wrote 200000 bytes to 'a.txt'")

@@ -529,7 +529,7 @@ async def test_tools_while_a_folder_becomes_a_link(world: World) -> None:
     path = f"{ROOT}/inner/secret.txt"
     said: set[str] = set()
     with meanwhile(swapping(world)) as count:
-        while count[0] < 300:
+        while count[0] < 100:
             for tool in tools:
                 for input in EDITING:
                     said.add(await answer(tool, {**input, "path": path}))

@@ -12,7 +12,7 @@ import anyio
 import pytest
 from anthropic.types import beta
 
-from eagerstream.builtin import EagerTextEditor, Memory, TextEditor
+from eagerstream.builtin import EagerTextEditor, Memory, TextEditor, _lines
 from eagerstream.builtin._growing_file import MAX_FILE_BYTES
 from eagerstream.builtin._text_editor.tool import TextEditorVersion
 from eagerstream.builtin._text_files import Document
@@ -215,7 +215,8 @@ async def test_viewing_a_folder(tmp_path: Path) -> None:
 @pytest.mark.anyio
 async def test_a_folder_with_very_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A part of it is listed, and said to be one."""
-    monkeypatch.setattr("eagerstream.builtin._lines._MAX_LISTED", 30)
+    assert _lines._MAX_LISTED == 1_000
+    monkeypatch.setattr(_lines, "_MAX_LISTED", 30)
     for number in range(31):
         (tmp_path / f"{number:04}").touch()
     told = await said(TextEditor(tmp_path), command="view", path=".")

@@ -20,6 +20,7 @@ import eagerstream
 from eagerstream._support.sessions import is_alive
 from eagerstream._support.watchdog import watchdog
 from eagerstream.builtin import CodeTool
+from eagerstream.builtin._code import monty_calls
 from eagerstream.builtin._code.monty import MontySandbox, MontySession
 from eagerstream.builtin._code.monty_interpreter import Interpreter
 from eagerstream.builtin._code.sandbox import CodeFunction, CodeSandbox, CodeSession, CodeValue, StatementEnd
@@ -237,7 +238,8 @@ async def test_results_that_cannot_be_handed_over() -> None:
 
 async def test_calls_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Code cannot make the program keep more and more results."""
-    monkeypatch.setattr("eagerstream.builtin._code.monty_calls._MAX_AT_ONCE", 50)
+    assert monty_calls._MAX_AT_ONCE == 1_000
+    monkeypatch.setattr(monty_calls, "_MAX_AT_ONCE", 50)
     result, _, host = await ran(MontySandbox(), "while True: asyncio.create_task(echo(1))")
     assert "more than 50 calls were started" in result.text
     assert len(host.calls) == 50
@@ -520,7 +522,8 @@ async def test_a_program_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> N
 
 _PROGRAM = """
     import anyio
-    from eagerstream.builtin._code.monty import MontySandbox
+    from eagerstream.builtin._code import monty_calls
+from eagerstream.builtin._code.monty import MontySandbox
     from tests.builtin._code.sessions import FUNCTIONS, Host, run
 
     async def main():

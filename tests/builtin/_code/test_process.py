@@ -248,7 +248,6 @@ async def test_reset_session_is_a_call_that_starts_before_its_statement_ends() -
         pytest.param("subprocess.run(['sleep', '1000'])", id="waits for a program"),
     ],
 )
-@pytest.mark.sample(3)
 async def test_cancelled_code(session: CodeSession, body: str) -> None:
     """Its `finally` runs, also if it awaits. Nothing is lost, and the next statement runs."""
     code = f"""\

@@ -249,7 +249,7 @@ def containing(schemas: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, A
 SCHEMAS: Final = st.recursive(containing(st.booleans() | VALUES), containing, max_leaves=8)
 
 
-@settings(max_examples=12)
+@settings(max_examples=20)
 @given(SCHEMAS, SCHEMAS, TEXTS)
 def test_any_schema_gives_one_function(schema: dict[str, Any], output: dict[str, Any], description: str) -> None:
     """Valid Python, with the function and its docstring, classes with fields, and nothing else; the same each time."""
