@@ -29,6 +29,7 @@ from tests.streams import (
     text_delta,
     tool_start,
 )
+from tests.tables import rows
 from tests.wire.inputs import closed, told
 from tests.wire.summaries import any_streams, event_summary, random_stream
 
@@ -92,7 +93,7 @@ def test_many_interleaved_calls() -> None:
     ]
 
 
-@pytest.mark.parametrize("kind", ["tool_use", "server_tool_use", "mcp_tool_use"])
+@rows("kind", ["tool_use", "server_tool_use", "mcp_tool_use"])
 def test_the_kinds_with_an_input(kind: str) -> None:
     """All three stream their input alike."""
     accumulator = InputAccumulator()
@@ -101,7 +102,7 @@ def test_the_kinds_with_an_input(kind: str) -> None:
     assert accumulator.inputs[3].value == {}
 
 
-@pytest.mark.parametrize("kind", ["text", "thinking", "web_search_tool_result", "hologram", "fallback"])
+@rows("kind", ["text", "thinking", "web_search_tool_result", "hologram", "fallback"])
 def test_other_blocks_are_none_of_its_business(kind: str) -> None:
     """Blocks without an input make no events, and are no violation."""
     accumulator = InputAccumulator()
@@ -148,7 +149,7 @@ def test_a_call_that_never_closed_is_incomplete() -> None:
     assert closed(accumulator) == []
 
 
-@pytest.mark.parametrize("end", [MESSAGE_STOP, message_start()], ids=["message_stop", "message_start"])
+@rows("end", [MESSAGE_STOP, message_start()])
 def test_a_missing_stop_is_noticed_at_the_end_of_the_message(end: WireEvent) -> None:
     """Every input that started stops, whether or not the peer says so."""
     accumulator = InputAccumulator()
@@ -160,8 +161,8 @@ def test_a_missing_stop_is_noticed_at_the_end_of_the_message(end: WireEvent) -> 
 # --- empty inputs -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("proof", "lines"),
+@rows(
+    "proof, lines",
     [
         (tool_start(1), ["stop 0 valid", "start 1"]),
         (block_start(1, "text", text=""), ["stop 0 valid"]),
@@ -179,7 +180,6 @@ def test_a_missing_stop_is_noticed_at_the_end_of_the_message(end: WireEvent) -> 
         ({"type": "ping"}, []),
         ({"type": "error", "error": {}}, []),
     ],
-    ids=lambda proof: str(proof)[:60],
 )
 def test_an_empty_input_waits_for_a_proof(proof: WireEvent, lines: list[str]) -> None:
     """Nothing between start and stop may be an input without arguments, or one that was cut off before its first character."""
@@ -211,8 +211,8 @@ def test_several_empty_inputs_are_settled_together() -> None:
     assert told(accumulator, message_delta("tool_use")) == ["stop 1 valid", "stop 0 valid"]
 
 
-@pytest.mark.parametrize(
-    ("reason", "outcome"),
+@rows(
+    "reason, outcome",
     [
         ("tool_use", "valid"),
         ("end_turn", "valid"),
@@ -266,7 +266,7 @@ def test_fragments_win_over_an_input_in_the_start() -> None:
     assert accumulator.inputs[0].value == {"city": "Faro"}
 
 
-@pytest.mark.parametrize("placeholder", [{}, None])
+@rows("placeholder", [{}, None])
 def test_a_placeholder_is_not_the_input(placeholder: object) -> None:
     """Only a non-empty object can be an input; the usual `{}` says nothing."""
     accumulator = InputAccumulator()
@@ -285,7 +285,7 @@ def test_an_input_in_the_start_without_a_json_form_is_invalid() -> None:
     assert accumulator.inputs[0].wrapped == {"INVALID_JSON": '{"on": "2026-01-02"}'}
 
 
-@pytest.mark.parametrize("given", ["x", '{"city":"Faro"}', 5, True, [1], "", []], ids=str)
+@rows("given", ["x", '{"city":"Faro"}', 5, True, [1], "", []])
 def test_an_input_in_the_start_that_is_no_object_is_invalid(given: object) -> None:
     """The peer says what the input is, and it is none: the tool must not run on an empty one instead."""
     accumulator = InputAccumulator()
@@ -312,7 +312,7 @@ def test_calls_inside_message_start() -> None:
 # --- what the peer does wrong -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@rows(
     "event",
     [
         input_delta(9, "x"),
@@ -321,7 +321,6 @@ def test_calls_inside_message_start() -> None:
         tool_start(1) | {"content_block": None},
         {"type": "content_block_start"},
     ],
-    ids=str,
 )
 def test_a_violation_is_noted_and_harms_no_input(event: WireEvent) -> None:
     """A broken event must neither raise nor end up in another call's input."""
@@ -333,8 +332,8 @@ def test_a_violation_is_noted_and_harms_no_input(event: WireEvent) -> None:
     assert accumulator.inputs[0].value == {"a": 1}
 
 
-@pytest.mark.parametrize("short", [False, True], ids=["events", "batches"])
-@pytest.mark.parametrize(
+@rows("short", [False, True])  # True: as batches
+@rows(
     "event",
     [
         input_delta(0, "x") | {"index": None},
@@ -348,7 +347,6 @@ def test_a_violation_is_noted_and_harms_no_input(event: WireEvent) -> None:
         {"type": "content_block_delta", "index": 0, "delta": None},
         {"type": "content_block_delta", "index": 0, "delta": {"partial_json": "x"}},
     ],
-    ids=str,
 )
 def test_an_input_that_lacks_a_fragment_is_invalid(event: WireEvent, *, short: bool) -> None:
     """What comes before and after a lost fragment may well be JSON: `{"amount": 1` and `}` around a lost `0`."""
@@ -382,14 +380,15 @@ def test_a_fragment_before_its_block_makes_the_input_invalid() -> None:
     assert accumulator.lost_fragments == 0
 
 
-@pytest.mark.parametrize(
+@rows(
     "events",
     [
+        # A delta without a kind before the block.
         [{"type": "content_block_delta", "index": 0, "delta": None}, tool_start(0), block_stop(0)],
+        # Another index, in the block and behind it.
         [tool_start(0), input_delta(7, '{"a":5}'), block_stop(0)],
         [tool_start(0), block_stop(0), input_delta(7, '{"a":5}')],
     ],
-    ids=["a delta without a kind before the block", "another index", "another index behind the block"],
 )
 def test_an_empty_input_beside_a_lost_fragment_is_invalid(events: list[WireEvent]) -> None:
     """It may be all of its text that was lost."""
@@ -430,7 +429,7 @@ def test_a_fragment_behind_the_end_of_an_empty_input_makes_it_invalid() -> None:
     assert told(accumulator, input_delta(0, '{"a":1}'), message_delta("tool_use")) == ["stop 0 invalid"]
 
 
-@pytest.mark.parametrize("odd", [[], {}, [["tool_use"]], 5, None, True], ids=str)
+@rows("odd", [[], {}, [["tool_use"]], 5, None, True])
 def test_a_word_that_is_no_word_is_unknown(odd: object) -> None:
     """Where the API has a string a broken gateway may have anything, also what cannot be looked up in a set."""
     accumulator = InputAccumulator()
@@ -530,7 +529,7 @@ def test_what_is_no_event_is_the_callers_error() -> None:
 # --- what an input shows ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("block", [{}, {"id": None, "name": 5}, {"input": "x"}])
+@rows("block", [{}, {"id": None, "name": 5}, {"input": "x"}])
 def test_a_block_with_half_its_fields(block: dict[str, Any]) -> None:
     """An input exists and is a text in every field that should be one, whatever the block lacks."""
     accumulator = InputAccumulator()
@@ -583,8 +582,8 @@ def summaries(events: Iterable[Any]) -> list[tuple[Any, ...]]:
     return [event_summary(out) for event in events for out in accumulator.feed(event)]
 
 
-@pytest.mark.parametrize("which", [0, 1], ids=["stable", "beta"])
-@pytest.mark.parametrize("build", ["model_validate", "construct"])
+@rows("which", [0, 1])  # of the stable and the beta client
+@rows("build", ["model_validate", "construct"])
 def test_event_objects_give_the_same_as_dicts(which: int, build: str) -> None:
     """Users of the official client have objects, users of gateways have dicts: one accumulator for both."""
     objects = []
@@ -646,7 +645,7 @@ def test_no_stream_raises_and_every_start_has_its_stop_at_length(stream: list[di
     check_any_stream(stream)
 
 
-@pytest.mark.parametrize("depth", [3, 4, 5, 900])
+@rows("depth", [3, 4, 5, 900])
 def test_an_input_that_came_whole_keeps_to_the_depth_too(depth: int) -> None:
     """Beyond the limit nothing recurses into it: a `RecursionError` once came out of the stream at a depth of 974."""
     deep: list[Any] = []
@@ -664,7 +663,7 @@ def test_an_input_that_came_whole_keeps_to_the_depth_too(depth: int) -> None:
         assert tool_input.wrapped == {"INVALID_JSON": ""}
 
 
-@pytest.mark.parametrize("whole", [{"a": {"b": [1]}}, {"a": 1}], ids=str)
+@rows("whole", [{"a": {"b": [1]}}, {"a": 1}])
 def test_a_whole_input_is_saved(whole: dict[str, Any]) -> None:
     """Made again from what was saved, an input that came with its block's start is the same, however deep."""
     accumulator = InputAccumulator()

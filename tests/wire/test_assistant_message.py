@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any, NotRequired, get_args, get_origin, get_type_hints
 
-import pytest
 from anthropic.types import Message
 from anthropic.types.beta import BetaCacheCreation, BetaMessage, BetaServerToolUsage, BetaStopReason, BetaUsage
 from pydantic import BaseModel
@@ -14,10 +13,11 @@ from eagerstream import MessageAssembler, SSEDecoder
 from eagerstream.testing import reply, text, tool_use
 from eagerstream.wire import AssistantMessage, StopReason, Usage, text_of, total_tokens, typed_message
 from eagerstream.wire._assistant_message import CacheCreation, ServerToolCounts
+from tests.tables import rows
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs"),
+@rows(
+    "ours, theirs",
     [
         (AssistantMessage, BetaMessage),
         (Usage, BetaUsage),

@@ -11,6 +11,7 @@ import pytest
 
 from eagerstream.errors import UsageError
 from eagerstream.wire import check_choice, check_count, check_fraction, check_positive, check_seconds
+from tests.tables import rows
 
 Check = Callable[[str, Any], None]
 
@@ -26,7 +27,7 @@ CASES: list[tuple[Check, list[Any], list[Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("check", "passing", "wrong", "said"), CASES)
+@rows("check, passing, wrong, said", CASES)
 def test_checks(check: Check, passing: list[Any], wrong: list[Any], said: str) -> None:
     """Many arguments rely on these."""
     for value in passing:

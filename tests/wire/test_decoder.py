@@ -9,6 +9,7 @@ import pytest
 from eagerstream.errors import UsageError
 from eagerstream.wire import AWSEventStreamDecoder, Decoder, FragmentDecoder, SSEDecoder, WireDecoder
 from tests.aws_frames import chunk_frame
+from tests.tables import rows
 
 _LINES = b'data: {"type":"ping"}\n\n'
 _BODIES: dict[type[Decoder[Any]], bytes] = {
@@ -19,7 +20,7 @@ _BODIES: dict[type[Decoder[Any]], bytes] = {
 }
 """A body of one event for each decoder."""
 
-each_decoder = pytest.mark.parametrize("kind", _BODIES)
+each_decoder = rows("kind", _BODIES)
 
 
 @each_decoder
@@ -33,7 +34,7 @@ def test_feed_after_close_is_the_callers_error(kind: type[Decoder[Any]]) -> None
         decoder.feed(body[10:])
 
 
-@pytest.mark.parametrize("bound", [0, -1])
+@rows("bound", [0, -1])
 @each_decoder
 def test_a_limit_must_be_positive(kind: type[Decoder[Any]], bound: int) -> None:
     """A decoder that takes nothing is a mistake of the caller."""

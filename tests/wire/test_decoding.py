@@ -16,9 +16,11 @@ from hypothesis import given, strategies as st
 from eagerstream.errors import EagerStreamError, LimitError, ProtocolError, UsageError
 from eagerstream.wire import FragmentDecoder, InputFragment, SSEDecoder, WireDecoder, WireEvent, decode_event
 from eagerstream.wire._decoding import to_wire_event
-from tests.streams import cuts_of, each_recording, input_delta, message_delta, one_by_one, text_delta, written
+from tests.streams import cuts_of, input_delta, message_delta, one_by_one, text_delta, written
+from tests.tables import rows
 from tests.wire.decoding import decoded
 from tests.wire.json_texts import texts
+from tests.wire.recordings import for_recordings
 
 
 def spelled_out(event: WireEvent | InputFragment) -> WireEvent:
@@ -124,8 +126,8 @@ def test_both_decoders_say_the_same(data: st.DataObject, parts: list[bytes], bou
         check_same(chunks, max_event_bytes=bound)
 
 
-@pytest.mark.parametrize("writer", [as_the_api, padded, with_spaces], ids=lambda writer: writer.__name__)
-@pytest.mark.parametrize("together", [1, 4])
+@rows("writer", [as_the_api, padded, with_spaces])
+@rows("together", [1, 4])
 def test_what_stands_before_a_fragment_is_learned_once(writer: Writer, together: int) -> None:
     """From the first fragment of an input on, whatever is in the others."""
     texts = ['{"', 'a": "', "\\", 'n}}"}}', "😀 é", "", '"}']
@@ -136,7 +138,7 @@ def test_what_stands_before_a_fragment_is_learned_once(writer: Writer, together:
     assert learned == [(index, text) for index in (0, 3) for text in texts[1:]]
 
 
-@pytest.mark.parametrize("writer", [in_another_order, without_name, with_crlf], ids=lambda writer: writer.__name__)
+@rows("writer", [in_another_order, without_name, with_crlf])
 def test_what_cannot_be_learned_is_decoded_as_ever(writer: Writer) -> None:
     """Other orders of the fields, other lines."""
     events = check_same([writer(input_delta(0, f"{number}")) for number in range(40)])
@@ -146,25 +148,27 @@ def test_what_cannot_be_learned_is_decoded_as_ever(writer: Writer) -> None:
 _WHOLE = b'"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":'
 
 
-@pytest.mark.parametrize(
+@rows(
     "blocks",
     [
         [b'event: p\ndata: {"type":"ping"}', b'\n"abc"}}'],  # three line feeds: a line of no event
+        # An index that equals one.
         [
             b'event: x\ndata: {"type":"content_block_delta","index":%s,"delta":{"type":"input_json_delta",'
             b'"partial_json":"x"}%s}' % (index, again)
             for index in (b"true", b"1.0")
             for again in (b',"index":1', b"", b',"index":1', b"")
         ],
+        # Data before the data.
         [
             b'data: {"q":\ndata: {%s"x"}},%s"z"}}' % (_WHOLE, _WHOLE),
             b'data: {"q":\ndata: {%s"y"}}' % _WHOLE,
         ],
+        # Another first line.
         [b"retry: 5\ndata: {%s%s}}" % (_WHOLE, text) for text in (b'"x"', b'"y"', b'"z"')],
     ],
-    ids=["a line of nothing", "an index that equals one", "data before the data", "another first line"],
 )
-@pytest.mark.parametrize("together", [True, False])
+@rows("together", [True, False])
 def test_nothing_is_learned_that_was_not_understood(blocks: list[bytes], *, together: bool) -> None:
     """What comes out is what the standard and the API's own form say, and no text is made up."""
     chunks = [b'event: ping\ndata: {"type":"ping"}\n\n', *(block + b"\n\n" for block in blocks)]
@@ -172,7 +176,7 @@ def test_nothing_is_learned_that_was_not_understood(blocks: list[bytes], *, toge
     assert not any(isinstance(event, tuple) for event in events)
 
 
-@each_recording
+@for_recordings
 def test_recorded_streams(recording: Path) -> None:
     """Real bytes, in chunks of an event and of a byte."""
     body = recording.read_bytes()
@@ -182,7 +186,7 @@ def test_recorded_streams(recording: Path) -> None:
         check_same(one_by_one(body), max_event_bytes=1_000_000)
 
 
-@pytest.mark.parametrize(
+@rows(
     "data",
     [
         '{"type":"ping"}',
@@ -195,21 +199,19 @@ def test_recorded_streams(recording: Path) -> None:
         '{"type":"x","twice":1,"twice":2}',
         '{"type":"x","usage":{"output_tokens":3,"cache":null,"share":0.5}}',
     ],
-    ids=lambda data: ascii(data)[:40],
 )
 def test_an_event_is_an_object_with_a_type(data: str) -> None:
     """Whatever the API adds passes, lone surrogates and deep nesting too, as the standard library would read it."""
     assert written(decode_event(data)) == written(json.loads(data))
 
 
-@pytest.mark.parametrize(
+@rows(
     "data",
     [
         *("", " ", "{", "[]", "null", '"ping"', "1", "{}", '{"type":null}', '{"type":5}', "event", '{"type":"ping"} x'),
         "[" * 100_000,
         '{"type":"x","n":' + "1" * 5_000 + "}",
     ],
-    ids=lambda data: ascii(data)[:40],
 )
 def test_anything_else_breaks_the_protocol(data: str) -> None:
     """Going on would be guessing; the error shows the beginning of what came, and no more."""
@@ -231,7 +233,7 @@ def test_arbitrary_data_raises_only_protocol_errors(data: str) -> None:
     assert written(event) == written(json.loads(data))
 
 
-@pytest.mark.parametrize("sick", [b"\xff", b"\xe2\x82", b"\xf0\x9f\x98", b"\xed\xa0\xbd"], ids=repr)
+@rows("sick", [b"\xff", b"\xe2\x82", b"\xf0\x9f\x98", b"\xed\xa0\xbd"])
 def test_bytes_that_are_no_utf_8_become_replacement_characters(sick: bytes) -> None:
     """One broken character is no reason to give up a reply; read as bytes or as text, it comes out the same."""
     data = b'{"type":"x","text":"a' + sick + b'b"}'
@@ -333,7 +335,7 @@ def test_a_fragment_gets_its_dicts_back() -> None:
     assert to_wire_event((3, '{"a')) == {"type": "content_block_delta", "index": 3, "delta": delta}
 
 
-@pytest.mark.parametrize("event", [None, "ping", 5, ["ping"], (1,), (1, "x", 2), object(), b"{}"])
+@rows("event", [None, "ping", 5, ["ping"], (1,), (1, "x", 2), object(), b"{}"])
 def test_what_is_no_event_is_the_callers_error(event: object) -> None:
     """Feeding bytes or strings is the likeliest mistake; it is told by name."""
     with pytest.raises(UsageError, match=type(event).__name__):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import pytest
-
 from eagerstream.wire._echo import legal_id, legal_name, repaired
 from tests.streams import block_stop, input_delta, message_start, tool_start
+from tests.tables import rows
 from tests.wire.inputs import fed
 
 
@@ -22,8 +21,8 @@ def test_fields_of_a_call_without_a_json_form_are_left_out() -> None:
     assert assembler.message["content"] == [{"type": "tool_use", "id": "toolu_0", "name": "now", "input": {}, "a": 1}]
 
 
-@pytest.mark.parametrize("kind", ["tool_use", "server_tool_use", "mcp_tool_use"])
-@pytest.mark.parametrize("id", ["functions.x:0", "\ud800", "é", " ", "x" * 300 + "."])
+@rows("kind", ["tool_use", "server_tool_use", "mcp_tool_use"])
+@rows("id", ["functions.x:0", "\ud800", "é", " ", "x" * 300 + "."])
 def test_an_id_that_the_api_refuses_has_a_stand_in(id: str, kind: str) -> None:
     """Call and result are repaired apart from each other, so the same id must give the same stand-in."""
     stand_in = legal_id(id, kind)
@@ -32,22 +31,20 @@ def test_an_id_that_the_api_refuses_has_a_stand_in(id: str, kind: str) -> None:
     assert stand_in != legal_id(id + ".", kind)
 
 
-@pytest.mark.parametrize(
-    ("id", "kind"), [("toolu_1", "tool_use"), ("any-Id_1", "mcp_tool_use"), ("srvtoolu_1", "server_tool_use")]
-)
+@rows("id, kind", [("toolu_1", "tool_use"), ("any-Id_1", "mcp_tool_use"), ("srvtoolu_1", "server_tool_use")])
 def test_a_legal_id_stays(id: str, kind: str) -> None:
     """The API knows its own ids by their text."""
     assert legal_id(id, kind) == id
 
 
-@pytest.mark.parametrize("id", ["", None, 5, ["x"]])
+@rows("id", ["", None, 5, ["x"]])
 def test_an_id_that_is_missing_has_no_stand_in(id: object) -> None:
     """Two calls without an id would get the same one."""
     assert legal_id(id, "tool_use") == ""
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "legal"),
+@rows(
+    "name, kind, legal",
     [
         ("now", "tool_use", "now"),
         ("psql -c 'a'", "tool_use", "psql_-c_a_"),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from eagerstream.wire import (
     AssistantMessage,
     BlockStart,
@@ -20,6 +18,7 @@ from eagerstream.wire import (
     UnknownEvent,
 )
 from eagerstream.wire._assistant_message import empty_message
+from tests.tables import rows
 from tests.wire.inputs import ended
 
 _BLOCK = {"type": "text", "text": "secret"}
@@ -27,8 +26,8 @@ _MESSAGE: AssistantMessage = {**empty_message(), "content": [_BLOCK]}
 _RESULT = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [{"title": "secret"}]}
 
 
-@pytest.mark.parametrize(
-    ("event", "shown"),
+@rows(
+    "event, shown",
     [
         (MessageStart(_MESSAGE), "MessageStart(restarted=False)"),
         (MessageStart(_MESSAGE, voided=_MESSAGE), "MessageStart(restarted=True)"),
@@ -49,14 +48,13 @@ _RESULT = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "conte
         (MessageStop(_MESSAGE, "end_turn"), "MessageStop(stop_reason='end_turn')"),
         (UnknownEvent({"type": "new", "text": "secret"}), "UnknownEvent(type='new')"),
     ],
-    ids=str,
 )
 def test_a_repr_keeps_the_content_to_itself(event: Any, shown: str) -> None:
     """What a model writes does not belong in a log."""
     assert repr(event) == shown
 
 
-@pytest.mark.parametrize("tool_use_id", [None, 5, ["srvtoolu_1"]])
+@rows("tool_use_id", [None, 5, ["srvtoolu_1"]])
 def test_a_result_without_an_id(tool_use_id: object) -> None:
     """Programs that look up calls by their id get a text, whatever the peer sent."""
     assert ServerToolResult(1, _RESULT, None).tool_use_id == "srvtoolu_1"

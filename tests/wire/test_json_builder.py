@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given, strategies as st
 
 from eagerstream.limits import Limits
 from eagerstream.wire import PartialJSON, TolerantJSON, copy_json
 from tests.streams import cut_at, strict_loads, written
+from tests.tables import rows
 from tests.wire.json_texts import paths_in_order_of_ends, plain_documents
 from tests.wire.parsing import fed, taken
 
@@ -47,7 +47,7 @@ def test_nothing_is_collected_unless_asked_for() -> None:
     assert (parser.finished, parser.patch) == ([], [])
 
 
-@pytest.mark.parametrize("brackets", ["[]", "{}"])
+@rows("brackets", ["[]", "{}"])
 def test_depth_512_is_read_and_513_is_a_fault(brackets: str) -> None:
     """Nesting is bounded, and the bound itself is still inside."""
     opening, closing = ("[", "]") if brackets == "[]" else ('{"a":', "}")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given, strategies as st
 
 from eagerstream.wire import InputAccumulator, InputDelta, apply_patch
 from tests.streams import block_stop, cut_at, input_delta, tool_start, written
+from tests.tables import rows
 from tests.wire.json_texts import texts, without_infinity
 
 
@@ -42,7 +42,7 @@ def test_nothing_changes_after_a_loss() -> None:
     assert (delta.patch, [*delta.finished]) == ([], [])
 
 
-@pytest.mark.parametrize("raw", ["{}", '{"x": 1]', "[1]", ""])
+@rows("raw", ["{}", '{"x": 1]', "[1]", ""])
 def test_the_patch_of_a_whole_input(raw: str) -> None:
     """It brings whoever missed the beginning up to date, also after the end."""
     accumulator = InputAccumulator()

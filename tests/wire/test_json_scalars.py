@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from eagerstream.limits import Limits
 from eagerstream.wire import PartialJSON
 from tests.streams import one_by_one
+from tests.tables import rows
 from tests.wire.parsing import fed
 
 
@@ -26,8 +25,8 @@ def test_a_kept_string_does_not_change() -> None:
     assert kept == ["h", "he", "hel", "hell", "hello"]
 
 
-@pytest.mark.parametrize("sign", ["", "-"])
-@pytest.mark.parametrize("cut", [1, 100, 4_300, 10_000])
+@rows("sign", ["", "-"])
+@rows("cut", [1, 100, 4_300, 10_000])
 def test_4300_digits_are_read_and_4301_are_a_fault(sign: str, cut: int) -> None:
     """CPython itself converts no more; the sign is not a digit, and a float may have more."""
     digits = "7" * 4_300
@@ -49,19 +48,14 @@ def test_more_digits_than_python_converts_are_a_fault() -> None:
     assert parser.error.offset_chars == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "offset"),
-    [("[1e400]", 1), ("[-1e400 ,2e400]", 1), ("[1,2,1e999", None), ("[1e308]", None), ("1e400", 0)],
-)
+@rows("text, offset", [("[1e400]", 1), ("[-1e400 ,2e400]", 1), ("[1,2,1e999", None), ("[1e308]", None), ("1e400", 0)])
 def test_a_number_beyond_floats_is_remembered(text: str, offset: int | None) -> None:
     """`json.loads` gives infinity, which cannot be sent back: whoever must send it back can see where it was."""
     for pieces in ([text], one_by_one(text)):
         assert fed(pieces, close=True).overflow_chars == offset
 
 
-@pytest.mark.parametrize(
-    "document", ["0", "-0", "-0.0", "1E400", "123456789012345678901234567890", '"\\ud83d\\ude00"', "[]"]
-)
+@rows("document", ["0", "-0", "-0.0", "1E400", "123456789012345678901234567890", '"\\ud83d\\ude00"', "[]"])
 def test_numbers_and_strings_are_exactly_those_of_json_loads(document: str) -> None:
     """The few scalars in which readers of JSON differ most often."""
     parsed = fed([document], close=True).value

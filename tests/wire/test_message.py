@@ -47,6 +47,7 @@ from tests.streams import (
     tool_start,
     written,
 )
+from tests.tables import rows
 from tests.wire.inputs import fed
 from tests.wire.summaries import any_streams, input_summary, plausible_streams
 
@@ -203,7 +204,7 @@ def test_thinking_makes_events() -> None:
     assert events[3] == BlockStop(0, {"type": "thinking", "thinking": "hm"})
 
 
-@pytest.mark.parametrize("start", [{}, {"citations": None}, {"citations": []}], ids=str)
+@rows("start", [{}, {"citations": None}, {"citations": []}])
 def test_citations_are_appended(start: dict[str, Any]) -> None:
     """One delta, one citation, whatever the block had at its start."""
     content = content_of(
@@ -249,8 +250,8 @@ def test_content_is_in_the_order_of_the_indexes() -> None:
     assert [block["type"] for block in content] == ["text", "tool_use"]
 
 
-@pytest.mark.parametrize(
-    ("text", "outcome"),
+@rows(
+    "text, outcome",
     [
         ('{"keywords": Dave}', Outcome.INVALID),
         ("[1]", Outcome.INVALID),
@@ -357,8 +358,8 @@ def test_a_clean_end_without_message_stop_is_an_end() -> None:
     assert assembler.state is MessageState.STOPPED
 
 
-@pytest.mark.parametrize(
-    ("events", "left"),
+@rows(
+    "events, left",
     [
         ([], []),
         ([message_start()], []),
@@ -370,7 +371,6 @@ def test_a_clean_end_without_message_stop_is_an_end() -> None:
         ([message_start(), tool_start(0), block_stop(0)], ["InputStop"]),
         ([message_start(), tool_start(0), input_delta(0, "{}"), block_stop(0)], []),
     ],
-    ids=range(9),
 )
 def test_anything_else_is_an_interruption(events: list[WireEvent], left: list[str]) -> None:
     """A body that just ends is not a short reply; what was open is settled so that nobody waits for ever."""
@@ -422,10 +422,9 @@ def test_two_messages_in_a_row() -> None:
     assert assembler.message["content"] == [{"type": "text", "text": "y"}]
 
 
-@pytest.mark.parametrize(
+@rows(
     "event",
     [block_start(0, "text", text=""), tool_start(0), message_delta("end_turn")],
-    ids=["text", "tool_use", "message_delta"],
 )
 def test_content_without_a_message_start(event: WireEvent) -> None:
     """A body whose beginning was lost is still a message, and says that it starts."""
@@ -452,7 +451,7 @@ def test_a_stop_without_a_message_is_no_message() -> None:
 # --- what the peer does wrong -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@rows(
     "event",
     [
         text_delta(4, "x"),
@@ -464,7 +463,6 @@ def test_a_stop_without_a_message_is_no_message() -> None:
         block_delta(0, "thinking_delta", text="x"),
         {"type": "content_block_delta"},
     ],
-    ids=str,
 )
 def test_a_broken_delta_is_unknown(event: WireEvent) -> None:
     """It neither raises nor ends up in a block."""
@@ -473,7 +471,7 @@ def test_a_broken_delta_is_unknown(event: WireEvent) -> None:
     assert assembler.message["content"] == [{"type": "text", "text": "ab"}]
 
 
-@pytest.mark.parametrize("odd", [[], {}, [["text"]], 5, None, True], ids=str)
+@rows("odd", [[], {}, [["text"]], 5, None, True])
 def test_a_word_that_is_no_word_is_unknown(odd: object) -> None:
     """Where the API has a string a broken gateway may have anything, also what cannot be looked up in a table."""
     assembler, _ = fed(message_start(), block_start(0, "text", text="a", citations=odd), tool_start(1), block_stop(1))
@@ -500,7 +498,7 @@ def test_violations_are_those_of_the_accumulator() -> None:
     assert len(assembler.violations) == 1
 
 
-@pytest.mark.parametrize("kind", ["text", "tool_use", "hologram"])
+@rows("kind", ["text", "tool_use", "hologram"])
 def test_too_many_blocks(kind: str) -> None:
     """The number of blocks of one message is bounded, whatever they are."""
     blocks = [block_start(index, kind) for index in range(3)]
@@ -664,7 +662,7 @@ def test_deltas_in_batches_are_deltas_one_by_one(stream: list[WireEvent], size: 
     assert by_batches(batches, short=short) == outline(assembler, events)
 
 
-@pytest.mark.parametrize("index", [True, 1.0, "1", None, [1]])
+@rows("index", [True, 1.0, "1", None, [1]])
 def test_a_delta_of_no_block_is_of_no_block_in_a_batch_either(index: Any) -> None:
     """True equals 1, and is no index all the same."""
     assembler: MessageAssembler[ToolInput] = MessageAssembler()
@@ -727,7 +725,7 @@ def test_citations_come_as_events() -> None:
     assert assembler.message["content"][0]["citations"] == [citation]
 
 
-@pytest.mark.parametrize("to", [{"model": "claude-b"}, {"model": 5}, None, "claude-b"])
+@rows("to", [{"model": "claude-b"}, {"model": 5}, None, "claude-b"])
 def test_the_model_after_a_fallback(to: object) -> None:
     """The message is by the model that wrote its end."""
     fallback = block_start(0, "fallback", **{"from": {"model": "claude-made-1"}, "to": to})
@@ -749,10 +747,13 @@ def test_a_stop_reason_in_the_start() -> None:
     assert unknown.inputs[0].outcome is None
 
 
-@pytest.mark.parametrize(
+@rows(
     "event",
-    [text_delta(7, "x"), block_stop(7), block_start(7, "text", text="")],
-    ids=["a text without its start", "an end without its start", "no end"],
+    [
+        text_delta(7, "x"),  # a text without its start
+        block_stop(7),  # an end without its start
+        block_start(7, "text", text=""),  # no end
+    ],
 )
 def test_text_that_goes_missing_is_a_violation(event: WireEvent) -> None:
     """Nothing else shows that a part of the message was lost."""

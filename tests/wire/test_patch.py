@@ -13,6 +13,7 @@ from eagerstream.limits import Limits
 from eagerstream.wire import PartialJSON, Patch, PatchOp, apply_patch, merge_patches, pointer, steps_of
 from tests.patches import Patches
 from tests.streams import cut_at, one_by_one, written
+from tests.tables import rows
 from tests.wire.json_texts import documents, texts, without_infinity
 
 _cuts = st.lists(st.integers(0, 200), max_size=12)
@@ -100,7 +101,7 @@ def test_limits_apply() -> None:
     assert maker.feed("[") == maker.feed("1]]}") == []
 
 
-@pytest.mark.parametrize(
+@rows(
     "op",
     [
         {"op": "append", "path": "/a", "value": "x"},

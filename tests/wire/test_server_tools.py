@@ -9,7 +9,6 @@ from typing import Any, get_args
 
 import anthropic.types
 import anthropic.types.beta
-import pytest
 from anthropic.types import ServerToolUseBlock
 from pydantic import BaseModel
 
@@ -39,6 +38,7 @@ from tests.streams import (
     tool_start,
     wire_events,
 )
+from tests.tables import rows
 
 SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "tides"}}
 FOUND: dict[str, Any] = {"tool_use_id": "srvtoolu_1", "content": [{"type": "web_search_result", "url": "https://a"}]}
@@ -109,7 +109,7 @@ def test_calls_of_the_client() -> None:
     assert [type(event) for event in events if isinstance(event, InputStop)] == [InputStop]
 
 
-@pytest.mark.parametrize("kind", ["server_tool_use", "mcp_tool_use"])
+@rows("kind", ["server_tool_use", "mcp_tool_use"])
 def test_a_call_without_an_input(kind: str) -> None:
     """It is made once the reply goes on, and so before its result."""
     call = tool_start(0, kind=kind, id="srvtoolu_1")
@@ -166,7 +166,7 @@ HISTORIES: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("history", HISTORIES.values(), ids=HISTORIES)
+@rows("history", HISTORIES.values())
 def test_a_result_of_an_earlier_call(history: list[Any]) -> None:
     """The call is in what was sent: a pause, or the results of the client, came between."""
     sent = [{"role": "user", "content": "When is high water?"}, *history]
@@ -199,7 +199,7 @@ NOBODY: dict[str, tuple[list[WireEvent], list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize(("events", "history"), NOBODY.values(), ids=NOBODY)
+@rows("events, history", NOBODY.values())
 def test_a_result_of_no_known_call(events: list[WireEvent], history: list[Any]) -> None:
     """It is told all the same: what a peer sends must not raise, and not be lost."""
     (result,) = results(assembled(message_start(), *events, messages=history))
@@ -313,7 +313,7 @@ ENDED: dict[str, tuple[str, dict[str, Any], bool, str | None]] = {
 }
 
 
-@pytest.mark.parametrize(("kind", "fields", "is_error", "code"), ENDED.values(), ids=ENDED)
+@rows("kind, fields, is_error, code", ENDED.values())
 def test_how_a_call_ended(kind: str, fields: dict[str, Any], is_error: bool, code: str | None) -> None:
     """Codes and tools that are new pass; what is no error has none."""
     (result,) = results(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import pytest
 from hypothesis import given, strategies as st
 from partial_json_parser import Allow
 
 from eagerstream.limits import Limits
 from eagerstream.wire import InputAccumulator, Outcome, PartialJSON, TolerantJSON
 from tests.streams import cuts_of, strict_loads, written
+from tests.tables import rows
 from tests.wire.json_texts import documents, texts
 
 
@@ -21,8 +21,8 @@ def tolerant(text: str, **options: Any) -> TolerantJSON:
     return parser
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
+@rows(
+    "text, value",
     [
         ("", None),
         ("{", {}),

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from eagerstream.limits import Limits
-from eagerstream.loop import RunStatus
-from eagerstream.tools import ToolStatus
 from eagerstream.wire import InputAccumulator, MessageAssembler, Outcome, PartialJSON, ToolInput
 from tests.fuzz.cost import peak_bytes
 from tests.streams import block_stop, cuts_of, input_delta, is_json, message_start, strict_loads, tool_start, written
+from tests.tables import rows
 from tests.wire.inputs import ended, fed, told
 from tests.wire.json_texts import texts
 
@@ -106,8 +105,8 @@ def test_a_look_at_each_fragment_is_a_fragment_for_the_parser() -> None:
     assert parser.fed == fragments
 
 
-@pytest.mark.parametrize("text", ["x", "é", "…", "😀", "\ud83d", "\ud83d\ude00"], ids=ascii)
-@pytest.mark.parametrize("size", [1, 7, 1_024, 5_000])
+@rows("text", ["x", "é", "…", "😀", "\ud83d", "\ud83d\ude00"])
+@rows("size", [1, 7, 1_024, 5_000])
 def test_the_raw_text_is_what_came(text: str, size: int) -> None:
     """Whatever it is written in, in blocks and between them; lone surrogates, too."""
     whole = json.dumps({"a": text * 4_000}, ensure_ascii=False)
@@ -123,7 +122,7 @@ def test_the_raw_text_is_what_came(text: str, size: int) -> None:
     assert tool_input.value == {"a": text * 4_000}
 
 
-@pytest.mark.parametrize("bound", [5, 1_000, 1_024, 1_025, 3_000])
+@rows("bound", [5, 1_000, 1_024, 1_025, 3_000])
 def test_the_raw_text_ends_at_the_limit(bound: int) -> None:
     """In the middle of a fragment, of a block, and between them."""
     accumulator, tool_input, _ = started(Limits(max_input_chars=bound))
@@ -137,10 +136,15 @@ def test_the_raw_text_ends_at_the_limit(bound: int) -> None:
     assert tool_input.outcome is Outcome.INVALID
 
 
-@pytest.mark.parametrize(
-    ("before", "fault"),
-    [("", None), (" \n" * 2_000, None), (" \n" * 2_000 + "[", 4_000), (" " * 1_023 + "é", 1_023), ("\t" * 1_024, None)],
-    ids=["nothing", "blank", "blank and an array", "blank and a letter", "a block of blanks"],
+@rows(
+    "before, fault",
+    [
+        ("", None),  # nothing
+        (" \n" * 2_000, None),  # blank
+        (" \n" * 2_000 + "[", 4_000),  # blank and an array
+        (" " * 1_023 + "é", 1_023),  # blank and a letter
+        ("\t" * 1_024, None),  # a block of blanks
+    ],
 )
 def test_an_input_must_be_an_object_however_much_is_blank(before: str, fault: int | None) -> None:
     accumulator, tool_input, _ = started()
@@ -218,8 +222,8 @@ OUTCOMES: list[tuple[str, Outcome, int | None]] = [
 ]
 
 
-@pytest.mark.parametrize("size", [1, 7, 10**6])
-@pytest.mark.parametrize(("text", "outcome", "offset"), OUTCOMES, ids=[ascii(text)[:30] for text, _, _ in OUTCOMES])
+@rows("size", [1, 7, 10**6])
+@rows("text, outcome, offset", OUTCOMES)
 def test_outcomes(text: str, outcome: Outcome, offset: int | None, size: int) -> None:
     """Only one whole JSON object runs; all else says where it went wrong and goes back as the model wrote it."""
     tool_input = ended(*(text[at : at + size] for at in range(0, len(text), size)))
@@ -299,6 +303,9 @@ def test_an_open_path_of_an_input() -> None:
 
 def test_outcomes_are_texts() -> None:
     """They print as their value, and compare with it, as every status of the library does."""
+    from eagerstream.loop import RunStatus
+    from eagerstream.tools import ToolStatus
+
     for status in (Outcome.VALID, RunStatus.COMPLETED, ToolStatus.SUCCESS):
         assert f"{status}" == str(status) == status == status.value
         assert json.dumps([status]) == f'["{status.value}"]'

@@ -13,6 +13,7 @@ from anthropic.types.beta import BetaToolUnionParam
 from eagerstream.builtin.server_tools import advisor, mcp_toolset, web_search
 from eagerstream.testing._refusals import KINDS_WITHOUT_BETA
 from eagerstream.wire import ToolClass, accepted_betas, betas_for, classify, tool_family
+from tests.tables import rows
 
 KNOWN: dict[ToolClass, list[str | None]] = {
     "user": [None, "", "custom"],
@@ -64,7 +65,7 @@ KNOWN: dict[ToolClass, list[str | None]] = {
 }
 
 
-@pytest.mark.parametrize(("kind", "expected"), [(kind, where) for where, kinds in KNOWN.items() for kind in kinds])
+@rows("kind, expected", [(kind, where) for where, kinds in KNOWN.items() for kind in kinds])
 def test_where_a_tool_runs(kind: str | None, expected: ToolClass) -> None:
     """A tool that is taken for the API's is never answered, and one that is taken for ours has to be."""
     assert classify({"type": kind, "name": "a"}) == expected
@@ -75,7 +76,7 @@ def test_a_definition_without_a_type() -> None:
     assert classify({"name": "a", "input_schema": {"type": "object"}}) == "user"
 
 
-@pytest.mark.parametrize("kind", [3, ["web_search_20260318"], {"a": 1}, True])
+@rows("kind", [3, ["web_search_20260318"], {"a": 1}, True])
 def test_a_type_that_is_no_text(kind: Any) -> None:
     """Whatever it is, nothing runs it."""
     assert classify({"type": kind}) == "opaque"
@@ -141,7 +142,7 @@ BETAS: dict[str, tuple[list[Mapping[str, Any]], list[str], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("tools", "given", "added"), BETAS.values(), ids=BETAS)
+@rows("tools, given, added", BETAS.values())
 def test_betas_of_tools(tools: list[Mapping[str, Any]], given: list[str], added: list[str]) -> None:
     """A tool without its beta is refused, and a beta that is not needed may be unknown to the platform."""
     assert betas_for(iter(tools), iter(given)) == added

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given, strategies as st
 
 from eagerstream.wire import JSON, MISSING, Path, copy_json, find
 from tests.streams import written
+from tests.tables import rows
 
 json_values: st.SearchStrategy[JSON] = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text()),
@@ -53,8 +53,8 @@ def test_a_copy_of_a_deep_value() -> None:
     assert depth == 20_000
 
 
-@pytest.mark.parametrize(
-    ("path", "found"),
+@rows(
+    "path, found",
     [
         ((), {"a": [1, {"b": None}], "0": "x"}),
         (("a",), [1, {"b": None}]),

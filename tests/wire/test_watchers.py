@@ -8,6 +8,7 @@ import pytest
 
 from eagerstream.wire import InputAccumulator, Outcome
 from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, tool_start, written
+from tests.tables import rows
 from tests.wire.inputs import told
 
 
@@ -56,7 +57,7 @@ def test_watch_calls_at_once_for_what_is_finished() -> None:
     assert calls == [None, "x"]
 
 
-@pytest.mark.parametrize("last", ['"', "x", "", "\n", '","d":tru'])
+@rows("last", ['"', "x", "", "\n", '","d":tru'])
 def test_watch_never_calls_for_what_does_not_come(last: str) -> None:
     """A path that is not there, or a value cut off in its middle, is never told of."""
     accumulator, calls = watched(("nothing",), ("a", 0), ("b",), (0,))
