@@ -9,11 +9,12 @@ import pytest
 
 from eagerstream._support.event_loops import event_loop, has_ended, is_asyncio
 from tests.support import all_tasks_blocked
+from tests.tables import rows
 
 _TASKS = 20
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@rows("backend", ["asyncio", "trio"])
 def test_the_loop(backend: str) -> None:
     """The same object for all that runs in one loop, another one for the next, and whether it has ended if it can tell."""
 

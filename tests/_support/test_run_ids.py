@@ -8,6 +8,7 @@ import pytest
 
 from eagerstream._support import run_ids
 from eagerstream.progress import RunRecorder
+from tests.tables import rows
 
 RUN = "0123abcd-" + "5" * 32
 
@@ -32,8 +33,8 @@ def test_without_a_name_it_is_a_plain_id() -> None:
     assert len(run_ids.new_run_id()) == 32
 
 
-@pytest.mark.parametrize(
-    ("target", "is_found"),
+@rows(
+    "target, is_found",
     [
         (f"/runs/{RUN}/messages", True),
         (f"/runs/{RUN}", True),

@@ -35,7 +35,7 @@ def leader() -> Iterator[tuple[subprocess.Popen[str], int]]:
 
 
 def _await_end(pid: int) -> None:
-    until = time.monotonic() + 10
+    until = time.monotonic() + 30
     while is_alive(pid):
         assert time.monotonic() < until
         time.sleep(0.01)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given, strategies as st
 from rich.cells import cell_len
 
 from eagerstream._support.wording import duration_text, size_text, value_text, visible
 from eagerstream.progress._endings import end_of
+from tests.tables import rows
 
 
 @given(st.text(), st.integers(1, 40))
@@ -32,18 +32,15 @@ def test_a_value_on_one_line_is_bounded() -> None:
     assert value_text(10**5000) == "a number of more than 30 digits"
 
 
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (99_960, "100 kB"), (16e6, "16.0 MB"), (2e9, "2.0 GB")],
+@rows(
+    "size, text", [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (99_960, "100 kB"), (16e6, "16.0 MB"), (2e9, "2.0 GB")]
 )
 def test_sizes(size: float, text: str) -> None:
     """Short, and never four digits."""
     assert size_text(size) == text
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0.04, "0.0 s"), (9, "9 s"), (12.7, "12 s"), (60, "1 min 00 s"), (7325, "2 h 02 min")]
-)
+@rows("seconds, text", [(0.04, "0.0 s"), (9, "9 s"), (12.7, "12 s"), (60, "1 min 00 s"), (7325, "2 h 02 min")])
 def test_durations(seconds: float, text: str) -> None:
     """Tenths only where they matter."""
     assert duration_text(seconds) == text
