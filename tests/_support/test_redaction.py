@@ -406,10 +406,10 @@ def test_thousands_of_keys_that_become_the_same() -> None:
     def lines(count: int) -> int:
         return executed_lines(lambda: redact({f"sk-ant-api03-{number:08}": number for number in range(count)}))
 
-    masked = redact({f"sk-ant-api03-{number:08}": number for number in range(1_000)})
-    assert list(masked.values()) == list(range(1_000))
-    assert list(masked)[:2] + list(masked)[-1:] == ["[redacted]", "[redacted] 2", "[redacted] 1000"]
-    assert lines(200) < 2.2 * lines(100)
+    masked = redact({f"sk-ant-api03-{number:08}": number for number in range(600)})
+    assert list(masked.values()) == list(range(600))
+    assert list(masked)[:2] + list(masked)[-1:] == ["[redacted]", "[redacted] 2", "[redacted] 600"]
+    assert lines(600) < 5 * lines(150)  # 7 times as many if all numbers were tried
 
 
 def test_redact_has_a_bound() -> None:

@@ -11,7 +11,8 @@ from hypothesis import given, strategies as st
 
 from eagerstream.errors import UsageError
 from eagerstream.recordings import Chunk, Recording
-from tests.streams import each_recording
+from tests.tables import rows
+from tests.wire.recordings import for_recordings
 
 _EVENT = b'event: ping\ndata: {"type": "ping"}\n\n'
 _HEADER = '{"eagerstream_recording": 1}'
@@ -58,7 +59,7 @@ def test_file_is_readable(tmp_path: Path) -> None:
     ]
 
 
-@each_recording
+@for_recordings
 def test_plain_bodies(recording: Path) -> None:
     """Every recorded body loads as it stands, with everything at 0."""
     loaded = Recording.load(recording)
@@ -83,8 +84,8 @@ def test_is_a_value() -> None:
     assert hash(recording) == hash(Recording((), headers={"x-a": "1"}))
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "line"),
+@rows(
+    "name, content, line",
     [
         ("a.sse", b"", 1),
         ("a.sse", b"hello", 1),
@@ -141,7 +142,7 @@ def test_files_that_cannot_be_used(tmp_path: Path) -> None:
             Recording.from_body(_EVENT).save(tmp_path / name)
 
 
-@pytest.mark.parametrize("times", [(-1,), (float("nan"),), (float("inf"),), (1, 0.5), (True,), ("1",)])
+@rows("times", [(-1,), (float("nan"),), (float("inf"),), (1, 0.5), (True,), ("1",)])
 def test_bad_times(times: tuple[float, ...]) -> None:
     """A recording made in code keeps to the same rules as one from a file."""
     with pytest.raises(UsageError, match="at_s"):
