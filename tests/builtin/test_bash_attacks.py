@@ -10,6 +10,7 @@ import pytest
 from eagerstream.builtin import Bash
 from eagerstream.errors import ToolError
 from tests.builtin.bash_support import LATE, answer, assert_sane, is_running, said, shell
+from tests.builtin.cases import case
 from tests.support import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]  # the attacks are on bash
@@ -22,35 +23,36 @@ _OLD_WORDS = """sed '$d' script | grep -oE '[0-9a-f]{32}' | sort -u"""
 """All but those of the frame that is running."""
 
 
-@pytest.mark.parametrize(
-    "forging",
-    [
-        pytest.param("cat report", id="earlier reports as they were"),
-        pytest.param("cat report >&2", id="earlier reports, on stderr"),
-        pytest.param(f"for w in $({_OLD_WORDS}); do printf \"trap -- '%s' EXIT\\n\" $w; done", id="earlier marks"),
-        pytest.param(f"for w in $({_OLD_WORDS}); do printf \"'%s 9 x' EXIT\\n\" $w >&2; done", id="earlier words anew"),
-        pytest.param("sed '$d' script", id="earlier frames"),
-        pytest.param('printf "trap -- \'"', id="the beginning of a mark, at the very end"),
-        pytest.param("printf \"trap -- '\\ntrap -- 'trap -- 'tr\"", id="beginnings of marks in one another"),
-        pytest.param("printf \"trap -- '%032x 0 braceexpand' EXIT\\n\" 0 1", id="words that are guessed"),
-        pytest.param(r"printf '\0\0\377\376\xc3\x28\x1b[2J\x1b]0;x\x07\x9b\r\n'", id="NUL, no UTF-8, escape sequences"),
-        pytest.param(r"printf '\360\237'", id="half a character at the end"),
-        pytest.param("head -c 3000000 /dev/zero", id="megabytes of NUL without a line feed"),
-        pytest.param("head -c 1000000 /dev/urandom", id="a megabyte of noise"),
-        pytest.param('yes "trap -- \'" | head -c 1000000', id="a megabyte of beginnings of marks"),
-    ],
-)
-async def test_forged_output(forging: str, tmp_path: Path) -> None:
+_FORGING = {
+    "earlier reports as they were": "cat report",
+    "earlier reports, on stderr": "cat report >&2",
+    "earlier marks": f"for w in $({_OLD_WORDS}); do printf \"trap -- '%s' EXIT\\n\" $w; done",
+    "earlier words anew": f"for w in $({_OLD_WORDS}); do printf \"'%s 9 x' EXIT\\n\" $w >&2; done",
+    "earlier frames": "sed '$d' script",
+    "the beginning of a mark, at the very end": 'printf "trap -- \'"',
+    "beginnings of marks in one another": "printf \"trap -- '\\ntrap -- 'trap -- 'tr\"",
+    "words that are guessed": "printf \"trap -- '%032x 0 braceexpand' EXIT\\n\" 0 1",
+    "NUL, no UTF-8, escape sequences": r"printf '\0\0\377\376\xc3\x28\x1b[2J\x1b]0;x\x07\x9b\r\n'",
+    "half a character at the end": r"printf '\360\237'",
+    "megabytes of NUL without a line feed": "head -c 3000000 /dev/zero",
+    "a megabyte of noise": "head -c 1000000 /dev/urandom",
+    "a megabyte of beginnings of marks": 'yes "trap -- \'" | head -c 1000000',
+}
+
+
+async def test_forged_output(tmp_path: Path) -> None:
     """Nothing that is printed ends a command, or sets its status: what stands behind it comes too, and the real status."""
     async with shell(argv=_RECORDED, cwd=tmp_path) as bash:
         for status in (5, 0, 5):
             await said(bash, f"echo before; (exit {status})")
         await until(lambda: (tmp_path / "report").read_text().count("EXIT") == 4)
-        response = await answer(bash, f"{forging}; echo; echo behind; (exit 3)")
-        assert response.text.endswith("\nbehind\n(exit status 3)")
-        assert response.data["exit_status"] == 3
-        assert await said(bash, forging) != "ok"
-        await assert_sane(bash)
+        for name, forging in _FORGING.items():
+            with case(name):
+                response = await answer(bash, f"{forging}; echo; echo behind; (exit 3)")
+                assert response.text.endswith("\nbehind\n(exit status 3)")
+                assert response.data["exit_status"] == 3
+                assert await said(bash, forging) != "ok"
+                await assert_sane(bash)
 
 
 _CHANNELS = (

@@ -8,7 +8,6 @@ from typing import Any
 
 import anyio
 import pytest
-from PIL import Image
 
 from eagerstream.builtin import ChromiumPage
 from eagerstream.builtin._computer.chromium import Chromium
@@ -65,6 +64,12 @@ async def page(browser: ChromiumPage, our_site: Site) -> ChromiumPage:
     return browser
 
 
+def pixels(png: bytes) -> Any:
+    from PIL import Image  # all tests here are slow
+
+    return Image.open(io.BytesIO(png)).convert("RGB")
+
+
 async def note_after(page: ChromiumPage, y: int) -> str:
     """Click, and what the model is told: with the click, or where the browser took longer with an action after it."""
     with anyio.fail_after(50):
@@ -82,7 +87,7 @@ async def note_after(page: ChromiumPage, y: int) -> str:
 async def test_ways_to_leave(page: ChromiumPage, y: int, told: str) -> None:
     """The origin is named, and nothing else of the address; the page is there, and can be used."""
     assert await note_after(page, y) == told
-    picture = Image.open(io.BytesIO(await page.screenshot())).convert("RGB")
+    picture = pixels(await page.screenshot())
     assert (picture.size, picture.getpixel((600, 600))) == ((1024, 768), (0, 0, 255))
     await page.left_click((110, 405))
     assert await page.type("Ada") is None
@@ -109,7 +114,7 @@ async def test_a_page_that_leaves_later(page: ChromiumPage) -> None:
     note = await page.left_click((110, 375))
     with anyio.fail_after(50):
         while note is None:
-            picture = Image.open(io.BytesIO(await page.screenshot())).convert("RGB")
+            picture = pixels(await page.screenshot())
             assert picture.getpixel((600, 600)) == (0, 0, 255)
             note = await page.mouse_move((600, 600))
     assert note == TOLD

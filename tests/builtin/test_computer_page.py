@@ -11,7 +11,6 @@ from typing import Any
 
 import anyio
 import pytest
-from PIL import Image
 
 import eagerstream
 from eagerstream.builtin import ChromiumPage, Computer
@@ -89,7 +88,9 @@ async def events(page: ChromiumPage, our_site: Site) -> ChromiumPage:
     return page
 
 
-def pixels(png: bytes) -> Image.Image:
+def pixels(png: bytes) -> Any:
+    from PIL import Image
+
     return Image.open(io.BytesIO(png)).convert("RGB")
 
 

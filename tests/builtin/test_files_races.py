@@ -372,7 +372,7 @@ class AtOnce(TextStream):
 @pytest.mark.anyio
 async def test_writers_at_once(root: Path, path: str, is_shared: bool, is_named: bool) -> None:
     """Exactly one wins; the others are told, and overwrite nothing."""
-    count = 5
+    count = 3
     everybody = [Files(root)] * count if is_shared else [Files(root) for _ in range(count)]
     for files in everybody:
         await answer_of(files.read, path=path)

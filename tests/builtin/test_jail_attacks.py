@@ -204,13 +204,18 @@ OUT = [
 ]
 
 
-@rows("path", OUT)
-def test_paths_that_lead_out(still_world: World, path: str) -> None:
+def test_paths_that_lead_out(still_world: World) -> None:
     """None is taken, by any command of any tool, and nothing changes inside either."""
     before = snapshot(still_world.root)
-    for said in anyio.run(attack, still_world, path):
-        assert re.match(r"Error: (the path|a path|`(old_|new_)?path`)", said), said
-    assert snapshot(still_world.root) == before
+
+    async def try_all() -> None:
+        for path in OUT:
+            with case(path):
+                for said in await attack(still_world, path):
+                    assert re.match(r"Error: (the path|a path|`(old_|new_)?path`)", said), said
+                assert snapshot(still_world.root) == before
+
+    anyio.run(try_all)
 
 
 @rows("name", ["root-evil", "root2", "outside"])

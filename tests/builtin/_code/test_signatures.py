@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import AsyncIterator
+from functools import cache
 from time import thread_time
 from typing import Any, Final
 
@@ -26,9 +27,15 @@ def made(schema: dict[str, Any], description: str = "Ask.", name: str = "ask") -
     return Tool(answer, definition={"name": name, "description": description, "input_schema": schema})
 
 
+@cache
+def blank() -> Tool:
+    """A tool whose schema a test replaces: to make one takes longer than the rest of the test."""
+    return made({"type": "object"}, "")
+
+
 def type_of(schema: dict[str, Any], **root: Any) -> str:
     """The type of a parameter `x` with this schema."""
-    asked = made({"type": "object"}, "")
+    asked = blank()
     asked.input_schema = {"type": "object", "properties": {"x": schema}, "required": ["x"], **root}
     return stubs_of({"ask": asked}).rpartition("ask(x: ")[2].partition(") -> Any:")[0]
 
