@@ -379,12 +379,14 @@ async def test_a_schema_that_cannot_be_used() -> None:
     assert len(await of(server, only=["good"])) == 1
 
 
-async def test_schemas_that_are_too_large() -> None:
-    """One, or all together: nothing looks at them, and the tool is named."""
-    schema = {"type": "object", "properties": {f"k{number:05}": {} for number in range(9_000)}}
+async def test_schemas_that_are_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One, or all together: nothing looks at them, and the tool is named. The bounds are a hundredth of the real ones."""
+    monkeypatch.setattr("eagerstream.integrations.mcp.MAX_SCHEMA_CHARS", 1_000)
+    monkeypatch.setattr("eagerstream.integrations.mcp.MAX_SCHEMAS_CHARS", 10_000)
+    schema = {"type": "object", "properties": {f"k{number:05}": {} for number in range(90)}}
     with pytest.raises(UsageError, match="'b' is too large"):
         await of(listing([listed("a"), listed("b", input_schema={**schema, "$defs": schema})]))
-    with pytest.raises(UsageError, match=r"'t13' is too large.*1,000,000 for all tools"):
+    with pytest.raises(UsageError, match=r"'t13' is too large.*10,000 for all tools"):
         await of(listing([listed(f"t{number}", input_schema=schema) for number in range(20)]))
 
 

@@ -204,10 +204,19 @@ async def test_given_up(way: str, collected: Collected) -> None:
 
 
 _LASTING = (FaultKind.STALL, FaultKind.ENDLESS)  # until the client gives up
+_QUICK = (FaultKind.HTTP_ERROR, FaultKind.ERROR_EVENT, FaultKind.CLOSE, FaultKind.GARBAGE)
+"""One for each way in which a reply ends: refused, told to be over, broken off, and not understood."""
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("kind", [kind for kind in FaultKind if kind not in _LASTING])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=[] if kind in _QUICK else [pytest.mark.slow])
+        for kind in FaultKind
+        if kind not in _LASTING
+    ],
+)
 async def test_nothing_stays_open(kind: FaultKind, collected: Collected) -> None:
     """Whatever is wrong with a reply, each request has a span, and all spans end."""
     options: dict[str, Any] = {} if kind in (FaultKind.HTML_PAGE, FaultKind.CONTENT_TYPE) else {"after_events": 6}

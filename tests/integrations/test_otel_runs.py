@@ -460,8 +460,9 @@ async def test_a_run_of_a_tool(collected: Collected) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("within", [False, True])
-async def test_a_resumed_run(collected: Collected, within: bool) -> None:
+async def test_a_resumed_run(collected: Collected, within: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second process continues the trace of the first one. If it has a trace of its own, its span links to it."""
+    monkeypatch.setattr("eagerstream.loop._durability._LOOK_S", 0.01)
 
     @tool(approve=ask_elsewhere)
     async def launch() -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -60,18 +59,19 @@ def late(tool: Any, model: Any) -> Agent[Any, Any]:
     return Agent(model, toolsets=[EagerToolset([tool])], capabilities=[EarlyStart()])
 
 
-@pytest.mark.parametrize("agent_with", [early, late])
-async def test_variables_of_a_run(agent_with: Callable[..., Agent[Any, Any]]) -> None:
-    """No other run sees them, and none that continues its messages."""
+async def test_variables_of_a_run() -> None:
+    """No other run sees them, and none that continues its messages, whether code starts early or late."""
     keep = "n = globals().get('n', 0) + 1\nn"
-    model = model_of(*[written(keep, id="call_0"), written(keep, id="call_1"), ["Done."]] * 2)
+    responses = [written(keep, id="call_0"), written(keep, id="call_1"), ["Done."]]
     with anyio.fail_after(SLOWLY_S):
         async with CodeTool([Notes().tool]) as tool:
-            agent = agent_with(tool, model)
+            agent = early(tool, model_of(*responses, *responses))
             first = await agent.run("Go.")
             assert answers(first.new_messages()) == {"call_0": "1", "call_1": "2"}
             second = await agent.run("Go.", message_history=first.all_messages())
             assert answers(second.new_messages()) == {"call_0": "1", "call_1": "2"}
+            third = await late(tool, model_of(*responses)).run("Go.")
+            assert answers(third.new_messages()) == {"call_0": "1", "call_1": "2"}
 
 
 async def test_code_that_fails() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import pickle
 import subprocess
 import sys
+from types import ModuleType
 from typing import Any
 
 import anyio
@@ -134,15 +135,36 @@ class _Dying:
 
 
 def test_a_call_is_the_first_to_know_that_its_worker_died(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The worker counts as lost, and not as one that was left alone with a tool that does not end."""
-    from ray.exceptions import ActorDiedError
+    """The worker counts as lost, and not as one that was left alone with a tool that does not end.
 
+    The names of Ray that this needs are made here: importing it takes most of a second of CPU.
+    """
+
+    class RayError(Exception):
+        pass
+
+    class RayActorError(RayError):
+        pass
+
+    class ActorDiedError(RayActorError):
+        pass
+
+    class ActorUnavailableError(RayActorError):
+        pass
+
+    exceptions: Any = ModuleType("ray.exceptions")
+    exceptions.RayError, exceptions.RayActorError = RayError, RayActorError
+    exceptions.ActorUnavailableError = ActorUnavailableError
+    ray: Any = ModuleType("ray")
+    ray.exceptions, ray.is_initialized = exceptions, lambda: False
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setitem(sys.modules, "ray.exceptions", exceptions)
     ready = asyncio.Event()
 
     async def lose() -> Worker:
         monkeypatch.setattr(worker_module, "_start", lambda _options: _Dying(ActorDiedError()))
-        worker = Worker({}, (), start_timeout_s=5)
-        async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+        worker = Worker({}, (), start_timeout_s=30)
+        async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
             tasks.create_task(worker.run(lambda _worker: ready.set()))
             await ready.wait()
             line = worker.open(b"tool")

@@ -74,8 +74,7 @@ async def test_variables_of_a_thread() -> None:
             again = graph_of(EarlyToolsNode(model_of([show]), [tool]), checkpointer=InMemorySaver())
             [unknown] = results(await answers(again, QUESTION, {"configurable": {"thread_id": "a"}}))
             assert "NameError" in unknown
-            for _ in range(2):
-                assert results(await answers(graph_of(node))) == ["", "", "2"]
+            assert results(await answers(graph_of(node))) == ["", "", "2"]
 
 
 async def test_langgraphs_own_tool_node() -> None:
