@@ -13,6 +13,7 @@ from eagerstream.latency._kinds import TransportName
 from eagerstream.latency._matrix import Case, Matrix, cross
 from eagerstream.latency._sources import Source, of_prompt, of_recordings, poem_tools, the_poem
 from eagerstream.testing import Timing, buffered, reply, retime, text, tool_use
+from tests.tables import rows
 
 CALL = reply(tool_use("look", {"place": "sea"}))
 END = reply(text("Done."))
@@ -62,7 +63,7 @@ def test_interleaved() -> None:
     assert [step.case.id for step in steps] != [step.case.id for step in other.schedule()]
 
 
-@pytest.mark.parametrize("repetitions", [5, 8])
+@rows("repetitions", [5, 8])
 def test_no_case_is_always_the_first(repetitions: int) -> None:
     """Of two cases each is the first one in half of the rounds, at every seed: what comes first may have it harder."""
     cases = cross(**AXES)
@@ -89,15 +90,15 @@ def test_labels() -> None:
     assert list(matrix(cases[:1]).labels().values()) == ["eager"]
 
 
-@pytest.mark.parametrize("axis", ["sources", "streamings", "models", "transports"])
+@rows("axis", ["sources", "streamings", "models", "transports"])
 def test_an_empty_axis(axis: str) -> None:
     """Without a value on it nothing would be measured."""
     with pytest.raises(UsageError, match="at least one"):
         cross(**AXES | {axis: []})
 
 
-@pytest.mark.parametrize(
-    ("settings", "told"),
+@rows(
+    "settings, told",
     [({"repetitions": 0}, "repetitions"), ({"warmup": -1}, "warm-up"), ({"repetitions": 10**6}, "10,000")],
 )
 def test_counts_out_of_range(settings: dict[str, int], told: str) -> None:

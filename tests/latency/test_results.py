@@ -23,13 +23,16 @@ from eagerstream.latency._terminal import _verdict, print_comparison, print_resu
 from eagerstream.latency._wording import ended_text
 from tests.latency.lab import SETTINGS, made_measured, made_results, poem_cases
 from tests.latency.made_results import call_block, request_of
+from tests.latency.small_scipy import small_scipy
+from tests.tables import rows
 
 EAGER, BUFFERED = (f"poem/poem/{way}/simulated/anthropic" for way in ("eager", "buffered"))
 
 
 @pytest.fixture(scope="module")
 def results() -> Results:
-    return made_results()
+    with small_scipy():
+        return made_results()
 
 
 def shown(results: Results, width: int = 120) -> str:
@@ -116,8 +119,8 @@ def test_saved_and_loaded(results: Results, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("change", "told"),
+@rows(
+    "change, told",
     [
         (lambda data: data.pop("eagerstream_bench"), "no benchmark"),
         (lambda data: data.update(eagerstream_bench=7), "version 7"),
@@ -139,7 +142,7 @@ def test_results_that_are_none(
         load_results(path)
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{", '{"eagerstream_bench": NaN}', "[" * 100_000, "\x00"], ids=range(6))
+@rows("content", ["", "[]", "{", '{"eagerstream_bench": NaN}', "[" * 100_000, "\x00"])
 def test_files_that_hold_something_else(tmp_path: Path, content: str) -> None:
     """Whatever is in the file, it is refused in one line."""
     path = tmp_path / "results.json"
@@ -182,8 +185,8 @@ def test_names_are_shown_as_text(results: Results) -> None:
     assert "\x1b" not in text
 
 
-@pytest.mark.parametrize(
-    ("difference", "metric", "told"),
+@rows(
+    "difference, metric, told",
     [
         ((-12.0, -12.3, -11.8), "large_parameter_s", "eager is 12.0 s earlier [11.8, 12.3] s"),
         ((0.25, 0.2, 0.31), "duration_s", "eager is 250 ms longer [200, 310] ms"),
@@ -217,8 +220,8 @@ def test_compared_with_another_day(results: Results) -> None:
     assert "simulated" in text
 
 
-@pytest.mark.parametrize("number", ["1e308", "-1e308"])
-@pytest.mark.parametrize("figure", ['"values":[', '"median":'])
+@rows("number", ["1e308", "-1e308"])
+@rows("figure", ['"values":[', '"median":'])
 def test_a_figure_that_is_no_figure(number: str, figure: str, results: Results, tmp_path: Path) -> None:
     """The sum of two such numbers is infinite, and was a traceback."""
     path = tmp_path / "results.json"
@@ -229,7 +232,7 @@ def test_a_figure_that_is_no_figure(number: str, figure: str, results: Results, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", ["two cases", "1,000 cases", "10,000 runs"])
+@rows("what", ["two cases", "1,000 cases", "10,000 runs"])
 def test_compared_with_what_cannot_be(what: str, results: Results) -> None:
     """A file that somebody else wrote does not keep the comparison busy for hours, or hide a case."""
     other = made_results()

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from eagerstream._support.markup import Markup, element
 from eagerstream.cli._commands import app
+from eagerstream.latency import _saved_runs
+from eagerstream.latency._selection import run_end_s
+from eagerstream.latency._waterfall import Panel
 from eagerstream.progress import save_records
 from tests.progress.test_resumed import parts
 
@@ -20,8 +26,17 @@ def files(tmp_path: Path) -> list[str]:
     return [str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl")]
 
 
-def test_two_processes_are_one_run(files: list[str], tmp_path: Path) -> None:
-    """Their gap is named, and is a line in the picture."""
+def test_two_processes_are_one_run(files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their gap is named, and is in the run that the page draws."""
+    drawn: list[Panel] = []
+
+    def picture(panels: Sequence[Panel], *, end_s: float, prefix: str) -> Markup:
+        drawn.extend(panels)
+        assert end_s == run_end_s(panels[0].latency)
+        return element("svg", prefix)
+
+    monkeypatch.setattr(_saved_runs, "waterfall", picture)
+    monkeypatch.setattr(_saved_runs, "matplotlib_settings", nullcontext)
     page = tmp_path / "page.html"
     shown = CliRunner().invoke(app, ["bench", "show", *files, "--out", str(page)], catch_exceptions=False)
     assert shown.exit_code == 0
@@ -29,11 +44,21 @@ def test_two_processes_are_one_run(files: list[str], tmp_path: Path) -> None:
     assert "continued from its journal after 3 min 20 s" in head
     assert "First tool start" in shown.output
     html = page.read_text(encoding="utf-8")
-    assert html.count("<h2>") == html.count("<svg") == 1
+    assert html.count("<h2>") == html.count("<svg>f0-</svg>") == 1
     assert "continued from its journal after 3 min 20 s" in html
-    assert "resumed" in html
+    assert len(drawn[0].latency["resumed_s"]) == len(drawn) == 1
     alone = CliRunner().invoke(app, ["bench", "show", files[1]], catch_exceptions=False)
     assert "continued" not in alone.output
+
+
+@pytest.mark.slow
+def test_the_picture_of_two_processes(files: list[str], tmp_path: Path) -> None:
+    """Matplotlib draws it, with the line."""
+    page = tmp_path / "page.html"
+    CliRunner().invoke(app, ["bench", "show", *files, "--out", str(page)], catch_exceptions=False)
+    html = page.read_text(encoding="utf-8")
+    assert html.count("<svg") == 1
+    assert ">resumed</text>" in html
 
 
 def test_files_that_are_no_runs(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from eagerstream.latency._sources import (
     recorded_tools,
 )
 from eagerstream.testing import reply, text, tool_use
+from tests.tables import rows
 
 MODULE = '''
 from eagerstream import tool, ItemStream
@@ -93,14 +94,14 @@ def test_the_script_of_own_tools(own: str) -> None:
     assert called_tools(second) == []
 
 
-@pytest.mark.parametrize("attribute", ["text", "empty", "nothing", "broken", ""])
+@rows("attribute", ["text", "empty", "nothing", "broken", ""])
 def test_own_tools_that_are_none(own: str, attribute: str) -> None:
     """It is told what is there instead, or why it cannot be had."""
     with pytest.raises(UsageError, match=f"{own}:{attribute}"):
         named_tools(f"{own}:{attribute}").made(Path(), eager=True)
 
 
-@pytest.mark.parametrize("name", ["poems", "no_such_module:tools", ":", "json:"])
+@rows("name", ["poems", "no_such_module:tools", ":", "json:"])
 def test_no_such_tools(name: str) -> None:
     """A name that is none is told of."""
     with pytest.raises(UsageError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 import tracemalloc
+from collections.abc import Iterator
 from math import comb
 
 import pytest
@@ -20,6 +21,18 @@ from eagerstream.latency._statistics import (
     ratios,
     verdict,
 )
+from tests.latency.small_scipy import small_scipy
+from tests.tables import rows
+
+
+@pytest.fixture(autouse=True)
+def scipy(request: pytest.FixtureRequest) -> Iterator[None]:
+    """SciPy itself for the slow tests, and its two functions in a few lines for the quick ones."""
+    if request.node.get_closest_marker("slow") is not None:
+        yield
+        return
+    with small_scipy():
+        yield
 
 
 def known(found: Estimate | None) -> Estimate:
@@ -28,7 +41,23 @@ def known(found: Estimate | None) -> Estimate:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "least", "most"), [(5, 0.90, 0.97), (12, 0.91, 0.985)])
+@rows("confidence", [0.6, 0.95, 0.99])
+def test_the_quick_tests_calculate_as_scipy_does(confidence: float) -> None:
+    """But for the last digit, of one sample and of two."""
+    random_ = random.Random(7)
+    base, other = ([random_.gauss(0, 1) for _ in range(n)] for n in (30, 9))
+
+    def found() -> list[Estimate]:
+        few = (known(estimate(base[:n], confidence=confidence, seed=n)) for n in range(2, 30))
+        return [*few, known(difference_of_medians(base, other, confidence=confidence, seed=1))]
+
+    theirs = found()
+    with small_scipy():
+        assert found() == [pytest.approx(each, rel=1e-12) for each in theirs]
+
+
+@pytest.mark.slow
+@rows("n, least, most", [(5, 0.90, 0.97), (12, 0.91, 0.985)])
 def test_coverage(n: int, least: float, most: float) -> None:
     """The 95 % interval of a skewed sample holds the median of what it was drawn from about 95 times of 100."""
     random_ = random.Random(11)
@@ -87,7 +116,7 @@ def test_identical_data_are_undecided() -> None:
     assert verdict(found, confidence=0.95) == "undecided"
 
 
-@pytest.mark.parametrize(("shift", "expected"), [(-0.5, "lower"), (0.5, "higher")])
+@rows("shift, expected", [(-0.5, "lower"), (0.5, "higher")])
 def test_shifted_data_are_decided(shift: float, expected: str) -> None:
     """A shift shows up in pairs, although the spread between repetitions is larger than it."""
     random_ = random.Random(5)
@@ -134,7 +163,7 @@ def test_wrong_verdicts_are_rare() -> None:
     assert 0.02 <= wrong / 150 <= 0.11
 
 
-@pytest.mark.parametrize("confidence", [0.0, 0.49, 1.0, float("nan")])
+@rows("confidence", [0.0, 0.49, 1.0, float("nan")])
 def test_a_confidence_that_cannot_be(confidence: float) -> None:
     """An interval with confidence 1 would be endless."""
     with pytest.raises(UsageError, match="confidence"):
@@ -148,7 +177,7 @@ def test_without_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
         estimate([1.0] * 5, confidence=0.95, seed=0)
 
 
-@pytest.mark.parametrize(("n", "missed"), [(5, 0.0625), (6, 0.03125), (7, 0.015625), (8, 0.0078125), (9, 0.0390625)])
+@rows("n, missed", [(5, 0.0625), (6, 0.03125), (7, 0.015625), (8, 0.0078125), (9, 0.0390625)])
 def test_an_interval_is_no_narrower_than_it_can_be(n: int, missed: float) -> None:
     """Of seven values the bootstrap leaves out two, and would be wrong every eighth time: a sign test says how often."""
     outer = known(estimate([float(number) for number in range(n)], confidence=0.95, seed=0))

@@ -15,6 +15,7 @@ from eagerstream.latency._wire import Exchange, Seen, WireLog, as_events, eager_
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.testing import Timing, error_event, reply, retime, text, tool_use
 from eagerstream.wire import MessageAssembler
+from tests.tables import rows
 
 TIMING = Timing(first_byte_s=1.0, tokens_per_second=10)
 CALL = retime(reply(text("I will."), tool_use("look", {"place": "sea", "note": "x" * 80})), TIMING)
@@ -86,8 +87,8 @@ REFUSED = Recording(
 )
 
 
-@pytest.mark.parametrize(
-    ("exchanges", "other", "told"),
+@rows(
+    "exchanges, other, told",
     [
         ([], {}, "no request came to the address in ANTHROPIC_BASE_URL"),
         ([], {"other_paths": ("/v1/chat/completions",)}, "only to /v1/chat/completions"),
@@ -115,8 +116,8 @@ def test_a_request_that_was_sent_again() -> None:
     assert wire_figures(latency)["first_byte_s"] == pytest.approx(4.0)
 
 
-@pytest.mark.parametrize(
-    ("tools", "betas", "form"),
+@rows(
+    "tools, betas, form",
     [
         ([{"name": "a"}, {"name": "b", "eager_input_streaming": True}], "", "field"),
         ([{"name": "a", "eager_input_streaming": False}], "", None),
