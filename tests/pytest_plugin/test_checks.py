@@ -97,6 +97,7 @@ def test_unchecked(claude):
     ask([user("other")])
     swallow("other")
 """,
+        "--tb=native",  # to quote the statements of each frame takes a third of the time
     )
     result.assert_outcomes(failed=7, passed=2, errors=1, xfailed=1)
     ids = "messages.1: `tool_use` ids were found without `tool_result` blocks"
