@@ -283,6 +283,7 @@ async def test_a_call_that_is_reached_while_it_waits() -> None:
 
 
 async def test_a_call_that_is_cancelled_before_it_starts() -> None:
+    """A call that the end of the code overtakes makes no call of the tool."""
     async with coded() as test:
         test.see("await get('a')")
         assert test.early.stop() == {"get": 1}
@@ -309,6 +310,7 @@ async def test_at_most_sixteen_at_a_time() -> None:
 
 
 async def test_the_number_of_calls_is_bounded() -> None:
+    """Code gets no more early calls than it may make calls."""
     async with coded(max_calls=2) as test:
         for key in "abc":
             test.calls.gate(key).set()
@@ -341,6 +343,7 @@ async def test_names_that_the_code_has_bound() -> None:
 
 
 async def test_cancelling_the_code_cancels_its_call() -> None:
+    """An early call that the code awaits ends with the code."""
     async with coded() as test:
         test.see("await get('a')")
         scope = test.make("get", "a")

@@ -76,6 +76,7 @@ async def test_a_read_starts_while_an_earlier_statement_runs() -> None:
 
 @pytest.mark.slow
 async def test_nothing_starts_early_unless_requested() -> None:
+    """Without `early_calls`, a call starts when the code reaches it."""
     store = Store()
     [call] = await ran(store, "s = 0.2\nawait wait(s)\nawait get('a')", early_calls=False)
     assert "TimeoutError" in call.text

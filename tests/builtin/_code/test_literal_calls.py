@@ -47,6 +47,7 @@ GET_B: Final = ("get", {"key": "b"})
     ],
 )
 def test_what_may_start(source: str, expected: Any) -> None:
+    """Calls whose arguments are written out, in the order in which they are written."""
     assert found(source) == expected
 
 
@@ -86,6 +87,7 @@ def test_what_may_start(source: str, expected: Any) -> None:
     ],
 )
 def test_what_may_not_start(source: str) -> None:
+    """Anything else, and calls in code that may not run."""
     assert found(source) == []
 
 

@@ -82,6 +82,7 @@ _VALUES: dict[str, tuple[str, str | None, object]] = {
 
 
 async def test_the_value_of_the_last_expression() -> None:
+    """A string as it is, anything else as its `repr`, with its JSON form if it has one."""
     async with opened(MontySandbox()) as session:
         for name, (code, text, data) in _VALUES.items():
             with case(name):
@@ -590,6 +591,7 @@ async def test_the_tool() -> None:
 
 @rows("setting", [{"max_memory_bytes": 1}, {"max_statement_s": 0}, {"max_depth": 0}, {"grace_s": -1}])
 def test_settings_that_make_no_sense(setting: Any) -> None:
+    """They are refused at once, by name."""
     with pytest.raises(UsageError, match=next(iter(setting))):
         MontySandbox(**setting)
 

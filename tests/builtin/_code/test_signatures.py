@@ -87,6 +87,7 @@ POINT: Final = {"type": "object", "properties": {"a": {"type": "integer"}}, "req
     ],
 )
 def test_types(schema: dict[str, Any], expected: str) -> None:
+    """Each form of a schema is a type that the model knows."""
     defs = {"Color": {"enum": ["red"]}, "Point": POINT, "Itself": {"$ref": "#/$defs/Itself"}}
     assert type_of(schema, **{"$defs": defs}) == expected
 
@@ -289,6 +290,7 @@ def check_one_function(schema: dict[str, Any], output: dict[str, Any], descripti
 
 @given(TEXTS)
 def test_a_docstring_says_what_the_tool_says(text: str) -> None:
+    """No text ends the docstring or disappears from it."""
     [function] = ast.parse(stubs_of({"ask": made({"type": "object"}, f"Ask{text}.")})).body
     assert isinstance(function, ast.AsyncFunctionDef)
     docstring = ast.get_docstring(function)

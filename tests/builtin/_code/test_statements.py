@@ -186,11 +186,13 @@ def test_the_tables_are_valid() -> None:
 
 
 def test_cut_at_every_character_of_a_sample() -> None:
+    """Every form of statement is given when it is complete, and not before."""
     check_each_cut(SAMPLE)
 
 
 @given(sources())
 def test_cut_at_every_character(source: str) -> None:
+    """So is any code made of these forms."""
     check_each_cut(source)
 
 
@@ -219,11 +221,13 @@ MODULES = [path for path in LIBRARY.glob("*.py") if path.is_file()]  # Debian's 
 
 @rows("path", drawn(MODULES, 6))
 def test_some_modules_of_the_standard_library(path: Path) -> None:
+    """Code that people wrote is divided as the compiler divides it."""
     source = path.read_text(encoding="utf-8")
     assert lines_of(split(in_pieces(source, 50))) == [each[:2] for each in expected(source)]
 
 
 def test_cut_at_every_character_of_a_module() -> None:
+    """Code that people wrote is given when it is complete, too."""
     check_each_cut((LIBRARY / "contextlib.py").read_text(encoding="utf-8")[:12_000].rpartition("\n\n\n")[0] + "\n")
 
 
@@ -282,6 +286,7 @@ def is_blank(line: str) -> bool:
 
 @rows("text", ["", "\n", "\r", "\r\n \t\n", "# c", "# c\n#", "\f", "  # c\n\n", "\\\n"])
 def test_text_without_code(text: str) -> None:
+    """It gives no statement."""
     assert split([text]) == split(text) == []
 
 
