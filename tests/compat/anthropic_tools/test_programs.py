@@ -1,9 +1,8 @@
-"""The document's programs, run as programs: they print what it says that they return."""
+"""The document's programs as they stand there: they return what it says."""
 
 from __future__ import annotations
 
 import ast
-import os
 import re
 import subprocess
 import sys
@@ -37,27 +36,25 @@ DONE = turn(3, text(SALLY))
 MATH = Scenario(SUBTRACT, ADD, DONE)
 
 
-def run(program: str, scenario: Scenario, folder: Path) -> tuple[Any, list[list[dict[str, Any]]]]:
-    """What the last line of a program gives, as at a prompt, and the messages of its requests."""
+def run(program: str, scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[list[dict[str, Any]]]]:
+    """What the last line of a program gives, as at a prompt, and the messages of its requests.
+
+    It runs in this process: a process of its own takes two seconds to import everything. How a program ends is tested
+    in `test_sync`.
+    """
     *_, last = ast.parse(program).body
     lines = program.splitlines()
     before, shown = lines[: last.lineno - 1], lines[last.lineno - 1 :]
-    file = folder / "program.py"
-    file.write_text("\n".join([*before, "_ = (", *shown, ")", "print(repr(_))"]))
+    names: dict[str, Any] = {"__name__": "__main__"}
     with ReplayServer(scenario) as server:
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore::DeprecationWarning", file],
-            env={**os.environ, "ANTHROPIC_BASE_URL": server.base_url, "ANTHROPIC_API_KEY": "simulated"},
-            capture_output=True,
-            text=True,
-            timeout=50,
-            check=False,
-        )
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.base_url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "simulated")
+        exec("\n".join(before), names)
+        answer = eval("\n".join(["(", *shown, ")"]), names)
         sent = [request.body["messages"] for request in server.requests]
-    assert (done.returncode, done.stderr) == (0, "")
     for messages in sent:
         assert validate_history(messages) == []
-    return ast.literal_eval(done.stdout), sent
+    return ast.literal_eval(repr(answer)), sent
 
 
 def results(messages: list[dict[str, Any]]) -> list[Any]:
@@ -65,25 +62,25 @@ def results(messages: list[dict[str, Any]]) -> list[Any]:
     return [block["content"] for block in messages[-1]["content"]]
 
 
-def test_time_of_day(tmp_path: Path) -> None:
+def test_time_of_day(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first program of the document."""
     scenario = Scenario(turn(1, tool_use("get_time_of_day", {"time_zone": "UTC"})), turn(2, text("It is late.")))
-    answer, (first, second) = run(TIME_OF_DAY, scenario, tmp_path)
+    answer, (first, second) = run(TIME_OF_DAY, scenario, monkeypatch)
     assert answer == {"role": "assistant", "content": "It is late."}
     assert first == [{"role": "user", "content": "What time is it in Los Angeles?"}]
     assert re.fullmatch(r"\d\d:\d\d:\d\d", results(second)[0])
 
 
-def test_automatic(tmp_path: Path) -> None:
+def test_automatic(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the document says that it returns."""
-    answer, sent = run(AUTOMATIC, MATH, tmp_path)
+    answer, sent = run(AUTOMATIC, MATH, monkeypatch)
     assert answer == {"role": "assistant", "content": SALLY}
     assert [results(messages) for messages in sent[1:]] == [["8"], ["14"]]
 
 
-def test_manual(tmp_path: Path) -> None:
+def test_manual(monkeypatch: pytest.MonkeyPatch) -> None:
     """And here; one key more keeps the id, which the format has no place for."""
-    answer, _ = run(MANUAL, MATH, tmp_path)
+    answer, _ = run(MANUAL, MATH, monkeypatch)
     assert answer == {
         "role": "tool_inputs",
         "content": STEPS,
@@ -92,24 +89,24 @@ def test_manual(tmp_path: Path) -> None:
     }
 
 
-def test_continued(tmp_path: Path) -> None:
+def test_continued(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a message that the program wrote itself, and so without an id."""
-    answer, (sent,) = run(CONTINUED, MATH, tmp_path)
+    answer, (sent,) = run(CONTINUED, MATH, monkeypatch)
     assert answer["tool_inputs"] == [{"tool_name": "perform_addition", "tool_arguments": {"a": 8, "b": 6}}]
     assert sent[1]["content"][1]["id"] == sent[2]["content"][0]["tool_use_id"] == "toolu_compat_1_0"
     assert results(sent) == ["8"]
 
 
-def test_lookup(tmp_path: Path) -> None:
+def test_lookup(monkeypatch: pytest.MonkeyPatch) -> None:
     """The recipe for a call of one's own."""
-    answer, _ = run(LOOKUP, MATH, tmp_path)
+    answer, _ = run(LOOKUP, MATH, monkeypatch)
     assert answer == [10, 2, "No tool named <tool_name>perform_magic</tool_name> available."]
 
 
 @pytest.mark.parametrize("handle", [HANDLE, OUR_HANDLE], ids=["theirs", "ours"])
-def test_the_whole_loop(handle: str, tmp_path: Path) -> None:
+def test_the_whole_loop(handle: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Until it is the user's turn, with the function of the document, and with ours."""
-    messages, sent = run(MATH_TOOLS + handle + LOOP, MATH, tmp_path)
+    messages, sent = run(MATH_TOOLS + handle + LOOP, MATH, monkeypatch)
     assert messages[-1] == {"role": "assistant", "content": SALLY}
     assert messages[4]["tool_outputs"] == [{"tool_name": "perform_addition", "tool_result": 14}]
     assert [len(history) for history in sent] == [1, 3, 5]
@@ -117,10 +114,10 @@ def test_the_whole_loop(handle: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("handle", [HANDLE, OUR_HANDLE], ids=["theirs", "ours"])
-def test_the_loop_with_a_tool_that_is_not_there(handle: str, tmp_path: Path) -> None:
+def test_the_loop_with_a_tool_that_is_not_there(handle: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The model is told, and goes on."""
     scenario = Scenario(turn(1, tool_use("perform_magic", {})), ADD, DONE)
-    messages, _ = run(MATH_TOOLS + handle + LOOP, scenario, tmp_path)
+    messages, _ = run(MATH_TOOLS + handle + LOOP, scenario, monkeypatch)
     told = "No tool named <tool_name>perform_magic</tool_name> available."
     assert messages[2] == {"role": "tool_outputs", "tool_outputs": None, "tool_error": told}
     assert messages[-1] == {"role": "assistant", "content": SALLY}
