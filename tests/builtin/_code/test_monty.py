@@ -523,8 +523,7 @@ async def test_a_program_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> N
 
 _PROGRAM = """
     import anyio
-    from eagerstream.builtin._code import monty_calls
-from eagerstream.builtin._code.monty import MontySandbox
+    from eagerstream.builtin._code.monty import MontySandbox
     from tests.builtin._code.sessions import FUNCTIONS, Host, run
 
     async def main():
