@@ -323,9 +323,14 @@ async def test_schemas_of_a_client_that_are_too_large() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(
-    ("body", "headers", "status"),
-    [
+async def test_requests_that_are_refused() -> None:
+    """With a status that says why, before anything begins; nothing of the body is repeated."""
+
+    async def start(_: RunAgentInput) -> eagerstream.Run:
+        raise AssertionError("nothing begins")
+
+    app = agui_app(start)
+    for body, headers, status in [
         (b"{", {}, 400),
         (b'{"threadId": NaN}', {}, 400),
         (b'{"state": 1e999}', {}, 400),
@@ -334,20 +339,12 @@ async def test_schemas_of_a_client_that_are_too_large() -> None:
         (b"[1]", {}, 422),
         (b"{}", {"content-type": "text/plain"}, 415),
         (b"{}", {"accept": "application/vnd.ag-ui.event+proto"}, 406),
-    ],
-)
-async def test_requests_that_are_refused(body: bytes, headers: dict[str, str], status: int) -> None:
-    """With a status that says why, before anything begins; nothing of the body is repeated."""
-
-    async def start(_: RunAgentInput) -> eagerstream.Run:
-        raise AssertionError("nothing begins")
-
-    app = agui_app(start)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
-        response = await client.post("/", content=body, headers={"content-type": "application/json", **headers})
-        assert response.status_code == status
-        assert len(response.content) < 1_200
-        assert (await client.get("/")).status_code == 405
+    ]:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+            response = await client.post("/", content=body, headers={"content-type": "application/json", **headers})
+            assert response.status_code == status, (body, headers, status)
+            assert len(response.content) < 1_200, (body, headers, status)
+            assert (await client.get("/")).status_code == 405, (body, headers, status)
 
 
 @pytest.mark.anyio

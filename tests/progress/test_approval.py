@@ -20,7 +20,7 @@ from eagerstream.progress.agui import AGUIEncoder
 from eagerstream.progress.vercel import UIMessageEncoder, to_messages
 from eagerstream.testing import reply, tool_use
 from tests.progress.made_log import MadeCall, made_log
-from tests.progress.page_modules import run_page_module
+from tests.progress.page_modules import PageModules
 from tests.support import REQUEST, LocalAPI
 
 LARGE = 9007199254740993  # as a double it is 9007199254740992
@@ -65,15 +65,15 @@ def asked(text: str, *, name: str = "pay", whole: dict[str, Any] | None = None, 
     return made
 
 
-def cards(folder: Path, *logs: RunLog) -> list[dict[str, Any]]:
+def cards(modules: PageModules, *logs: RunLog) -> list[dict[str, Any]]:
     """What the page shows of such runs."""
-    return list(run_page_module(folder, APPROVAL, "\n".join(log.snapshot().json for log in logs)))
+    return list(modules.run(APPROVAL, "\n".join(log.snapshot().json for log in logs)))
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------
 
 
-def test_numbers_on_the_card(tmp_path: Path) -> None:
+def test_numbers_on_the_card(modules: PageModules) -> None:
     """Each digit that the model wrote; and what the tool gets, if that is another number."""
     exact = [
         "9007199254740993",
@@ -93,34 +93,34 @@ def test_numbers_on_the_card(tmp_path: Path) -> None:
         "0.1234567890123456789": "0.12345678901234568",
         f"0.{'1' * 500}": "0.1111111111111111",
     }
-    shown = cards(tmp_path, *(asked(f'{{"n": {number}}}') for number in [*exact, *rounded]))
+    shown = cards(modules, *(asked(f'{{"n": {number}}}') for number in [*exact, *rounded]))
     expected = [*exact, *(f"{number} /* the tool gets {got} */" for number, got in rounded.items())]
     assert [card["exact"] for card in shown] == [f'{{\n  "n": {number}\n}}' for number in expected]
     assert [float(number) for number in rounded] == [float(got) for got in rounded.values()]
 
 
-def test_nothing_is_folded_away(tmp_path: Path) -> None:
+def test_nothing_is_folded_away(modules: PageModules) -> None:
     """However long a text is, however many items and fields there are, and however deep something stands."""
     value: dict[str, Any] = {f"field {number}": number for number in range(100)}
     value |= {"text": "line\n" * 5_000, "items": list(range(2_000)), "10": 1, "2": 2}
     value["deep"] = [[[[[[[[["the innermost"]]]]]]]]]
-    (card,) = cards(tmp_path, asked(json.dumps(value), pieces=1_000))
+    (card,) = cards(modules, asked(json.dumps(value), pieces=1_000))
     read = json.loads(re.sub(r"\\n\n *", r"\\n", card["exact"]))
     assert json.dumps(read) == json.dumps(value)  # in the same order, too
     assert card["disabled"] is False
 
 
-def test_what_cannot_be_seen_is_shown(tmp_path: Path) -> None:
+def test_what_cannot_be_seen_is_shown(modules: PageModules) -> None:
     """As its escape, in a value and in a key; written as an escape or as itself, it looks the same."""
     all_hidden = ["\u202e", "\u2066", "\u200b", "\u200d", "\ufeff", "\u2028", "\u00a0", "\u00ad", "\ufe0f", "\u3164"]
     all_hidden.append("\U000e0041")
     escapes = [json.dumps(hidden)[1:-1] for hidden in all_hidden]
     for written in (escapes, all_hidden):
-        shown = cards(tmp_path, *(asked(f'{{"k{one}": "v{one}"}}') for one in written))
+        shown = cards(modules, *(asked(f'{{"k{one}": "v{one}"}}') for one in written))
         assert [card["exact"] for card in shown] == [f'{{\n  "k{escape}": "v{escape}"\n}}' for escape in escapes]
 
 
-def test_each_text_in_its_own_form(tmp_path: Path) -> None:
+def test_each_text_in_its_own_form(modules: PageModules) -> None:
     """Two inputs that differ look different."""
     forms = {
         r'{"a": "\\u202e"}': r'"a": "\\u202e"',  # six characters, and not the one
@@ -135,46 +135,46 @@ def test_each_text_in_its_own_form(tmp_path: Path) -> None:
         '{"__proto__": {"x": 1}}': '"__proto__": {\n    "x": 1\n  }',
         '{"$number": "5"}': '"$number": "5"',
     }
-    shown = cards(tmp_path, *map(asked, forms))
+    shown = cards(modules, *map(asked, forms))
     assert [card["exact"] for card in shown] == [f"{{\n  {form}\n}}" for form in forms.values()]
 
 
-def test_an_input_that_came_whole(tmp_path: Path) -> None:
+def test_an_input_that_came_whole(modules: PageModules) -> None:
     """There are no fragments of it; its numbers are marked."""
-    (card,) = cards(tmp_path, asked("", whole={"n": LARGE, "$number": "5", "z": -0.0}))
+    (card,) = cards(modules, asked("", whole={"n": LARGE, "$number": "5", "z": -0.0}))
     assert card["exact"] == f'{{\n  "n": {LARGE},\n  "$number": "5",\n  "z": -0\n}}'
 
 
-def test_what_is_no_longer_kept_cannot_be_approved(tmp_path: Path) -> None:
+def test_what_is_no_longer_kept_cannot_be_approved(modules: PageModules) -> None:
     """Nobody would see what they approve; it can be rejected."""
-    (card,) = cards(tmp_path, asked('{"a": "' + "x" * 5_000 + '"}', pieces=500, max_recent=1, max_kept_chars=1_000))
+    (card,) = cards(modules, asked('{"a": "' + "x" * 5_000 + '"}', pieces=500, max_recent=1, max_kept_chars=1_000))
     assert card["exact"] is None
     assert card["disabled"] is True
     assert "It cannot be approved here" in card["text"]
 
 
-def test_an_input_that_has_not_ended_cannot_be_approved(tmp_path: Path) -> None:
+def test_an_input_that_has_not_ended_cannot_be_approved(modules: PageModules) -> None:
     """More may come."""
     log = made_log(texts=0)
     call = MadeCall(log, 2, "pay")
     call.write('{"amount": 1')
     call.add("approval_start")
-    (card,) = cards(tmp_path, log)
+    (card,) = cards(modules, log)
     assert (card["exact"], card["disabled"]) == (None, True)
     assert "still being written" in card["text"]
 
 
-def test_the_name_of_the_tool_is_whole(tmp_path: Path) -> None:
+def test_the_name_of_the_tool_is_whole(modules: PageModules) -> None:
     """Two tools may have names that differ at their ends only."""
     name = "x" * 127 + "y"
-    assert cards(tmp_path, asked("{}", name=name))[0]["question"] == f"May {name} run with this input?"
+    assert cards(modules, asked("{}", name=name))[0]["question"] == f"May {name} run with this input?"
 
 
-def test_numbers_in_fields(tmp_path: Path) -> None:
+def test_numbers_in_fields(modules: PageModules) -> None:
     """The other views of a call do not round, either: while it is written, and when it is done."""
     log = made_log(texts=0)
     MadeCall(log, 2, "pay").write(f'{{"account": {LARGE}, "more": [{LARGE + 2}], "zero": -0.0, ')
-    text = cards(tmp_path, log)[0]["text"]
+    text = cards(modules, log)[0]["text"]
     assert all(part in text for part in (f"account{LARGE}", str(LARGE + 2), "zero-0"))
 
 
@@ -182,7 +182,7 @@ def test_numbers_in_fields(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_the_tool_gets_what_was_shown(tmp_path: Path) -> None:
+async def test_the_tool_gets_what_was_shown(modules: PageModules) -> None:
     """The input that the server has, and no copy of it that went to a client and came back."""
     got: list[tuple[int, int]] = []
     hub = Hub()
@@ -204,7 +204,7 @@ async def test_the_tool_gets_what_was_shown(tmp_path: Path) -> None:
                 async for _ in changes:
                     if hub.questions:
                         break
-            (card,) = await anyio.to_thread.run_sync(cards, tmp_path, log)
+            (card,) = await anyio.to_thread.run_sync(cards, modules, log)
             shown.extend(int(digits) for digits in re.findall(r"\d+", card["exact"]))
             hub.decide(*hub.questions[0], approved=True)
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from eagerstream.progress import _exact as writing
-from eagerstream.progress._exact import PIECE_BYTES, dumps, json_pieces, marked, unmarked
+from eagerstream.progress._exact import dumps, json_pieces, marked, unmarked
+from tests.tables import rows
 
 LARGEST = 2**53 - 1
 INTEGERS = [0, -1, LARGEST, -LARGEST, LARGEST + 1, -LARGEST - 1, 2**53 + 1, 10**300, -(10**4000)]
@@ -22,6 +23,7 @@ VALUES = st.recursive(
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(categories=["L", "N", "P", "Cs", "Cf"])),
     lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(KEYS) | st.text(), inner),
+    max_leaves=20,
 )
 
 
@@ -30,7 +32,7 @@ def as_javascript(text: str) -> Any:
     return json.loads(text, parse_int=float)
 
 
-@pytest.mark.parametrize("number", INTEGERS)
+@rows("number", INTEGERS)
 def test_no_integer_is_rounded(number: int) -> None:
     """A reader with doubles has either the very number, or its digits as text."""
     read = as_javascript(dumps({"n": number}))["n"]
@@ -46,16 +48,14 @@ def test_marks_come_and_go(value: Any) -> None:
     assert json.dumps(value) == before
 
 
-@pytest.mark.parametrize("value", [{"$number": "5"}, {"$number": 5}, {"$number": "9007199254740993", "x": 1}])
+@rows("value", [{"$number": "5"}, {"$number": 5}, {"$number": "9007199254740993", "x": 1}])
 def test_data_that_looks_like_a_mark(value: dict[str, Any]) -> None:
     """A key of the data that is the mark's own is written in another way."""
     assert marked(value) == {f"${key}" if key == "$number" else key: inner for key, inner in value.items()}
     assert unmarked(marked(value)) == value
 
 
-@pytest.mark.parametrize(
-    "mark", [5, "", "x", "1.5", "1e5", "0x10", "٣", "007", " 1", "9" * 4_301, None, {"$number": "5"}]
-)
+@rows("mark", [5, "", "x", "1.5", "1e5", "0x10", "٣", "007", " 1", "9" * 4_301, None, {"$number": "5"}])
 def test_marks_that_are_no_numbers(mark: Any) -> None:
     """A file may have been changed by anybody."""
     with pytest.raises(ValueError, match="is not a number"):
@@ -76,16 +76,15 @@ def test_pieces_are_the_text(value: Any) -> None:
     assert b"".join(json_pieces(value)).decode() == dumps(value)
 
 
-@pytest.mark.parametrize(
+@rows(
     "value",
     [
-        "é" * 200_000,
-        {"k" * 100_000: 1, "a": ["x"] * 300_000},
-        [{"a": number, "$number": [number] * 70} for number in range(2**53 - 2_000, 2**53 + 2_000)],
+        "é" * 20_000,
+        {"k" * 10_000: 1, "a": ["x"] * 10_000},
+        [{"a": number, "$number": [number] * 70} for number in range(2**53 - 100, 2**53 + 100)],
         ["9" * 300, *range(1000)],
         [[]] * 200,
     ],
-    ids=["a long text", "a long key", "objects", "a longer text among numbers", "empty lists"],
 )
 def test_pieces_of_much(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """No piece is long, and none takes long to write: other threads wait for each step of it."""
@@ -97,10 +96,13 @@ def test_pieces_of_much(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         return text
 
     monkeypatch.setattr(writing, "dumps", counted)
+    monkeypatch.setattr(writing, "PIECE_BYTES", 4_096)
+    monkeypatch.setattr(writing, "_TEXT_CHARS", 2_048)
     pieces = json_pieces(value)
     assert b"".join(pieces).decode() == dumps(value)
-    assert max(steps) <= 300_000
-    assert max(map(len, pieces)) <= PIECE_BYTES + 300_000
+    longest = 6 * 2_048 + 2  # an escape for each character, and the quotes
+    assert max(steps) <= longest
+    assert max(map(len, pieces)) <= 4_096 + longest
 
 
 def test_pieces_of_something_deep() -> None:

@@ -7,7 +7,9 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+from unittest.mock import AsyncMock
 
 import anyio
 import pytest
@@ -233,14 +235,33 @@ async def test_only_other_processes_are_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_registry_that_is_lost(tmp_path: Path) -> None:
+async def test_a_registry_that_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody knows then whether a run exists elsewhere: it must not be called gone. Runs of this machine are found."""
+    lost: Any = ModuleType("redis.exceptions")  # the package takes half a CPU second to import
+    lost.RedisError = type("RedisError", (Exception,), {})
+    monkeypatch.setitem(sys.modules, "redis", ModuleType("redis"))
+    monkeypatch.setitem(sys.modules, "redis.exceptions", lost)
+    redis = AsyncMock()
+    redis.get.side_effect = [lost.RedisError, OSError, None, "http://127.0.0.1:3"]
+    monkeypatch.setattr(Registry, "client", lambda _: redis)
     owners = Owners(tmp_path, Registry("redis://:secret@127.0.0.1:1", "http://127.0.0.1:2"))
-    with pytest.raises(RegistryLost):
-        await owners.find("0123abcd", anywhere=True)
+    for _ in range(2):
+        with pytest.raises(RegistryLost):
+            await owners.find("0123abcd", anywhere=True)
+    assert await owners.find("0123abcd", anywhere=True) is None
+    assert await owners.find("0123abcd", anywhere=True) == Address(None, "http://127.0.0.1:3")
     assert await owners.find("0123abcd", anywhere=False) is None
     (tmp_path / "0123abcd.sock").touch()
     assert await owners.find("0123abcd", anywhere=True) is not None
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_a_redis_that_is_not_there(tmp_path: Path) -> None:
+    """Its own package raises something that is known."""
+    with pytest.raises(RegistryLost):
+        registry = Registry("redis://:secret@127.0.0.1:1", "http://127.0.0.1:2")
+        await Owners(tmp_path, registry).find("0123abcd", anywhere=True)
 
 
 def test_a_password_of_redis_is_not_shown() -> None:

@@ -28,6 +28,7 @@ from eagerstream.testing import ReplayServer, Scenario, Timing, encode_event, re
 from eagerstream.wire import SSEDecoder
 from tests.streams import MESSAGE_STOP, block_start, block_stop, message_delta, message_start, text_delta
 from tests.support import Gate, LocalAPI
+from tests.tables import rows
 
 ASKED = {"question": "How?"}
 
@@ -121,9 +122,7 @@ async def test_who_is_cancelled_while_it_waits_leaves_the_queue() -> None:
         assert slots.held == 1
 
 
-@pytest.mark.parametrize(
-    "options", [{"max_runs": 0}, {"max_waiting": -1}, {"max_wait_s": 0}, {"retry_after_s": float("inf")}]
-)
+@rows("options", [{"max_runs": 0}, {"max_waiting": -1}, {"max_wait_s": 0}, {"retry_after_s": float("inf")}])
 def test_places_that_make_no_sense(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         RunSlots(**({"max_runs": 1} | options))

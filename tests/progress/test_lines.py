@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -16,7 +15,8 @@ from eagerstream.builtin import CodeTool
 from eagerstream.progress import Hub
 from eagerstream.progress._lines import LineProgress, LineState, TextLines, shown_lines
 from eagerstream.testing import reply, tool_use
-from tests.progress.page_modules import run_page_module
+from tests.progress.page_modules import PageModules
+from tests.tables import rows
 
 FORM = {"parameter": "code", "line": 3, "end_line": 5, "state": "running"}
 
@@ -36,7 +36,7 @@ def test_the_form() -> None:
     assert (unbegun.state_of(1), unbegun.summary) == (LineState.WAITING, "no line has run")
 
 
-@pytest.mark.parametrize(
+@rows(
     "changed",
     [
         *({"parameter": name} for name in ("other", "number", None)),
@@ -44,7 +44,6 @@ def test_the_form() -> None:
         *({"end_line": line} for line in (2, None, 2**53)),
         {"state": 1},
     ],
-    ids=str,
 )
 def test_what_is_no_progress_about_lines(changed: dict[str, Any]) -> None:
     """A value that only resembles it is shown as any other progress."""
@@ -98,7 +97,7 @@ def test_the_lines_that_are_shown(rows: int, count: int, line: int, more: int, s
         assert min(max(line, 1), count) in shown
 
 
-def test_the_page_reads_the_same_lines(tmp_path: Path) -> None:
+def test_the_page_reads_the_same_lines(modules: PageModules) -> None:
     """The page's own code finds the same lines in the same pieces, and gives each the same state."""
     random_ = Random(7)
     texts = [["".join(random_.choices("ab\r\n", k=random_.randrange(9))) for _ in range(5)] for _ in range(60)]
@@ -130,9 +129,7 @@ def test_the_page_reads_the_same_lines(tmp_path: Path) -> None:
         })),
       ]);"""
     texts = [[piece for piece in pieces if piece] for pieces in texts]
-    lines_of_page, states_of_page, states_at_end, states_of_cut = run_page_module(
-        tmp_path, script, json.dumps([texts, reports])
-    )
+    lines_of_page, states_of_page, states_at_end, states_of_cut = modules.run(script, json.dumps([texts, reports]))
     expected: list[Any] = []
     for pieces in texts:
         lines, text = TextLines(), ""

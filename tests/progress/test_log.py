@@ -54,26 +54,26 @@ def known(batches: list[Batch]) -> list[Record]:
     return records
 
 
-@pytest.mark.parametrize("min_interval_s", [0, 0.001, 0.05])
-@pytest.mark.parametrize("joins_at", [0, 1, 5, 8, 100])
-async def test_whoever_comes_late_knows_the_same(joins_at: int, min_interval_s: float) -> None:
+async def test_whoever_comes_late_knows_the_same() -> None:
     """All that was missed comes as one snapshot, then the rest; in the end everybody has the same state."""
-    records = poem()
-    log = RunLog("run")
-    batches: list[Batch] = []
-    async with anyio.create_task_group() as tasks:
-        for number, record in enumerate(records):
-            if number == joins_at:
+    for joins_at, min_interval_s in [*((at, 0) for at in (0, 1, 5, 8, 100)), (1, 0.05), (5, 0.001), (100, 0.05)]:
+        case = (joins_at, min_interval_s)
+        records = poem()
+        log = RunLog("run")
+        batches: list[Batch] = []
+        async with anyio.create_task_group() as tasks:
+            for number, record in enumerate(records):
+                if number == joins_at:
+                    tasks.start_soon(partial(collect, log, batches, min_interval_s=min_interval_s))
+                log.append([record])
+                await anyio.sleep(0.002)
+            log.close()
+            if joins_at >= len(records):
                 tasks.start_soon(partial(collect, log, batches, min_interval_s=min_interval_s))
-            log.append([record])
-            await anyio.sleep(0.002)
-        log.close()
-        if joins_at >= len(records):
-            tasks.start_soon(partial(collect, log, batches, min_interval_s=min_interval_s))
-    assert state(known(batches)) == state(records)
-    assert [batch.is_snapshot for batch in batches] == [True] + [False] * (len(batches) - 1)
-    assert batches[-1].seq == log.seq == len(records)
-    assert json.loads(batches[0].json) == {"snapshot": True, "records": batches[0].records}
+        assert state(known(batches)) == state(records), case
+        assert [batch.is_snapshot for batch in batches] == [True] + [False] * (len(batches) - 1), case
+        assert batches[-1].seq == log.seq == len(records), case
+        assert json.loads(batches[0].json) == {"snapshot": True, "records": batches[0].records}, case
 
 
 async def test_a_dropped_connection_misses_nothing() -> None:
@@ -310,11 +310,12 @@ async def test_cancelling_a_watcher_loses_nothing() -> None:
         assert watcher.seq == 5
 
 
-@pytest.mark.parametrize("setting", [{"after": -1}, {"min_interval_s": -1}, {"min_interval_s": 1e9}, {"max_bytes": 0}])
-async def test_settings_out_of_range(setting: dict[str, Any]) -> None:
+async def test_settings_out_of_range() -> None:
     """Told at once."""
-    with pytest.raises(UsageError, match="a watcher needs"):
-        RunLog("run").watch(**setting)
+    settings: list[dict[str, Any]] = [{"after": -1}, {"min_interval_s": -1}, {"min_interval_s": 1e9}, {"max_bytes": 0}]
+    for setting in settings:
+        with pytest.raises(UsageError, match="a watcher needs"):
+            RunLog("run").watch(**setting)
 
 
 async def test_merged_records_are_watched_again() -> None:

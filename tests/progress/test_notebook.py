@@ -68,7 +68,7 @@ async def test_the_last_state_is_shown_and_escaped(outputs: list[dict[str, str]]
 @pytest.mark.anyio
 async def test_a_large_input_makes_a_small_output(outputs: list[dict[str, str]]) -> None:
     """A notebook keeps each output in its file."""
-    async with asked("many words " * 9_000) as run, notebook_progress(run):
+    async with asked("many words " * 3_000) as run, notebook_progress(run):
         await run.finish()
     assert max(len(output["text/html"]) for output in outputs) < 20_000
 

@@ -45,6 +45,7 @@ from tests.streams import (
     wire_events,
     written,
 )
+from tests.tables import rows
 
 SCHEMA = resources.files("eagerstream.progress") / "record.schema.json"
 
@@ -170,7 +171,7 @@ def test_who_comes_late_gets_what_was_written() -> None:
     assert [record["type"] for record in records].count("input_start") == 1
 
 
-@pytest.mark.parametrize("again", [Restarted(1, "interrupted"), MessageStart(empty_message(), voided=empty_message())])
+@rows("again", [Restarted(1, "interrupted"), MessageStart(empty_message(), voided=empty_message())])
 def test_what_is_void_is_not_told_of(again: RunEvent) -> None:
     """A call of a reply that was begun anew has no more records, whatever still happens to it."""
     records: list[Record] = []
@@ -195,8 +196,8 @@ class _Odd:
         raise RuntimeError("no text of mine")
 
 
-@pytest.mark.parametrize(
-    ("value", "told"),
+@rows(
+    "value, told",
     [
         ({"done": 0.5}, {"done": 0.5}),
         (float("nan"), None),
@@ -230,7 +231,7 @@ def test_a_value_that_contains_itself() -> None:
 HOSTILE: list[Any] = [json.loads('{"a":' * 900 + "1" + "}" * 900), {"a": float("nan")}, {"a": [float("inf")]}, "no", 1]
 
 
-@pytest.mark.parametrize("value", HOSTILE, ids=range(len(HOSTILE)))
+@rows("value", HOSTILE)
 def test_whatever_a_peer_sends_there_are_records(value: Any) -> None:
     """Each as the schema says, and JSON by the letter: they must reach a browser, and come back out of a file."""
     body = [
@@ -306,15 +307,15 @@ _READ = {"type": "mcp_tool_result", "is_error": True, "content": [{"type": "text
 _RAN = {"type": "code_execution_tool_result", "content": {"type": "code_execution_result", "stdout": "1"}}
 
 
-@pytest.mark.parametrize(
-    ("result", "phase", "text"),
+@rows(
+    "result, phase, text",
     [
-        pytest.param(_FOUND, CallPhase.DONE, "[web_search_result]", id="a search"),
-        pytest.param(_REFUSED, CallPhase.FAILED, "url_not_allowed", id="an error"),
-        pytest.param(_READ, CallPhase.FAILED, "no such page", id="an error of an MCP server"),
-        pytest.param(_RAN, CallPhase.DONE, "[code_execution_result]", id="code"),
-        pytest.param(None, CallPhase.CUT, "", id="no result"),
-        pytest.param(_FOUND | {"tool_use_id": "srvtoolu_2"}, CallPhase.CUT, "", id="the result of another call"),
+        (_FOUND, CallPhase.DONE, "[web_search_result]"),
+        (_REFUSED, CallPhase.FAILED, "url_not_allowed"),
+        (_READ, CallPhase.FAILED, "no such page"),
+        (_RAN, CallPhase.DONE, "[code_execution_result]"),
+        (None, CallPhase.CUT, ""),
+        (_FOUND | {"tool_use_id": "srvtoolu_2"}, CallPhase.CUT, ""),
     ],
 )
 def test_a_call_that_the_api_runs(result: dict[str, Any] | None, phase: CallPhase, text: str) -> None:
@@ -333,7 +334,7 @@ def test_a_call_that_the_api_runs(result: dict[str, Any] | None, phase: CallPhas
     assert view.calls[0].result_text == text
 
 
-@pytest.mark.parametrize("kind", ["text", "thinking"])
+@rows("kind", ["text", "thinking"])
 def test_what_a_block_begins_with(kind: str) -> None:
     """Some peers put the first words into the start of their block; nothing of them is lost."""
     delta = {"type": "content_block_delta", "index": 0, "delta": {"type": f"{kind}_delta", kind: " world"}}

@@ -24,8 +24,9 @@ from eagerstream.wire import InputStop
 from tests.loop.durable import World, client_of, left_at, scenario
 from tests.loop.journals import MemoryJournal
 from tests.progress.observed import events_of, recorded
-from tests.progress.page_modules import run_page_module
+from tests.progress.page_modules import PageModules
 from tests.support import REQUEST
+from tests.tables import rows
 
 pytestmark = pytest.mark.anyio
 
@@ -104,7 +105,7 @@ def test_two_parts_of_a_run_are_one_run(tmp_path: Path) -> None:
     assert load_records(tmp_path / "joined") == joined
 
 
-@pytest.mark.parametrize("wrong", ["clock", "zone", "text"])
+@rows("wrong", ["clock", "zone", "text"])
 def test_clocks_that_contradict(wrong: str) -> None:
     """A gap has no length then, and no negative one."""
     first, second = parts(gap_s=-60.0)
@@ -172,7 +173,7 @@ async def test_a_run_that_is_observed_twice() -> None:
             await run.finish()
 
 
-def test_a_gap_on_the_page(tmp_path: Path) -> None:
+def test_a_gap_on_the_page(modules: PageModules) -> None:
     """Before the turn that comes again; what was under way is cut there, and its times end."""
     first, second = parts()
     records = join_records(first, second)
@@ -184,12 +185,12 @@ def test_a_gap_on_the_page(tmp_path: Path) -> None:
     tell([run.status, run.turns.map(({ turn }) => turn), run.gaps.map(({ before, gapS }) => [before, gapText({ gapS })]),
       run.calls.map((call) => phaseOf(call, run)), run.calls[0].cutS === run.gaps[0].atS]);
     """
-    told = run_page_module(tmp_path, script, json.dumps(records))
+    told = modules.run(script, json.dumps(records))
     gaps = [[1, "continued from its journal after 3 min 20 s"]]
     assert told == ["completed", [1, 1], gaps, ["cut", "unrun"], True]
 
 
-@pytest.mark.parametrize("is_restored", [False, True])
+@rows("is_restored", [False, True])
 def test_latency_of_both_parts(*, is_restored: bool) -> None:
     """The requests of both count, of a response that was restored its own times; the gap is in no time."""
     first, second = parts()

@@ -25,6 +25,7 @@ from eagerstream.progress import (
 from eagerstream.progress._merge import merge_records
 from tests.progress.observed import events_of, recorded
 from tests.support import until
+from tests.tables import rows
 
 SECRET = "sk-ant-api03-abcdefghijklmnop"
 
@@ -61,7 +62,7 @@ def test_secrets_are_masked(tmp_path: Path) -> None:
     assert load_records(path) == records
 
 
-@pytest.mark.parametrize(
+@rows(
     "value",
     [
         {"env": [{"name": "API_KEY", "value": "hunter2"}]},
@@ -101,8 +102,8 @@ async def test_masking_does_not_hold_up_the_run(tmp_path: Path, monkeypatch: pyt
     assert threading.get_ident() not in threads
 
 
-@pytest.mark.parametrize(
-    ("lines", "said"),
+@rows(
+    "lines, said",
     [
         ([], "does not start with a run"),
         (["{"], "line 1: not a record: not JSON"),
@@ -139,8 +140,8 @@ def _deep(levels: int) -> Any:
 INPUT = {"type": "input_start", "block": 1, "index": 0, "id": "a", "name": "b", "kind": "tool_use", "input": None}
 
 
-@pytest.mark.parametrize(
-    ("records", "said"),
+@rows(
+    "records, said",
     [
         ([_delta([_op("/a")])], "does not fit"),
         ([_delta([{"op": "append", "path": "", "value": "x"}])], "does not fit"),

@@ -27,6 +27,7 @@ from eagerstream.tools import ToolErrorCode
 from eagerstream.wire import ToolInput
 from tests.streams import wire_events
 from tests.support import REQUEST, LocalAPI
+from tests.tables import rows
 from tests.wire.inputs import ended
 
 SECRET = "hunter2"
@@ -69,8 +70,8 @@ def test_lines_of_edits_at_every_cut(changes: list[dict[str, str]], size: int) -
         assert line.endswith(f", +{added} -{removed}")
 
 
-@pytest.mark.parametrize(
-    ("name", "input", "line"),
+@rows(
+    "name, input, line",
     [
         ("Edit", {"path": "a", "old_string": "1\n2\n3", "new_string": "1\n"}, "Editing a, +1 -3"),
         ("text_editor", {"command": "create", "path": "a", "file_text": "1\n2"}, "Creating a, 2 lines"),

@@ -15,6 +15,7 @@ from tests.progress.stories import HOSTILE, Story, stories
 from tests.progress.ui_messages import Reader
 from tests.streams import cuts_of
 from tests.support import check_history
+from tests.tables import rows
 
 USER = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "Hello"}]}
 
@@ -90,8 +91,8 @@ def test_a_whole_run() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("status", "reason"),
+@rows(
+    "status, reason",
     [
         ("completed", "stop"),
         ("stop_sequence", "stop"),
@@ -134,8 +135,8 @@ def test_records_that_break_off() -> None:
     assert [part["state"] for part in reader.calls] == ["output-error"]
 
 
-@pytest.mark.parametrize("outcome", ["invalid", "incomplete"])
-@pytest.mark.parametrize("static_tools", [(), ("book",)])
+@rows("outcome", ["invalid", "incomplete"])
+@rows("static_tools", [(), ("book",)])
 def test_an_input_that_is_not_usable(outcome: str, static_tools: tuple[str, ...]) -> None:
     """It is shown as it stands in the history, as an error, and keeps the result of the call."""
     story = Story().turn()
@@ -199,8 +200,8 @@ def test_a_result_without_the_end_of_its_input() -> None:
     assert (part["input"], part["output"]) == ({"INVALID_JSON": '{"a":'}, "fine")
 
 
-@pytest.mark.parametrize("sdk", [5, 6, 7])
-@pytest.mark.parametrize("approved", [True, False])
+@rows("sdk", [5, 6, 7])
+@rows("approved", [True, False])
 def test_approval(sdk: int, approved: bool) -> None:
     """A person is asked in the form that the version has, and in a data part that every version has."""
     story = Story().turn()
@@ -237,8 +238,8 @@ def test_a_question_before_the_end_of_an_input() -> None:
     assert [part["state"] for part in reader.calls] == ["output-available", "output-error"]
 
 
-@pytest.mark.parametrize("sdk", [5, 6, 7])
-@pytest.mark.parametrize("by_message", [False, True])
+@rows("sdk", [5, 6, 7])
+@rows("by_message", [False, True])
 def test_a_turn_that_begins_anew(sdk: int, by_message: bool) -> None:
     """What came of it is taken back, or marked as void, and is in no history; ids of the next attempt are new."""
     story = Story().turn().text("Half a")
@@ -317,7 +318,7 @@ def test_a_call_of_the_server_without_a_result() -> None:
     assert [block["type"] for block in sent_back(reader)[1]["content"]] == ["text"]
 
 
-@pytest.mark.parametrize("sdk", [5, 6, 7])
+@rows("sdk", [5, 6, 7])
 def test_a_restart_after_a_pause(sdk: int) -> None:
     """What is void is this turn's: a call that waits since the last one still gets its result."""
     story = Story().turn()
@@ -331,7 +332,7 @@ def test_a_restart_after_a_pause(sdk: int) -> None:
     assert read(story, sdk).calls[0]["errorText"] == "This call has no result."
 
 
-@pytest.mark.parametrize("sdk", [5, 6, 7])
+@rows("sdk", [5, 6, 7])
 def test_a_result_of_nothing(sdk: int) -> None:
     """A block that names a call of ours, or one that is void, is no result of it."""
     story = Story().turn()
@@ -348,7 +349,7 @@ def test_a_result_of_nothing(sdk: int) -> None:
     assert [part["output"] for part in parts if part.get("state") == "output-available"] == ["done"]
 
 
-@pytest.mark.parametrize("sdk", [5, 6, 7])
+@rows("sdk", [5, 6, 7])
 def test_a_source_that_was_void(sdk: int) -> None:
     """It is told again where the next attempt names it, and only there does it count."""
     cited = [{"type": "web_search_result_location", "url": "https://example.org/a"}]
@@ -389,7 +390,7 @@ def test_a_result_of_blocks() -> None:
     assert sent_back(read(story))[2]["content"][0]["content"] == [image]
 
 
-@pytest.mark.parametrize("value", HOSTILE)
+@rows("value", HOSTILE)
 def test_hostile_values(value: Any) -> None:
     """What the page's reader would stumble over goes as text, and comes back as it was."""
     story = Story().turn()
@@ -402,7 +403,7 @@ def test_hostile_values(value: Any) -> None:
     assert sent_back(reader)[1]["content"][0]["input"] == expected
 
 
-@pytest.mark.parametrize("is_over", [False, True])
+@rows("is_over", [False, True])
 def test_records_that_come_too_late(is_over: bool) -> None:
     """What is told of a call that has its result already, or of one that nobody knows, changes nothing."""
     story = Story().turn()
@@ -419,9 +420,9 @@ def test_records_that_come_too_late(is_over: bool) -> None:
     assert not UIMessageEncoder().encode([tomorrow])
 
 
-@pytest.mark.parametrize("status", ["valid", "invalid"])
-@pytest.mark.parametrize(
-    ("content", "words"),
+@rows("status", ["valid", "invalid"])
+@rows(
+    "content, words",
     [
         ("bad", "bad"),
         ("", "(an error without text)"),
@@ -472,7 +473,7 @@ def test_an_input_too_deep_for_the_reader() -> None:
     assert reader.calls[0]["input"] == {"INVALID_JSON": '{"a":[' * MAX_DEPTH}
 
 
-@pytest.mark.parametrize("id", ["", "__proto__", "a b", "x" * 200, "constructor\n"])
+@rows("id", ["", "__proto__", "a b", "x" * 200, "constructor\n"])
 def test_hostile_ids(id: str) -> None:
     """An id that the API would not take back is replaced."""
     story = Story().turn()
@@ -506,7 +507,7 @@ def _depth(value: Any) -> int:
 
 
 @given(stories(), st.sampled_from([5, 6, 7]), st.sampled_from([(), ("book",)]))
-@settings(max_examples=100)
+@settings(max_examples=30)
 def test_any_run_makes_a_stream(story: Story, sdk: int, static_tools: tuple[str, ...]) -> None:
     """Whatever happens in a run, the reader takes every chunk, nothing stays open, and the history can be sent."""
     sent_back(read(story, sdk, static_tools=static_tools))
@@ -536,7 +537,7 @@ def test_what_a_user_sends() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@rows(
     "messages",
     [
         None,
@@ -562,8 +563,8 @@ def test_what_cannot_be_sent(messages: Any) -> None:
         to_messages(messages)
 
 
-@pytest.mark.parametrize(
-    ("part", "result"),
+@rows(
+    "part, result",
     [
         ({"state": "input-available", "input": {}}, {"is_error": True}),
         ({"state": "approval-requested", "input": {}}, {"is_error": True}),

@@ -323,9 +323,9 @@ async def test_a_decision(approved: bool) -> None:
     assert to_messages([SAID, reader.message | {"role": "assistant"}]) == start.runs[0].result.messages
 
 
-@pytest.mark.parametrize(
-    ("body", "status"),
-    [
+async def test_requests_that_are_none() -> None:
+    """They are refused with a text that a page can show, and no run begins."""
+    for body, status in [
         (b"{", 400),
         (b"[]", 400),
         (b"[" * 100_000, 400),
@@ -338,15 +338,12 @@ async def test_a_decision(approved: bool) -> None:
         (BODY | {"messageId": 1}, 400),
         (BODY | {"messages": [1]}, 400),
         (BODY | {"more": "x" * 200_000}, 413),
-    ],
-)
-async def test_requests_that_are_none(body: Any, status: int) -> None:
-    """They are refused with a text that a page can show, and no run begins."""
-    start = Chats(LocalAPI(HI))
-    answer = await ask(vercel_app(start, max_body_bytes=200_000), body=body)
-    assert answer.status == status
-    assert answer.body
-    assert not start.runs
+    ]:
+        start = Chats(LocalAPI(HI))
+        answer = await ask(vercel_app(start, max_body_bytes=200_000), body=body)
+        assert answer.status == status, (body, status)
+        assert answer.body, (body, status)
+        assert not start.runs, (body, status)
 
 
 async def test_a_form_of_another_page() -> None:

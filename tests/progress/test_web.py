@@ -6,7 +6,7 @@ import gc
 import json
 import re
 import tracemalloc
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -129,24 +129,20 @@ async def listening(
 # --- who gets in ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {},
-        {"authorization": f"Bearer {TOKEN}x"},
-        {"authorization": "Bearer "},
-        {"cookie": "eagerstream-8765=wrong"},
-        {"cookie": f"eagerstream-8766={TOKEN}"},
-    ],
-    ids=["nothing", "wrong bearer", "empty bearer", "wrong cookie", "cookie of another port"],
-)
-async def test_nobody_gets_in_without_the_token(path: str, headers: Mapping[str, str]) -> None:
+async def test_nobody_gets_in_without_the_token() -> None:
     """Every path asks for it, also those that do not exist, and says nothing else."""
-    async with client_of(web_app(hub_of(made_log()), token=TOKEN), **headers) as client:
-        answer = await client.get(path)
-    assert answer.status_code == 401
-    assert "made" not in answer.text
+    for path in PATHS:
+        for headers in [
+            {},
+            {"authorization": f"Bearer {TOKEN}x"},
+            {"authorization": "Bearer "},
+            {"cookie": "eagerstream-8765=wrong"},
+            {"cookie": f"eagerstream-8766={TOKEN}"},
+        ]:
+            async with client_of(web_app(hub_of(made_log()), token=TOKEN), **headers) as client:
+                answer = await client.get(path)
+            assert answer.status_code == 401, (path, headers)
+            assert "made" not in answer.text, (path, headers)
 
 
 async def test_the_url_with_the_token_opens_the_page() -> None:
@@ -167,29 +163,27 @@ async def test_the_token_opens_nothing_but_the_page() -> None:
         assert (await client.get("/static/page.js", params={"token": TOKEN})).status_code == 401
 
 
-@pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8765", "", "127.0.0.1.evil.example", "[::1", "10.0.0.1"]
-)
-async def test_other_hosts_are_refused(host: str) -> None:
+async def test_other_hosts_are_refused() -> None:
     """A page from elsewhere that gives its name our address gets nothing, whatever else it sends."""
-    async with client_of(web_app(Hub(), token=TOKEN), host=host, cookie=COOKIE) as client:
-        assert (await client.get("/")).status_code == 421
-    async with client_of(web_app(Hub(), token=TOKEN, hosts=None), host=host, cookie=COOKIE) as client:
-        assert (await client.get("/")).status_code != 421
+    for host in ["evil.example", "evil.example:8765", "", "127.0.0.1.evil.example", "[::1", "10.0.0.1"]:
+        async with client_of(web_app(Hub(), token=TOKEN), host=host, cookie=COOKIE) as client:
+            assert (await client.get("/")).status_code == 421, host
+        async with client_of(web_app(Hub(), token=TOKEN, hosts=None), host=host, cookie=COOKIE) as client:
+            assert (await client.get("/")).status_code != 421, host
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost:8765", "LOCALHOST:1", "[::1]:8765"])
-async def test_loopback_has_several_names(host: str) -> None:
+async def test_loopback_has_several_names() -> None:
     """All of them are ours."""
-    async with client_of(web_app(Hub(), token=TOKEN), host=host, authorization=f"Bearer {TOKEN}") as client:
-        assert (await client.get("/")).status_code == 200
+    for host in ["127.0.0.1", "localhost:8765", "LOCALHOST:1", "[::1]:8765"]:
+        async with client_of(web_app(Hub(), token=TOKEN), host=host, authorization=f"Bearer {TOKEN}") as client:
+            assert (await client.get("/")).status_code == 200, host
 
 
-@pytest.mark.parametrize("token", ["", "short", "t" * 257, "t" * 16 + ";", "t" * 16 + "\n", "t" * 16 + "é"])
-async def test_tokens_that_cannot_be(token: str) -> None:
+async def test_tokens_that_cannot_be() -> None:
     """One that is guessed, or breaks out of its cookie, is refused where it is given."""
-    with pytest.raises(UsageError):
-        web_app(Hub(), token=token)
+    for token in ["", "short", "t" * 257, "t" * 16 + ";", "t" * 16 + "\n", "t" * 16 + "é"]:
+        with pytest.raises(UsageError):
+            web_app(Hub(), token=token)
 
 
 async def test_every_answer_is_safe_to_show() -> None:
@@ -309,26 +303,26 @@ async def test_records_come_as_they_are_made() -> None:
     assert "default-src 'none'" in events.headers["content-security-policy"]
 
 
-@pytest.mark.parametrize("how", ["header", "query", "both"])
-async def test_going_on_misses_nothing_and_repeats_nothing(how: str) -> None:
+async def test_going_on_misses_nothing_and_repeats_nothing() -> None:
     """A connection that broke goes on behind the last message that came; the header is newer than the URL."""
-    query = {"header": "run=run_1", "query": "run=run_1&after=6", "both": "run=run_1&after=5"}[how]
-    headers: dict[str, Any] = {} if how == "query" else {"last_event_id": "6"}
-    log = made_log(texts=5)
-    async with listening(web_app(hub_of(log), token=TOKEN), query, **headers) as events:
-        batch, seq = await events.next_records()
-    assert batch["snapshot"] is False
-    assert "".join(record["text"] for record in batch["records"]) == "2 3 4 "
-    assert seq == log.seq == 9
+    for how in ["header", "query", "both"]:
+        query = {"header": "run=run_1", "query": "run=run_1&after=6", "both": "run=run_1&after=5"}[how]
+        headers: dict[str, Any] = {} if how == "query" else {"last_event_id": "6"}
+        log = made_log(texts=5)
+        async with listening(web_app(hub_of(log), token=TOKEN), query, **headers) as events:
+            batch, seq = await events.next_records()
+        assert batch["snapshot"] is False, how
+        assert "".join(record["text"] for record in batch["records"]) == "2 3 4 ", how
+        assert seq == log.seq == 9, how
 
 
-@pytest.mark.parametrize("after", ["-1", "x", "٣", "9" * 30, "", "999"])
-async def test_a_number_that_is_none_of_ours_gets_everything(after: str) -> None:
+async def test_a_number_that_is_none_of_ours_gets_everything() -> None:
     """Whatever a client says of where it was, it gets a state that is whole."""
-    log = made_log()
-    async with listening(web_app(hub_of(log), token=TOKEN), f"run=run_1&after={after}") as events:
-        batch, _ = await events.next_records()
-    assert batch["snapshot"] is True
+    for after in ["-1", "x", "٣", "9" * 30, "", "999"]:
+        log = made_log()
+        async with listening(web_app(hub_of(log), token=TOKEN), f"run=run_1&after={after}") as events:
+            batch, _ = await events.next_records()
+        assert batch["snapshot"] is True, after
 
 
 async def test_a_run_that_is_not_kept() -> None:
@@ -422,9 +416,9 @@ async def test_a_client_that_leaves_leaves_nothing_behind() -> None:
 DECISION = {"block": 1, "approved": True, "reason": None}
 
 
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
+async def test_who_may_decide() -> None:
+    """Our own page, and programs that know the token; 409 is what they get where nothing waits."""
+    for headers, status in [
         ({"cookie": COOKIE}, 403),
         ({"cookie": COOKIE, "origin": "null"}, 403),
         ({"cookie": COOKIE, "origin": "http://["}, 403),
@@ -437,14 +431,11 @@ DECISION = {"block": 1, "approved": True, "reason": None}
         ({"authorization": f"Bearer {TOKEN}"}, 409),
         ({"authorization": f"Bearer {TOKEN}", "host": "evil.example"}, 421),
         ({"origin": ORIGIN}, 401),
-    ],
-)
-async def test_who_may_decide(headers: Mapping[str, str], status: int) -> None:
-    """Our own page, and programs that know the token; 409 is what they get where nothing waits."""
-    async with client_of(web_app(hub_of(made_log()), token=TOKEN)) as client:
-        given = {"content-type": "application/json", **headers}
-        answer = await client.post("/runs/run_1/decide", content=json.dumps(DECISION), headers=given)
-    assert answer.status_code == status
+    ]:
+        async with client_of(web_app(hub_of(made_log()), token=TOKEN)) as client:
+            given = {"content-type": "application/json", **headers}
+            answer = await client.post("/runs/run_1/decide", content=json.dumps(DECISION), headers=given)
+        assert answer.status_code == status, (headers, status)
 
 
 async def test_an_application_that_asks_by_itself_still_checks_where_a_decision_comes_from() -> None:
@@ -455,20 +446,26 @@ async def test_an_application_that_asks_by_itself_still_checks_where_a_decision_
         assert (await client.post("/runs/run_1/decide", json=DECISION, headers={"origin": ORIGIN})).status_code == 409
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"", b"{", b"[]", b"1", b"\xff", b"[" * 10_000, b'{"block": 1}', b'{"block": true, "approved": true}',
-        b'{"block": 1.5, "approved": true}', b'{"block": 1, "approved": 1}', b'{"block": 1, "approved": "yes"}',
+async def test_what_is_no_decision() -> None:
+    """Nothing is guessed where a call may run or not."""
+    for body in [
+        b"",
+        b"{",
+        b"[]",
+        b"1",
+        b"\xff",
+        b"[" * 10_000,
+        b'{"block": 1}',
+        b'{"block": true, "approved": true}',
+        b'{"block": 1.5, "approved": true}',
+        b'{"block": 1, "approved": 1}',
+        b'{"block": 1, "approved": "yes"}',
         b'{"block": 1, "approved": true, "reason": 1}',
         json.dumps({**DECISION, "reason": "x" * 2_001}).encode(),
-    ],
-)  # fmt: skip
-async def test_what_is_no_decision(body: bytes) -> None:
-    """Nothing is guessed where a call may run or not."""
-    headers = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
-    async with client_of(web_app(hub_of(made_log()), token=TOKEN), **headers) as client:
-        assert (await client.post("/runs/run_1/decide", content=body)).status_code == 400
+    ]:
+        headers = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
+        async with client_of(web_app(hub_of(made_log()), token=TOKEN), **headers) as client:
+            assert (await client.post("/runs/run_1/decide", content=body)).status_code == 400, body
 
 
 @pytest.mark.parametrize("approved", [True, False])
