@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from eagerstream.errors import (
     APIError,
     EagerStreamError,
@@ -24,6 +22,7 @@ from eagerstream.errors import (
     UsageError,
     WorkerLost,
 )
+from tests.tables import rows
 
 _TEXTS: dict[EagerStreamError, str] = {
     ProtocolError("not an event", excerpt="secret"): "not an event",
@@ -48,7 +47,7 @@ _TEXTS: dict[EagerStreamError, str] = {
 }
 
 
-@pytest.mark.parametrize(("error", "text"), _TEXTS.items(), ids=[f"{error!r:.40}" for error in _TEXTS])
+@rows("error, text", _TEXTS.items())
 def test_texts(error: EagerStreamError, text: str) -> None:
     """Golden; as plain data the text is the same, with the name of the class."""
     assert str(error) == text
@@ -72,7 +71,7 @@ def test_an_excerpt_is_short() -> None:
     assert ProtocolError("not an event", excerpt="x" * 1_000).excerpt == "x" * 80
 
 
-@pytest.mark.parametrize("details", [None, {}, {"error_code": 5}, {"error_code": "too_large", "key": 1}])
+@rows("details", [None, {}, {"error_code": 5}, {"error_code": "too_large", "key": 1}])
 def test_the_code_of_an_error(details: dict[str, object] | None) -> None:
     """It is a text or nothing, whatever a peer puts there."""
     error = APIError("No", details=details)

@@ -9,12 +9,13 @@ import pytest
 
 from eagerstream.errors import UsageError
 from eagerstream.limits import DEFAULT_LIMITS, Limits
+from tests.tables import rows
 
-each_limit = pytest.mark.parametrize("name", [field.name for field in fields(Limits)])
+each_limit = rows("name", [field.name for field in fields(Limits)])
 
 
 @each_limit
-@pytest.mark.parametrize("bound", [0, -1, float("nan"), None, "3", True], ids=repr)
+@rows("bound", [0, -1, float("nan"), None, "3", True])
 def test_a_bound_that_cannot_be(name: str, bound: Any) -> None:
     """`Limits(max_depth=None)` does not switch a bound off: that is refused by name."""
     with pytest.raises(UsageError, match=rf"Limits\.{name} must be a positive number"):

@@ -47,6 +47,7 @@ from tests.streams import (
     tool_start,
 )
 from tests.support import REQUEST, Broken, LocalAPI, Piece
+from tests.tables import rows
 
 CANARY = "hunter2"
 KEY = f"sk-ant-api03-{CANARY}"
@@ -165,14 +166,13 @@ async def _echo(text: str) -> str:
     return text
 
 
-@pytest.mark.parametrize("number", range(len(list(_objects()))))
-def test_objects(number: int) -> None:
+@rows("value", _objects())
+def test_objects(value: object) -> None:
     """Calls, results, requests, recordings, transports, errors."""
-    value = list(_objects())[number]
     assert CANARY not in shown(value)
 
 
-@pytest.mark.parametrize("data", [CANARY, f'"{CANARY}"', f'{{"a": "{CANARY}"}}', f'{{"type": "x", "a": "{CANARY}'])
+@rows("data", [CANARY, f'"{CANARY}"', f'{{"a": "{CANARY}"}}', f'{{"type": "x", "a": "{CANARY}'])
 def test_events_that_are_none(data: str) -> None:
     """What breaks the protocol may be a piece of an input: the error has it, its text does not."""
     with pytest.raises(ProtocolError) as caught:
@@ -225,10 +225,14 @@ async def wait(text: str) -> str:
     return text
 
 
+_BLOCKED_S = 0.01
+"""Instead of a tenth of a second, from which on a run warns of a tool that keeps the event loop."""
+
+
 @tool
 async def block(text: str) -> str:
     """Keep the event loop."""
-    until_s = time.perf_counter() + 0.11
+    until_s = time.perf_counter() + 2 * _BLOCKED_S
     while time.perf_counter() < until_s:
         pass
     return text
@@ -264,12 +268,14 @@ async def _run(client: Any) -> tuple[list[str], Exception | None, Any]:
     seen: list[str] = []
     tools: list[Tool] = [say, fail, wait, block, lines, guarded]
     failure = None
-    async with eagerstream.run(client, tools=tools, **REQUEST, restart_delay_s=0) as running:
-        try:
-            async for event in running:
-                seen += _shown_of(event)
-        except Exception as error:
-            failure = error
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("eagerstream.tools._invoke.BLOCKED_S", _BLOCKED_S)
+        async with eagerstream.run(client, tools=tools, **REQUEST, restart_delay_s=0) as running:
+            try:
+                async for event in running:
+                    seen += _shown_of(event)
+            except Exception as error:
+                failure = error
     return seen, failure, running.result
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.plain_english import IDIOMS, Text, faults_of_page, faults_of_rates, faults_of_source, faults_of_texts
+from tests.tables import rows
 
 
-@pytest.mark.parametrize(
+@rows(
     "source",
     [
         '"""What a module holds."""',
@@ -31,7 +30,7 @@ def test_good_texts() -> None:
     assert list(faults_of_source('"""Return what it holds."""\nprint("""What?""")\n# If so, stop.\n')) == []
 
 
-@pytest.mark.parametrize("idiom", ["as it were", "is to be", "told of", "Where there is", "thereof", "whoever"])
+@rows("idiom", ["as it were", "is to be", "told of", "Where there is", "thereof", "whoever"])
 def test_idioms(idiom: str) -> None:
     """A phrase is found in docstrings and comments, also broken over two lines."""
     broken = idiom.replace(" ", "\n# ")

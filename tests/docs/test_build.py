@@ -145,8 +145,19 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrom
         yield chrome
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+_ALSO = pytest.mark.nightly
+"""Each width and each scheme is tried in each run of the slow tests, and each pair at night."""
+
+
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (1280, "light"),
+        (390, "dark"),
+        pytest.param(1280, "dark", marks=_ALSO),
+        pytest.param(390, "light", marks=_ALSO),
+    ],
+)
 def test_pages_in_a_browser(driver: webdriver.Chrome, built: Path, width: int, scheme: str) -> None:
     """No page is wider than the screen, loads anything from another host, or gives axe-core anything to complain of."""
     axe = installed_file("axe-core/axe.min.js").read_text(encoding="utf-8")

@@ -5,19 +5,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.docs.programs import PAGES, ROOT
 from tests.prose import headings
+from tests.tables import rows
 
 REPOSITORY = "https://github.com/eagerstream/eagerstream/blob/main/"
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _GENERATED = ("docs/reference/", "docs/inside/")  # the build of the docs fails if one of their pages is missing
 
-pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 
-
-@pages
+@rows("page", PAGES)
 def test_links_lead_somewhere(page: Path) -> None:
     """A page links to pages beside it, and to files of the repository."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)

@@ -18,16 +18,22 @@ import eagerstream
 from docs._ext.pages import FOLDER, PageError, names_in, pages
 from docs._ext.public_names import assignment, by_definition, internal_names, public_modules, public_names, resolve
 from eagerstream import Limits
+from tests.tables import rows
+
+imports_all = pytest.mark.slow
+"""A test that needs all public modules, with the frameworks and engines that they wrap. To import them takes 5 s."""
 
 TABLE_OF_CONTENTS = (FOLDER.parent / "index.md").read_text(encoding="utf-8")
 
 
+@imports_all
 def test_each_public_name_has_one_place() -> None:
     """A name without a page could not be looked up; one with two would have two explanations."""
     placed = [name.full for names in pages().values() for name in names]
     assert sorted(placed) == sorted(public_names())
 
 
+@imports_all
 def test_public_names_are_the_ones_that_modules_export() -> None:
     """`__all__` is the source, whatever else a module imports; a name that two modules export is the root's."""
     for module in public_modules():
@@ -37,6 +43,7 @@ def test_public_names_are_the_ones_that_modules_export() -> None:
     assert by_definition()["eagerstream.wire.SSEDecoder"].full == "eagerstream.SSEDecoder"
 
 
+@imports_all
 def test_no_private_name_is_public() -> None:
     """A leading underscore, in any part of a name, says that it may change."""
     assert [full for full in public_names() if any(part.startswith("_") for part in full.split("."))] == []
@@ -44,6 +51,7 @@ def test_no_private_name_is_public() -> None:
     assert "eagerstream.cli" not in public_modules(), "a command, which has a page of its own"
 
 
+@imports_all
 def test_internal_names_are_exported_and_not_in_the_reference() -> None:
     """A name of the list that is gone would be dead text, and one with a place in the reference would be public, too."""
     assert len(internal_names()) > 20
@@ -53,6 +61,7 @@ def test_internal_names_are_exported_and_not_in_the_reference() -> None:
     assert internal_names() & by_definition().keys() == set()
 
 
+@imports_all
 def test_constants_and_aliases_are_found_in_the_source() -> None:
     """Their documentation stands behind their definition, in a module that is often private."""
     plain = [name for name in public_names().values() if not inspect.isclass(name.value) and not callable(name.value)]
@@ -60,6 +69,7 @@ def test_constants_and_aliases_are_found_in_the_source() -> None:
     assert [name.full for name in plain if assignment(name) is None] == []
 
 
+@imports_all
 def test_a_page_with_a_name_that_is_not_public() -> None:
     """It fails the build: somebody renamed a thing, and the page has to follow."""
     with pytest.raises(PageError, match="no public name"):
@@ -68,8 +78,9 @@ def test_a_page_with_a_name_that_is_not_public() -> None:
         list(names_in("wire.SSEDecoder\n"))
 
 
-@pytest.mark.parametrize(
-    ("text", "module", "owner", "meant"),
+@imports_all
+@rows(
+    "text, module, owner, meant",
     [
         ("Run", "eagerstream", "", "eagerstream.Run"),
         ("eagerstream.loop._run.Run", "eagerstream", "", "eagerstream.Run"),
@@ -94,9 +105,9 @@ def test_every_limit_is_explained() -> None:
     """The table of limits has each field with its default and with what happens when it is reached."""
     from docs._ext.generated import limits
 
-    rows = [re.split(r"(?<!\\) \| ", line.strip("| ")) for line in limits().splitlines()[2:]]
-    assert len(rows) == len(dataclasses.fields(Limits))
-    for field, (name, default, bounds, then) in zip(dataclasses.fields(Limits), rows, strict=True):
+    lines = [re.split(r"(?<!\\) \| ", line.strip("| ")) for line in limits().splitlines()[2:]]
+    assert len(lines) == len(dataclasses.fields(Limits))
+    for field, (name, default, bounds, then) in zip(dataclasses.fields(Limits), lines, strict=True):
         assert f"`{field.name}`" in name
         assert f"{field.default:,g}".split(".")[0] in default or f"{field.default:,}" in default
         assert bounds.endswith(".")
@@ -130,18 +141,23 @@ def _pages(folder: str) -> list[Path]:
     return sorted((FOLDER.parent / folder).glob("*.md"))
 
 
-def _callables() -> Iterator[tuple[str, str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+@cache
+def _callables() -> list[tuple[str, str, ast.FunctionDef | ast.AsyncFunctionDef]]:
     """Each public function and method: its full name, the docstring of its class, and its source."""
-    for name in public_names().values():
-        owners = name.value.__mro__ if inspect.isclass(name.value) else (name.value,)
-        for owner in owners:
-            module = getattr(owner, "__module__", None) or ""
-            if not module.startswith("eagerstream.") or not (inspect.isclass(owner) or inspect.isfunction(owner)):
-                continue
-            for node in _definitions(module).get(owner.__qualname__, ()):
-                if not node.name.startswith("_"):
-                    doc = (owner.__doc__ or "") if inspect.isclass(owner) else ""
-                    yield f"{module}.{owner.__qualname__}, {node.name}", doc, node
+    values = [name.value for name in public_names().values()]
+    owners = dict.fromkeys(
+        owner for value in values for owner in (value.__mro__ if inspect.isclass(value) else (value,))
+    )
+    found = []
+    for owner in owners:
+        module = getattr(owner, "__module__", None) or ""
+        if not module.startswith("eagerstream.") or not (inspect.isclass(owner) or inspect.isfunction(owner)):
+            continue
+        for node in _definitions(module).get(owner.__qualname__, ()):
+            if not node.name.startswith("_"):
+                doc = (owner.__doc__ or "") if inspect.isclass(owner) else ""
+                found.append((f"{module}.{owner.__qualname__}, {node.name}", doc, node))
+    return found
 
 
 @cache
@@ -170,6 +186,7 @@ def _raised(node: ast.AST) -> Iterator[str]:
         yield from _raised(inner)
 
 
+@imports_all
 def test_exceptions_are_documented() -> None:
     """Whoever calls a public function learns from its docstring which exceptions its own body raises."""
     missing = [
@@ -181,6 +198,7 @@ def test_exceptions_are_documented() -> None:
     assert missing == []
 
 
+@imports_all
 def test_cancellation_is_documented() -> None:
     """Any await may be cancelled, so each async function says what happens then, or its class, for all its methods."""
     waiting = [callable for callable in _callables() if isinstance(callable[-1], ast.AsyncFunctionDef)]
