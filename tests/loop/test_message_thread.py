@@ -310,3 +310,14 @@ async def test_an_edited_history_is_noticed() -> None:
     request["messages"].append({"role": "assistant", "content": message["content"]})
     request["messages"][0]["content"] = "Changed"
     assert thread.sent_form(request)["thread"] == {"type": "create"}
+
+
+async def test_a_pause_continues_the_thread() -> None:
+    """The paused response is all that is new, and the API has it: the request to go on carries no message."""
+    paused = reply(text("Let me see."), stop_reason="pause_turn", message_id="msg_0")
+    async with ReplayServer(
+        Scenario(paused, reply(text("Done."), message_id="msg_1")), speed=float("inf"), threads=MessageThreads()
+    ) as server:
+        await ran(server)
+        assert forms(server.requests) == ["create", "continue"]
+        assert server.requests[1].body["messages"] == []
