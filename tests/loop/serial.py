@@ -19,7 +19,7 @@ from eagerstream.tools import Group, ItemStream, TextStream
 from eagerstream.wire import WireEvent
 from tests import api_rules
 from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start
-from tests.support import REQUEST, USER, Gate, LocalAPI, Piece, anthropic_client, check_history
+from tests.support import REQUEST, USER, Exchange, Gate, LocalAPI, Piece, anthropic_client, check_history
 
 SLOWLY_S = 20
 Message = dict[str, Any]
@@ -55,6 +55,26 @@ class Serial:
         self.bodies = []
         async with anthropic_client(self.server.base_url) as client:
             yield client
+
+
+class Listed(LocalAPI):
+    """The same without a socket, event by event."""
+
+    def body_for(self, exchange: Exchange) -> Sequence[Piece] | Recording:
+        """Return the reply to this request, or say what is wrong with it."""
+        if faults := api_rules.check_request(exchange.body):
+            return api_rules.refused(faults)
+        if len(self.exchanges) >= len(self._bodies):
+            return http_error(400, "invalid_request_error", "one request too many")
+        answer = self._bodies[len(self.exchanges)]
+        if not isinstance(answer, Recording) or answer.status != 200:
+            return answer
+        return [event + b"\n\n" for event in answer.body.split(b"\n\n") if event]
+
+    @property
+    def bodies(self) -> list[dict[str, Any]]:
+        """All requests."""
+        return [exchange.body for exchange in self.exchanges]
 
 
 # --- tools ------------------------------------------------------------------------------------------------------------

@@ -15,12 +15,13 @@ from eagerstream.loop import Conversation, RunStatus
 from eagerstream.recordings import Recording
 from eagerstream.testing import error_event, reply, server_tool_use, text, tool_use
 from eagerstream.tools import tool
-from tests.loop.cases import CASES, Case
+from tests.loop.cases import CASES
 from tests.loop.serial import (
     ALL_DONE,
     DONE,
     SLOWLY_S,
     TOOLS,
+    Listed,
     Serial,
     assistant,
     body,
@@ -36,6 +37,7 @@ from tests.loop.serial import (
     results,
 )
 from tests.support import REQUEST, USER, LocalAPI, all_tasks_blocked, check_history
+from tests.tables import rows
 
 _RUNS_WHAT_WAS_ADMITTED = (
     "stop_sequence with a call",
@@ -54,17 +56,17 @@ async def by_hand_for(serial: Serial, replies: list[Recording], **options: Any) 
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(
-    "case", [pytest.param(case, id=name) for name, case in CASES.items() if name not in _RUNS_WHAT_WAS_ADMITTED]
-)
-@pytest.mark.sample(20)
-async def test_the_same_requests(serial: Serial, case: Case) -> None:
+async def test_the_same_requests() -> None:
     """Every scenario of the loop, step by step: the same bodies, the same history, the same status."""
-    bodies, conversation = await by_hand_for(serial, case.replies, **case.options)
-    assert bodies == case.bodies
-    assert conversation.result.messages == [USER, *case.added]
-    assert conversation.result.status is case.status
-    assert conversation.result.turns == len(bodies)
+    for name, case in CASES.items():
+        if name in _RUNS_WHAT_WAS_ADMITTED:
+            continue
+        api = Listed(*case.replies)
+        conversation = await by_hand(api.transport(), **case.options)
+        assert api.bodies == case.bodies, name
+        assert conversation.result.messages == [USER, *case.added], name
+        assert conversation.result.status is case.status, name
+        assert conversation.result.turns == len(case.bodies), name
 
 
 @pytest.mark.anyio
@@ -345,12 +347,8 @@ _NOT_REFUSED: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [*_BAD_SETTINGS, *(pytest.param(options) for options in _NOT_REFUSED)],
-    ids=str,
-)
-@pytest.mark.parametrize("form", ["run", "by hand"])
+@rows("options", [*_BAD_SETTINGS, *_NOT_REFUSED])
+@rows("form", ["run", "by hand"])
 def test_bad_settings(form: str, options: dict[str, Any]) -> None:
     """Each is refused at once, as our caller's error, before anything is sent."""
     api = LocalAPI([DONE])
@@ -404,9 +402,9 @@ _WRONG: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("messages", _WRONG.values(), ids=_WRONG)
-@pytest.mark.parametrize("form", ["run", "by hand"])
-def test_wrong_histories(form: str, messages: list[Any]) -> None:
+@rows("name, messages", _WRONG.items())
+@rows("form", ["run", "by hand"])
+def test_wrong_histories(form: str, name: str, messages: list[Any]) -> None:
     """What the API would refuse is found before anything is sent."""
     api = LocalAPI([DONE])
     with pytest.raises(HistoryError) as caught:
@@ -414,7 +412,7 @@ def test_wrong_histories(form: str, messages: list[Any]) -> None:
             eagerstream.run(api.transport(), **{**REQUEST, "messages": messages}, tools=TOOLS)
         else:
             Conversation(**{**REQUEST, "messages": messages}, tools=TOOLS)
-    assert caught.value.faults
+    assert caught.value.faults, name
     assert api.exchanges == []
 
 
@@ -520,7 +518,7 @@ async def test_calls_of_the_server_are_no_calls_of_the_turn() -> None:
     assert conversation.ended
 
 
-@pytest.mark.parametrize("messages", ["hi", ["hi"], [5], None, 5, USER], ids=repr)
+@rows("messages", ["hi", ["hi"], [5], None, 5, USER])
 def test_messages_that_are_none(messages: Any) -> None:
     """Said in our own words, before anything is sent."""
     for start in (eagerstream.run, eagerstream.stream):
@@ -528,15 +526,15 @@ def test_messages_that_are_none(messages: Any) -> None:
             start(LocalAPI([DONE]).transport(), **{**REQUEST, "messages": messages})
 
 
-@pytest.mark.parametrize("name", ["restart_delay_s", "min_interval_s", "min_chars"])
-@pytest.mark.parametrize("value", ["1", None, float("nan"), -1], ids=repr)
+@rows("name", ["restart_delay_s", "min_interval_s", "min_chars"])
+@rows("value", ["1", None, float("nan"), -1])
 def test_numbers_that_are_none(name: str, value: Any) -> None:
     """The same of settings that are numbers."""
     with pytest.raises(UsageError, match=name):
         eagerstream.run(LocalAPI([DONE]).transport(), **REQUEST, **{name: value})
 
 
-@pytest.mark.parametrize("value", ["5", None, True], ids=repr)
+@rows("value", ["5", None, True])
 def test_limits_that_are_none(value: Any) -> None:
     """The same of limits."""
     with pytest.raises(UsageError, match="idle_timeout_s"):

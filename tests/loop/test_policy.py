@@ -1,6 +1,9 @@
-"""The table of `_policy`: every way in which a response can end, as a conversation over a real socket."""
+"""The table of `_policy`: every way in which a response can end, as a conversation."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -8,21 +11,17 @@ import pytest
 
 import eagerstream
 from eagerstream.errors import LimitError
-from eagerstream.loop import RunStatus
+from eagerstream.loop import Run, RunStatus
 from eagerstream.testing import reply, text, tool_use
 from tests.loop.cases import CASES, HALF, HALF_CUT, Case, one_call, with_container
-from tests.loop.serial import DONE, SLOWLY_S, TOOLS, Serial, body, checked, finished, result, results_in
+from tests.loop.serial import DONE, SLOWLY_S, TOOLS, Listed, Serial, body, checked, finished, result, results_in
 from tests.streams import MESSAGE_STOP, block_start, block_stop, input_delta, message_start, text_delta, tool_start
 from tests.support import REQUEST, USER, Gate, LocalAPI
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-async def test_transition(serial: Serial, case: Case) -> None:
-    """Every row of the table: each request whole, the history, the status, what ran, and nothing more is sent."""
-    async with serial.conversing(*case.replies) as client:
-        run = await finished(client, **case.options)
-    assert serial.bodies == case.bodies
+def _check(case: Case, run: Run, bodies: Sequence[Any]) -> None:
+    """Each request is whole, and so are the history, the status and what ran. Nothing more is sent."""
+    assert bodies == case.bodies
     assert run.result.messages == [USER, *case.added]
     assert run.result.status is case.status
     assert run.result.turns == len(case.bodies)
@@ -32,6 +31,28 @@ async def test_transition(serial: Serial, case: Case) -> None:
             assert made.ran == case.ran[made.id], made
     if case.ran:
         assert set(case.ran) == {made.id for made in run.result.calls}
+
+
+@pytest.mark.anyio
+async def test_every_transition() -> None:
+    """Every row of the table, event by event."""
+    for name, case in CASES.items():
+        api = Listed(*case.replies)
+        try:
+            _check(case, await finished(api.transport(), **case.options), api.bodies)
+        except Exception as failure:
+            failure.add_note(f"row: {name}")
+            raise
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+async def test_transition(serial: Serial, case: Case) -> None:
+    """The same through the client of the anthropic package and a socket, cut at random places."""
+    async with serial.conversing(*case.replies) as client:
+        run = await finished(client, **case.options)
+    _check(case, run, serial.bodies)
 
 
 # --- what a table does not say ----------------------------------------------------------------------------------------
