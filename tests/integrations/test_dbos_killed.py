@@ -7,6 +7,7 @@ import sys
 import threading
 from pathlib import Path
 from random import Random
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -87,7 +88,7 @@ def test_killed_anywhere(tmp_path: Path, database: str) -> None:
             is_over.set()
             decider.join()
         client = DBOSClient(system_database_url=database)
-        messages = client.retrieve_workflow(run).get_result()
+        messages: Any = client.retrieve_workflow(run).get_result()
         steps = [step["function_name"] for step in client.list_workflow_steps(run)]
         client.destroy()
     assert kills

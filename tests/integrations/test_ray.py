@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from eagerstream.streaming import GrowingInput
 from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.wire import InputAccumulator
 from tests.integrations import ray_tools
-from tests.integrations.ray_cluster import NODE, ray_cluster
+from tests.integrations.ray_cluster import NODE
 from tests.streams import block_delta, block_stop, tool_start
 from tests.support import Heard, check_history, until
 
@@ -37,13 +37,15 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    with ray_cluster() as cluster:
-        yield cluster
+async def pool(cluster: Any, anyio_backend: str) -> AsyncIterator[RayPool]:
+    """For all tests that leave its workers alive: to start one takes five seconds."""
+    async with RayPool(workers=2, num_cpus=1, preload=[ray_tools.echo]) as pool:
+        yield pool
 
 
 @pytest.fixture
-async def pool(cluster: Any) -> AsyncIterator[RayPool]:
+async def own_pool(cluster: Any) -> AsyncIterator[RayPool]:
+    """For a test that kills workers."""
     async with RayPool(workers=2, num_cpus=1, preload=[ray_tools.echo]) as pool:
         yield pool
 
@@ -194,20 +196,20 @@ async def test_a_stream_that_dies_reaches_the_tool_that_reads_it(pool: RayPool, 
     assert words(path)[1:] == ["InputInterrupted", "finally"]
 
 
-async def test_a_worker_that_is_killed_in_mid_call(pool: RayPool, tmp_path: Path) -> None:
+async def test_a_worker_that_is_killed_in_mid_call(own_pool: RayPool, tmp_path: Path) -> None:
     """A call that may run twice runs again on the other worker; of one that may not the model learns what is known."""
     again, once = tmp_path / "again", tmp_path / "once"
     calls = [Written("hold_again", f'{{"path": "{again}"}}'), Written("hold", f'{{"path": "{once}"}}')]
     starts: list[ToolCall] = []
     calls[0].call.listener = Heard(on_start=starts.append)
-    async with executing(RayExecutor(TOOLS, pool=pool), *calls):
+    async with executing(RayExecutor(TOOLS, pool=own_pool), *calls):
         await until(lambda: words(again) and words(once))
         first, other = pid_in(again), pid_in(once)
         assert first != other  # each call went to the worker with most places free
         os.kill(first, signal.SIGKILL)
         await until(lambda: len(words(again)) == 2)
         assert pid_in(again) == other
-        await until(lambda: pool.stats.restarted == 1 and len(starts) == 1)  # a worker's word may be lost with it
+        await until(lambda: own_pool.stats.restarted == 1 and len(starts) == 1)  # a worker's word may be lost with it
         os.kill(other, signal.SIGKILL)
         let_go(again)  # it has no second chance: that was used
     assert len(starts) == 1
@@ -215,18 +217,18 @@ async def test_a_worker_that_is_killed_in_mid_call(pool: RayPool, tmp_path: Path
         assert call.call.is_error
         assert "whether its work was done is not known" in call.said
     assert words(once) == [f"began {other}"]
-    await until(lambda: pool.stats.workers == 2)
-    assert (pool.stats.lost, pool.stats.restarted) == (2, 2)
+    await until(lambda: own_pool.stats.workers == 2)
+    assert (own_pool.stats.lost, own_pool.stats.restarted) == (2, 2)
     echoes = [Written("echo", '{"text": "x"}', id=f"toolu_{number}") for number in range(4)]
-    await execute(RayExecutor(TOOLS, pool=pool), *echoes)
+    await execute(RayExecutor(TOOLS, pool=own_pool), *echoes)
     assert [call.said for call in echoes] == ["x"] * 4
 
 
-async def test_an_input_that_grows_is_told_again_to_another_worker(pool: RayPool, tmp_path: Path) -> None:
+async def test_an_input_that_grows_is_told_again_to_another_worker(own_pool: RayPool, tmp_path: Path) -> None:
     """What had been written reaches the second worker from its beginning, and what comes after goes there."""
     path = tmp_path / "copied"
     lines = Written("copy_again")
-    async with executing(RayExecutor(TOOLS, pool=pool), lines):
+    async with executing(RayExecutor(TOOLS, pool=own_pool), lines):
         lines.write(f'{{"path": "{path}", "lines": ["one",')
         await until(lambda: lines.progress == ["one"])
         os.kill(pid_in(path), signal.SIGKILL)

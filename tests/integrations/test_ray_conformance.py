@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from eagerstream.integrations.ray import RayExecutor, RayPool
 from eagerstream.tools import Executor
-from tests.integrations.ray_cluster import ray_cluster
 from tests.workers import test_conformance
 from tests.workers.places import MakeExecutor
 
@@ -21,12 +20,6 @@ globals().update({name: test for name, test in vars(test_conformance).items() if
 @pytest.fixture(scope="module")
 def anyio_backend() -> str:
     return "asyncio"  # Ray knows no other
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    with ray_cluster() as cluster:
-        yield cluster
 
 
 @pytest.fixture(scope="module")
