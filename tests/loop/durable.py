@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import eagerstream
 from eagerstream import TextStream, ToolCall, validate_history
 from eagerstream.loop import RunResult, resume
-from eagerstream.testing import ReplayServer, Scenario, reply, text, thinking, tool_use
+from eagerstream.recordings import Recording
+from eagerstream.testing import Scenario, reply, text, thinking, tool_use
 from eagerstream.tools import Tool
 from tests.loop.journals import MemoryJournal, plain
-from tests.support import REQUEST, anthropic_client
+from tests.support import REQUEST, Exchange, LocalAPI, Piece
 
 
 class World:
@@ -66,13 +67,32 @@ def scenario() -> Scenario:
     )
 
 
+class Played(LocalAPI):
+    """The answers of a scenario at their times, without a server."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        super().__init__()
+        self._scenario = scenario
+
+    def body_for(self, exchange: Exchange) -> Sequence[Piece] | Recording:
+        """Return the answer, chunk by chunk."""
+        answer = self._scenario.answer(exchange.body)
+        if answer.status != 200:
+            return answer
+        pieces: list[Piece] = []
+        before_s = 0.0
+        for chunk in answer.chunks:
+            if chunk.at_s > before_s:
+                pieces.append(chunk.at_s - before_s)
+            pieces.append(chunk.data)
+            before_s = chunk.at_s
+        return pieces
+
+
 @asynccontextmanager
 async def client_of(answers: Scenario) -> AsyncIterator[Any]:
-    """A client of a server with these answers."""
-    with ReplayServer(answers) as server:
-        client = anthropic_client(server.base_url)
-        async with client:
-            yield client
+    """A client that gets these answers."""
+    yield Played(answers).transport()
 
 
 def answers(result: RunResult) -> list[Any]:

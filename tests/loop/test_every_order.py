@@ -26,6 +26,7 @@ from eagerstream.tools._results import result_for
 from eagerstream.wire import MessageAssembler, MessageState, Outcome
 from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start
 from tests.support import REQUEST, check_history
+from tests.tables import rows
 
 REASONS = ("tool_use", "end_turn", "max_tokens", "refusal", "pause_turn")
 ONCE = ("cancel", "lose the connection", "restart", "lose a fragment", "reject")
@@ -286,21 +287,19 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
 
 
-each_turn = pytest.mark.parametrize(
+@rows("tools", PAIRS)
+@rows("reason", REASONS)
+def test_some_orders(tools: tuple[Tool, Tool], reason: str) -> None:
+    """However a turn comes about, the laws hold at its end."""
+    assert explore(tools, reason, at_most=40) == 40
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
     ("tools", "reason"),
     [*product(PAIRS, REASONS)],
     ids=lambda value: value if isinstance(value, str) else "-".join(each.name for each in value),
 )
-
-
-@each_turn
-def test_some_orders(tools: tuple[Tool, Tool], reason: str) -> None:
-    """However a turn comes about, the laws hold at its end."""
-    assert explore(tools, reason, at_most=100) == 100
-
-
-@pytest.mark.nightly
-@each_turn
 def test_every_order(tools: tuple[Tool, Tool], reason: str) -> None:
     """All of them: up to 10,000 a turn."""
     assert explore(tools, reason) > 300
@@ -335,11 +334,11 @@ FAULTS: dict[str, tuple[Any, str, Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@rows("name", FAULTS)
+def test_a_fault_is_found(name: str) -> None:
     """Each law is broken by a fault in the code that keeps it, and some order shows it."""
     place, attribute, fault, told = FAULTS[name]
-    monkeypatch.setattr(place, attribute, fault)
-    with pytest.raises(AssertionError, match=told):
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(AssertionError, match=told):
+        patch.setattr(place, attribute, fault)
         for tools, reason in product(PAIRS[::-1], REASONS):
-            explore(tools, reason, at_most=300)
+            explore(tools, reason, at_most=40)

@@ -147,25 +147,25 @@ async def check(raw: str, *, fragment_chars: int = 3, outcome: Outcome | None = 
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("raw", [*PEERS.values(), *MORE.values()], ids=[*PEERS, *MORE])
-async def test_nothing_is_guessed(raw: str) -> None:
+async def test_nothing_is_guessed() -> None:
     """None runs, each is echoed and answered as what the model wrote, the other calls run, the run goes on."""
-    assert not is_json(raw) or not raw.startswith("{") or len(raw) > 300 or "e400" in raw
-    await check(raw)
+    for name, raw in [*PEERS.items(), *MORE.items()]:
+        assert not is_json(raw) or not raw.startswith("{") or len(raw) > 300 or "e400" in raw, name
+        await check(raw)
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("fragment_chars", [1, 2, 7, 10_000])
-async def test_however_it_is_cut_up(fragment_chars: int) -> None:
+async def test_however_it_is_cut_up() -> None:
     """The sizes of the fragments decide nothing."""
     for raw in ('{"a":1} junk', '{"a":1}}', '{"a":1}{"b":2}', "[1]", '{"a":"x\ny"}', '{"a":NaN}'):
-        await check(raw, fragment_chars=fragment_chars, outcome=Outcome.INVALID)
+        for fragment_chars in (1, 2, 7, 10_000):
+            await check(raw, fragment_chars=fragment_chars, outcome=Outcome.INVALID)
 
 
 @pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.slow)])
 def test_cut_at_every_byte_and_then_closed(backend: str) -> None:
     """A peer that closes a block in the middle of its input does not make it an input."""
-    raw = '{"s": "a\\u00e9\\n\U0001f600", "n": [1, -2.5e3, true, null], "o": {}}'
+    raw = '{"s": "\\u00e9\\n\U0001f600", "n": [1, -2e3, true, null], "o": {}}'
 
     async def check_all() -> None:
         for end in range(1, len(raw)):

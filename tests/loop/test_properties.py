@@ -851,7 +851,7 @@ async def _converse_early(script: Script, ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.slow)])
-@settings(max_examples=150)
+@settings(max_examples=70)
 @given(script=SCRIPTS)
 def test_the_law(backend: str, script: Script) -> None:
     """Any responses, tools and consumer: lawful histories, and nothing is lost, runs twice or runs on a guess."""
