@@ -33,7 +33,6 @@ from eagerstream.testing import (
 )
 from eagerstream.testing._eager_requests import eager_tools
 from eagerstream.wire import SSEDecoder
-from tests.browser import chromium
 from tests.sampling import drawn
 from tests.tables import rows
 
@@ -531,6 +530,8 @@ CITIES = {
 @pytest.mark.slow
 def test_growing_table(tmp_path: Path) -> None:
     """In a browser: rows appear while they are written, complete ones are checked, and text is never markup."""
+    from tests.browser import chromium
+
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     timing = Timing(tokens_per_second=20)

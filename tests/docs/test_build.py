@@ -9,14 +9,15 @@ import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from selenium import webdriver
 
 from docs._ext.public_names import members, public_names
-from tests.browser import chromium
 from tests.clients import installed_file
+
+if TYPE_CHECKING:
+    from selenium import webdriver
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -141,6 +142,8 @@ def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
     """A browser."""
+    from tests.browser import chromium
+
     with chromium(tmp_path_factory.mktemp("profile")) as chrome:
         yield chrome
 
