@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from eagerstream._serving.access import Address, is_loopback, is_token, new_token, parse_host, same_token
+from tests.tables import rows
 
 
-@pytest.mark.parametrize(
-    ("host", "expected"),
+@rows(
+    "host, expected",
     [
         ("localhost", True),
         ("127.0.0.1", True),
@@ -23,8 +22,8 @@ def test_which_hosts_are_this_machine(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
 
 
-@pytest.mark.parametrize(
-    ("value", "address"),
+@rows(
+    "value, address",
     [
         ("localhost", Address("localhost", None)),
         ("LocalHost:80", Address("localhost", 80)),

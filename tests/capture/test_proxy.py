@@ -38,6 +38,7 @@ from eagerstream.testing._application import MAX_REQUEST_BYTES
 from tests.capture.proxies import JSON, TIMEOUT_S, exchange, load, post, wire
 from tests.streams import event_line, made_recordings
 from tests.support import REQUEST, USER, anthropic_client
+from tests.tables import rows
 
 KEY = "sk-ant-api03-Zx9_abc-DEF"
 SAID = retime(reply(text("Hello there, how are you?")), Timing(cut=100, tokens_per_second=1e6))
@@ -538,7 +539,7 @@ def test_a_break_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
 # --- settings -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@rows(
     "url",
     [
         "",
@@ -566,8 +567,8 @@ def test_no_secret_in_what_is_said_of_a_url(tmp_path: Path) -> None:
     assert "hunter2" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("url", "host", "is_local"),
+@rows(
+    "url, host, is_local",
     [
         ("https://api.anthropic.com", "api.anthropic.com", False),
         ("http://localhost:8080/a/", "localhost:8080", True),

@@ -8,6 +8,7 @@ import logging
 import socket
 import tracemalloc
 import zlib
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from eagerstream.capture import RecordingFolder, RecordingProxy
 from eagerstream.capture._admission import MAX_HEAD_BYTES
 from eagerstream.errors import UsageError
 from tests.capture.proxies import HI, JSON, TIMEOUT_S, Wire, exchange, load, post, wire
+from tests.tables import rows
 
 PASSWORD = "hun ter2"
 BASIC = b"authorization: basic bwu6ahvuihrlcji="
@@ -45,27 +47,24 @@ def refused(answer: bytes, status: int) -> str:
 # --- pages and names ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
-        b"evil.example",
-        b"evil.example:%d",
-        b"127.0.0.1",
-        b"127.0.0.1:1",
-        b"localhost.:%d",
-        b"x@127.0.0.1:%d",
-        b"127.0.0.1:%d, evil.example",
-        b"0.0.0.0:%d",
-        b"",
-    ],
-)
-def test_another_name(host: bytes, tmp_path: Path) -> None:
+def test_another_name(tmp_path: Path) -> None:
     """A page can give its own name the proxy's address, and would then be of the same origin."""
     with wire(HI) as upstream, RecordingProxy(upstream.url, tmp_path) as proxy:
-        host = host.replace(b"%d", b"%d" % proxy.port)
-        answer = exchange(proxy, post(b"/v1/messages").replace(b"Host: proxy", b"Host: " + host))
-    assert "not known as" in refused(answer, 421)
-    assert upstream.received == []
+        for host in [
+            b"evil.example",
+            b"evil.example:%d",
+            b"127.0.0.1",
+            b"127.0.0.1:1",
+            b"localhost.:%d",
+            b"x@127.0.0.1:%d",
+            b"127.0.0.1:%d, evil.example",
+            b"0.0.0.0:%d",
+            b"",
+        ]:
+            host = host.replace(b"%d", b"%d" % proxy.port)
+            answer = exchange(proxy, post(b"/v1/messages").replace(b"Host: proxy", b"Host: " + host))
+            assert "not known as" in refused(answer, 421), host
+            assert upstream.received == [], host
     assert load(tmp_path) == []
 
 
@@ -77,12 +76,13 @@ def test_no_name(tmp_path: Path) -> None:
     assert upstream.received == []
 
 
-@pytest.mark.parametrize("name", [b"localhost", b"LOCALHOST", b"127.0.0.1", b"[::1]", b"recorder.test"])
-def test_names_that_are_expected(name: bytes, tmp_path: Path) -> None:
+def test_names_that_are_expected(tmp_path: Path) -> None:
     """Those of this machine, and those that are allowed."""
-    with wire(HI) as upstream, RecordingProxy(upstream.url, tmp_path, hosts=["Recorder.test"]) as proxy:
-        asked = post(b"/v1/messages").replace(b"Host: proxy", b"Host: %s:%d" % (name, proxy.port))
-        assert exchange(proxy, asked).endswith(b"hi")
+    names = [b"localhost", b"LOCALHOST", b"127.0.0.1", b"[::1]", b"recorder.test"]
+    with wire(*[HI] * 5) as upstream, RecordingProxy(upstream.url, tmp_path, hosts=["Recorder.test"]) as proxy:
+        for name in names:
+            asked = post(b"/v1/messages").replace(b"Host: proxy", b"Host: %s:%d" % (name, proxy.port))
+            assert exchange(proxy, asked).endswith(b"hi"), name
 
 
 def test_a_name_at_another_port(tmp_path: Path) -> None:
@@ -94,9 +94,9 @@ def test_a_name_at_another_port(tmp_path: Path) -> None:
             assert exchange(proxy, post(b"/v1/messages").replace(b"proxy", host, 1)).startswith(b"HTTP/1.1 421")
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
+def test_a_page_from_elsewhere(tmp_path: Path) -> None:
+    """It can send requests, though it may not read the answers; also a page of another program on this machine."""
+    headers = [
         b"Origin: https://evil.example",
         b"Origin: null",
         b"Origin: http://127.0.0.1",
@@ -107,15 +107,12 @@ def test_a_name_at_another_port(tmp_path: Path) -> None:
         b"Origin: https://app.example\r\nOrigin: https://evil.example",
         b"Sec-Fetch-Site: cross-site",
         b"Sec-Fetch-Site: same-site",
-    ],
-)
-@pytest.mark.parametrize("method", [b"POST", b"GET", b"OPTIONS"])
-def test_a_page_from_elsewhere(method: bytes, header: bytes, tmp_path: Path) -> None:
-    """It can send requests, though it may not read the answers; also a page of another program on this machine."""
+    ]
     with wire(HI) as upstream, RecordingProxy(upstream.url, tmp_path, origins=["https://app.example"]) as proxy:
-        answer = exchange(proxy, post(b"/v1/messages", header).replace(b"POST", method, 1))
-    assert "origin is allowed" in refused(answer, 403)
-    assert upstream.received == []
+        for method, header in product([b"POST", b"GET", b"OPTIONS"], headers):
+            answer = exchange(proxy, post(b"/v1/messages", header).replace(b"POST", method, 1))
+            assert "origin is allowed" in refused(answer, 403), (method, header)
+            assert upstream.received == [], (method, header)
     assert load(tmp_path) == []
 
 
@@ -129,26 +126,23 @@ def test_pages_that_are_allowed(tmp_path: Path) -> None:
         assert exchange(proxy, post(b"/v1/messages", b"Sec-Fetch-Site: none")).endswith(b"hi")
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        b"Content-Type: text/plain",
-        b"Content-Type: application/x-www-form-urlencoded",
-        b"Content-Type: application/jsonp",
-        b"Content-Type: text/plain; application/json",
-        b"Content-Type: text/plain\r\nContent-Type: application/json",
-        b"X-Nothing: 1",
-    ],
-)
-def test_a_body_that_any_page_may_send(kind: bytes, tmp_path: Path) -> None:
+def test_a_body_that_any_page_may_send(tmp_path: Path) -> None:
     """A browser asks nobody for consent to these; clients of the API say that theirs are JSON."""
     with wire(HI) as upstream, RecordingProxy(upstream.url, tmp_path) as proxy:
-        answer = exchange(proxy, post(b"/v1/messages").replace(JSON, kind))
-        chunked = post(b"/v1/messages", body=b"0\r\n\r\n").replace(JSON, kind)
-        chunked = chunked.replace(b"Content-Length: 5", b"Transfer-Encoding: chunked")
-        assert exchange(proxy, chunked).startswith(b"HTTP/1.1 415")
-    assert "application/json" in refused(answer, 415)
-    assert upstream.received == []
+        for kind in [
+            b"Content-Type: text/plain",
+            b"Content-Type: application/x-www-form-urlencoded",
+            b"Content-Type: application/jsonp",
+            b"Content-Type: text/plain; application/json",
+            b"Content-Type: text/plain\r\nContent-Type: application/json",
+            b"X-Nothing: 1",
+        ]:
+            answer = exchange(proxy, post(b"/v1/messages").replace(JSON, kind))
+            chunked = post(b"/v1/messages", body=b"0\r\n\r\n").replace(JSON, kind)
+            chunked = chunked.replace(b"Content-Length: 5", b"Transfer-Encoding: chunked")
+            assert exchange(proxy, chunked).startswith(b"HTTP/1.1 415"), kind
+            assert "application/json" in refused(answer, 415), kind
+            assert upstream.received == [], kind
 
 
 def test_bodies_of_clients(tmp_path: Path) -> None:
@@ -163,54 +157,51 @@ def test_bodies_of_clients(tmp_path: Path) -> None:
 # --- paths --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "target",
-    [
-        b"/../admin",
-        b"/v1/../../admin",
-        b"/v1/..",
-        b"/.",
-        b"/v1/./messages",
-        b"/%2e%2e/admin",
-        b"/%2E./admin",
-        b"/.%2e/admin",
-        b"/%252e%252e/admin",
-        b"/v1%2f..%2f..%2fadmin",
-        b"/v1%2F%2Fmessages",
-        b"/%2Fetc",
-        b"/..%5cadmin",
-        b"/..\\admin",
-        b"/v1\\messages",
-        b"/..;/admin",
-        b"/..;x=1/admin",
-        b"/%2e%2e%3b/admin",
-        b"/...",
-        b"//evil.test/b",
-        b"/v1//messages",
-        b"/v1/messages//",
-        b"/v1/messages%00",
-        b"/v1/messages%0d%0aX-A:1",
-        b"/v1/%zz",
-        b"/v1/%",
-        b"/v1/%c0%ae%c0%ae/admin",
-        b"/a#b",
-        b'/a"<c>{}|^`',
-        b"http://elsewhere/v1/messages",
-        b"elsewhere:443",
-        b"*",
-        b"?a=b",
-    ],
-)
-def test_paths_that_lead_elsewhere(target: bytes, tmp_path: Path) -> None:
+def test_paths_that_lead_elsewhere(tmp_path: Path) -> None:
     """To another place of the upstream, for whoever on the way decodes it once more, or to another server."""
     with wire(HI) as upstream, RecordingProxy(f"{upstream.url}/base", tmp_path) as proxy:
-        assert exchange(proxy, post(target)).startswith(b"HTTP/1.1 400")
-    assert upstream.received == []
+        for target in [
+            b"/../admin",
+            b"/v1/../../admin",
+            b"/v1/..",
+            b"/.",
+            b"/v1/./messages",
+            b"/%2e%2e/admin",
+            b"/%2E./admin",
+            b"/.%2e/admin",
+            b"/%252e%252e/admin",
+            b"/v1%2f..%2f..%2fadmin",
+            b"/v1%2F%2Fmessages",
+            b"/%2Fetc",
+            b"/..%5cadmin",
+            b"/..\\admin",
+            b"/v1\\messages",
+            b"/..;/admin",
+            b"/..;x=1/admin",
+            b"/%2e%2e%3b/admin",
+            b"/...",
+            b"//evil.test/b",
+            b"/v1//messages",
+            b"/v1/messages//",
+            b"/v1/messages%00",
+            b"/v1/messages%0d%0aX-A:1",
+            b"/v1/%zz",
+            b"/v1/%",
+            b"/v1/%c0%ae%c0%ae/admin",
+            b"/a#b",
+            b'/a"<c>{}|^`',
+            b"http://elsewhere/v1/messages",
+            b"elsewhere:443",
+            b"*",
+            b"?a=b",
+        ]:
+            assert exchange(proxy, post(target)).startswith(b"HTTP/1.1 400"), target
+            assert upstream.received == [], target
 
 
-@pytest.mark.parametrize(
-    "target",
-    [
+def test_paths_of_clients(tmp_path: Path) -> None:
+    """They are passed on byte for byte, below the upstream's; so is a query, whatever it is."""
+    targets = [
         b"/",
         b"/v1/messages",
         b"/v1/messages/batches/",
@@ -220,22 +211,20 @@ def test_paths_that_lead_elsewhere(target: bytes, tmp_path: Path) -> None:
         b"/v1/projects/p/models/m@1:streamRawPredict",
         b"/@evil.test/b",
         b"/v1/messages?beta=true&x=%2F..//%zz#?/../",
-    ],
-)
-def test_paths_of_clients(target: bytes, tmp_path: Path) -> None:
-    """They are passed on byte for byte, below the upstream's; so is a query, whatever it is."""
-    with wire(HI) as upstream, RecordingProxy(f"{upstream.url}/base", tmp_path) as proxy:
-        assert exchange(proxy, post(target)).endswith(b"hi")
-    assert upstream.received[0].startswith(b"POST /base" + target + b" HTTP/1.1\r\n")
+    ]
+    with wire(*[HI] * len(targets)) as upstream, RecordingProxy(f"{upstream.url}/base", tmp_path) as proxy:
+        for target in targets:
+            assert exchange(proxy, post(target)).endswith(b"hi"), target
+            assert upstream.received[-1].startswith(b"POST /base" + target + b" HTTP/1.1\r\n")
 
 
-@pytest.mark.parametrize("method", [b"CONNECT", b"TRACE", b"PROPFIND"])
-def test_methods_that_no_client_uses(method: bytes, tmp_path: Path) -> None:
+def test_methods_that_no_client_uses(tmp_path: Path) -> None:
     """`TRACE` would show what the proxy adds."""
     with wire(HI) as upstream, RecordingProxy(upstream.url, tmp_path) as proxy:
-        answer = exchange(proxy, post(b"/v1/messages").replace(b"POST", method, 1))
-    assert answer.startswith((b"HTTP/1.1 405", b"HTTP/1.1 400"))
-    assert upstream.received == []
+        for method in [b"CONNECT", b"TRACE", b"PROPFIND"]:
+            answer = exchange(proxy, post(b"/v1/messages").replace(b"POST", method, 1))
+            assert answer.startswith((b"HTTP/1.1 405", b"HTTP/1.1 400")), method
+            assert upstream.received == [], method
 
 
 def test_a_length_beside_chunks_in_a_request(tmp_path: Path) -> None:
@@ -277,29 +266,28 @@ def test_the_password_is_for_those_who_know_the_token(tmp_path: Path, caplog: py
             assert secret not in said
 
 
-@pytest.mark.parametrize("path", [b"", b"/x", b"/%s", b"/%s.", b"//%s", b"/v1/%s", b"/%%2e/%s"])
-def test_without_the_token(path: bytes, tmp_path: Path) -> None:
+def test_without_the_token(tmp_path: Path) -> None:
     """Other users' programs reach the port, too. The upstream sees nothing of them, and neither does the folder."""
     with wire(HI) as upstream, RecordingProxy(with_password(upstream), tmp_path) as proxy:
         token = path_of(proxy)[1:]
         wrong = token[:-1] + (b"x" if token[-1:] != b"x" else b"y")
-        if b"%s" in path:
-            path = path % (wrong if path == b"/%s" else token)
-        answer = exchange(proxy, post(path + b"/v1/messages"))
-    assert answer.startswith((b"HTTP/1.1 401", b"HTTP/1.1 400"))
-    assert upstream.received == []
+        for path in (b"", b"/x", b"/" + wrong, b"/%s." % token, b"//" + token, b"/v1/" + token, b"/%2e/" + token):
+            answer = exchange(proxy, post(path + b"/v1/messages"))
+            assert answer.startswith((b"HTTP/1.1 401", b"HTTP/1.1 400")), path
+            assert upstream.received == [], path
     assert load(tmp_path) == []
 
 
-@pytest.mark.parametrize(
-    "own",
-    [b"Authorization: Bearer mine", b"authorization:", b"Connection: authorization\r\nAuthorization: Bearer mine"],
-)
-def test_a_client_with_an_authorization_of_its_own(own: bytes, tmp_path: Path) -> None:
+def test_a_client_with_an_authorization_of_its_own(tmp_path: Path) -> None:
     """It speaks for itself, and not in the name of the upstream's password."""
-    with wire(HI) as upstream, RecordingProxy(with_password(upstream), tmp_path) as proxy:
-        assert exchange(proxy, post(path_of(proxy) + b"/v1/messages", own)).endswith(b"hi")
-    assert b"basic" not in upstream.received[0].lower()
+    with wire(*[HI] * 3) as upstream, RecordingProxy(with_password(upstream), tmp_path) as proxy:
+        for own in [
+            b"Authorization: Bearer mine",
+            b"authorization:",
+            b"Connection: authorization\r\nAuthorization: Bearer mine",
+        ]:
+            assert exchange(proxy, post(path_of(proxy) + b"/v1/messages", own)).endswith(b"hi"), own
+            assert b"basic" not in upstream.received[-1].lower(), own
 
 
 def test_a_key_beside_the_password(tmp_path: Path) -> None:
@@ -328,7 +316,7 @@ def test_a_token_of_ones_own(tmp_path: Path) -> None:
         assert proxy.base_url == f"http://127.0.0.1:{proxy.port}"
 
 
-@pytest.mark.parametrize(
+@rows(
     "options",
     [
         {"token": "short"},
@@ -392,10 +380,10 @@ def test_what_cannot_be_unpacked(
 
 
 def test_a_reply_that_unpacks_to_much_more(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It passes packed, and the recorder stops at its bound: a hundred kilobytes of it are a hundred megabytes."""
+    """It passes packed, and the recorder stops at its bound: 200 kilobytes of it are 40 megabytes."""
     packer = zlib.compressobj(1, wbits=31)
     zeros = bytes(2**20)
-    bomb = b"".join(packer.compress(zeros) for _ in range(100)) + packer.flush()
+    bomb = b"".join(packer.compress(zeros) for _ in range(40)) + packer.flush()
     folder = RecordingFolder(tmp_path, max_reply_bytes=2**20)
     with wire(answer_with(bomb, b"gzip")) as upstream, RecordingProxy(upstream.url, folder) as proxy:
         tracemalloc.start()
@@ -408,7 +396,7 @@ def test_a_reply_that_unpacks_to_much_more(tmp_path: Path, caplog: pytest.LogCap
     assert load(tmp_path) == []
     assert [record.message for record in caplog.records] == ["a response over 1048576 bytes is not recorded"]
     assert folder._held_bytes == 0
-    assert peak_bytes < 16 * 2**20
+    assert peak_bytes < 12 * 2**20
 
 
 def test_a_stranger_who_sends_without_end(tmp_path: Path) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from eagerstream.capture._folder import RequestFacts, facts_of
+from tests.tables import rows
 
 SCHEMA = {
     "type": "object",
@@ -21,13 +20,13 @@ REQUEST = {
 }
 
 
-@pytest.mark.parametrize("request_", [REQUEST, json.dumps(REQUEST).encode()])
+@rows("request_", [REQUEST, json.dumps(REQUEST).encode()])
 def test_model_and_keys(request_: Any) -> None:
     """The keys at any depth of a schema, and nothing of the rest of the request."""
     assert facts_of(request_) == RequestFacts("claude-1", frozenset({"city", "days", "date", "properties", "deep"}))
 
 
-@pytest.mark.parametrize(
+@rows(
     "request_",
     [b"", b"\xff", b"[" * 100_000, b"null", b"[1]", {}, {"model": 1, "tools": {"a": 1}}, {"tools": [1, None]}],
 )

@@ -7,13 +7,16 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from eagerstream import MissingExtraError, UsageError
 from eagerstream.cli import _gateway
 from eagerstream.cli._gateway import WorkerFactory, load_application, serve_gateway
+from tests.tables import rows
 
 PROGRAM = """
 from contextlib import asynccontextmanager
@@ -59,8 +62,8 @@ def test_an_application_and_a_function_that_makes_one(program: Path) -> None:
     assert load_application("served_program:make") is application
 
 
-@pytest.mark.parametrize(
-    ("target", "words"),
+@rows(
+    "target, words",
     [
         ("served_program:number", "no ASGI application"),
         ("served_program:nothing", "makes no ASGI application"),
@@ -70,21 +73,42 @@ def test_an_application_and_a_function_that_makes_one(program: Path) -> None:
     ],
 )
 def test_what_is_no_application(program: Path, target: str, words: str) -> None:
+    """What cannot be imported, and what is something else, is told before anything starts."""
     with pytest.raises(UsageError, match=words):
         load_application(target)
 
 
+@pytest.mark.slow  # the package of Redis takes half a CPU second to import
 @pytest.mark.skipif(sys.platform == "win32", reason="refused there before")
-@pytest.mark.parametrize(
-    ("options", "words"),
+def test_a_url_that_is_not_of_redis(program: Path) -> None:
+    """Its own package knows which URLs it takes."""
+    with pytest.raises(UsageError, match="the URL of Redis begins with"):
+        serve("served_program:plain", redis_url="http://localhost")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="refused there before")
+def test_a_url_that_redis_refuses(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same, without its package."""
+    redis: Any = ModuleType("redis.asyncio")
+    redis.Redis = Mock()
+    redis.Redis.from_url.side_effect = ValueError("Redis URL must specify one of the following schemes")
+    monkeypatch.setitem(sys.modules, "redis", ModuleType("redis"))
+    monkeypatch.setitem(sys.modules, "redis.asyncio", redis)
+    with pytest.raises(UsageError, match="the URL of Redis begins with"):
+        serve("served_program:plain", redis_url="http://localhost")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="refused there before")
+@rows(
+    "options, words",
     [
-        ({"redis_url": "http://localhost"}, "the URL of Redis begins with"),
         ({"redis_url": "redis://localhost", "host": "0.0.0.0"}, "--advertise has to say"),
         ({"redis_url": "redis://localhost", "advertised": "http://here/path"}, "without a path"),
         ({"redis_url": "redis://localhost", "advertised": "ftp://here"}, "without a path"),
     ],
 )
 def test_machines_that_cannot_find_each_other(options: dict[str, Any], words: str) -> None:
+    """Each has to say how the others reach it."""
     with pytest.raises(UsageError, match=words):
         serve("served_program:plain", **options)
 

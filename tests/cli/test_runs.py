@@ -21,6 +21,7 @@ from eagerstream.journal import Journal
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ask_elsewhere
 from tests.support import REQUEST, anthropic_client
+from tests.tables import rows
 
 PROGRAM = """
 from contextlib import asynccontextmanager
@@ -119,8 +120,8 @@ def test_a_run_is_denied_and_cancelled() -> None:
     assert said("work", "program:app", "--once", "--poll-s", "0.01") == "r: cancelled\n"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
+@rows(
+    "arguments, words",
     [
         (["show", "x"], "no such run"),
         (["cancel", "x"], "no such run"),
