@@ -304,7 +304,7 @@ _COMPILED = _PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["cus
 
 
 @pytest.mark.skipif("EAGERSTREAM_EXPECT" not in os.environ, reason="says which wheel is installed: pure or compiled")
-@pytest.mark.parametrize("name", _COMPILED)
+@rows("name", _COMPILED)
 def test_the_flavor_of_the_wheel(name: str) -> None:
     """A compiled wheel in which a module is not compiled would pass all other tests, and be slow."""
     assert _is_compiled(name) is (os.environ["EAGERSTREAM_EXPECT"] == "compiled")

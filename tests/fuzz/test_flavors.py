@@ -25,6 +25,7 @@ from eagerstream.wire import (
     is_compiled,
 )
 from tests.streams import tool_start
+from tests.tables import rows
 
 from .flavors import other_python, smaller
 from .surface import surface
@@ -68,8 +69,8 @@ def _input() -> ToolInput:
 
 
 @compiled_only
-@pytest.mark.parametrize(
-    ("call", "arguments"),
+@rows(
+    "call, arguments",
     [(PartialJSON().feed, [3]), (SSEDecoder().feed, ["text"]), (decode_event, [None])],
 )
 def test_wrong_types(call: Any, arguments: list[Any]) -> None:
