@@ -13,7 +13,7 @@ from eagerstream.recordings import Recording
 from eagerstream.testing import Scenario, reply, text, thinking, tool_use
 from eagerstream.tools import Tool
 from tests.loop.journals import MemoryJournal, plain
-from tests.support import REQUEST, Exchange, LocalAPI, Piece
+from tests.support import REQUEST, Exchange, Gate, LocalAPI, Piece, all_tasks_blocked
 
 
 class World:
@@ -67,8 +67,25 @@ def scenario() -> Scenario:
     )
 
 
+LONG_S = 0.5
+"""A pause of a response in which everything comes to rest that can."""
+
+
+class _Blocked:
+    async def wait(self) -> None:
+        await all_tasks_blocked()
+
+
+class UntilBlocked(Gate):
+    """A place in a body where it goes on once everything else waits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened: Any = _Blocked()
+
+
 class Played(LocalAPI):
-    """The answers of a scenario at their times, without a server."""
+    """The answers of a scenario at their times, without a server. A long pause ends as soon as nothing is to be done."""
 
     def __init__(self, scenario: Scenario) -> None:
         super().__init__()
@@ -82,7 +99,9 @@ class Played(LocalAPI):
         pieces: list[Piece] = []
         before_s = 0.0
         for chunk in answer.chunks:
-            if chunk.at_s > before_s:
+            if chunk.at_s - before_s >= LONG_S:
+                pieces.append(UntilBlocked())
+            elif chunk.at_s > before_s:
                 pieces.append(chunk.at_s - before_s)
             pieces.append(chunk.data)
             before_s = chunk.at_s

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+import gc
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Literal
 
 import anyio
@@ -199,6 +200,17 @@ def body(*messages: Message, tools: Sequence[Any] = TOOLS, **fields: Any) -> dic
     definitions = [made if isinstance(made, dict) else made.to_dict() for made in tools]
     whole = {**REQUEST, "stream": True, **fields, "messages": [USER, *messages]}
     return {**whole, "tools": definitions} if definitions else whole
+
+
+@contextmanager
+def only_new_garbage() -> Iterator[None]:
+    """The garbage collector looks at what is made from here on only, not at all modules."""
+    gc.collect(0)
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 # --- bodies of responses, written short --------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from eagerstream.loop._cache_breakpoints import with_breakpoints
 from eagerstream.testing import reply, server_tool_use, text, thinking, tool_use
-from tests.loop.serial import DONE, Serial, by_hand, finished, now
+from tests.loop.serial import DONE, Listed, by_hand, finished, now
 from tests.support import REQUEST, USER, LocalAPI
 
 MARK = {"type": "ephemeral"}
@@ -35,19 +35,19 @@ def marks(value: Any, path: str = "") -> dict[str, Any]:
 SCRIPT = [reply(thinking("Hm."), tool_use("now", {}, id=f"c{n}"), message_id=f"m{n}") for n in range(4)]
 
 
-async def bodies_of(serial: Serial, *script: Any, **options: Any) -> list[dict[str, Any]]:
+async def bodies_of(*script: Any, **options: Any) -> list[dict[str, Any]]:
     """What is sent with `cache="auto"`; the history that is left has no breakpoint but the user's own."""
-    async with serial.conversing(*script) as client:
-        run = await finished(client, **{"tools": [now], "cache": "auto", **options})
+    api = Listed(*script)
+    run = await finished(api.transport(), **{"tools": [now], "cache": "auto", **options})
     assert marks(run.result.messages) == marks(list(options.get("messages", [USER])))
-    assert all(len(marks(sent)) <= 4 for sent in serial.bodies)
-    return serial.bodies
+    assert all(len(marks(sent)) <= 4 for sent in api.bodies)
+    return api.bodies
 
 
 @pytest.mark.anyio
-async def test_they_move_along(serial: Serial) -> None:
+async def test_they_move_along() -> None:
     """On the last two user messages of each request, and on the tools where there is no system prompt."""
-    bodies = await bodies_of(serial, *SCRIPT, DONE)
+    bodies = await bodies_of(*SCRIPT, DONE)
     assert [sorted(marks(sent)) for sent in bodies] == [
         ["messages.0.content.0", "tools.0"],
         ["messages.0.content.0", "messages.2.content.0", "tools.0"],
@@ -58,9 +58,9 @@ async def test_they_move_along(serial: Serial) -> None:
 
 
 @pytest.mark.anyio
-async def test_nothing_else_changes(serial: Serial) -> None:
+async def test_nothing_else_changes() -> None:
     """Without its marks a body is what is sent without a cache, but for strings that became a block."""
-    bodies = await bodies_of(serial, *SCRIPT, DONE, system="Be brief.")
+    bodies = await bodies_of(*SCRIPT, DONE, system="Be brief.")
 
     def plain(value: Any) -> Any:
         if isinstance(value, dict):
@@ -75,9 +75,9 @@ async def test_nothing_else_changes(serial: Serial) -> None:
         return value
 
     marked = [plain(sent) for sent in bodies]
-    async with serial.conversing(*SCRIPT, DONE) as client:
-        await finished(client, tools=[now], system="Be brief.")
-    assert marked == [plain(sent) for sent in serial.bodies]
+    api = Listed(*SCRIPT, DONE)
+    await finished(api.transport(), tools=[now], system="Be brief.")
+    assert marked == [plain(sent) for sent in api.bodies]
 
 
 @pytest.mark.anyio
@@ -110,11 +110,11 @@ async def test_system_and_tools(options: dict[str, Any], expected: dict[str, Any
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("own", range(5))
-async def test_the_user_s_own_count(serial: Serial, own: int) -> None:
+async def test_the_user_s_own_count(own: int) -> None:
     """Those that the user set stay where they are, and leave room for as many fewer."""
     content = [{"type": "text", "text": str(n), "cache_control": HOUR} for n in range(own)]
     first = {"role": "user", "content": [*content, {"type": "text", "text": "Go."}]}
-    bodies = await bodies_of(serial, *SCRIPT[:2], DONE, messages=[first], system="Be brief.")
+    bodies = await bodies_of(*SCRIPT[:2], DONE, messages=[first], system="Be brief.")
     for sent in bodies:
         found = marks(sent)
         assert {f"messages.0.content.{n}": HOUR for n in range(own)}.items() <= found.items()
@@ -122,30 +122,30 @@ async def test_the_user_s_own_count(serial: Serial, own: int) -> None:
 
 
 @pytest.mark.anyio
-async def test_on_the_last_result(serial: Serial) -> None:
+async def test_on_the_last_result() -> None:
     """Of several results in a message, the last one carries it."""
     first = reply(tool_use("now", {}, id="a"), tool_use("now", {}, id="b"))
-    bodies = await bodies_of(serial, first, DONE)
+    bodies = await bodies_of(first, DONE)
     assert sorted(marks(bodies[1])) == ["messages.0.content.0", "messages.2.content.1", "tools.0"]
 
 
 @pytest.mark.anyio
-async def test_after_a_pause(serial: Serial) -> None:
+async def test_after_a_pause() -> None:
     """A paused reply goes back as it came: no mark in it."""
     paused = reply(server_tool_use("s", {"q": 1}, id="srvtoolu_1"), stop_reason="pause_turn")
-    bodies = await bodies_of(serial, paused, DONE, tools=[{"type": "s_1", "name": "s"}])
+    bodies = await bodies_of(paused, DONE, tools=[{"type": "s_1", "name": "s"}])
     assert sorted(marks(bodies[1])) == ["messages.0.content.0", "tools.0"]
 
 
 @pytest.mark.anyio
-async def test_the_definitions_stay_as_they_are(serial: Serial) -> None:
+async def test_the_definitions_stay_as_they_are() -> None:
     """A run does not leave its marks in what the caller gave it."""
     definition = {"type": "s_1", "name": "s"}
     system = [{"type": "text", "text": "a"}]
     messages: list[Any] = [{"role": "user", "content": [{"type": "text", "text": "Go."}]}]
     before = deepcopy((definition, system, messages))
-    async with serial.conversing(SCRIPT[0], DONE) as client:
-        await by_hand(client, tools=[now, definition], system=system, messages=messages, cache="auto")
+    client = Listed(SCRIPT[0], DONE).transport()
+    await by_hand(client, tools=[now, definition], system=system, messages=messages, cache="auto")
     assert (definition, system, messages) == before
 
 
@@ -220,8 +220,8 @@ def test_those_of_typed_blocks_count() -> None:
 
 
 @pytest.mark.anyio
-async def test_without_it_nothing_is_marked(serial: Serial) -> None:
+async def test_without_it_nothing_is_marked() -> None:
     """The default leaves requests alone."""
-    async with serial.conversing(SCRIPT[0], reply(text("So."))) as client:
-        await finished(client, tools=[now], system="Be brief.")
-    assert marks(serial.bodies) == {}
+    api = Listed(SCRIPT[0], reply(text("So.")))
+    await finished(api.transport(), tools=[now], system="Be brief.")
+    assert marks(api.bodies) == {}

@@ -13,6 +13,7 @@ from eagerstream.testing import reply, tool_use
 from tests.loop.serial import DONE, Serial, now
 from tests.loop.server_tools import told
 from tests.support import REQUEST, LocalAPI
+from tests.tables import rows
 
 
 def test_duplicate_names() -> None:
@@ -60,9 +61,8 @@ SCHEMA_ONLY: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize("definition", SCHEMA_ONLY.values(), ids=SCHEMA_ONLY)
-async def test_a_definition_that_nothing_runs(definition: dict[str, Any]) -> None:
+@rows("definition", SCHEMA_ONLY.values())
+def test_a_definition_that_nothing_runs(definition: dict[str, Any]) -> None:
     """It is a mistake, and said before anything is sent: its calls could only be answered as not found."""
     with pytest.raises(UsageError, match=rf"nothing runs {definition['type']}.* eagerstream.builtin"):
         eagerstream.run(DONE, tools=[definition], **REQUEST)
@@ -108,9 +108,8 @@ DEFERRED: dict[str, tuple[list[Any], str]] = {
 }
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize(("tools", "said"), DEFERRED.values(), ids=DEFERRED)
-async def test_what_cannot_be_deferred(tools: list[Any], said: str) -> None:
+@rows("tools, said", DEFERRED.values())
+def test_what_cannot_be_deferred(tools: list[Any], said: str) -> None:
     """The API refuses it; it is said before anything is sent, as a mistake of the caller's."""
     with pytest.raises(HistoryError, match=said) as refused:
         eagerstream.run(DONE, tools=tools, **REQUEST)

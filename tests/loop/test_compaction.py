@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from anthropic import AsyncAnthropic, beta_async_tool
+from anthropic import beta_async_tool
 
 import eagerstream
 from eagerstream import Conversation, HTTPTransport, RunResult, UsageError, stream, tool
@@ -27,7 +27,7 @@ from eagerstream.wire import BlockStop
 from tests.loop.serial import DONE, SLOWLY_S, now
 from tests.loop.steered import Steered
 from tests.streams import block_start, block_stop, message_start
-from tests.support import REQUEST, USER, Gate, LocalAPI, check_history
+from tests.support import REQUEST, USER, Gate, LocalAPI, anthropic_client, check_history
 
 pytestmark = pytest.mark.anyio
 
@@ -321,7 +321,7 @@ async def test_as_the_official_runner() -> None:
     async with ReplayServer(api(CALL, DONE)) as ours:
         await ran(ours, at(1, lambda run: run.compact("Keep all names.")), **options)
     async with ReplayServer(api(CALL, DONE), threads=MessageThreads()) as theirs:
-        async with AsyncAnthropic(api_key="k", base_url=theirs.base_url) as client:
+        async with anthropic_client(theirs.base_url) as client:
             runner = client.beta.messages.tool_runner(
                 tools=[official_now], betas=[BETA], stream=True, **REQUEST, **options
             )

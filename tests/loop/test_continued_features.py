@@ -28,7 +28,7 @@ from eagerstream.testing import (
 )
 from eagerstream.tools import InProcessExecutor, Tool
 from tests.loop.crashes import from_each_write
-from tests.loop.durable import World, answers, check, client_of
+from tests.loop.durable import LONG_S, World, answers, check, client_of
 from tests.loop.journals import MemoryJournal, MemoryLog
 from tests.loop.server_tools import SEARCH
 from tests.support import REQUEST, until
@@ -215,9 +215,9 @@ async def test_a_response_that_breaks_off_twice() -> None:
 
 
 def restarted(first: Recording, second: Recording) -> Callable[[Mapping[str, Any]], Recording]:
-    """A response that a gateway starts again before its end: for the first process after half a second."""
+    """A response that a gateway starts again before its end: for the first process after a long pause."""
     begun = first.body[: first.body.rindex(b"event: message_delta")]
-    pauses = iter([replace(first, chunks=(Chunk(0, begun), Chunk(0.5, second.body)))])
+    pauses = iter([replace(first, chunks=(Chunk(0, begun), Chunk(LONG_S, second.body)))])
     return lambda _request: next(pauses, Recording.from_body(begun + second.body))
 
 

@@ -20,6 +20,12 @@ from tests.support import REQUEST
 pytestmark = pytest.mark.anyio
 
 
+@pytest.fixture(autouse=True)
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that waits finds a decision at once."""
+    monkeypatch.setattr("eagerstream.loop._durability._LOOK_S", 0.01)
+
+
 async def test_killed_at_each_write() -> None:
     """After each write, the program could be gone. Another one continues, and is killed, too."""
     async with client_of(scenario()) as client:

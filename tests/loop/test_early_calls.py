@@ -29,6 +29,7 @@ from eagerstream import (
 )
 from eagerstream.tools import CallState
 from eagerstream.wire import WireEvent
+from tests.loop.serial import only_new_garbage
 from tests.streams import (
     MESSAGE_STOP,
     block_start,
@@ -505,12 +506,13 @@ async def test_a_tool_that_raises() -> None:
 
 async def test_nothing_is_kept() -> None:
     """A call that is kept keeps neither the calls' object nor what was told of it."""
-    async with entered(add) as calls:
-        feed(calls, message_start(), *called(0, "add", '{"a": 1, "b": 2}'), *over())
-        (call,) = await calls.finish()
-    kept = weakref.ref(calls)
-    del calls
-    gc.collect()
+    with only_new_garbage():
+        async with entered(add) as calls:
+            feed(calls, message_start(), *called(0, "add", '{"a": 1, "b": 2}'), *over())
+            (call,) = await calls.finish()
+        kept = weakref.ref(calls)
+        del calls
+        gc.collect()
     assert kept() is None
     assert isinstance(call, ToolCall)
 
@@ -614,13 +616,14 @@ async def test_a_call_is_known_before_its_task_has_started() -> None:
 
 async def test_calls_of_earlier_responses_are_not_kept() -> None:
     """However many responses one object serves."""
-    async with entered(now) as calls:
-        inputs = []
-        for _ in range(3):
-            feed(calls, message_start(), *called(0, "now"), *over())
-            inputs += [weakref.ref(call.input) for call in await calls.finish()]
-        gc.collect()
-        assert [input() is None for input in inputs] == [True, True, False]
+    with only_new_garbage():
+        async with entered(now) as calls:
+            inputs = []
+            for _ in range(3):
+                feed(calls, message_start(), *called(0, "now"), *over())
+                inputs += [weakref.ref(call.input) for call in await calls.finish()]
+            gc.collect()
+            assert [input() is None for input in inputs] == [True, True, False]
 
 
 async def test_the_message() -> None:

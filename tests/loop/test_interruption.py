@@ -29,7 +29,6 @@ from eagerstream.loop import Conversation, Run, RunStatus
 from eagerstream.recordings import Recording
 from eagerstream.testing import error_event, http_error, reply, text, tool_use
 from eagerstream.tools import Group, tool
-from eagerstream.transports import HTTPTransport
 from eagerstream.wire._assistant_message import empty_message
 from tests.loop.serial import (
     DONE,
@@ -39,6 +38,7 @@ from tests.loop.serial import (
     SLOWLY_S,
     TOOLS,
     Endless,
+    Listed,
     Remover,
     Serial,
     assistant,
@@ -72,62 +72,45 @@ ERROR_EVENT = {"type": "error", "error": {"type": "overloaded_error", "message":
 # --- nothing had begun: the same request again ------------------------------------------------------------------------
 
 
+_BROKEN: dict[str, Sequence[Piece]] = {
+    "lost": [*SOME_TEXT, Broken()],
+    "error event": [*SOME_TEXT, ERROR_EVENT],
+    "no end": SOME_TEXT,
+    "in an input": [*SOME_TEXT, tool_start(1, "now"), input_delta(1, '{"a'), Broken()],
+    "invalid": [message_start(), *whole_call(0, "now", "[]"), Broken()],
+    "unknown": [message_start(), *whole_call(0, "nope"), Broken()],
+    "does not fit": [message_start(), *whole_call(0, "get_weather", '{"city": 5}'), Broken()],
+    "empty input": [message_start(), tool_start(0, "now"), block_stop(0), Broken()],
+    "at once": [Broken()],
+    "empty": [b""],
+    "comment": [b": comment\n\n"],
+    "cut": [b"event: message_start\ndata: {"],
+    "nonsense": [*SOME_TEXT, b"data: nonsense\n\n"],
+    "nothing but nonsense": [b"data: nonsense\n\n"],
+    "an id twice": [message_start(), tool_start(0, "now"), tool_start(0, "now"), input_delta(0, "{}"), block_stop(0)],
+}
+
+
 @pytest.mark.anyio
-@pytest.mark.parametrize(
-    "broken",
-    [
-        [*SOME_TEXT, Broken()],
-        [*SOME_TEXT, ERROR_EVENT],
-        SOME_TEXT,
-        [*SOME_TEXT, tool_start(1, "now"), input_delta(1, '{"a'), Broken()],
-        [message_start(), *whole_call(0, "now", "[]"), Broken()],
-        [message_start(), *whole_call(0, "nope"), Broken()],
-        [message_start(), *whole_call(0, "get_weather", '{"city": 5}'), Broken()],
-        [message_start(), tool_start(0, "now"), block_stop(0), Broken()],
-        [Broken()],
-        [b""],
-        [b": comment\n\n"],
-        [b"event: message_start\ndata: {"],
-        [*SOME_TEXT, b"data: nonsense\n\n"],
-        [b"data: nonsense\n\n"],
-        [message_start(), tool_start(0, "now"), tool_start(0, "now"), input_delta(0, "{}"), block_stop(0)],
-    ],
-    ids=[
-        "lost",
-        "error event",
-        "no end",
-        "in an input",
-        "invalid",
-        "unknown",
-        "does not fit",
-        "empty input",
-        "at once",
-        "empty",
-        "comment",
-        "cut",
-        "nonsense",
-        "nothing but nonsense",
-        "an id twice",
-    ],
-)
-async def test_the_same_request_again(broken: Sequence[Piece]) -> None:
+async def test_the_same_request_again() -> None:
     """What came is forgotten, and said to be; the history knows nothing of it."""
-    api = LocalAPI(broken, [reply(tool_use("now", {}, id="a"))], [DONE])
-    events = await events_in(run := eagerstream.run(api.transport(), **QUICK))
-    assert checked(run.result).status is RunStatus.COMPLETED
-    assert api.exchanges[0].body == api.exchanges[1].body
-    assert run.result.messages == [
-        USER,
-        assistant(call("a", "now", {})),
-        results(result("a", "noon")),
-        assistant(said("Done.")),
-    ]
-    (restarted,) = [event for event in events if isinstance(event, Restarted)]
-    assert (restarted.turn, restarted.reason, restarted.delay_s) == (1, "interrupted", 0)
-    assert isinstance(restarted.error, APIError | ProtocolError)
-    assert [event.turn for event in events if isinstance(event, TurnStart)] == [1, 2]
-    assert not any(made.ran for made in run.result.calls if made.id != "a")
-    assert run.result.turns == 2
+    for name, broken in _BROKEN.items():
+        api = LocalAPI(broken, [reply(tool_use("now", {}, id="a"))], [DONE])
+        events = await events_in(run := eagerstream.run(api.transport(), **QUICK))
+        assert checked(run.result).status is RunStatus.COMPLETED, name
+        assert api.exchanges[0].body == api.exchanges[1].body, name
+        assert run.result.messages == [
+            USER,
+            assistant(call("a", "now", {})),
+            results(result("a", "noon")),
+            assistant(said("Done.")),
+        ]
+        (restarted,) = [event for event in events if isinstance(event, Restarted)]
+        assert (restarted.turn, restarted.reason, restarted.delay_s) == (1, "interrupted", 0), name
+        assert isinstance(restarted.error, APIError | ProtocolError)
+        assert [event.turn for event in events if isinstance(event, TurnStart)] == [1, 2]
+        assert not any(made.ran for made in run.result.calls if made.id != "a"), name
+        assert run.result.turns == 2, name
 
 
 @pytest.mark.anyio
@@ -141,55 +124,41 @@ async def test_an_interrupted_reply_is_paid_for() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("client", ["http", "anthropic"])
-@pytest.mark.parametrize(
-    "refusal",
-    [
+async def test_a_request_refused_for_now(client: str) -> None:
+    """It is sent again, with the plain transport and with a client that does not itself."""
+    html = Recording.from_body(b"<html>502 Bad Gateway</html>")
+    for refusal in (
         http_error(429, "rate_limit_error", "Slow down"),
         http_error(500, "api_error", "Internal server error"),
         http_error(529, "overloaded_error", "Overloaded"),
-        Recording.from_body(b"<html>502 Bad Gateway</html>"),
-    ],
-    ids=["429", "500", "529", "HTML"],
-)
-async def test_a_request_refused_for_now(client: str, refusal: Recording) -> None:
-    """It is sent again, with the plain transport and with a client that does not itself."""
-    if not refusal.headers["content-type"].startswith("application/json"):
-        refusal = Recording(refusal.chunks, status=502, headers={"content-type": "text/html"})
-    serial = Serial()
-    async with serial.server, serial.conversing(refusal, refusal, DONE) as anthropic:
-        if client == "anthropic":
-            run = await finished(anthropic, restart_delay_s=0)
-        else:
-            async with HTTPTransport(base_url=serial.server.base_url) as transport:
-                run = await finished(transport, restart_delay_s=0)
-    assert len(serial.bodies) == 3
-    assert run.result.turns == 1
+        Recording(html.chunks, status=502, headers={"content-type": "text/html"}),
+    ):
+        api = Listed(refusal, refusal, DONE)
+        run = await finished(api.anthropic() if client == "anthropic" else api.transport(), restart_delay_s=0)
+        assert len(api.exchanges) == 3, refusal
+        assert run.result.turns == 1, refusal
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(
-    ("status", "kind"),
-    [
+async def test_a_request_refused_for_good() -> None:
+    """It is not sent again, neither where HTTP says so nor where an event does."""
+    for status, kind in (
         (400, "invalid_request_error"),
         (401, "authentication_error"),
         (402, "billing_error"),
         (403, "permission_error"),
         (404, "not_found_error"),
         (413, "request_too_large"),
-    ],
-)
-async def test_a_request_refused_for_good(status: int, kind: str) -> None:
-    """It is not sent again, neither where HTTP says so nor where an event does."""
-    serial = Serial()
-    async with serial.server, serial.conversing(http_error(status, kind, "No"), DONE) as client:
+    ):
+        api = Listed(http_error(status, kind, "No"), DONE)
         with pytest.raises(APIError) as caught:
-            await finished(client)
-    assert (caught.value.status_code, caught.value.error_type) == (status, kind)
-    assert len(serial.bodies) == 1
-    api = LocalAPI([reply(text("So"), error_event(kind, "No"))])
-    with pytest.raises(APIError):
-        await finished(api.transport())
-    assert len(api.exchanges) == 1
+            await finished(api.anthropic())
+        assert (caught.value.status_code, caught.value.error_type) == (status, kind)
+        assert len(api.exchanges) == 1, kind
+        api = Listed(reply(text("So"), error_event(kind, "No")))
+        with pytest.raises(APIError):
+            await finished(api.transport())
+        assert len(api.exchanges) == 1, kind
 
 
 @pytest.mark.anyio

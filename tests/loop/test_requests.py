@@ -303,36 +303,34 @@ class Foreign:
         return str(input)
 
 
-@pytest.mark.parametrize(
-    ("made", "sent"),
-    [
-        (now, True),
-        (Foreign(), True),
-        (Foreign(**{FIELD: False}), False),
-        (now.with_options(eager=None), None),
-        (now.with_options(eager=False), False),
-        ({"type": "web_fetch_20260318", "name": "web_fetch"}, None),
-        ({"type": "tomorrow_20270101", "name": "x"}, None),
-    ],
-    ids=["ours", "foreign", "foreign, false", "ours, unsaid", "ours, false", "server", "opaque"],
-)
+_SENT: dict[str, tuple[Any, bool | None]] = {
+    "ours": (now, True),
+    "foreign": (Foreign(), True),
+    "foreign, false": (Foreign(**{FIELD: False}), False),
+    "ours, unsaid": (now.with_options(eager=None), None),
+    "ours, false": (now.with_options(eager=False), False),
+    "server": ({"type": "web_fetch_20260318", "name": "web_fetch"}, None),
+    "opaque": ({"type": "tomorrow_20270101", "name": "x"}, None),
+}
+
+
 @pytest.mark.parametrize("eager", [True, False])
-async def test_eager_by_default(made: Any, sent: bool | None, *, eager: bool) -> None:
+async def test_eager_by_default(*, eager: bool) -> None:
     """Every user-defined tool asks for its input as it is written, whoever made it, unless it says otherwise."""
-    if not eager and not (isinstance(made, eagerstream.Tool) or sent is False):
-        sent = None
-    api = LocalAPI([DONE])
-    run = await finished(api.transport(), tools=[made], eager=eager)
-    assert run.result.status is RunStatus.COMPLETED
-    async with eagerstream.stream(api.transport(), **REQUEST, tools=[made], eager=eager) as stream:
-        await stream.finish()
-    conversation = Conversation(**REQUEST, tools=[made], eager=eager)
-    stream = await next_response(api.transport(), conversation)
-    for exchange in api.exchanges:
-        assert [each.get(FIELD) for each in exchange.body["tools"]] == [sent]
-    conversation = Conversation(**REQUEST, tools=[made], eager=eager, cache="auto")
-    stream = await next_response(api.transport(), conversation)
-    assert api.exchanges[-1].body["tools"][0].get(FIELD) == sent
+    for name, (made, by_default) in _SENT.items():
+        sent = by_default if eager or isinstance(made, eagerstream.Tool) or by_default is False else None
+        api = LocalAPI([DONE])
+        run = await finished(api.transport(), tools=[made], eager=eager)
+        assert run.result.status is RunStatus.COMPLETED, name
+        async with eagerstream.stream(api.transport(), **REQUEST, tools=[made], eager=eager) as stream:
+            await stream.finish()
+        conversation = Conversation(**REQUEST, tools=[made], eager=eager)
+        stream = await next_response(api.transport(), conversation)
+        for exchange in api.exchanges:
+            assert [each.get(FIELD) for each in exchange.body["tools"]] == [sent], name
+        conversation = Conversation(**REQUEST, tools=[made], eager=eager, cache="auto")
+        stream = await next_response(api.transport(), conversation)
+        assert api.exchanges[-1].body["tools"][0].get(FIELD) == sent, name
     with pytest.raises(UsageError, match="eager must be"):
         eagerstream.stream(api.transport(), **REQUEST, eager="no")  # type: ignore[arg-type]  # the point
 

@@ -12,7 +12,7 @@ from eagerstream.loop import RunStatus
 from eagerstream.recordings import Recording
 from eagerstream.testing import block, error_event, reply, server_tool_use, text, tool_use
 from eagerstream.wire import InputStop, ServerToolResult, ServerToolUse
-from tests.loop.serial import DONE, SLOWLY_S, Serial, now
+from tests.loop.serial import DONE, SLOWLY_S, Listed, Serial, now
 from tests.loop.server_tools import SEARCH, Told, told
 from tests.support import REQUEST, USER
 
@@ -129,15 +129,15 @@ REPLIES: dict[str, tuple[list[Recording], Told]] = {
 
 
 @pytest.mark.parametrize(("replies", "expected"), REPLIES.values(), ids=REPLIES)
-async def test_pairs(serial: Serial, replies: list[Recording], expected: Told) -> None:
+async def test_pairs(replies: list[Recording], expected: Told) -> None:
     """Each call and each result is told once, the result with its call, in whichever reply that was."""
-    async with serial.conversing(*replies) as client:
-        lines, run = await told(client)
+    api = Listed(*replies)
+    lines, run = await told(api.transport())
     assert lines == expected
     assert run.result.status is RunStatus.COMPLETED
     ids = {call.id for call in run.result.calls}
     assert ids <= {"a", "b"}, "only the client's calls are calls of the run"
-    for request in serial.bodies:
+    for request in api.bodies:
         for message in request["messages"][1:]:
             if message["role"] == "user":
                 assert {item["tool_use_id"] for item in message["content"]} <= ids

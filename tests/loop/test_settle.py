@@ -142,7 +142,7 @@ def _turns(draw: st.DrawFn) -> tuple[list[WireEvent], bool]:
     return events[: draw(st.integers(1, len(events)))], False
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(turn=_turns(), answered=st.lists(st.booleans(), min_size=6, max_size=6), keeps=st.sampled_from(Keeps))
 def test_every_history_can_be_sent(turn: tuple[list[WireEvent], bool], answered: list[bool], keeps: Keeps) -> None:
     """Whatever a reply looks like, wherever it ends, and whichever of its calls have run."""
@@ -342,7 +342,7 @@ def _replies(draw: st.DrawFn) -> list[bytes]:
 
 
 @pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.slow)])
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(bodies=_replies(), max_turns=st.sampled_from([None, 1, 2]))
 def test_however_a_run_ends_its_history_can_be_sent(backend: str, bodies: list[bytes], max_turns: int | None) -> None:
     """Any replies, cut anywhere: the history is lawful, begins with what was given, and has the results of all it keeps."""

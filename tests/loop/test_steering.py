@@ -18,6 +18,7 @@ from eagerstream.wire import InputDelta, MessageStop, TextDelta
 from tests.loop.serial import CALLER, DONE, SLOWLY_S, checked, now, result
 from tests.streams import block_start, block_stop, input_delta, message_start, text_delta, tool_start
 from tests.support import REQUEST, USER, Broken, Gate, LocalAPI
+from tests.tables import rows
 
 pytestmark = pytest.mark.anyio
 
@@ -270,8 +271,8 @@ async def test_messages_wait_for_code_that_waits_for_results() -> None:
     assert conversation.result.undelivered == [said("Hello?")]
 
 
-@pytest.mark.parametrize(
-    ("message", "when"),
+@rows(
+    "message, when",
     [
         ("", "next_turn"),
         ("Hi", "later"),
@@ -281,7 +282,8 @@ async def test_messages_wait_for_code_that_waits_for_results() -> None:
         (5, "now"),
     ],
 )
-async def test_what_cannot_be_said(message: Any, when: Any) -> None:
+def test_what_cannot_be_said(message: Any, when: Any) -> None:
+    """Neither empty messages, nor those of others, nor at other times."""
     conversation = Conversation(**REQUEST)
     with pytest.raises(UsageError):
         conversation.say(message, when)

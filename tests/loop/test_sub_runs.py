@@ -18,6 +18,7 @@ from eagerstream.loop import Conversation, ParentCall, Run, RunStatus, SubRunSta
 from eagerstream.streaming import stream
 from eagerstream.testing import http_error, reply, text, tool_use
 from eagerstream.tools import Tool
+from tests.loop.serial import only_new_garbage
 from tests.streams import message_start
 from tests.support import REQUEST, Gate, LocalAPI, all_tasks_blocked
 from tests.virtual_time import Playing, in_virtual_time, timed
@@ -344,7 +345,8 @@ async def test_a_child_and_its_parent_keep_nothing_of_each_other() -> None:
         kept.append(run.result)
         gone.append(weakref.ref(run))
 
-    await converse()
-    await all_tasks_blocked()
-    gc.collect()
-    assert [each() for each in gone] == [None, None]
+    with only_new_garbage():
+        await converse()
+        await all_tasks_blocked()
+        gc.collect()
+        assert [each() for each in gone] == [None, None]
