@@ -11,6 +11,8 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+import pytest
+
 TestT = TypeVar("TestT", bound=Callable[..., None])
 
 
@@ -34,21 +36,21 @@ def rows(names: str, values: Iterable[Any]) -> Callable[[TestT], TestT]:
 
         @functools.wraps(test)
         def each(**fixtures: Any) -> None:
-            failures: list[Exception] = []
+            failures: list[BaseException] = []
             count = 0
             for count, value in enumerate(values, 1):
                 row = value if len(parameters) > 1 else (value,)
                 arguments = dict(zip(parameters, row, strict=True))
                 try:
                     test(**arguments, **fixtures)
-                except Exception as failure:
+                except (Exception, pytest.fail.Exception) as failure:  # `pytest.raises` raises the latter
                     failure.add_note(f"row {count}: {arguments!r}"[:2000])
                     failures.append(failure)
             assert count, "the table has no rows"
             if len(failures) == 1:
                 raise failures[0]
             if failures:
-                raise ExceptionGroup(f"{len(failures)} of {count} rows", failures)
+                raise BaseExceptionGroup(f"{len(failures)} of {count} rows", failures)
 
         others = [parameter for name, parameter in signature.parameters.items() if name not in parameters]
         each.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]  # pytest reads it
