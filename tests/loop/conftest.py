@@ -9,6 +9,12 @@ import pytest
 from tests.loop.serial import Serial
 
 
+@pytest.fixture
+def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body that goes on after its message is given up soon: for tests in which it does."""
+    monkeypatch.setattr("eagerstream.streaming._deadline._GRACE_S", 0.01)
+
+
 @pytest.fixture(scope="package")
 def serial() -> Iterator[Serial]:
     """A server that answers one conversation after the other; starting one takes longer than a test."""

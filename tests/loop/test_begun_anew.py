@@ -52,6 +52,7 @@ async def test_a_restarted_reply() -> None:
     assert [call.id for call in run.result.calls] == ["toolu_0", "toolu_1", "toolu_new"]
 
 
+@pytest.mark.usefixtures("short_grace")
 @pytest.mark.anyio
 @pytest.mark.parametrize("at_once", [True, False])
 async def test_a_restarted_reply_after_a_call_has_run(*, at_once: bool) -> None:
@@ -178,6 +179,7 @@ async def test_an_executor_of_two_runs() -> None:
     assert run.result.messages[2] == results(_WROTE)
 
 
+@pytest.mark.usefixtures("short_grace")
 @pytest.mark.anyio
 async def test_a_repeated_call_of_another_tool() -> None:
     """A reply that is begun anew with the same id and input for another tool is not answered with the first one's work."""

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 import eagerstream
-from eagerstream import ToolStart
+from eagerstream import ToolCall, ToolStart
 from eagerstream.errors import OwnershipLostError
 from eagerstream.loop import RunStatus, resume
 from eagerstream.testing import Scenario, reply, text, tool_use
@@ -165,15 +165,23 @@ async def test_a_run_that_is_left_before_an_open_turn_is_salvaged() -> None:
     one = Scenario(reply(tool_use("pay", {"amount": 1})), reply(text("Done.")))
     journal = await left_at("start", world, [world.pay])
 
-    @eagerstream.tool(name="pay", recover=lambda call: anyio.sleep_forever())
+    asked = anyio.Event()
+
+    async def ask(_call: ToolCall) -> None:
+        asked.set()
+        await anyio.sleep_forever()
+
+    @eagerstream.tool(name="pay", recover=ask)
     async def asks_forever(amount: int) -> str:
         """Pay."""
         raise AssertionError
 
     async with client_of(one) as client:
         async with resume(client, journal, "r", tools=[asks_forever]) as run:
-            with anyio.move_on_after(0.05):
-                await run.finish()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(run.finish)
+                await asked.wait()
+                tasks.cancel_scope.cancel()
         assert run.result.status is RunStatus.CANCELLED
         assert journal.kinds("r")[-1] == ("start", 1)
         async with resume(client, journal, "r", tools=[world.pay]) as run:

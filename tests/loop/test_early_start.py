@@ -420,6 +420,7 @@ async def test_it_never_begins_with_half_a_value() -> None:
     assert "'path' was written twice" in only_result(run)["content"]
 
 
+@pytest.mark.usefixtures("short_grace")
 @pytest.mark.anyio
 async def test_a_streaming_call_that_the_peer_repeats() -> None:
     """It runs once, and its result is that of the repeated call."""

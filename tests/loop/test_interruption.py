@@ -285,11 +285,11 @@ async def test_pings_are_no_progress() -> None:
     for _ in range(100):
         pings += [{"type": "ping"}, 0.01, b": comment\n\n", 0.01]
     api = LocalAPI(pings, [DONE])
-    limits = Limits(idle_timeout_s=5, progress_timeout_s=0.2)
+    limits = Limits(idle_timeout_s=5, progress_timeout_s=0.1)
     events = await events_in(run := eagerstream.run(api.transport(), **QUICK, limits=limits))
     assert run.result.status is RunStatus.COMPLETED
     (restarted,) = [event for event in events if isinstance(event, Restarted)]
-    assert "nothing but pings came for 0.2 s" in str(restarted.error)
+    assert "nothing but pings came for 0.1 s" in str(restarted.error)
 
 
 @pytest.mark.anyio

@@ -388,6 +388,7 @@ async def test_failing_tools_do_not_end_a_run() -> None:
     assert contents[3].startswith("KeyError: ")
 
 
+@pytest.mark.usefixtures("short_grace")
 @pytest.mark.anyio
 async def test_a_body_held_open_after_the_message() -> None:
     """The next turn does not wait for a peer that forgets to close."""
@@ -395,6 +396,7 @@ async def test_a_body_held_open_after_the_message() -> None:
     assert run.result.status is RunStatus.COMPLETED
 
 
+@pytest.mark.usefixtures("short_grace")
 @pytest.mark.anyio
 async def test_nonsense_after_the_message() -> None:
     """The message is whole: what follows it in the body is nobody's business."""

@@ -378,7 +378,7 @@ async def test_a_tool_that_cancels_itself_does_not_hang_the_run() -> None:
         task.cancel()
         await task
 
-    with anyio.fail_after(3):
+    with anyio.fail_after(SLOWLY_S):
         run = await finished(LocalAPI([reply(tool_use("careless", {}))], [DONE]).anthropic(), tools=[careless])
     assert run.result.status is RunStatus.COMPLETED
     assert run.result.calls[0].is_error

@@ -503,6 +503,7 @@ async def test_what_ran_stays(reason: str | None, status: RunStatus) -> None:
     assert [made.ran for made in run.result.calls] == [True, False]
 
 
+@pytest.mark.usefixtures("short_grace")
 @pytest.mark.anyio
 @pytest.mark.parametrize("reason", ["refusal", "model_context_window_exceeded", "tomorrow"])
 async def test_nothing_begins_after_the_end(reason: str) -> None:
