@@ -22,6 +22,7 @@ from tests.loop.cases import FALLBACK
 from tests.loop.serial import (
     DONE,
     NO_ROUTE,
+    QUICK,
     SLOWLY_S,
     TOOLS,
     assistant,
@@ -52,7 +53,6 @@ async def test_a_restarted_reply() -> None:
     assert [call.id for call in run.result.calls] == ["toolu_0", "toolu_1", "toolu_new"]
 
 
-@pytest.mark.usefixtures("short_grace")
 @pytest.mark.anyio
 @pytest.mark.parametrize("at_once", [True, False])
 async def test_a_restarted_reply_after_a_call_has_run(*, at_once: bool) -> None:
@@ -63,7 +63,7 @@ async def test_a_restarted_reply_after_a_call_has_run(*, at_once: bool) -> None:
     if at_once:
         pieces = [b"".join(map(encode_event, begun)) + again.body]
     api = LocalAPI(pieces, [DONE])
-    events, run = await events_of(api.anthropic())
+    events, run = await events_of(api.anthropic(), restart_delay_s=0)
     assert not any(event.restarted for event in events if isinstance(event, MessageStart))  # nothing is to be forgotten
     (first, second) = [event for event in events if isinstance(event, TurnStop)]
     assert isinstance(first.error, StreamInterrupted)
@@ -138,7 +138,7 @@ async def begun_anew(begun: Sequence[Piece], again: Recording) -> AsyncIterator[
     """A run whose peer begins its response anew once the first call is answered."""
     gate = Gate()
     with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(LocalAPI([*begun, gate, again], [DONE]).transport(), **REQUEST, tools=TOOLS) as run:
+        async with eagerstream.run(LocalAPI([*begun, gate, again], [DONE]).transport(), **QUICK) as run:
             await gate.reached.wait()
             await run.result.calls[0].answered.wait()
             gate.opened.set()
@@ -179,7 +179,6 @@ async def test_an_executor_of_two_runs() -> None:
     assert run.result.messages[2] == results(_WROTE)
 
 
-@pytest.mark.usefixtures("short_grace")
 @pytest.mark.anyio
 async def test_a_repeated_call_of_another_tool() -> None:
     """A reply that is begun anew with the same id and input for another tool is not answered with the first one's work."""

@@ -225,3 +225,11 @@ async def test_without_it_nothing_is_marked() -> None:
     api = Listed(SCRIPT[0], reply(text("So.")))
     await finished(api.transport(), tools=[now], system="Be brief.")
     assert marks(api.bodies) == {}
+
+
+def test_the_last_free_one_is_for_the_last_user_message() -> None:
+    """The next request repeats all up to there, which is more than the system prompt."""
+    own = [{"type": "text", "text": str(n), "cache_control": HOUR} for n in range(3)]
+    messages = [{"role": "user", "content": own}, {"role": "assistant", "content": "Yes?"}, USER]
+    marked = marks(with_breakpoints({**REQUEST, "messages": messages, "system": "Be brief."}))
+    assert [place for place, mark in marked.items() if mark == MARK] == ["messages.2.content.0"]

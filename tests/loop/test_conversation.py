@@ -22,7 +22,6 @@ from tests.loop.serial import (
     SLOWLY_S,
     TOOLS,
     Listed,
-    Serial,
     assistant,
     body,
     by_hand,
@@ -48,11 +47,11 @@ _RUNS_WHAT_WAS_ADMITTED = (
 """Where `run` has begun with calls while the reply went on; by hand nothing begins before it has ended."""
 
 
-async def by_hand_for(serial: Serial, replies: list[Recording], **options: Any) -> tuple[list[Any], Conversation]:
+async def by_hand_for(replies: list[Recording], **options: Any) -> tuple[list[Any], Conversation]:
     """The bodies and the conversation of a script that is driven by hand."""
-    async with serial.conversing(*replies) as client:
-        conversation = await by_hand(client, **options)
-    return serial.bodies, conversation
+    api = Listed(*replies)
+    conversation = await by_hand(api.transport(), **options)
+    return api.bodies, conversation
 
 
 @pytest.mark.anyio
@@ -70,7 +69,7 @@ async def test_the_same_requests() -> None:
 
 
 @pytest.mark.anyio
-async def test_parallel_calls(serial: Serial) -> None:
+async def test_parallel_calls() -> None:
     """`execute` runs them beside one another: each of these waits for the other."""
     arrived: list[int] = []
     both = anyio.Event()
@@ -84,7 +83,7 @@ async def test_parallel_calls(serial: Serial) -> None:
         return n
 
     first = reply(tool_use("meet", {"n": 1}, id="a"), tool_use("meet", {"n": 2}, id="b"))
-    bodies, _ = await by_hand_for(serial, [first, DONE], tools=[meet])
+    bodies, _ = await by_hand_for([first, DONE], tools=[meet])
     added = [
         assistant(call("a", "meet", {"n": 1}), call("b", "meet", {"n": 2})),
         results(result("a", "1"), result("b", "2")),
@@ -93,17 +92,17 @@ async def test_parallel_calls(serial: Serial) -> None:
 
 
 @pytest.mark.anyio
-async def test_the_same_with_breakpoints(serial: Serial) -> None:
+async def test_the_same_with_breakpoints() -> None:
     """`cache="auto"` moves them along in both forms alike."""
     script = [reply(tool_use("now", {}, id=f"c{n}")) for n in range(3)]
-    bodies, _ = await by_hand_for(serial, [*script, DONE], cache="auto", system="Be brief.")
-    async with serial.conversing(*script, DONE) as client:
-        await finished(client, cache="auto", system="Be brief.")
-    assert bodies == serial.bodies
+    bodies, _ = await by_hand_for([*script, DONE], cache="auto", system="Be brief.")
+    api = Listed(*script, DONE)
+    await finished(api.transport(), cache="auto", system="Be brief.")
+    assert bodies == api.bodies
 
 
 @pytest.mark.anyio
-async def test_a_cut_call_of_a_group_that_failed(serial: Serial) -> None:
+async def test_a_cut_call_of_a_group_that_failed() -> None:
     """A cut call is answered as cut in both forms, also where an earlier call of its group failed."""
     script = [
         reply(
@@ -113,15 +112,15 @@ async def test_a_cut_call_of_a_group_that_failed(serial: Serial) -> None:
         ),
         DONE,
     ]
-    async with serial.conversing(*script) as client:
-        await finished(client, on_truncated="report")
-    expected = serial.bodies
-    bodies, _ = await by_hand_for(serial, script, on_truncated="report")
+    api = Listed(*script)
+    await finished(api.transport(), on_truncated="report")
+    expected = api.bodies
+    bodies, _ = await by_hand_for(script, on_truncated="report")
     assert bodies == expected
 
 
 @pytest.mark.anyio
-async def test_own_answers(serial: Serial) -> None:
+async def test_own_answers() -> None:
     """What the user answers is sent, its tool does not run; what is left is run, or refused."""
     first = reply(
         tool_use("get_weather", {"city": "Oslo"}, id="a"),
@@ -129,20 +128,21 @@ async def test_own_answers(serial: Serial) -> None:
         tool_use("nope", {}, id="c"),
         tool_use("now", "{", id="d"),
     )
-    async with serial.conversing(first, DONE) as client:
-        conversation = Conversation(**REQUEST, tools=TOOLS)
-        with anyio.fail_after(SLOWLY_S):
-            while not conversation.ended:
-                turn = await next_turn(client, conversation)
-                for made in turn.calls:
-                    if made.name == "get_weather":
-                        made.answer({"degrees": 15})
-                        made.answer("too late")
-                    elif made.name == "nope":
-                        made.fail(LookupError("no such tool"))
-                await turn.execute()
-                blocks = turn.results()
-                assert turn.results() == blocks
+    api = Listed(first, DONE)
+    client = api.transport()
+    conversation = Conversation(**REQUEST, tools=TOOLS)
+    with anyio.fail_after(SLOWLY_S):
+        while not conversation.ended:
+            turn = await next_turn(client, conversation)
+            for made in turn.calls:
+                if made.name == "get_weather":
+                    made.answer({"degrees": 15})
+                    made.answer("too late")
+                elif made.name == "nope":
+                    made.fail(LookupError("no such tool"))
+            await turn.execute()
+            blocks = turn.results()
+            assert turn.results() == blocks
     answers = [
         result("a", '{"degrees": 15}'),
         result("b", "noon"),
@@ -151,26 +151,27 @@ async def test_own_answers(serial: Serial) -> None:
             "d", '{"INVALID_JSON": "{"}\nNot executed: the input of this call was cut off before its JSON was complete.'
         ),
     ]
-    assert serial.bodies[1]["messages"][2] == results(*answers)
+    assert api.bodies[1]["messages"][2] == results(*answers)
     assert [made.ran for made in checked(conversation.result).calls] == [False, True, False, False]
 
 
 @pytest.mark.anyio
-async def test_nothing_executed(serial: Serial) -> None:
+async def test_nothing_executed() -> None:
     """Whoever does not execute sends results that say so; whoever answers too late is not heard."""
-    async with serial.conversing(reply(tool_use("now", {}, id="a")), DONE) as client:
-        conversation = Conversation(**REQUEST, tools=TOOLS)
-        turn = await next_turn(client, conversation)
-        request = conversation.request()
-        turn.calls[0].answer("too late")
-        await turn.execute()
-        assert conversation.request() == request
+    api = Listed(reply(tool_use("now", {}, id="a")), DONE)
+    client = api.transport()
+    conversation = Conversation(**REQUEST, tools=TOOLS)
+    turn = await next_turn(client, conversation)
+    request = conversation.request()
+    turn.calls[0].answer("too late")
+    await turn.execute()
+    assert conversation.request() == request
     assert request["messages"][-1] == results(error("a", "Not executed: the response ended before this call was run."))
     assert not turn.calls[0].ran
 
 
 @pytest.mark.anyio
-async def test_a_cancelled_execute(serial: Serial) -> None:
+async def test_a_cancelled_execute() -> None:
     """What had finished keeps its result, what ran is told as cancelled, and the conversation can go on."""
 
     @tool
@@ -180,19 +181,20 @@ async def test_a_cancelled_execute(serial: Serial) -> None:
 
     begun = anyio.Event()
     first = reply(tool_use("now", {}, id="a"), tool_use("endless", {}, id="b"))
-    async with serial.conversing(first, DONE) as client:
-        conversation = Conversation(**REQUEST, tools=[now, endless])
-        turn = await next_turn(client, conversation)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(turn.execute)
-            with anyio.fail_after(SLOWLY_S):
-                await begun.wait()
-                await turn.calls[0].answered.wait()
-            tasks.cancel_scope.cancel()
-        first_result, second_result = turn.results()
-        assert first_result == result("a", "noon")
-        assert second_result["is_error"] is True
-        (await next_turn(client, conversation)).results()
+    api = Listed(first, DONE)
+    client = api.transport()
+    conversation = Conversation(**REQUEST, tools=[now, endless])
+    turn = await next_turn(client, conversation)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(turn.execute)
+        with anyio.fail_after(SLOWLY_S):
+            await begun.wait()
+            await turn.calls[0].answered.wait()
+        tasks.cancel_scope.cancel()
+    first_result, second_result = turn.results()
+    assert first_result == result("a", "noon")
+    assert second_result["is_error"] is True
+    (await next_turn(client, conversation)).results()
     assert checked(conversation.result).messages[-1] == ALL_DONE
     assert conversation.result.status is RunStatus.COMPLETED
 

@@ -10,11 +10,12 @@ import pytest
 import eagerstream
 from eagerstream import ToolCall, ToolStart
 from eagerstream.errors import OwnershipLostError
-from eagerstream.loop import RunStatus, resume
+from eagerstream.loop import RunStatus, _durability, resume
 from eagerstream.testing import Scenario, reply, text, tool_use
 from eagerstream.tools import Tool, ask_elsewhere
 from tests.loop.durable import World, answers, check, client_of, left_at, scenario
-from tests.loop.journals import MemoryJournal, plain
+from tests.loop.journals import MemoryJournal, MemoryLog, plain
+from tests.loop.serial import SLOWLY_S
 from tests.support import REQUEST
 
 pytestmark = pytest.mark.anyio
@@ -189,3 +190,37 @@ async def test_a_run_that_is_left_before_an_open_turn_is_salvaged() -> None:
     assert [answer[:12] for answer in answers(run.result)] == ["Nobody knows"]
     assert run.result.status is RunStatus.COMPLETED
     assert world.effects.count("pay 1") == 1, world.effects
+
+
+async def test_a_run_that_waits_for_a_decision_waits_for_its_other_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not leave while another call runs: that would cancel it, and nobody would know what it did."""
+    monkeypatch.setattr(_durability, "_LOOK_S", 0.001)
+    looks: list[int] = []
+    inbox = MemoryLog.inbox
+
+    async def counted(log: MemoryLog, after: int) -> Any:
+        looks.append(after)
+        return await inbox(log, after)
+
+    monkeypatch.setattr(MemoryLog, "inbox", counted)
+
+    @eagerstream.tool(approve=ask_elsewhere)
+    async def launch() -> str:
+        """Launch."""
+        return "launched"
+
+    @eagerstream.tool
+    async def build() -> str:
+        """Build."""
+        enough = len(looks) + 20  # most of them after the end of the response
+        while len(looks) < enough:
+            await anyio.sleep(0.001)
+        return "built"
+
+    one = Scenario(reply(tool_use("launch", {}), tool_use("build", {})))
+    async with client_of(one) as client, anyio.fail_after(SLOWLY_S):
+        journal = MemoryJournal()
+        async with eagerstream.run(client, **REQUEST, tools=[launch, build], journal=journal, run_id="r") as run:
+            await run.finish()
+    assert run.result.status is RunStatus.WAITING
+    assert [call.text for call in run.result.calls if call.name == "build"] == ["built"]

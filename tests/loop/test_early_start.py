@@ -420,7 +420,6 @@ async def test_it_never_begins_with_half_a_value() -> None:
     assert "'path' was written twice" in only_result(run)["content"]
 
 
-@pytest.mark.usefixtures("short_grace")
 @pytest.mark.anyio
 async def test_a_streaming_call_that_the_peer_repeats() -> None:
     """It runs once, and its result is that of the repeated call."""
@@ -436,7 +435,7 @@ async def test_a_streaming_call_that_the_peer_repeats() -> None:
     once = [message_start(), *opened("say", '{"words": "Good', ' day"}'), block_stop(0)]
     api = LocalAPI([*once, gate, *once, message_delta("tool_use"), MESSAGE_STOP], [DONE])
     with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[say]) as run:
+        async with eagerstream.run(api.transport(), **REQUEST, tools=[say], restart_delay_s=0) as run:
             async for event in run:
                 if isinstance(event, ToolStop):
                     gate.opened.set()

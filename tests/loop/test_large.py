@@ -17,7 +17,7 @@ from eagerstream.loop import RunStatus, ToolProgress, ToolStop
 from eagerstream.streaming import BufferMode
 from eagerstream.testing import reply, tool_use
 from eagerstream.tools import Tool, tool
-from tests.loop.serial import DONE, SLOWLY_S, Listed, Serial, checked, finished
+from tests.loop.serial import DONE, SLOWLY_S, Listed, checked, finished
 from tests.support import REQUEST, Gate, LocalAPI
 
 MANY = 30
@@ -76,13 +76,13 @@ async def read_all(chars: int) -> str:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("limit", [None, 20_000_000])
-async def test_a_result_of_2_MB(serial: Serial, limit: int | None) -> None:
+async def test_a_result_of_2_MB(limit: int | None) -> None:
     """Cut in its middle with a notice, within the default limit; whole where the limit was raised."""
     size = 2_000_000
     limits = Limits() if limit is None else Limits(max_result_chars=limit)
-    async with serial.conversing(reply(tool_use("read_all", {"chars": size}, id="a")), DONE) as client:
-        run = await finished(client, tools=[read_all], limits=limits)
-    sent = serial.bodies[1]["messages"][2]["content"][0]
+    api = Listed(reply(tool_use("read_all", {"chars": size}, id="a")), DONE)
+    run = await finished(api.transport(), tools=[read_all], limits=limits)
+    sent = api.bodies[1]["messages"][2]["content"][0]
     assert run.result.status is RunStatus.COMPLETED
     assert "is_error" not in sent
     assert sent["content"].endswith("xy")

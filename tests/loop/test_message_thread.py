@@ -8,7 +8,6 @@ from typing import Any
 
 import anyio
 import pytest
-from anthropic import AsyncAnthropic
 
 import eagerstream
 from eagerstream import Conversation, HTTPTransport, RunResult, UsageError, stream, tool
@@ -28,7 +27,7 @@ from eagerstream.testing import (
     tool_use,
 )
 from tests.loop.serial import SLOWLY_S, checked
-from tests.support import REQUEST, USER
+from tests.support import REQUEST, USER, anthropic_client
 
 pytestmark = pytest.mark.anyio
 
@@ -91,7 +90,7 @@ async def test_the_anthropic_client() -> None:
     """The field and the beta pass through it, in both of its forms."""
     async with (
         ReplayServer(agent(3), speed=float("inf"), threads=MessageThreads()) as server,
-        AsyncAnthropic(base_url=server.base_url, api_key="any", max_retries=0) as client,
+        anthropic_client(server.base_url) as client,
     ):
         run = await ran(server, client)
         await ran(server, client, betas=["context-1m-2025-08-07"])
@@ -243,13 +242,14 @@ async def test_cache_breakpoints_move_along() -> None:
 
 async def test_a_thread_of_the_user() -> None:
     """It would send a part of a conversation that this side does not have."""
+    client = anthropic_client("https://api.anthropic.com")
     with pytest.raises(UsageError, match="threads="):
         Conversation(**REQUEST, thread={"type": "create"})
     with pytest.raises(UsageError, match="threads="):
-        eagerstream.run(AsyncAnthropic(api_key="any"), **REQUEST, thread={"type": "create"})
+        eagerstream.run(client, **REQUEST, thread={"type": "create"})
     options: Any = {"threads": True}
     with pytest.raises(UsageError, match="threads"):
-        eagerstream.run(AsyncAnthropic(api_key="any"), **REQUEST, **options)
+        eagerstream.run(client, **REQUEST, **options)
 
 
 async def test_a_saved_run_starts_another_thread() -> None:

@@ -14,7 +14,7 @@ from eagerstream.errors import UsageError
 from eagerstream.recordings import Recording
 from eagerstream.testing import http_error, reply, text, thinking, tool_use
 from eagerstream.tools import InputError
-from tests.loop.serial import Serial, now
+from tests.loop.serial import Listed, now
 from tests.streams import block_start, block_stop, message_delta, message_start, text_delta
 from tests.support import REQUEST, Broken, LocalAPI, Piece
 
@@ -39,13 +39,11 @@ def anyio_backend() -> str:
 
 
 async def result_of(*replies: Recording, output: Any = Answer, **options: Any) -> tuple[RunResult[Any], list[Any], Any]:
-    """The result of a run over a socket, through the anthropic client; its events, and the bodies it sent."""
-    serial = Serial()
-    with serial.server:
-        async with serial.conversing(*replies) as client:
-            async with eagerstream.run(client, **REQUEST, output=output, tools=[now], **options) as run:
-                events = [event async for event in run]
-    return run.result, events, serial.bodies
+    """The result of a run through the anthropic client; its events, and the bodies it sent."""
+    api = Listed(*replies)
+    async with eagerstream.run(api.anthropic(), **REQUEST, output=output, tools=[now], **options) as run:
+        events = [event async for event in run]
+    return run.result, events, api.bodies
 
 
 def fragments(events: list[Any]) -> str:

@@ -59,15 +59,16 @@ async def test_transition(serial: Serial, case: Case) -> None:
 
 
 @pytest.mark.anyio
-async def test_raise(serial: Serial) -> None:
+async def test_raise() -> None:
     """`raise`: the iteration raises the limit, the history keeps what ran, the status says that it was cut."""
-    async with serial.conversing(HALF_CUT) as client:
-        with anyio.fail_after(SLOWLY_S):
-            async with eagerstream.run(client, **REQUEST, tools=TOOLS, on_truncated="raise") as run:
-                with pytest.raises(LimitError) as caught:
-                    await run.finish()
+    api = Listed(HALF_CUT)
+    client = api.transport()
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(client, **REQUEST, tools=TOOLS, on_truncated="raise") as run:
+            with pytest.raises(LimitError) as caught:
+                await run.finish()
     assert (caught.value.limit, caught.value.bound) == ("max_tokens", 1024)
-    assert serial.bodies == [body()]
+    assert api.bodies == [body()]
     assert checked(run.result).status is RunStatus.TRUNCATED
     assert run.result.messages == [USER, *HALF]
 
@@ -148,11 +149,11 @@ async def test_the_user_s_container_stays() -> None:
 
 
 @pytest.mark.anyio
-async def test_the_container_is_remembered(serial: Serial) -> None:
+async def test_the_container_is_remembered() -> None:
     """The container of an earlier reply goes with every later request: its files are there."""
-    async with serial.conversing(with_container(one_call("a")), one_call("b"), DONE) as client:
-        await finished(client)
-    assert [sent.get("container") for sent in serial.bodies] == [None, "c1", "c1"]
+    api = Listed(with_container(one_call("a")), one_call("b"), DONE)
+    await finished(api.transport())
+    assert [sent.get("container") for sent in api.bodies] == [None, "c1", "c1"]
 
 
 @pytest.mark.anyio
@@ -166,11 +167,11 @@ async def test_the_container_is_remembered(serial: Serial) -> None:
         ("model_context_window_exceeded", RunStatus.TRUNCATED),
     ],
 )
-async def test_stop_reasons_without_calls(serial: Serial, reason: str, status: RunStatus) -> None:
+async def test_stop_reasons_without_calls(reason: str, status: RunStatus) -> None:
     """Each ends the run with its own status, after one request, and the text stays in the history."""
-    async with serial.conversing(reply(text("So."), stop_reason=reason)) as client:
-        run = await finished(client)
-        assert len(serial.bodies) == 1
+    api = Listed(reply(text("So."), stop_reason=reason))
+    run = await finished(api.transport())
+    assert len(api.bodies) == 1
     assert run.result.status is status
     assert run.result.message is not None
     assert run.result.message["stop_reason"] == reason
@@ -198,7 +199,7 @@ async def test_no_stop_reason() -> None:
         ("max_tokens", RunStatus.TRUNCATED, 1),
     ],
 )
-async def test_stop_reasons_with_calls(serial: Serial, reason: str, status: RunStatus, requests: int) -> None:
+async def test_stop_reasons_with_calls(reason: str, status: RunStatus, requests: int) -> None:
     """Calls that ran keep their results, whatever came after them; each call has exactly one."""
     first = reply(
         text("So."),
@@ -207,9 +208,9 @@ async def test_stop_reasons_with_calls(serial: Serial, reason: str, status: RunS
         tool_use("fail", "[]", id="toolu_3"),
         stop_reason=reason,
     )
-    async with serial.conversing(first, DONE) as client:
-        run = await finished(client)
-        assert len(serial.bodies) == requests
+    api = Listed(first, DONE)
+    run = await finished(api.transport())
+    assert len(api.bodies) == requests
     assert run.result.status is status
     results = results_in(run.result.messages, 2)
     assert [result["tool_use_id"] for result in results] == ["toolu_1", "toolu_2", "toolu_3"]
@@ -229,12 +230,12 @@ async def test_refusal_says_why() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("max_turns", [1, 2])
-async def test_max_turns(serial: Serial, max_turns: int) -> None:
+async def test_max_turns(max_turns: int) -> None:
     """The calls of the last turn still run and close the history; nothing more is sent."""
     turns = [reply(tool_use("now", {}, id=f"toolu_{n}")) for n in range(3)]
-    async with serial.conversing(*turns) as client:
-        run = await finished(client, max_turns=max_turns)
-        assert len(serial.bodies) == max_turns
+    api = Listed(*turns)
+    run = await finished(api.transport(), max_turns=max_turns)
+    assert len(api.bodies) == max_turns
     assert run.result.status is RunStatus.LIMIT
     assert run.result.turns == max_turns
     assert len(run.result.messages) == 1 + 2 * max_turns
@@ -242,17 +243,17 @@ async def test_max_turns(serial: Serial, max_turns: int) -> None:
 
 
 @pytest.mark.anyio
-async def test_max_turns_that_are_not_needed(serial: Serial) -> None:
+async def test_max_turns_that_are_not_needed() -> None:
     """A run that ends by itself on its last turn is complete."""
-    async with serial.conversing(reply(tool_use("now", {})), DONE) as client:
-        assert (await finished(client, max_turns=2)).result.status is RunStatus.COMPLETED
+    api = Listed(reply(tool_use("now", {})), DONE)
+    assert (await finished(api.transport(), max_turns=2)).result.status is RunStatus.COMPLETED
 
 
 @pytest.mark.anyio
-async def test_invalid_calls_again_and_again(serial: Serial) -> None:
+async def test_invalid_calls_again_and_again() -> None:
     """A model may be wrong several times before it is right: nobody stops it."""
     wrong = [reply(tool_use("get_weather", '{"city": }', id=f"toolu_{n}")) for n in range(4)]
-    async with serial.conversing(*wrong, reply(tool_use("get_weather", {"city": "Oslo"})), DONE) as client:
-        run = await finished(client)
+    api = Listed(*wrong, reply(tool_use("get_weather", {"city": "Oslo"})), DONE)
+    run = await finished(api.transport())
     assert run.result.turns == 6
     assert [call.ran for call in run.result.calls] == [False] * 4 + [True]

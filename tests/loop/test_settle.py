@@ -19,7 +19,7 @@ from eagerstream.streaming import GrowingInput
 from eagerstream.testing import block, reply, server_tool_use, text, thinking, tool_use
 from eagerstream.tools import CallState, ToolCall
 from eagerstream.wire import InputStop, MessageAssembler, Outcome, WireEvent
-from tests.loop.serial import DONE, END, SLOWLY_S, TOOLS, Serial, checked, events_of, finished, results_in
+from tests.loop.serial import DONE, END, SLOWLY_S, TOOLS, Listed, checked, events_of, finished, results_in
 from tests.streams import (
     MESSAGE_STOP,
     block_delta,
@@ -189,15 +189,15 @@ def test_a_saved_call_without_an_answer() -> None:
 
 
 @pytest.mark.anyio
-async def test_max_tokens_inside_a_call(serial: Serial) -> None:
+async def test_max_tokens_inside_a_call() -> None:
     """The cut call does not run, although its text looks nearly whole; it is echoed and answered as what it is."""
     cut = reply(
         tool_use("now", "{}", id="toolu_1"),
         tool_use("get_weather", '{"city": "Os', id="toolu_2", closed=False),
         stop_reason="max_tokens",
     )
-    async with serial.conversing(cut) as client:
-        events, run = await events_of(client)
+    api = Listed(cut)
+    events, run = await events_of(api.transport())
     assert run.result.status is RunStatus.TRUNCATED
     assert [event.input.outcome for event in events if isinstance(event, InputStop)] == [
         Outcome.VALID,
@@ -216,37 +216,37 @@ async def test_max_tokens_inside_a_call(serial: Serial) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("closed", [True, False])
-async def test_max_tokens_before_the_first_character_of_an_input(serial: Serial, *, closed: bool) -> None:
+async def test_max_tokens_before_the_first_character_of_an_input(*, closed: bool) -> None:
     """An empty input at the end of a cut reply is not a call without arguments: it does not run."""
-    async with serial.conversing(reply(tool_use("now", "", closed=closed), stop_reason="max_tokens")) as client:
-        run = await finished(client)
+    api = Listed(reply(tool_use("now", "", closed=closed), stop_reason="max_tokens"))
+    run = await finished(api.transport())
     assert run.result.status is RunStatus.TRUNCATED
     assert not run.result.calls[0].ran
     assert run.result.calls[0].input.outcome is Outcome.INCOMPLETE
 
 
 @pytest.mark.anyio
-async def test_max_tokens_inside_thinking(serial: Serial) -> None:
+async def test_max_tokens_inside_thinking() -> None:
     """Half a thought has no signature, and cannot be sent back: the history can be sent all the same."""
-    async with serial.conversing(reply(thinking("Let me th", closed=False), stop_reason="max_tokens")) as client:
-        run = await finished(client)
+    api = Listed(reply(thinking("Let me th", closed=False), stop_reason="max_tokens"))
+    run = await finished(api.transport())
     assert run.result.status is RunStatus.TRUNCATED
 
 
 @pytest.mark.anyio
-async def test_max_tokens_inside_text(serial: Serial) -> None:
+async def test_max_tokens_inside_text() -> None:
     """Half a text stays."""
-    async with serial.conversing(reply(text("So it is th", closed=False), stop_reason="max_tokens")) as client:
-        run = await finished(client)
+    api = Listed(reply(text("So it is th", closed=False), stop_reason="max_tokens"))
+    run = await finished(api.transport())
     assert run.result.messages[-1]["content"] == [{"type": "text", "text": "So it is th"}]
 
 
 @pytest.mark.anyio
-async def test_refusal(serial: Serial) -> None:
+async def test_refusal() -> None:
     """A refused turn is left out whole; what had run is told."""
     refused = reply(text("So"), tool_use("now", {}, id="toolu_1"), text("I cann"), stop_reason="refusal")
-    async with serial.conversing(reply(tool_use("now", {}, id="toolu_0")), refused) as client:
-        run = await finished(client)
+    api = Listed(reply(tool_use("now", {}, id="toolu_0")), refused)
+    run = await finished(api.transport())
     assert run.result.status is RunStatus.REFUSED
     assert len(run.result.messages) == 3
     assert run.result.messages[-1]["role"] == "user"
@@ -256,48 +256,48 @@ async def test_refusal(serial: Serial) -> None:
 
 
 @pytest.mark.anyio
-async def test_an_empty_end(serial: Serial) -> None:
+async def test_an_empty_end() -> None:
     """A reply without content adds nothing: a message without content is refused."""
-    async with serial.conversing(reply(tool_use("now", {})), reply()) as client:
-        run = await finished(client)
+    api = Listed(reply(tool_use("now", {})), reply())
+    run = await finished(api.transport())
     assert run.result.status is RunStatus.COMPLETED
     assert run.result.turns == 2
     assert run.result.messages[-1]["role"] == "user"
 
 
 @pytest.mark.anyio
-async def test_pause_turn_keeps_what_came(serial: Serial) -> None:
+async def test_pause_turn_keeps_what_came() -> None:
     """A paused turn is sent back as it came, with nothing behind it, and gone on from."""
     search = {"type": "web_search_20250305", "name": "web_search"}
     paused = reply(server_tool_use("web_search", {"query": "a"}, id="srvtoolu_1"), stop_reason="pause_turn")
-    async with serial.conversing(paused, reply(text("Found."), message_id="msg_2")) as client:
-        run = await finished(client, tools=[search])
-        assert len(serial.bodies) == 2
-        assert serial.bodies[1]["messages"][-1]["role"] == "assistant"
+    api = Listed(paused, reply(text("Found."), message_id="msg_2"))
+    run = await finished(api.transport(), tools=[search])
+    assert len(api.bodies) == 2
+    assert api.bodies[1]["messages"][-1]["role"] == "assistant"
     assert run.result.messages[1]["content"][0]["type"] == "server_tool_use"
     assert run.result.status is RunStatus.COMPLETED
 
 
 @pytest.mark.anyio
-async def test_calls_before_a_fallback(serial: Serial) -> None:
+async def test_calls_before_a_fallback() -> None:
     """After a `fallback` block another model answers: client calls before it belong to the one that was dropped."""
     first = reply(
         tool_use("now", {}, id="toolu_1"), block({"type": "fallback"}), tool_use("now", {"a": 1}, id="toolu_2")
     )
-    async with serial.conversing(first, DONE) as client:
-        run = await finished(client)
-        echoed = serial.bodies[1]["messages"][1]["content"]
+    api = Listed(first, DONE)
+    run = await finished(api.transport())
+    echoed = api.bodies[1]["messages"][1]["content"]
     assert [item["id"] for item in echoed if item["type"] == "tool_use"] == ["toolu_2"]
     assert [call.id for call in run.result.calls] == ["toolu_1", "toolu_2"]
 
 
 @pytest.mark.anyio
-async def test_only_calls_before_a_fallback(serial: Serial) -> None:
+async def test_only_calls_before_a_fallback() -> None:
     """Where no call is left, there is nothing to answer, and nothing more to send."""
     first = reply(tool_use("now", {}, id="toolu_1"), block({"type": "fallback"}), text("So."), stop_reason="tool_use")
-    async with serial.conversing(first, DONE) as client:
-        run = await finished(client)
-        assert len(serial.bodies) == 1
+    api = Listed(first, DONE)
+    run = await finished(api.transport())
+    assert len(api.bodies) == 1
     assert run.result.status is RunStatus.COMPLETED
     assert run.result.messages[-1]["role"] == "assistant"
 

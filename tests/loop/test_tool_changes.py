@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from anthropic import AsyncAnthropic, beta_async_tool
+from anthropic import beta_async_tool
 
 import eagerstream
 from eagerstream import Conversation, HTTPTransport, InputStart, UsageError, tool
@@ -26,7 +26,7 @@ from eagerstream.testing import (
 )
 from tests.loop.serial import DONE, SLOWLY_S, checked, now
 from tests.loop.steered import Steered
-from tests.support import REQUEST, USER
+from tests.support import REQUEST, USER, anthropic_client
 
 pytestmark = pytest.mark.anyio
 
@@ -388,7 +388,7 @@ async def test_as_the_official_runner() -> None:
     async with ReplayServer(Scenario(*answers)) as ours:
         await ran(ours, adding)
     async with ReplayServer(Scenario(*answers), threads=MessageThreads()) as theirs:
-        async with AsyncAnthropic(api_key="k", base_url=theirs.base_url) as client:
+        async with anthropic_client(theirs.base_url) as client:
             runner = client.beta.messages.tool_runner(tools=[official_now], betas=[BETA], stream=True, **REQUEST)
             turn = 0
             async for stream in runner:
