@@ -19,7 +19,9 @@ import pytest
 from eagerstream import Recording
 from eagerstream.capture._command import default_upstream
 from eagerstream.testing import ReplayServer, Scenario, Timing, reply, retime, text, tool_use
+from tests.cli.test_commands import InProcess, assert_one_line
 from tests.support import REQUEST
+from tests.tables import rows
 
 KEY = "sk-ant-api03-Zx9_abc-DEF"
 COMMAND = [sys.executable, "-c", "from eagerstream.cli import main; main()"]
@@ -237,9 +239,14 @@ def test_ctrl_c_at_a_terminal_comes_once(tmp_path: Path) -> None:
     assert b"taken 1" in shown
 
 
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> InProcess:
+    return InProcess(monkeypatch, capsys)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arguments", "words"),
+@rows(
+    "arguments, words",
     [
         ([], "--proxy"),
         (["--proxy", "--", "true"], "--proxy"),
@@ -248,14 +255,9 @@ def test_ctrl_c_at_a_terminal_comes_once(tmp_path: Path) -> None:
         (["--", "no-such-program-anywhere"], "no-such-program-anywhere: cannot be run"),
     ],
 )
-def test_what_cannot_be_carried_out(arguments: list[str], words: str, tmp_path: Path) -> None:
+def test_what_cannot_be_carried_out(arguments: list[str], words: str, tmp_path: Path, in_process: InProcess) -> None:
     """One line that says what to do, and exit code 2."""
-    done = record("--out", str(tmp_path), *arguments)
-    assert done.returncode == 2
-    err = done.stderr.decode()
-    assert err.count("\n") == 1
-    assert err.startswith("eagerstream: ")
-    assert words in err
+    assert_one_line(in_process("record", "--out", str(tmp_path), *arguments), 2, words)
 
 
 def test_where_clients_would_go() -> None:

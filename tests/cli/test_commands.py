@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -23,6 +24,7 @@ from eagerstream.errors import APIError
 from eagerstream.recordings import Recording
 from eagerstream.testing import FaultKind, Faults, Platform, ReceivedRequest, buffered, reply, text
 from eagerstream.wire import is_compiled
+from tests.tables import rows
 
 DATA = Path(__file__).parent.parent / "data"
 COMMAND = [sys.executable, "-m", "eagerstream"]
@@ -72,22 +74,42 @@ def assert_one_line(done: subprocess.CompletedProcess[str], code: int, *words: s
         assert word in done.stderr
 
 
-def test_the_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@dataclass(frozen=True)
+class InProcess:
+    """Runs the command in this process, which saves the start of another one."""
+
+    monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str]
+
+    def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
+            self.monkeypatch.delenv(name)
+        self.monkeypatch.setattr(sys, "argv", ["eagerstream", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert isinstance(ended.value.code, int)
+        return subprocess.CompletedProcess([*arguments], ended.value.code, *self.capsys.readouterr())
+
+
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> InProcess:
+    return InProcess(monkeypatch, capsys)
+
+
+def test_the_version(in_process: InProcess) -> None:
     """The command tells which version runs, and in which flavor; the changelog and the package's metadata agree."""
-    monkeypatch.setattr(sys, "argv", ["eagerstream", "--version"])
-    with pytest.raises(SystemExit) as ended:
-        main()
+    done = in_process("--version")
     flavor = "compiled" if is_compiled() else "pure Python"
-    assert (ended.value.code, capsys.readouterr().out) == (0, f"eagerstream {__version__} ({flavor})\n")
+    assert (done.returncode, done.stdout) == (0, f"eagerstream {__version__} ({flavor})\n")
     assert importlib.metadata.version("eagerstream") == __version__
     changelog = (Path(__file__).parents[2] / "CHANGELOG.md").read_text(encoding="utf-8")
     assert re.findall(r"^## \[(.+)\]", changelog, re.MULTILINE)[0] == __version__
 
 
 @pytest.mark.slow
-def test_live_without_a_key() -> None:
+def test_live_without_a_key(in_process: InProcess) -> None:
     """The one thing that live use needs is named when it is missing."""
-    assert_one_line(eagerstream("demo", "--live"), 2, "ANTHROPIC_API_KEY")
+    assert_one_line(in_process("demo", "--live"), 2, "ANTHROPIC_API_KEY")
 
 
 @pytest.mark.slow
@@ -101,19 +123,18 @@ def test_live_with_an_api_that_cannot_be_reached() -> None:
 
 
 @pytest.mark.slow
-def test_a_port_in_use(taken_port: int) -> None:
+def test_a_port_in_use(taken_port: int, in_process: InProcess) -> None:
     """The server says which port it could not have."""
-    assert_one_line(eagerstream("serve", str(DATA / "text.sse"), "--port", str(taken_port)), 2, str(taken_port))
+    assert_one_line(in_process("serve", str(DATA / "text.sse"), "--port", str(taken_port)), 2, str(taken_port))
 
 
-@pytest.mark.slow
-def test_a_recording_that_does_not_parse(broken_recording: Path) -> None:
+def test_a_recording_that_does_not_parse(broken_recording: Path, in_process: InProcess) -> None:
     """A recording is refused with the place where it is wrong."""
-    assert_one_line(eagerstream("serve", str(broken_recording), "--port", "0"), 2, "broken.jsonl, line 2")
+    assert_one_line(in_process("serve", str(broken_recording), "--port", "0"), 2, "broken.jsonl, line 2")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
+@rows(
     "arguments",
     [
         ["serve", "no-such-file.sse"],
@@ -127,16 +148,16 @@ def test_a_recording_that_does_not_parse(broken_recording: Path) -> None:
         ["demo", "--svg", "no/such/folder/demo.svg"],
     ],
 )
-def test_what_cannot_be_carried_out(arguments: list[str]) -> None:
+def test_what_cannot_be_carried_out(arguments: list[str], in_process: InProcess) -> None:
     """Every wrong setting is one clear line and exit code 2."""
-    assert_one_line(eagerstream(*arguments), 2)
+    assert_one_line(in_process(*arguments), 2)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", [["serve"], ["demo", "--nonsense"], ["dance"], ["serve", "x.sse", "--port", "y"]])
-def test_a_wrong_command_line(arguments: list[str]) -> None:
+@rows("arguments", [["serve"], ["demo", "--nonsense"], ["dance"], ["serve", "x.sse", "--port", "y"]])
+def test_a_wrong_command_line(arguments: list[str], in_process: InProcess) -> None:
     """The command line itself is checked by typer: usage, no traceback, the same exit code."""
-    done = eagerstream(*arguments)
+    done = in_process(*arguments)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
 
@@ -243,14 +264,18 @@ def test_the_demo_into_a_pipe_that_closes() -> None:
 
 @pytest.mark.slow
 def test_the_demo_interrupted() -> None:
-    """Ctrl-C in the middle closes servers and connections, and is no traceback."""
+    """Ctrl-C in the middle closes servers and connections, and is no traceback.
+
+    Its output knows ASCII only: there are question marks instead of ticks, and no traceback either.
+    """
+    environment = {**ENVIRONMENT, "PYTHONIOENCODING": "ascii"}
     with subprocess.Popen(
-        [*COMMAND, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
+        [*COMMAND, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        while "filename" not in process.stdout.readline():
-            pass
+        while "? filename" not in process.stdout.readline():
+            assert process.poll() is None
         process.send_signal(signal.SIGINT)
         assert shown_code(process.wait(timeout=60)) == 130
         assert process.stderr.read() == ""
@@ -299,14 +324,6 @@ def test_without_the_extra(missing: str) -> None:
     code = f"import sys; sys.modules[{missing!r}] = None; from eagerstream.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code, "demo"], capture_output=True, text=True, check=False, timeout=50)
     assert_one_line(done, 2, "eagerstream[cli]")
-
-
-@pytest.mark.slow
-def test_the_demo_where_no_ticks_can_be_printed() -> None:
-    """An output that knows ASCII only gets question marks instead of a traceback."""
-    done = eagerstream("demo", PYTHONIOENCODING="ascii")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "? filename" in done.stdout
 
 
 _ASK = (
@@ -378,10 +395,10 @@ def test_serve_a_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", [(), ("--script", "a.jsonl"), ("--script", "--")])
-def test_serve_needs_one_source(arguments: tuple[str, ...]) -> None:
+@rows("arguments", [(), ("--script", "a.jsonl"), ("--script", "--")])
+def test_serve_needs_one_source(arguments: tuple[str, ...], in_process: InProcess) -> None:
     """Recordings or the script, not both, and no `--` without a command."""
-    assert_one_line(eagerstream("serve", *arguments), 2, "serve")
+    assert_one_line(in_process("serve", *arguments), 2, "serve")
 
 
 @pytest.mark.slow

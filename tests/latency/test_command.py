@@ -19,8 +19,15 @@ from eagerstream.latency._metrics import METRICS
 from eagerstream.latency._results import load_results, save_results
 from eagerstream.latency._sources import poem_tools
 from eagerstream.testing import ReplayServer, Scenario, Timing, buffered, reply, retime, text, tool_use
-from tests.cli.test_commands import COMMAND, ENVIRONMENT, assert_one_line, shown_code
+from tests.cli.test_commands import (
+    COMMAND,
+    ENVIRONMENT,
+    InProcess,
+    assert_one_line,
+    shown_code,
+)
 from tests.latency.lab import made_results
+from tests.tables import rows
 
 DATA = Path(__file__).parent.parent / "data"
 
@@ -96,9 +103,14 @@ def test_own_tools_end_to_end(tmp_path: Path) -> None:
     assert {case["streaming"]: len(case["runs"]) for case in results["cases"]} == {"eager": 5, "buffered": 5}
 
 
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> InProcess:
+    return InProcess(monkeypatch, capsys)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arguments", "told"),
+@rows(
+    "arguments, told",
     [
         (["-n", "0"], "repetitions"),
         (["--speed", "0"], "speed must"),
@@ -121,42 +133,19 @@ def test_own_tools_end_to_end(tmp_path: Path) -> None:
         (["--no-html", "compare", "a.json", "b.json"], "--no-html is for measuring"),
     ],
 )
-def test_what_cannot_be_measured(arguments: list[str], told: str, tmp_path: Path, in_process: InProcess) -> None:
+def test_what_cannot_be_measured(
+    arguments: list[str], told: str, tmp_path: Path, in_process: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every wrong setting is one clear line and exit code 2, before anything is measured or written."""
     (tmp_path / "leaves.py").write_text("import sys\n\ndef tools():\n    sys.exit(7)\n")
     (tmp_path / "leaves_at_once.py").write_text("import sys\n\nsys.exit(7)\n")
-    error = in_process(*arguments)
-    assert told in error
-    assert error.count("\n") == 1
+    monkeypatch.chdir(tmp_path)
+    assert_one_line(in_process("bench", *arguments), 2, told)
     assert {path.suffix for path in tmp_path.iterdir()} <= {".py", ""}  # "" is of Python's cache
     assert not (tmp_path / "bench-results").exists()
 
 
-class InProcess:
-    """Runs the command in this process: the error output of one that ends with exit code 2."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch = monkeypatch
-        self._capsys = capsys
-
-    def __call__(self, *arguments: str) -> str:
-        from eagerstream.cli import main
-
-        self._monkeypatch.setattr("sys.argv", ["eagerstream", "bench", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        assert ended.value.code == 2
-        return self._capsys.readouterr().err
-
-
-@pytest.fixture
-def in_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> InProcess:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
-    return InProcess(monkeypatch, capsys)
-
-
-@pytest.mark.slow
+@pytest.mark.nightly  # half a minute of waiting
 def test_without_options(tmp_path: Path) -> None:
     """The poem, five times each way, in half a minute."""
     done = bench(tmp_path, "--no-html")
@@ -246,7 +235,7 @@ def test_interrupted_again_and_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("closed", ["stdout", "stderr"])
 def test_nobody_reads_any_longer(tmp_path: Path, closed: str) -> None:
     """`bench 2>&1 | head -1`: all is measured, and kept."""
-    command = [*COMMAND, "bench", "--speed", "100", "-n", "2", "--no-html", "--out", "o"]
+    command = [*COMMAND, "bench", "--speed", "100", "-n", "1", "--warmup", "0", "--no-html", "--out", "o"]
     with subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
     ) as process:
@@ -257,9 +246,9 @@ def test_nobody_reads_any_longer(tmp_path: Path, closed: str) -> None:
         told = other.read()
         process.wait(30)
     results = load_results(tmp_path / "o" / "results.json")
-    assert [len(case["runs"]) for case in results["cases"]] == [2, 2]
+    assert [len(case["runs"]) for case in results["cases"]] == [1, 1]
     assert "Traceback" not in told
-    assert ("6/6" if closed == "stdout" else "written: ") in told
+    assert ("2/2" if closed == "stdout" else "written: ") in told
 
 
 @pytest.mark.slow
@@ -366,21 +355,23 @@ def test_a_progress_bar_in_a_terminal(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_compare(tmp_path: Path) -> None:
+def test_compare(tmp_path: Path, in_process: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two files, a table or JSON."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
     save_results(made_results(), tmp_path / "a.json")
     save_results(made_results(eager_s=5.0, seed=2), tmp_path / "b.json")
-    done = bench(tmp_path, "compare", "a.json", "b.json")
+    done = in_process("bench", "compare", "a.json", "b.json")
     assert (done.returncode, done.stderr) == (0, "")
     assert re.search(
         r"Complete run +[23]\.[09]\d* s +[45]\.[09]\d* s +b is (1\.9|2\.0)\d* s longer \[[0-9., ]+\]", done.stdout
     )
-    done = bench(tmp_path, "compare", "a.json", "b.json", "--json", "--confidence", "0.9")
+    done = in_process("bench", "compare", "a.json", "b.json", "--json", "--confidence", "0.9")
     compared = json.loads(done.stdout)
     assert compared["confidence"] == 0.9
     assert {one["verdict"] for one in compared["cases"][0]["metrics"]} == {"higher"}
     (tmp_path / "b.json").write_text("{}")
-    assert_one_line(bench(tmp_path, "compare", "a.json", "b.json"), 2, "b.json")
+    assert_one_line(in_process("bench", "compare", "a.json", "b.json"), 2, "b.json")
 
 
 @pytest.mark.slow

@@ -295,21 +295,30 @@ def test_programs_that_cannot_be_compared(folder: Path) -> None:
     (folder / "others.py").write_text(OTHER_TOOLS)
     (folder / "chat.py").write_text(OTHER_PATH)
     (folder / "deaf.py").write_text("pass")
-    (folder / "sleeps.py").write_text("import time; time.sleep(99)")
-    scripts = ("others.py", "chat.py", "deaf.py", "sleeps.py")
+    scripts = ("others.py", "chat.py", "deaf.py")
     programs = [argument for name in scripts for argument in ("--program", command(name))]
-    limits = ("--timeout-s", "8", "-n", "1", "--warmup", "0", "--no-html")
-    done = bench(folder, *programs, "--programs-only", "--speed", "100", *limits)
+    options = ("--programs-only", "--speed", "100", "-n", "1", "--warmup", "0", "--no-html")
+    done = bench(folder, *programs, *options)
     assert done.returncode == 0, done.stderr
     assert "chat.py/simulated/program: WireError: no request to POST .../messages" in done.stderr
     assert "only to /v1/chat/completions" in done.stderr
     assert "deaf.py/simulated/program: WireError: no request came to the address in ANTHROPIC_BASE_URL" in done.stderr
-    assert "sleeps.py/simulated/program: TimeoutError: not at its end within 8 s" in done.stderr
     cases = {case.get("program"): case for case in load_results(folder / "bench-results" / "results.json")["cases"]}
     errors = {name: case["runs"][0]["error"] for name, case in cases.items()}
-    assert errors == {"others.py": None, "chat.py": "WireError", "deaf.py": "WireError", "sleeps.py": "TimeoutError"}
+    assert errors == {"others.py": None, "chat.py": "WireError", "deaf.py": "WireError"}
     assert cases["others.py"]["runs"][0].get("same_responses") is False
     assert "measure the same tools with --tools" in " ".join(done.stdout.split())
+
+
+@pytest.mark.slow
+def test_a_program_that_does_not_end(folder: Path) -> None:
+    """It is ended after its time, and every run failed."""
+    (folder / "sleeps.py").write_text("import time; time.sleep(99)")
+    program = ("--program", command("sleeps.py"), "--programs-only", "--timeout-s", "1")
+    done = bench(folder, *program, "--speed", "100", "-n", "1", "--warmup", "0", "--no-html")
+    assert done.returncode == 1
+    assert "sleeps.py/simulated/program: TimeoutError: not at its end within 1 s" in done.stderr
+    assert done.stderr.splitlines()[-1] == "eagerstream: every run failed"
 
 
 @pytest.mark.slow
