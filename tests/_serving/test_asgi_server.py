@@ -98,6 +98,21 @@ def test_too_many_connections_are_cut() -> None:
             answer += first.recv(65_536)
 
 
+def test_a_client_has_its_own_address() -> None:
+    """Headers that a proxy would send are for the application to believe, not for the server: any client sends them."""
+
+    async def tell(scope: Any, _receive: object, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200})
+        await send({"type": "http.response.body", "body": f"{scope['scheme']} {scope['client']}".encode()})
+
+    server = ThreadedServer(lambda: tell, name="test server", host="127.0.0.1", port=0)
+    with server, ExitStack() as stack:
+        connection = _connect(server, stack)
+        forged = b"x-forwarded-for: 10.9.9.9\r\nx-forwarded-proto: https\r\nconnection: close\r\n\r\n"
+        connection.send(REQUEST.removesuffix(b"\r\n") + forged)
+        assert f"http {connection.getsockname()}".encode() in _rest(connection)
+
+
 @pytest.mark.parametrize("turns", range(5))
 def test_a_connection_that_comes_during_the_close(turns: int) -> None:
     """It is cut, in whatever state the event loop has it, instead of being left open for ever."""

@@ -21,6 +21,7 @@ from tests.tools.schemas import an_object, fault_of, nested, with_schema
         {"type": "object", "properties": {"a": {"type": 3}}},
         {"type": "object", "required": "a"},
         {"type": "object", "properties": []},
+        {"type": "object", "properties": {"a": {"multipleOf": 0}}},
     ],
 )
 def test_what_is_no_schema(schema: Any) -> None:
@@ -81,6 +82,22 @@ def test_references_through_other_uris() -> None:
     text = fault_of(schema, {"uri": bad, "anchor": "a", "relative": bad, "mine": 1})
     assert text.count("expected integer") == 5
     assert text.count("expected string") == 1
+
+
+def test_references_in_a_schema_with_a_uri_of_its_own() -> None:
+    """They start at its URI, and at the URI of the schema around it, also if no reference leads there."""
+
+    def schema_of(kind: str, **properties: Any) -> dict[str, Any]:
+        return {"$defs": {"n": {"type": kind}}, "properties": {"own": {"$ref": "#/$defs/n"}, **properties}}
+
+    deepest = {"$id": "deepest", **schema_of("boolean")}
+    inner = {"$id": "dir/inner", **schema_of("integer", deepest=deepest, beside={"$ref": "deepest#/$defs/n"})}
+    schema = {"type": "object", "$id": "http://x/root", **schema_of("string", inner=inner)}
+    input = {"own": "a", "inner": {"own": 1, "deepest": {"own": True}, "beside": True}}
+    assert RawSchema(schema).check(input) == input
+    text = fault_of(schema, {"own": None, "inner": {"own": None, "deepest": {"own": None}, "beside": None}})
+    told = [text.count(f"expected {kind}") for kind in ("string", "integer", "boolean")]
+    assert told == [1, 1, 2]
 
 
 def test_patterns_are_compiled_when_they_are_needed() -> None:

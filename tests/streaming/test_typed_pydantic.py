@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, Any
 
+import pydantic
 from pydantic import (
     AfterValidator,
     AliasChoices,
@@ -76,6 +78,16 @@ class ByDefault(BaseModel):
     items: list[Item] = []
 
 
+@dataclass
+class Plain:
+    items: list[Item]
+
+
+@pydantic.dataclasses.dataclass(config=ConfigDict(extra="allow"))
+class Open:
+    items: list[Item]
+
+
 class ByFunction(BaseModel):
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> core_schema.CoreSchema:
@@ -90,6 +102,7 @@ class ByFunction(BaseModel):
         (list[Item] | None, True),
         (Annotated[list[Item], Field(max_length=3), AfterValidator(list)], True),
         (dict[str, Item], True),
+        (Plain, True),
         (Before, False),
         (Wrapped, False),
         (Reads, False),
@@ -97,6 +110,7 @@ class ByFunction(BaseModel):
         (ByPath, False),
         (ByDefault, False),
         (ByFunction, False),
+        (Open, False),
         (RootModel[list[Item]], False),
         (Annotated[list[Item], BeforeValidator(list)], False),
         (dict[int, Item], False),

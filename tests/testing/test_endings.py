@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
+from eagerstream.testing import _endings
 from eagerstream.testing._endings import reset
 
 
@@ -45,3 +48,33 @@ def test_reset_waits_for_the_buffer() -> None:
 
     asyncio.run(run())
     assert sent == [{"type": "http.response.body", "body": b"", "more_body": True}]
+
+
+def test_reset_does_not_stop_the_other_replies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the system holds bytes back for a client that does not read, the event loop goes on: the client may leave."""
+    transport = _Transport()
+    transport.buffered = 0
+    looks = 0
+
+    def unsent_bytes(_: Any) -> int:
+        nonlocal looks
+        looks += 1
+        assert looks < 1_000, "the event loop has stopped"
+        return 5
+
+    async def send(_: Any) -> None:
+        pytest.fail("nothing is buffered")
+
+    async def run() -> None:
+        gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def leave() -> None:
+            transport.closing = True
+            gone.set_result(None)
+
+        asyncio.get_running_loop().call_soon(leave)
+        await reset(transport, send, gone)
+
+    monkeypatch.setattr(_endings, "_unsent_bytes", unsent_bytes)
+    asyncio.run(run())
+    assert looks >= 1

@@ -108,9 +108,9 @@ async def test_expiry_by_the_clock() -> None:
     threads = MessageThreads(clock=lambda: now)
     async with double(threads=threads) as server, client_of(server) as client:
         await finished(client, {"type": "create"})
-        now = 299.0
+        now = 300.0
         await finished(client, continued("msg_0"))
-        now = 599.5
+        now = 600.5
         with pytest.raises(anthropic.NotFoundError) as caught:
             await ask(client, continued("msg_1"))
     assert code_of(caught.value) == {"error_code": "thread_not_found"}

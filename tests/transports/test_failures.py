@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import ssl
 from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
 import anthropic
+import anyio
 import httpx
 import pytest
 from hypothesis import given, strategies as st
@@ -498,6 +500,20 @@ def test_interruptions(library: Any) -> None:
     broken = interruption(library.DecodingError("no gzip"), "r")
     assert isinstance(broken, ProtocolError)
     assert str(broken) == "the response cannot be decompressed: no gzip"
+
+
+def test_a_certificate_that_is_refused_on_trio() -> None:
+    """There, httpx raises an error without a text for it: only the cause says why. No other error below one is told."""
+
+    def without_text(below: Exception) -> Exception:
+        unreached = httpx.ConnectError("")
+        unreached.__context__ = caused(anyio.BrokenResourceError(), below)
+        return caused(httpx.ConnectError(""), unreached)
+
+    refused = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    assert str(refusal(without_text(refused))) == "the API could not be reached: certificate verify failed"
+    assert str(interruption(without_text(refused), None)) == "the connection was lost: certificate verify failed"
+    assert str(refusal(without_text(KeyError("mine")))) == "the API could not be reached: ConnectError"
 
 
 @rows(
