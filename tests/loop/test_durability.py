@@ -195,11 +195,14 @@ async def test_a_run_that_is_left_before_an_open_turn_is_salvaged() -> None:
 async def test_a_run_that_waits_for_a_decision_waits_for_its_other_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     """It does not leave while another call runs: that would cancel it, and nobody would know what it did."""
     monkeypatch.setattr(_durability, "_LOOK_S", 0.001)
-    looks: list[int] = []
+    looks, enough = 0, anyio.Event()
     inbox = MemoryLog.inbox
 
     async def counted(log: MemoryLog, after: int) -> Any:
-        looks.append(after)
+        nonlocal looks
+        looks += 1
+        if looks == 20:  # most of them after the end of the response
+            enough.set()
         return await inbox(log, after)
 
     monkeypatch.setattr(MemoryLog, "inbox", counted)
@@ -212,15 +215,14 @@ async def test_a_run_that_waits_for_a_decision_waits_for_its_other_calls(monkeyp
     @eagerstream.tool
     async def build() -> str:
         """Build."""
-        enough = len(looks) + 20  # most of them after the end of the response
-        while len(looks) < enough:
-            await anyio.sleep(0.001)
+        await enough.wait()
         return "built"
 
     one = Scenario(reply(tool_use("launch", {}), tool_use("build", {})))
-    async with client_of(one) as client, anyio.fail_after(SLOWLY_S):
-        journal = MemoryJournal()
-        async with eagerstream.run(client, **REQUEST, tools=[launch, build], journal=journal, run_id="r") as run:
-            await run.finish()
+    journal = MemoryJournal()
+    async with client_of(one) as client:
+        with anyio.fail_after(SLOWLY_S):
+            async with eagerstream.run(client, **REQUEST, tools=[launch, build], journal=journal, run_id="r") as run:
+                await run.finish()
     assert run.result.status is RunStatus.WAITING
     assert [call.text for call in run.result.calls if call.name == "build"] == ["built"]
