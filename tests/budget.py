@@ -12,6 +12,7 @@ As a plugin of pytest, `-p tests.budget`, it measures a run and writes `build/ci
 from __future__ import annotations
 
 import json
+import os
 import resource
 import statistics
 import subprocess
@@ -156,7 +157,8 @@ def _measure() -> tuple[int, dict[str, float]]:
         "--dist",
         "worksteal",
     ]
-    code = subprocess.run([sys.executable, *command], cwd=_ROOT, check=False).returncode
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    code = subprocess.run([sys.executable, *command], cwd=_ROOT, env=environment, check=False).returncode
     measured: dict[str, float] = json.loads(MEASURED.read_text())["seconds"] if MEASURED.exists() else {}
     return code, measured
 

@@ -44,7 +44,7 @@ def rows(names: str, values: Iterable[Any]) -> Callable[[TestT], TestT]:
                 try:
                     test(**arguments, **fixtures)
                 except (Exception, pytest.fail.Exception) as failure:  # `pytest.raises` raises the latter
-                    failure.add_note(f"row {count}: {arguments!r}"[:2000])
+                    failure.add_note(f"row {count}: {_shown(arguments)}")
                     failures.append(failure)
             assert count, "the table has no rows"
             if len(failures) == 1:
@@ -57,3 +57,10 @@ def rows(names: str, values: Iterable[Any]) -> Callable[[TestT], TestT]:
         return each  # type: ignore[return-value]  # as pytest calls it
 
     return decorate
+
+
+def _shown(arguments: dict[str, Any]) -> str:
+    try:
+        return repr(arguments)[:2000]
+    except Exception as error:  # too deep, too many digits, or the point of the test
+        return f"its values cannot be shown ({type(error).__name__})"

@@ -52,6 +52,18 @@ def test_one_failure_is_raised_as_it_is() -> None:
     assert caught.value.__notes__[-1] == "row 2: {'text': 'b', 'length': 2}"
 
 
+def test_a_row_that_cannot_be_shown() -> None:
+    """Its failure is not replaced by another one."""
+
+    @rows("number", [10**5000])
+    def check(number: int) -> None:
+        assert number == 0
+
+    with pytest.raises(AssertionError) as caught:
+        check()  # type: ignore[call-arg]
+    assert "cannot be shown (ValueError)" in caught.value.__notes__[-1]
+
+
 def test_skips_and_unusable_tables() -> None:
     """A skip inside a row is a skip of the test; a table that cannot be right fails."""
 
