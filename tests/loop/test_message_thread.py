@@ -28,6 +28,7 @@ from eagerstream.testing import (
 )
 from tests.loop.serial import SLOWLY_S, checked
 from tests.support import REQUEST, USER, anthropic_client
+from tests.tables import rows
 
 pytestmark = pytest.mark.anyio
 
@@ -110,8 +111,8 @@ async def test_by_default_only_the_api_itself() -> None:
     assert [request.thread for request in run.latency.requests] == [None] * 3
 
 
-@pytest.mark.parametrize(
-    ("address", "keeps"),
+@rows(
+    "address, keeps",
     [
         ("https://api.anthropic.com", True),
         ("https://api.eu.anthropic.com/v1", True),
@@ -121,7 +122,9 @@ async def test_by_default_only_the_api_itself() -> None:
         ("http://[", False),
     ],
 )
-async def test_whose_addresses(address: str, *, keeps: bool) -> None:
+def test_whose_addresses(address: str, *, keeps: bool) -> None:
+    """Those of the API itself, whatever its region, and nobody else's."""
+
     class Client:
         base_url = address
 

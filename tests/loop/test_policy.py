@@ -47,6 +47,7 @@ async def test_every_transition() -> None:
 
 @pytest.mark.slow
 @pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # the rows themselves are tried on both
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 async def test_transition(serial: Serial, case: Case) -> None:
     """The same through the client of the anthropic package and a socket, cut at random places."""

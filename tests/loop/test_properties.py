@@ -860,7 +860,7 @@ def test_the_law(backend: str, script: Script) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-@at_length(2000)
+@at_length(1300)
 @given(script=SCRIPTS)
 def test_the_law_at_length(backend: str, script: Script) -> None:
     """The same, for a long time."""

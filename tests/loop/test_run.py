@@ -59,6 +59,7 @@ from tests.streams import (
     tool_start,
 )
 from tests.support import REQUEST, USER, Broken, Gate, LocalAPI, Piece, Unlucky, all_tasks_blocked, anthropic_client
+from tests.tables import rows
 
 # --- requests ---------------------------------------------------------------------------------------------------------
 
@@ -411,13 +412,11 @@ async def test_nonsense_after_the_message() -> None:
 # --- settings ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "options", [{"max_turns": 0}, {"max_concurrency": 0}, {"buffer": "drop"}, {"min_chars": -1}, {"tools": [print]}]
-)
+@rows("options", [{"max_turns": 0}, {"max_concurrency": 0}, {"buffer": "drop"}, {"min_chars": -1}, {"tools": [print]}])
 def test_bad_settings(options: dict[str, Any]) -> None:
     """Refused before anything is sent."""
     with pytest.raises(UsageError):
-        eagerstream.run(LocalAPI([DONE]).anthropic(), **{**REQUEST, **options})
+        eagerstream.run(LocalAPI([DONE]).transport(), **{**REQUEST, **options})
 
 
 def test_a_wrong_client() -> None:

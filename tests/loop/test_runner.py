@@ -216,7 +216,7 @@ async def test_leaving_gives_back_the_place_of_a_call_about_to_begin() -> None:
 class _Source(Transport):
     """A reply whose reading awaits nothing, so that no tool can begin within it."""
 
-    request_id = None
+    request_id: str | None = None
 
     def __init__(self, *chunks: list[Any]) -> None:
         self.log: list[str] = []
