@@ -25,6 +25,8 @@ from eagerstream.errors import (
     UsageError,
 )
 from eagerstream.journal import Journal
+from eagerstream.journal._contents import encoded
+from eagerstream.journal._database import DatabaseFault
 from eagerstream.loop import RunJournal, RunLog
 from tests.tables import rows
 
@@ -268,6 +270,16 @@ async def test_bounds(where: str) -> None:
         log.check()
 
 
+async def test_a_run_may_fill_its_bound(where: str) -> None:
+    """Its entries may have `max_run_bytes` together, and no byte more."""
+    size = sum(len(encoded(each, "an entry")) for each in (entry(0), entry(1)))
+    async with Journal(where, max_run_bytes=size) as journal:
+        log = await journal.create("r", entry(0))
+        with pytest.raises(LimitError, match="max_run_bytes"):
+            log.append(entry(1, 10))
+        await log.append(entry(1))
+
+
 async def test_lists(where: str) -> None:
     """They show what tools need, the last changed run first."""
     async with Journal(where) as journal:
@@ -445,3 +457,23 @@ async def test_a_group_is_one_transaction(tmp_path: Path) -> None:
         for receipt in receipts:
             await receipt
         assert commits == 1
+
+
+async def test_a_change_that_the_database_refuses_fails_alone(tmp_path: Path) -> None:
+    """The other run of its transaction is written all the same."""
+    async with Journal(tmp_path / "runs.db") as journal:
+        refused, fine = await journal.create("a", BEGIN), await journal.create("b", BEGIN)
+        commit = journal._parts.writer._database.commit
+
+        def refusing(statements: Any) -> Any:
+            if any("a" in parameters for _, parameters in statements):
+                raise DatabaseFault("an entry is larger than SQLite accepts")
+            return commit(statements)
+
+        journal._parts.writer._database.commit = refusing  # type: ignore[method-assign]
+        with journal._parts.writer._ready:  # so both are in one group
+            first, second = refused.append(entry(1)), fine.append(entry(1))
+        await second
+        with pytest.raises(JournalError, match="larger than SQLite accepts"):
+            await first
+        assert await journal.read("b") == [BEGIN, entry(1)]
