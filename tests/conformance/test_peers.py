@@ -76,7 +76,7 @@ void (async () => {
   process.exit();
 })();
 """
-_SHARE = 6  # of the cases, one of so many goes through both runners
+_SHARE = 12  # of the cases, one of so many goes through both runners
 
 
 @pytest.mark.slow

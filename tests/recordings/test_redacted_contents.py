@@ -292,7 +292,7 @@ _BLOCKS = st.one_of(
 _ENDS = st.lists(st.builds(lambda said: error_event("api_error", said), _WORDS), max_size=1)
 
 
-@settings(max_examples=25)
+@settings(max_examples=40)
 @given(st.lists(_BLOCKS, max_size=4), _ENDS, st.lists(st.integers(0, 3000), max_size=6), st.booleans())
 def test_any_reply(blocks: list[Scripted], ends: list[Scripted], places: list[int], crlf: bool) -> None:
     """However it was cut: chunks, times, events, kinds and outcomes stay, and no word does."""

@@ -638,7 +638,7 @@ def test_no_stream_raises_and_every_start_has_its_stop(stream: list[dict[str, An
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@at_length(10_000)
+@at_length(5_000)
 @given(any_streams)
 def test_no_stream_raises_and_every_start_has_its_stop_at_length(stream: list[dict[str, Any]]) -> None:
     """Rare orders of events take more examples than a quick run can afford."""

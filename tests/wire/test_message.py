@@ -609,7 +609,7 @@ def test_every_well_formed_stream_can_be_sent_back(stream: list[dict[str, Any]])
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@at_length(10_000)
+@at_length(5_000)
 @given(st.one_of(any_streams, plausible_streams))
 def test_no_stream_raises_and_what_starts_stops_at_length(stream: list[dict[str, Any]]) -> None:
     """Rare orders of events take more examples than a quick run can afford."""

@@ -230,7 +230,7 @@ def test_invariant_7_errors_freeze_and_never_raise(text: str, more: list[str], r
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@at_length(3_000)
+@at_length(1_500)
 @given(st.data(), plain_documents, documents, texts, modes)
 def test_all_invariants_at_length(data: st.DataObject, plain: str, document: str, text: str, reports: bool) -> None:
     """Rare combinations take more examples than a quick run can afford."""

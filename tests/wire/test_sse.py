@@ -126,7 +126,7 @@ def test_any_cut_gives_what_the_standard_says(data: st.DataObject, body: bytes) 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@at_length(20_000)
+@at_length(8_000)
 @given(st.data(), bodies)
 def test_any_cut_gives_what_the_standard_says_at_length(data: st.DataObject, body: bytes) -> None:
     """Rare mixtures of line ends take more examples than a quick run can afford."""
