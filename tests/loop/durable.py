@@ -13,7 +13,8 @@ from eagerstream.recordings import Recording
 from eagerstream.testing import Scenario, reply, text, thinking, tool_use
 from eagerstream.tools import Tool
 from tests.loop.journals import MemoryJournal, plain
-from tests.support import REQUEST, Exchange, Gate, LocalAPI, Piece, all_tasks_blocked
+from tests.loop.serial import UntilBlocked
+from tests.support import REQUEST, Exchange, LocalAPI, Piece
 
 
 class World:
@@ -69,19 +70,6 @@ def scenario() -> Scenario:
 
 LONG_S = 0.5
 """A pause of a response in which everything comes to rest that can."""
-
-
-class _Blocked:
-    async def wait(self) -> None:
-        await all_tasks_blocked()
-
-
-class UntilBlocked(Gate):
-    """A place in a body where it goes on once everything else waits."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.opened: Any = _Blocked()
 
 
 class Played(LocalAPI):

@@ -20,7 +20,17 @@ from eagerstream.tools import Group, ItemStream, TextStream
 from eagerstream.wire import WireEvent
 from tests import api_rules
 from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start
-from tests.support import REQUEST, USER, Exchange, Gate, LocalAPI, Piece, anthropic_client, check_history
+from tests.support import (
+    REQUEST,
+    USER,
+    Exchange,
+    Gate,
+    LocalAPI,
+    Piece,
+    all_tasks_blocked,
+    anthropic_client,
+    check_history,
+)
 
 SLOWLY_S = 20
 Message = dict[str, Any]
@@ -233,6 +243,19 @@ def opened(name: str, *fragments: str, index: int = 0) -> list[Piece]:
 def ended(reason: str = "tool_use", index: int = 0) -> list[Piece]:
     """The end of the block and of the response."""
     return [block_stop(index), message_delta(reason), MESSAGE_STOP]
+
+
+class _Blocked:
+    async def wait(self) -> None:
+        await all_tasks_blocked()
+
+
+class UntilBlocked(Gate):
+    """A place in a body where it goes on once everything else waits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened: Any = _Blocked()
 
 
 # --- running ----------------------------------------------------------------------------------------------------------

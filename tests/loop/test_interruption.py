@@ -41,6 +41,7 @@ from tests.loop.serial import (
     Listed,
     Remover,
     Serial,
+    UntilBlocked,
     assistant,
     call,
     checked,
@@ -398,7 +399,7 @@ async def test_a_streaming_call_that_was_cut() -> None:
 @pytest.mark.anyio
 async def test_interrupted_again_and_again() -> None:
     """Each time something had begun: after `max_restarts` in a row the error is raised, and nothing of it is lost."""
-    bodies = [[message_start(id=f"m{at}"), *_called(f"t{at}"), _ran, Broken()] for at in range(4)]
+    bodies = [[message_start(id=f"m{at}"), *_called(f"t{at}"), UntilBlocked(), Broken()] for at in range(4)]
     api = LocalAPI(*bodies)
     run = eagerstream.run(api.transport(), **QUICK)
     with pytest.raises(StreamInterrupted):
@@ -408,9 +409,6 @@ async def test_interrupted_again_and_again() -> None:
     assert [made.id for made in run.result.calls if made.ran and made.in_history] == ["t0", "t1", "t2"]
 
 
-_ran = 0.02  # seconds in which a tool that waits for nothing has ended
-
-
 def _called(id: str) -> list[Piece]:
     return [tool_start(0, "now", id=id), input_delta(0, "{}"), block_stop(0)]
 
@@ -418,7 +416,7 @@ def _called(id: str) -> list[Piece]:
 @pytest.mark.anyio
 async def test_the_last_turn_is_interrupted() -> None:
     """With `max_turns` its calls run and close the history; nothing more is sent."""
-    api = LocalAPI([message_start(), *_called("a"), _ran, Broken()], [DONE])
+    api = LocalAPI([message_start(), *_called("a"), UntilBlocked(), Broken()], [DONE])
     with anyio.fail_after(SLOWLY_S):
         async with eagerstream.run(api.transport(), **QUICK, max_turns=1) as run:
             await run.finish()
@@ -435,7 +433,13 @@ async def test_an_interruption_is_no_mistake_of_the_tools() -> None:
     async def write(words: TextStream) -> str:
         return await words
 
-    body: list[Piece] = [message_start(), tool_start(0, "write"), input_delta(0, '{"words": "one'), 0.05, Broken()]
+    body: list[Piece] = [
+        message_start(),
+        tool_start(0, "write"),
+        input_delta(0, '{"words": "one'),
+        UntilBlocked(),
+        Broken(),
+    ]
     api = LocalAPI(body, [DONE])
     run = await finished(api.transport(), tools=[write], restart_delay_s=0, max_consecutive_tool_errors=1)
     assert run.result.status is RunStatus.COMPLETED
@@ -452,7 +456,7 @@ async def test_what_may_run_twice_is_sent_again() -> None:
         ran.append("look")
         return str(n)
 
-    body = [message_start(), *whole_call(0, "look", '{"n": 1}'), _ran, Broken()]
+    body = [message_start(), *whole_call(0, "look", '{"n": 1}'), UntilBlocked(), Broken()]
     api = LocalAPI(body, [reply(tool_use("look", {"n": 1}, id="toolu_0"))], [DONE])
     events = await events_in(run := eagerstream.run(api.transport(), **{**QUICK, "tools": [look]}))
     assert [type(event).__name__ for event in events].count("Restarted") == 1
@@ -544,7 +548,7 @@ async def test_what_failed_was_paid_for_too() -> None:
 async def test_code_goes_on_after_an_interruption() -> None:
     """The container of a reply that broke off is named in the next request."""
     start = message_start(container={"id": "container_1"})
-    api = LocalAPI([start, *whole_call(0, "now"), 0.02, Broken()], [DONE])
+    api = LocalAPI([start, *whole_call(0, "now"), UntilBlocked(), Broken()], [DONE])
     await finished(api.transport(), restart_delay_s=0)
     assert api.exchanges[1].body["container"] == "container_1"
 
@@ -554,7 +558,7 @@ async def test_each_turn_has_its_retry() -> None:
     """After a retried reply that was interrupted, the next turn asks for what the user said, and may be retried."""
     text = [block_start(0, "text", text=""), text_delta(0, "So"), block_stop(0)]
     cut: list[Piece] = [message_start(), *text, message_delta("max_tokens"), MESSAGE_STOP]
-    api = LocalAPI(cut, [message_start(), *whole_call(0, "now"), 0.02, Broken()], cut, [DONE])
+    api = LocalAPI(cut, [message_start(), *whole_call(0, "now"), UntilBlocked(), Broken()], cut, [DONE])
     run = await finished(api.transport(), restart_delay_s=0, on_truncated="retry")
     assert [exchange.body["max_tokens"] for exchange in api.exchanges] == [1024, 2048, 1024, 2048]
     assert run.result.status is RunStatus.COMPLETED

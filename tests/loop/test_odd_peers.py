@@ -23,6 +23,7 @@ from tests.loop.serial import (
     DONE,
     END,
     SLOWLY_S,
+    UntilBlocked,
     assistant,
     by_hand,
     call,
@@ -403,7 +404,7 @@ async def test_a_streaming_tool_does_not_start_on_an_input_that_is_known_to_be_i
     given: dict[str, Any] = {} if before else {"input": 5}
     body: list[Piece] = [message_start(), *before, tool_start(0, "write", **given), input_delta(0, '{"body": "one')]
     run = await finished(
-        LocalAPI([*body, 0.01, input_delta(0, '"}'), block_stop(0), *END], [DONE]).transport(), tools=[write]
+        LocalAPI([*body, UntilBlocked(), input_delta(0, '"}'), block_stop(0), *END], [DONE]).transport(), tools=[write]
     )
     assert started == []
     assert run.result.calls[0].is_error
@@ -424,8 +425,8 @@ async def test_a_streaming_tool_stops_where_a_fragment_is_lost() -> None:
             raise
         return "wrote"
 
-    body: list[Piece] = [message_start(), tool_start(0, "write"), input_delta(0, '{"body": "one '), 0.01]
-    body += [LOST[0], 0.01, input_delta(0, 'three"}'), block_stop(0), *END]
+    body: list[Piece] = [message_start(), tool_start(0, "write"), input_delta(0, '{"body": "one '), UntilBlocked()]
+    body += [LOST[0], UntilBlocked(), input_delta(0, 'three"}'), block_stop(0), *END]
     run = await finished(LocalAPI(body, [DONE]).transport(), tools=[write])
     assert heard == ["one ", "(interrupted)"]
     assert run.result.calls[0].is_error

@@ -21,6 +21,7 @@ from tests.loop.serial import (
     DONE,
     SLOWLY_S,
     TOOLS,
+    UntilBlocked,
     assistant,
     call,
     checked,
@@ -65,7 +66,7 @@ async def test_after_an_error() -> None:
         *[tool_start(1, "nope"), input_delta(1, "{"), block_stop(1)],
         tool_start(2, "write"),
         input_delta(2, '{"words": "\\ud83d'),
-        0.05,
+        UntilBlocked(),
         Broken(),
     ]
     api = LocalAPI([reply(tool_use("pay", {"to": "Bob"}, id="b"), message_id="m")], broken)

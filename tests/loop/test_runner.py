@@ -315,10 +315,12 @@ async def test_leaving_while_last_words_are_said() -> None:
         finally:
             await anyio.sleep_forever()
 
-    api = LocalAPI([message_start(), tool_start(0, "write"), input_delta(0, '{"words": "x'), 0.02, Broken()])
+    gate = Gate()
+    api = LocalAPI([message_start(), tool_start(0, "write"), input_delta(0, '{"words": "x'), gate, Broken()])
     with anyio.fail_after(SLOWLY_S):
         async with eagerstream.run(api.transport(), **REQUEST, tools=[write], on_interrupt="raise") as run:
             await begun.wait()
+            gate.opened.set()
             while run.result.error is None:
                 await anyio.lowlevel.checkpoint()
     assert checked(run.result).error is not None
