@@ -34,6 +34,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 from pydantic_ai.tool_manager import ToolManager
+from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import WrapperToolset
 
 import eagerstream
@@ -235,6 +236,22 @@ async def test_arguments_that_come_as_an_object() -> None:
     assert (read.outcome, read.value) == (Outcome.VALID, {"at": "sea", "more": 1})
 
 
+async def test_the_end_of_a_response_ends_a_part_without_an_end() -> None:
+    """Its arguments are whole only if the response is: one that broke off, or was interrupted, leaves it open."""
+    interrupted = ModelResponse(parts=[], finish_reason="tool_call", state="interrupted")
+    for response, outcome in (
+        (ModelResponse(parts=[], finish_reason="tool_call"), Outcome.INCOMPLETE),
+        (interrupted, None),
+        (None, None),
+    ):
+        accumulator = InputAccumulator()
+        parts = StreamedParts(accumulator.feed)
+        parts.feed(PartStartEvent(index=0, part=ToolCallPart("look", '{"at": "s', tool_call_id="call_0")))
+        parts.end(response)
+        [read] = accumulator.inputs.values()
+        assert read.outcome is outcome, response
+
+
 # --- what must not ----------------------------------------------------------------------------------------------------
 
 
@@ -367,7 +384,7 @@ async def test_a_call_that_was_rewritten_since_runs_as_it_was_rewritten() -> Non
     assert answers(result.all_messages())["call_0"] == "saw hill"
 
 
-@pytest.mark.parametrize("start", ["input", "message"])
+@pytest.mark.parametrize("start", ["input", "message", "theirs"])
 async def test_the_tool_of_a_call_that_was_rewritten_is_cancelled(start: Any) -> None:
     """It does nothing more with the old arguments, and does not begin with them at the end of the reply."""
     begun, gone = anyio.Event(), anyio.Event()
@@ -390,13 +407,18 @@ async def test_the_tool_of_a_call_that_was_rewritten_is_cancelled(start: Any) ->
                 part.args = '{"at": "hill"}'
         return response
 
-    reply = [call(0, "look", '{"at": "sea"}'), NEXT, *([begun] if start == "input" else [])]
-    rest = [*([gone] if start == "input" else []), "Done."]
-    ours = eagerstream.tool(look, description="Look.", start=start)
-    agent = agent_of(model_of(reply, rest), ours=[ours], capabilities=[Hooks(after_model_request=after)])
+    is_early = start != "message"
+    reply = [call(0, "look", '{"at": "sea"}'), NEXT, *([begun] if is_early else [])]
+    rest = [*([gone] if is_early else []), "Done."]
+    tools: dict[str, Any] = (
+        {"theirs": [look]}
+        if start == "theirs"
+        else {"ours": [eagerstream.tool(look, description="Look.", start=start)]}
+    )
+    agent = agent_of(model_of(reply, rest), **tools, capabilities=[Hooks(after_model_request=after)])
     result = await agent.run("Go.")
     assert answers(result.all_messages())["call_0"] == "saw hill"
-    first = ["begun sea", "cancelled sea"] if start == "input" else []
+    first = ["begun sea", "cancelled sea"] if is_early else []
     assert sorted(told) == sorted([*first, "begun hill"])
 
 
@@ -423,6 +445,21 @@ async def test_a_tool_that_an_override_takes_away_does_not_begin() -> None:
     with agent.override(toolsets=[], tools=[]):
         await agent.run("Go.")
     assert look.seen == []
+
+
+async def test_tools_of_pydantic_ai_itself_never_begin_early() -> None:
+    """One that loads a capability changes what the next step offers: it runs when pydantic-ai says so."""
+    look = Look()
+
+    async def prepare(_: RunContext[Any], definition: ToolDefinition) -> ToolDefinition:
+        return replace(definition, tool_kind="capability-load")
+
+    async def load(id: str) -> dict[str, Any]:
+        return {"instructions": look.look(id)}
+
+    model = model_of([call(0, "load", '{"id": "sea"}'), NEXT, look.has_not_begun], ["Done."])
+    await agent_of(model, theirs=[PydanticAITool(load, prepare=prepare)]).run("Go.")
+    assert look.seen == ["sea"]
 
 
 async def test_output_tools_never_begin_early() -> None:

@@ -177,3 +177,9 @@ def test_a_call_is_the_first_to_know_that_its_worker_died(monkeypatch: pytest.Mo
     worker = asyncio.run(lose())
     assert worker.has_died
     assert not worker.was_ended
+
+
+def test_a_call_that_ends_before_it_was_sent_leaves_its_worker_in_use() -> None:
+    """Nothing of it runs there, so the worker takes the next call, and no other is started in its place."""
+    worker = Worker({}, (), start_timeout_s=30)
+    assert worker.close(worker.open(b"tool"))

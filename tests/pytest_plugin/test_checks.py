@@ -134,7 +134,7 @@ def test_a_picture() -> None:
     """Each request shows the messages that are new, and what came back."""
     first = [{"role": "user", "content": "Weather?"}]
     answer = reply(thinking("Hm."), text("Let me look."), tool_use("get_weather", {"city": "Paris"}))
-    call = {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {"city": "Lima"}}
+    call = {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {"city": "Łódź"}}
     result = {
         "type": "tool_result",
         "tool_use_id": "toolu_1",
@@ -163,7 +163,7 @@ def test_a_picture() -> None:
         "  <- text         Let me look.",
         '  <- tool_use     get_weather {"city": "Paris"}',
         "  <- end          tool_use",
-        '  -> tool_use     get_weather {"city": "Lima"}',
+        '  -> tool_use     get_weather {"city": "Łódź"}',
         "  -> tool_result  get_weather (is_error): No",
         "  <- HTTP 200, reply 1",
         "  <- text         No",

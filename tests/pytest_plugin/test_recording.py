@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from eagerstream.pytest_plugin import _recorder
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from tests.pytest_plugin.support import run_tests
 
@@ -171,3 +172,13 @@ def test_recording_needs_a_key(pytester: pytest.Pytester) -> None:
     result = run_tests(pytester, _TEST, "--claude-record")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*--claude-record needs a key of the API in ANTHROPIC_API_KEY*"])
+
+
+def test_requests_are_shown_with_their_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counts from the start of the test."""
+    times = iter([1000.0, 1002.5])
+    monkeypatch.setattr(_recorder, "monotonic", lambda: next(times))
+    folder = _recorder._NotedFolder(tmp_path)
+    folder.begin({"model": "m", "messages": []})
+    [(number, exchange)] = folder.exchanges
+    assert (number, exchange.at_s) == (1, 2.5)
