@@ -256,6 +256,7 @@ async def test_a_thread_of_the_user() -> None:
 
 
 async def test_a_saved_run_starts_another_thread() -> None:
+    """Nobody knows if its own thread is still there."""
     async with ReplayServer(agent(4), speed=float("inf"), threads=MessageThreads()) as server:
         run = await ran(server, max_turns=2)
         assert run.result.status is RunStatus.LIMIT

@@ -83,6 +83,7 @@ def bodies(api: LocalAPI) -> list[Any]:
 
 
 async def test_a_message_behind_the_results() -> None:
+    """It goes with the next request, behind the results, and an event says so."""
     api = LocalAPI([reply(tool_use("now", {}, id="a"))], [DONE])
     run, events = await steered(api, once(ToolStart, lambda run: run.say("In French, please.")))
     assert bodies(api)[1][2:] == [{"role": "user", "content": [result("a", "noon")]}, said("In French, please.")]
@@ -110,6 +111,8 @@ async def test_many_messages_keep_their_order() -> None:
 
 
 async def test_said_by_tools_and_other_tasks() -> None:
+    """A tool and its tasks may speak, and nothing of it is lost."""
+
     @tool(name="now")
     async def talks() -> str:
         """Say something."""
@@ -128,6 +131,7 @@ async def test_said_by_tools_and_other_tasks() -> None:
 
 
 async def test_what_is_said_before_the_start() -> None:
+    """It goes with the first request."""
     api = LocalAPI([DONE])
     run = eagerstream.run(api.transport(), **REQUEST)
     run.say("Be brief.")
@@ -137,6 +141,7 @@ async def test_what_is_said_before_the_start() -> None:
 
 
 async def test_a_message_prolongs_a_run_only_if_it_should() -> None:
+    """With `when_idle` it is one more turn. Otherwise it is handed back, also by a saved result."""
     api = LocalAPI([DONE])
     run = await observed(api, once(TextDelta, lambda run: run.say("And then?")))
     assert run.result.undelivered == [said("And then?")]
@@ -157,6 +162,7 @@ async def test_said_at_the_last_event_of_a_turn() -> None:
 
 
 async def test_the_bound_on_turns_holds() -> None:
+    """No message prolongs a run beyond `max_turns`: it is handed back."""
     api = LocalAPI([DONE])
     run = await observed(api, once(TextDelta, lambda run: run.say("More!", when="when_idle")), max_turns=1)
     assert run.result.undelivered == [said("More!")]
@@ -246,6 +252,8 @@ async def test_now_when_the_message_is_complete() -> None:
 
 
 async def test_cancelling_and_failing_lose_nothing() -> None:
+    """What was not sent is handed back by the result."""
+
     def both(run: Any) -> None:
         run.say("1")
         run.cancel()
@@ -291,6 +299,7 @@ def test_what_cannot_be_said(message: Any, when: Any) -> None:
 
 
 async def test_after_the_end() -> None:
+    """Nobody would hear it: it is refused."""
     run, _ = await steered(LocalAPI([DONE]), lambda run, event: None)
     with pytest.raises(UsageError, match="has ended"):
         run.say("Hello?")
