@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -16,7 +18,7 @@ from typer.testing import CliRunner
 
 import eagerstream
 from eagerstream.cli._runs import runs_app
-from eagerstream.errors import EagerStreamError, UsageError
+from eagerstream.errors import EagerStreamError, JournalError, UsageError
 from eagerstream.journal import Journal
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ask_elsewhere
@@ -118,6 +120,37 @@ def test_a_run_is_denied_and_cancelled() -> None:
     said("cancel", "r")
     assert "cancelled" in said("show", "r")
     assert said("work", "program:app", "--once", "--poll-s", "0.01") == "r: cancelled\n"
+
+
+@pytest.mark.usefixtures("journal")
+def test_a_denial_takes_its_reason_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model reads it. There may be none."""
+    told: list[tuple[str, object]] = []
+
+    async def decide(_: Journal, run: str, call: str, decision: object) -> None:
+        told.append((run, decision))
+
+    monkeypatch.setattr(Journal, "decide", decide)
+    said("deny", "r")
+    said("deny", "r", "--reason", "No rockets.")
+    assert told == [("r", False), ("r", "No rockets.")]
+
+
+def test_an_encrypted_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its key comes from the environment; without it, nothing is shown."""
+    key = base64.urlsafe_b64encode(bytes(32)).decode()
+    begin: dict[str, Any] = {"kind": "begin", "turn": 0, "options": {}, **REQUEST}
+
+    async def fill() -> None:
+        async with Journal(tmp_path / "runs.db", key=key) as opened:
+            await (await opened.create("r", begin)).release("waiting", {})
+
+    anyio.run(fill)
+    monkeypatch.setenv("EAGERSTREAM_JOURNAL", str(tmp_path / "runs.db"))
+    with pytest.raises(JournalError, match="needs its key"):
+        said("list")
+    monkeypatch.setenv("EAGERSTREAM_JOURNAL_KEY", key)
+    assert said("list").startswith("r\twaiting\t")
 
 
 @rows(
