@@ -15,6 +15,7 @@ from hypothesis import given, settings, strategies as st
 from eagerstream.progress import Record
 from eagerstream.progress._exact import marked
 from eagerstream.progress.agui import AGUIEncoder, _encoder as encoder_module, _fields as fields, _rebuilt as rebuilt
+from eagerstream.progress.agui._content import MAX_EVENT_CHARS
 from eagerstream.progress.agui._state import MAX_STATE_CHARS, StateMirror
 from tests.clients import run_client
 from tests.patches import Patches
@@ -250,8 +251,9 @@ def test_progress_and_approval() -> None:
     """They are custom events with the id of the call; a question has what `Hub.decide` wants."""
     run = Run().call(1, "{}").tell("approval_start", block=1)
     assert run.client.state["toolCalls"]["toolu_1"]["phase"] == "approval"
-    run.tell("approval_stop", block=1, approved=True, reason=None).tell("tool_start", block=1)
-    client = run.tell("tool_progress", block=1, value={"done": 0.5}).result(1).stop()
+    run.tell("approval_stop", block=1, approved=True, reason=None)
+    assert run.client.state["toolCalls"]["toolu_1"]["phase"] == "waiting"
+    client = run.tell("tool_start", block=1).tell("tool_progress", block=1, value={"done": 0.5}).result(1).stop()
     assert client.customs == {
         "approval_start": [{"toolCallId": "toolu_1", "run": "R", "block": 1}],
         "approval_stop": [{"toolCallId": "toolu_1", "approved": True, "reason": None}],
@@ -267,6 +269,13 @@ def test_what_the_protocol_has_no_word_for() -> None:
     client = run.tell("unknown", event={"type": "huge", "z": "z" * 2_000_000}).stop()
     assert client.raw[:2] == [{"type": "new_event", "x": 1}, {"type": "new_block", "y": 2}]
     assert [*client.raw[2]] == ["leftOut"]
+
+
+def test_the_largest_event() -> None:
+    """A value may have `MAX_EVENT_CHARS` characters as JSON; a larger one is only counted."""
+    value = "z" * (MAX_EVENT_CHARS - 2)  # its quotes count
+    assert fields.bounded(value) == value
+    assert fields.bounded(value + "z") == {"leftOut": f"{MAX_EVENT_CHARS + 1:,} characters"}
 
 
 def test_results_with_pictures() -> None:

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from eagerstream.loop import ToolProgress, ToolStart, ToolStop
 from eagerstream.progress import CallPhase, CallView, RunView, load_records, save_records
+from eagerstream.progress._endings import end_of
 from eagerstream.progress._fold import SubRunFold
 from eagerstream.progress._frame import Frame, RunState
 from eagerstream.progress._panels import shares
@@ -386,3 +387,19 @@ def test_a_saved_run_shows_the_same_lines(tmp_path: Path) -> None:
         views.append(rows_of(drawn(view)))
     assert views[0] == views[1] == views[2]
     assert "▌" in views[0][-3]
+
+
+@rows(
+    "text, cells, expected",
+    [
+        ("abcdef", 6, "abcdef"),
+        ("abcdefg\u4f60", 4, "\u2026g\u4f60"),
+        ("abcdefg\u4f60", 3, "\u2026\u4f60"),
+        ("abcdefg\u4f60", 2, "\u2026"),
+        ("abcd\u4f60efg", 5, "\u2026efg"),
+        ("abcde\u0301fg", 3, "\u2026fg"),
+    ],
+)
+def test_the_end_of_a_text(text: str, cells: int, expected: str) -> None:
+    """As many whole characters as fit beside the ellipsis, some of which take two cells, and no mark without its letter."""
+    assert end_of(text, cells) == expected

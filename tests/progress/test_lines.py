@@ -97,6 +97,21 @@ def test_the_lines_that_are_shown(rows: int, count: int, line: int, more: int, s
         assert min(max(line, 1), count) in shown
 
 
+@rows(
+    "line, state, is_growing, expected",
+    [
+        (3, "running", True, [range(2, 4), range(19, 21)]),
+        (3, "done", True, [range(16, 21)]),
+        (0, "running", True, [range(16, 21)]),
+        (18, "running", True, [range(16, 21)]),
+        (3, "done", False, [range(2, 7)]),
+    ],
+)
+def test_the_end_of_a_growing_text(line: int, state: str, is_growing: bool, expected: list[range]) -> None:
+    """It has all rows if no statement needs any: each has ended, none has begun, or it is in the end itself."""
+    assert list(shown_lines(5, 20, LineProgress("code", line, line, state), is_growing=is_growing)) == expected
+
+
 def test_the_page_reads_the_same_lines(modules: PageModules) -> None:
     """The page's own code finds the same lines in the same pieces, and gives each the same state."""
     random_ = Random(7)

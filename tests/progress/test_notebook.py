@@ -11,6 +11,7 @@ import pytest
 import eagerstream
 from eagerstream.errors import UsageError
 from eagerstream.loop import Run
+from eagerstream.progress import notebook
 from eagerstream.progress.notebook import notebook_progress
 from eagerstream.testing import reply, tool_use
 
@@ -71,6 +72,19 @@ async def test_a_large_input_makes_a_small_output(outputs: list[dict[str, str]])
     async with asked("many words " * 3_000) as run, notebook_progress(run):
         await run.finish()
     assert max(len(output["text/html"]) for output in outputs) < 20_000
+
+
+@pytest.mark.anyio
+async def test_the_end_shows_every_call(outputs: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only while the run is active, an output has a height."""
+    monkeypatch.setattr(notebook, "_ROWS", 5)
+    question = {"role": "user", "content": "Write."}
+    client = reply(*(tool_use("write", {"text": "-"}) for _ in range(12)))
+    asked = eagerstream.run(client, model="m", max_tokens=10, max_turns=1, tools=[write], messages=[question])
+    async with asked as run, notebook_progress(run):
+        await run.finish()
+    assert max(output["text/plain"].count("\n") for output in outputs[:-1]) < 5
+    assert outputs[-1]["text/plain"].count("write") == 12
 
 
 @pytest.mark.anyio
