@@ -235,8 +235,7 @@ def test_a_chat(reader: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("reader", ["ai", "ai7"])
-@pytest.mark.parametrize("approved", [True, False])
+@pytest.mark.parametrize(("reader", "approved"), [("ai", True), ("ai7", True), ("ai7", False)])
 def test_a_page_decides(reader: str, approved: bool) -> None:
     """A call waits for a person, who answers from the page while the run goes on."""
     begin = {"begin": "Tea!", "until": "approval-requested"}
@@ -257,8 +256,7 @@ def test_a_page_stops(reader: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("id", ["chat-1", "a/b c"])
+@pytest.mark.parametrize(("reader", "id"), [*((reader, "chat-1") for reader in READERS), ("ai", "a/b c")])
 def test_a_page_is_loaded_again(reader: str, id: str) -> None:
     """The run went on, and the page gets all of it; when it is over, there is nothing to resume."""
     shop = Shop(waits=True)
