@@ -92,6 +92,14 @@ def _chars(part: tuple[Any, Any]) -> str:
             return ""
 
 
+def test_between_two_words_that_are_far() -> None:
+    """A text that could be a key, as a commit's name could, is one near a word only, also between two of them."""
+    commit = "0a1b2c3d4e5f60718293" * 2
+    for dots, is_near in ((NEAR_CHARS - 20, True), (NEAR_CHARS + 20, False)):
+        shown = redact_text(f"sourcegraph {'.' * dots} {commit} {'.' * dots} sourcegraph")
+        assert (commit not in shown) is is_near
+
+
 def test_what_a_rule_looks_at_is_bounded() -> None:
     """A match depends on few characters: windows give the same result as the whole text, in linear time."""
     patterns = [rule.pattern.pattern for rule in RULES.values()] + [form.head for form in FORMS]

@@ -7,7 +7,7 @@ import gc
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import Any, Final
 
 from anthropic.types import Message, TextBlock, ToolUseBlock
@@ -599,6 +599,13 @@ def test_blocks_of_the_anthropic_package() -> None:
     assert told([USER, {"role": "assistant", "content": [untyped]}, user(result("a"))]) == [
         (1, "messages.1.content.0.tool_use.input: Input should be a valid dictionary")
     ]
+
+
+def test_messages_of_any_mapping() -> None:
+    """A read-only view of a message is checked as the dict is, its role, too."""
+    wrong = [assistant(words()), system(), USER]
+    assert told([MappingProxyType(message) for message in wrong]) == told(wrong) != []
+    assert told([MappingProxyType(message) for message in (USER, assistant(words()), USER)]) == []
 
 
 # --- definitions ------------------------------------------------------------------------------------------------------

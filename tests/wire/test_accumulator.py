@@ -166,6 +166,7 @@ def test_a_missing_stop_is_noticed_at_the_end_of_the_message(end: WireEvent) -> 
     [
         (tool_start(1), ["stop 0 valid", "start 1"]),
         (block_start(1, "text", text=""), ["stop 0 valid"]),
+        ({"type": "content_block_start", "index": 1}, ["stop 0 valid"]),  # of no block, but the response goes on
         (input_delta(5, "{"), ["stop 0 valid", "delta 5 '{'"]),
         (message_delta("tool_use"), ["stop 0 valid"]),
         (message_delta("end_turn"), ["stop 0 valid"]),
@@ -518,6 +519,9 @@ def test_too_many_inputs() -> None:
     with pytest.raises(LimitError) as caught:
         accumulator.feed(tool_start(3))
     assert (caught.value.limit, caught.value.bound) == ("max_blocks", 3)
+    told(accumulator, message_start(content=[{"type": "text", "text": "x"}] * 2), tool_start(2))
+    with pytest.raises(LimitError):  # the blocks of the start count, too
+        accumulator.feed(tool_start(3))
 
 
 def test_what_is_no_event_is_the_callers_error() -> None:

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -23,6 +24,8 @@ from eagerstream import UsageError, tool
 from eagerstream.errors import WorkerLost
 from eagerstream.tools import Tool, ToolCall
 from eagerstream.workers import ProcessExecutor, ProcessPool
+from eagerstream.workers._frames import Setup
+from eagerstream.workers._messages import Cancel
 from eagerstream.workers._process import WorkerProcess
 from tests.support import Heard
 from tests.tables import rows
@@ -536,6 +539,21 @@ async def test_the_number_of_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(WorkerProcess, "run", run)
     async with ProcessPool(3) as pool:
         assert pool.stats.workers == len(started) == 3
+
+
+async def test_a_call_that_is_left_while_its_tool_runs() -> None:
+    """Its worker takes no further call, and is killed when the others are over; a call that has not begun is just left."""
+    killed: list[bool] = []
+    setup = Setup(main={}, backend="asyncio", preload=(), max_message_bytes=1000, cancel_grace_s=1)
+    worker = WorkerProcess(setup, start_timeout_s=1)
+    worker._process = SimpleNamespace(kill=lambda: killed.append(True))  # type: ignore[assignment]
+    assert worker.close(worker.open(b""))
+    left, other = worker.open(b""), worker.open(b"")
+    with anyio.move_on_after(0):  # it is written all the same
+        await left.send(Cancel())
+    assert left.is_at_work
+    assert (worker.close(left), killed) == (False, [])
+    assert (worker.close(other), killed) == (False, [True])
 
 
 async def test_a_worker_that_is_ready_as_the_pool_is_left(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,6 +76,7 @@ SIMPLE = [
     *["f'\\N{BULLET}{x}'", "rf'\\N{x}'", "f'\\{x}'", "f'\\\\{x}'", "rf'\\{x}'", "f'{x:\\{y}}'", "f'{x=}'", "Rf'{x}'"],
     *["f'{\"'\"}'", "f'{x:#}'", "f'''{\nx\n}'''", 'f"""{x:\n}"""', "f'''{'it''s'}'''", 'f"{x}\\"{y}"', "f'{x:{{}}}'"],
     *["f'{x # }\n}'", 'f"{d["a"]}"', 'f"{f"{f"{x}"}"}"', "f'{x\n}'", "f'{x:\n}'", "f'{'a' 'b'}'", "f'{'\\n'}'"],
+    "f'\\'(' # '",
     *["t'{x}'", "tr'{x:{y}}'", "t'{f'{x}'}'", "RT'\\N{x}'", "await x", "x = await y", "x = 1\f", "x\t=\t1", "del x, y"],
 ]
 """Complete lines. Versions of Python that do not have a form leave it out."""

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,33 @@ def test_names_that_programs_use(tmp_path: Path) -> None:
     logger.finalize()
     assert logger.is_final
     assert logger._events == [event]
+
+
+@rows(
+    "read",
+    [
+        lambda logger: logger.stats()["tool_calls"],
+        lambda logger: {each["payload"]["tool_name"]: 1 for each in logger._events},
+    ],
+)
+def test_reading_waits_for_earlier_events(
+    tmp_path_factory: pytest.TempPathFactory, read: Callable[[TraceLogger], Any]
+) -> None:
+    """An event that was to be logged soon counts, although the disk is slow."""
+    answers = threading.Event()
+    with TraceLogger(tmp_path_factory.mktemp("traces")) as logger:
+        logger._background.submit(lambda: answers.wait(20))
+        logger.log_soon("tool_call", {"tool_name": "search"}, step=1)
+        drain = logger._background.drain
+
+        def draining(timeout_s: float) -> bool:
+            answers.set()
+            return drain(timeout_s)
+
+        logger._background.drain = draining  # type: ignore[method-assign]
+        found = read(logger)
+        answers.set()
+    assert found == {"search": 1}
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:

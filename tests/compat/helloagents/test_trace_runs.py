@@ -239,6 +239,18 @@ def test_a_call_without_a_response() -> None:
 
 
 @pytest.mark.anyio
+async def test_a_run_without_a_turn(tmp_path: Path) -> None:
+    """It was left at once: it has no steps."""
+    with TraceLogger(tmp_path) as logger:
+        async with anthropic_client("http://localhost:9") as client:
+            with pytest.warns(RuntimeWarning, match="left before its end"):
+                async with logger.watch(eagerstream.run(client, **REQUEST)):
+                    pass
+    last = json.loads(logger.jsonl_path.read_text("utf-8").splitlines()[-1])
+    assert (last["payload"]["total_steps"], last["payload"]["status"]) == (0, "cancelled")
+
+
+@pytest.mark.anyio
 async def test_a_run_that_fails(tmp_path: Path) -> None:
     """The error and the end are in the trace, and the run raises what it would."""
     scenario = Scenario(reply(text("Well, " * 50)))
