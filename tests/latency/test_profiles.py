@@ -12,7 +12,15 @@ import pytest
 
 from eagerstream.errors import UsageError
 from eagerstream.latency._fitted import Fitted
-from eagerstream.latency._profiles import DOCUMENTED, Fragment, Profile, check_playable, fragments, named_profile
+from eagerstream.latency._profiles import (
+    DOCUMENTED,
+    Fragment,
+    Profile,
+    _largest_input,
+    check_playable,
+    fragments,
+    named_profile,
+)
 from eagerstream.recordings import Recording
 from eagerstream.testing import Timing, buffered, http_error, reply, retime, text, thinking, tool_use
 from eagerstream.testing.demos.poem import POEM
@@ -134,6 +142,13 @@ def test_a_reply_without_an_input() -> None:
     """It is written at the pace of everything else."""
     played = DOCUMENTED.play(reply(text("x" * 3200)), eager=True, seed="1")
     assert played.duration_s == pytest.approx(10.5, rel=0.1)
+
+
+def test_the_largest_input() -> None:
+    """Its index and size, and what was written before it, which delays it."""
+    sizes = {index: len(words) for index, words in said(LARGE).items()}
+    assert _largest_input(LARGE) == (3, sizes[3], sum(size for index, size in sizes.items() if index < 3))
+    assert _largest_input(reply(text("words"))) == (None, 0, 0)
 
 
 def test_what_is_fitted() -> None:

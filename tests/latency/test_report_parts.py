@@ -105,6 +105,8 @@ def test_bars_and_the_line_of_a_resumed_run(monkeypatch: pytest.MonkeyPatch) -> 
     axes.get_xlim.return_value = (0, 4.08)
     module._draw(axes, Panel("title", latency), module._rows(latency, 60), 4, 4.0)
     assert axes.axvline.call_args_list == [call(2.5, color=FAINT, linewidth=2.5)]
+    sizes = [module._sizes(block) for block in first["blocks"]]
+    assert [shown.args[2] for shown in axes.text.call_args_list if shown.args[2] in sizes] == sizes
     texts = {shown.args[2]: shown.args[0] for shown in axes.text.call_args_list}
     assert 2.5 < texts["resumed"] < 2.6
     assert {"title", "Turn 1", "look", "write", "Turn 2", "continues to 5.00\u00a0s \u2192"} < texts.keys()
@@ -229,6 +231,7 @@ def test_one_scale_for_a_source() -> None:
     ]
     assert scales_s(made_results(cases)) == {"a": 3.0, "b": 7.0, "c": 1.0}
     assert hidden_rows(late, 1) == 1
+    assert [len(module._rows(late, most)) for most in (1, 2, 9)] == [1, 2, 2]
 
 
 # --- words ------------------------------------------------------------------------------------------------------------
@@ -238,6 +241,7 @@ def test_one_scale_for_a_source() -> None:
     "unit, value, text",
     [
         ("s", 12.345, "12.3\u00a0s"),
+        ("s", 10.0, "10.0\u00a0s"),
         ("s", 1.0, "1.00\u00a0s"),
         ("s", 0.2814, "281\u00a0ms"),
         ("s", 0.0003, "0.30\u00a0ms"),

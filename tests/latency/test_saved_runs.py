@@ -43,6 +43,7 @@ def test_two_processes_are_one_run(files: list[str], tmp_path: Path, monkeypatch
     (head,) = [line for line in shown.output.splitlines() if "requests" in line]
     assert "continued from its journal after 3 min 20 s" in head
     assert "First tool start" in shown.output
+    assert "\u2500" not in shown.output  # the figures have no heads above them
     html = page.read_text(encoding="utf-8")
     assert html.count("<h2>") == html.count("<svg>f0-</svg>") == 1
     assert "continued from its journal after 3 min 20 s" in html

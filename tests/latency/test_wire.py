@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from eagerstream.capture._tape import TapedReply
+from eagerstream.latency import _wire
 from eagerstream.latency._metrics import METRICS, wire_figures
 from eagerstream.latency._wire import Exchange, Seen, WireLog, as_events, eager_form, wire_latency
 from eagerstream.recordings import Chunk, Recording
@@ -138,3 +139,16 @@ def test_the_log_is_bounded() -> None:
     collected = log.collect(scripted=True)
     assert [(one.model, one.sent_bytes, one.reply) for one in collected.exchanges] == [("", 14, None)]
     assert not log.collect(scripted=True).exchanges
+
+
+def test_the_requests_of_a_run_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first ones are kept, and the reason why the others lack is told."""
+    monkeypatch.setattr(_wire, "_MAX_REQUESTS", 2)
+    log = WireLog()
+    for _ in range(2):
+        log.begin(b"{}", host="h").end()
+    assert log.collect(scripted=True).problem == ""
+    for _ in range(3):
+        log.begin(b"{}", host="h").end()
+    collected = log.collect(scripted=True)
+    assert (len(collected.exchanges), collected.problem) == (2, "more than 2 requests")
