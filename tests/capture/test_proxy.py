@@ -37,7 +37,7 @@ from eagerstream.testing import (
 from eagerstream.testing._application import MAX_REQUEST_BYTES
 from tests.capture.proxies import JSON, TIMEOUT_S, exchange, load, post, wire
 from tests.streams import event_line, made_recordings
-from tests.support import REQUEST, USER, anthropic_client
+from tests.support import REQUEST, USER, anthropic_client, until
 from tests.tables import rows
 
 KEY = "sk-ant-api03-Zx9_abc-DEF"
@@ -428,10 +428,10 @@ async def test_the_client_leaves_before_the_reply(tmp_path: Path) -> None:
     fault = Fault(FaultKind.STALL, before_headers=True)
     async with ReplayServer(SAID, faults=Faults({0: [fault]})) as server:
         async with RecordingProxy(server.base_url, tmp_path) as proxy, anthropic_client(proxy.base_url) as client:
-            with pytest.raises(anthropic.APITimeoutError):
-                await client.with_options(timeout=0.2).messages.create(
-                    model="m", max_tokens=16, messages=MESSAGES, stream=True
-                )
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(ending, client)
+                await until(lambda: server.requests)
+                tasks.cancel_scope.cancel()
             (request,) = server.requests
             assert await anyio.to_thread.run_sync(request.wait_ended, TIMEOUT_S)
     assert load(tmp_path) == []

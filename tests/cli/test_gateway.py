@@ -47,6 +47,7 @@ def serve(target: str, **options: Any) -> None:
 
 
 def test_an_application_and_a_function_that_makes_one(program: Path) -> None:
+    """The target may be either."""
     application = load_application("served_program:plain")
     assert load_application("served_program:make") is application
 
@@ -103,4 +104,5 @@ def test_an_extra_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_password_is_in_no_repr() -> None:
+    """A traceback of a worker may have it."""
     assert "secret" not in repr(WorkerFactory("a:b", None, "redis://:secret@here", "http://here", False))

@@ -119,7 +119,7 @@ async def test_a_run_that_takes_too_long(tmp_path: Path) -> None:
     reply(text("Done.")).save(paths[1])
     cases = poem_cases(sources=[of_recordings([path]) for path in paths], streamings=["eager"])
     told: list[Measured] = []
-    await measure(Matrix(cases=cases, repetitions=1, warmup=0, seed=1), conditions(timeout_s=3), told.append)
+    await measure(Matrix(cases=cases, repetitions=1, warmup=0, seed=1), conditions(timeout_s=5), told.append)
     found = {one.step.case.source.name: (one.run["status"], one.run["error"]) for one in told}
     assert found == {"slow": ("cancelled", "TimeoutError"), "fine": ("completed", None)}
 

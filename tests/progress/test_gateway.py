@@ -124,6 +124,7 @@ async def test_who_is_cancelled_while_it_waits_leaves_the_queue() -> None:
 
 @rows("options", [{"max_runs": 0}, {"max_waiting": -1}, {"max_wait_s": 0}, {"retry_after_s": float("inf")}])
 def test_places_that_make_no_sense(options: dict[str, Any]) -> None:
+    """They are refused where they are given."""
     with pytest.raises(UsageError):
         RunSlots(**({"max_runs": 1} | options))
 
@@ -377,6 +378,7 @@ async def test_a_client_cancels_its_run() -> None:
 
 @pytest.mark.anyio
 async def test_no_more_than_100_messages_wait() -> None:
+    """A client that sends without end fills no memory, and is told."""
     gate = Gate()
     app = gateway_app(
         starting(LocalAPI([gate, reply(text("Done."))]).transport()), slots=RunSlots(1), hub=(hub := Hub())

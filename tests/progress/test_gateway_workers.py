@@ -571,6 +571,7 @@ async def test_a_process_that_starts_without_redis(tmp_path: Path) -> None:
 
 
 def test_a_redis_that_does_not_answer_is_told_without_its_password() -> None:
+    """In one line, before any worker starts."""
     with api_double() as api:
         environment = os.environ | {
             "ANTHROPIC_BASE_URL": api.base_url,

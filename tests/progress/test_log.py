@@ -19,6 +19,7 @@ from eagerstream.progress._merge import MergedRecords, in_parts, merge_records
 from tests.progress.made_log import add
 from tests.progress.observed import events_of, recorded
 from tests.streams import cut_at, written
+from tests.support import until
 from tests.wire.json_texts import documents
 
 FRAGMENTS = ['{"name": "po', "em.t", 'xt", "lines": ["one', '", "tw', 'o"], "n": 1', "2}"]
@@ -82,10 +83,13 @@ async def test_a_dropped_connection_misses_nothing() -> None:
     log = RunLog("run")
     log.append(records[:6])
     batches: list[Batch] = []
-    for _ in range(3):
-        with anyio.move_on_after(0.02):
-            await collect(log, batches, after=batches[-1].seq if batches else 0, min_interval_s=0)
-        log.append(records[6:8] if len(batches) == 1 else records[8:] if len(batches) == 2 else [])
+    for count, more in enumerate((records[6:8], records[8:], []), 1):
+        async with anyio.create_task_group() as tasks:
+            after = batches[-1].seq if batches else 0
+            tasks.start_soon(partial(collect, log, batches, after=after, min_interval_s=0))
+            await until(lambda: len(batches) == count)  # noqa: B023  # awaited in the loop
+            tasks.cancel_scope.cancel()
+        log.append(more)
     log.close()
     await collect(log, batches, after=batches[-1].seq, min_interval_s=0)
     assert [batch.is_snapshot for batch in batches] == [True, False, False]
