@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -223,13 +225,20 @@ def converse_all(
     gc.collect()  # what a test before this one left does not count
     files = _open_files()
     reports: list[Report] = run(_converse_all, numbered, connect, threads, scenario, world, at_once)
-    gc.collect()
-    # The process of an interpreter ends a little after its session was closed, and a thread waits for that.
-    deadline_s = time.monotonic() + 30
-    while _open_files() > files and time.monotonic() < deadline_s:
-        time.sleep(0.01)
-    assert _open_files() <= files, "a socket or a file is left"
+    _wait_for_files(files)
     return reports
+
+
+def _wait_for_files(before: Collection[str]) -> None:
+    """Wait until no more files are open than before."""
+    # The process of an interpreter ends a little after its session was closed, and a thread waits for that. What such a
+    # thread was the last to refer to, may be a cycle, which nothing collects while this waits.
+    deadline_s = time.monotonic() + 60
+    while gc.collect() >= 0 and len(after := _open_files()) > len(before) and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+    left = Counter(after) - Counter(before)
+    threads = [thread.name for thread in threading.enumerate()]
+    assert len(after) <= len(before), f"a socket or a file is left: {[*left]}, threads: {threads}"
 
 
 async def _converse_all(
@@ -272,8 +281,13 @@ def _tasks() -> set[Any]:
         return set()
 
 
-def _open_files() -> int:
-    return len(list(_FILES.iterdir())) if _FILES.exists() else 0
+def _open_files() -> list[str]:
+    """What the open files are, such as "/dev/null" and "socket:[4711]"."""
+    files = []
+    for path in _FILES.iterdir() if _FILES.exists() else ():
+        with suppress(FileNotFoundError):  # that of the folder itself, and those that another thread closes
+            files.append(str(path.readlink()))
+    return files
 
 
 # --- the table --------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Final
 
 from eagerstream.recordings import Recording
@@ -23,6 +24,7 @@ from eagerstream.testing import (
 )
 from eagerstream.testing._body import body_events
 from eagerstream.testing._faults import ERROR_STATUS, UNANSWERED
+from tests.sampling import drawn
 
 FIRST: Final = retime(
     reply(
@@ -106,6 +108,15 @@ def at_bytes(*, step: int = 1, body_bytes: int = BYTES) -> Iterator[Schedule]:
     for place in range(0, body_bytes + 1, step):
         yield _once("closed, after every byte", Fault(FaultKind.CLOSE, after_bytes=place))
         yield _once("reset, after every byte", Fault(FaultKind.RESET, after_bytes=place))
+
+
+def at_some(count: int, *, events: int = EVENTS, body_bytes: int = BYTES) -> list[Schedule]:
+    """Every kind of fault, at a few fixed places, and `count` more of all that there are: each commit draws others.
+
+    The fixed places are enough for every way in which a run can go on.
+    """
+    fixed = chain(at_events(step=13, events=events), at_bytes(step=997, body_bytes=body_bytes))
+    return [*fixed, *drawn(chain(at_events(events=events), at_bytes(body_bytes=body_bytes)), count)]
 
 
 _ROWS: Final = {

@@ -15,22 +15,24 @@ import pytest
 
 from eagerstream.testing import MessageThreads
 from tests.reliability.conversations import ERRORS, Ended, converse_all
-from tests.reliability.schedules import at_bytes, at_events
+from tests.reliability.schedules import at_bytes, at_events, at_some
 
 PAGE = Path(__file__).parents[2].joinpath("docs/guides/errors.md").read_text(encoding="utf-8")
 BACKENDS = ["asyncio", "trio"]
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.slow)])
 def test_some_places(backend: str) -> None:
     """Every kind of fault, at some places; and each way in which a run can go on is there."""
-    reports = converse_all(chain(at_events(step=4), at_bytes(step=113)), backend)
+    reports = converse_all(at_some(40), backend)
     assert {report.ended for report in reports} == set(Ended)
     assert {report.error for report in reports} == {*ERRORS, None}
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("keeps_lost", [True, False])
 @pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.slow)])
 def test_with_threads_and_a_user_who_speaks(backend: str, keeps_lost: bool) -> None:
@@ -39,7 +41,7 @@ def test_with_threads_and_a_user_who_speaks(backend: str, keeps_lost: bool) -> N
     What the user says at any event is in the history once, or is handed back.
     """
     threads = MessageThreads(keeps_lost=keeps_lost)
-    reports = converse_all(chain(at_events(step=4), at_bytes(step=113)), backend, threads=threads)
+    reports = converse_all(at_some(40), backend, threads=threads)
     assert {report.ended for report in reports} == set(Ended)
 
 

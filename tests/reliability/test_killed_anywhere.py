@@ -17,7 +17,7 @@ import anyio
 import pytest
 
 from tests.reliability.killing_runs import WAYS, Tally, killed
-from tests.sampling import SEED
+from tests.sampling import PARTS, SEED
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="it forks processes, and kills them by their descriptors"
@@ -36,8 +36,8 @@ def check(tally: Tally, least: int) -> None:
 
 
 def test_some_instants(tmp_path: Path) -> None:
-    """Twenty processes are killed."""
-    check(anyio.run(lambda: killed(tmp_path, "instants", count(_SEED), kills=20)), 20)
+    """A few processes are killed."""
+    check(anyio.run(lambda: killed(tmp_path, "instants", count(_SEED), kills=5)), 5)
 
 
 @pytest.mark.slow
@@ -45,16 +45,16 @@ def test_some_instants(tmp_path: Path) -> None:
 @pytest.mark.parametrize("way", WAYS.values())
 def test_each_way(tmp_path: Path, way: str) -> None:
     """Some processes are killed in each way."""
-    check(anyio.run(lambda: killed(tmp_path, way, count(_SEED), kills=60)), 60)
+    check(anyio.run(lambda: killed(tmp_path, way, count(_SEED), kills=30)), 30)
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("part", range(_PARTS))
 def test_two_thousand_instants(tmp_path: Path, part: int) -> None:
-    """The parts together kill 2,000 processes."""
-    least = _KILLS // _PARTS
-    check(anyio.run(lambda: killed(tmp_path, "instants", count(part * 10_000), kills=least)), least)
+    """The parts together kill 2,000 processes. CI kills half as many of its parts, at instants of the commit."""
+    least, first = (_KILLS // _PARTS, 0) if PARTS == 1 else (_KILLS // _PARTS // 2, _SEED)
+    check(anyio.run(lambda: killed(tmp_path, "instants", count(part * 10_000 + first), kills=least)), least)
 
 
 @pytest.mark.nightly

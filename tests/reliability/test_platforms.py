@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain, product
 from pathlib import Path
@@ -18,7 +18,8 @@ from eagerstream.transports import HTTPTransport
 from eagerstream.transports._http_clients import LIBRARIES, Library
 from tests.platforms import CLIENTS, PlatformClient, each_platform
 from tests.reliability.conversations import ERRORS, Ended, converse_all
-from tests.reliability.schedules import BYTES, FIRST, Schedule, at_bytes, at_events
+from tests.reliability.schedules import BYTES, FIRST, Schedule, at_bytes, at_events, at_some
+from tests.sampling import PARTS
 
 _BODY_BYTES = {Platform.BEDROCK: len(in_aws_frames(FIRST).body)}
 
@@ -31,6 +32,13 @@ def _schedules(platform: Platform, *, events_step: int = 4, bytes_step: int = 11
     """By default at as many places as the quick form of the matrix has."""
     body_bytes = _BODY_BYTES.get(platform, BYTES)
     return chain(at_events(step=events_step), at_bytes(step=bytes_step, body_bytes=body_bytes))
+
+
+def _places(platform: Platform) -> Iterable[Schedule]:
+    """Half as many in a part of the nightly tests: each commit draws others."""
+    if PARTS == 1:
+        return _schedules(platform)
+    return at_some(20, body_bytes=_BODY_BYTES.get(platform, BYTES))
 
 
 @pytest.mark.slow
@@ -48,7 +56,7 @@ def test_few_places() -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_some_places(platform_client: PlatformClient, backend: str) -> None:
     """Every kind of fault, at as many places as the quick form for the first-party client has."""
-    reports = converse_all(_schedules(platform_client.platform), backend, platform_client.client)
+    reports = converse_all(_places(platform_client.platform), backend, platform_client.client)
     assert {report.ended for report in reports} == set(Ended)
     assert {report.error for report in reports} == {*ERRORS, None}
 
@@ -67,7 +75,7 @@ def test_gateways(library: Library, backend: str) -> None:
     def connect(server: ReplayServer) -> HTTPTransport:
         return HTTPTransport(base_url=server.base_url, library=library)
 
-    reports = converse_all(_schedules(Platform.ANTHROPIC), backend, connect)
+    reports = converse_all(_places(Platform.ANTHROPIC), backend, connect)
     assert {report.ended for report in reports} == set(Ended)
     assert {report.error for report in reports} == {*ERRORS, None}
 
@@ -102,7 +110,7 @@ def test_few_places_on_aiohttp(is_plain: bool, backend: str) -> None:
 def test_platforms_on_aiohttp(platform_client: PlatformClient, backend: str) -> None:
     """The same with the HTTP client of the anthropic package that sends with aiohttp."""
     connect = partial(_on_aiohttp, platform_client)
-    reports = converse_all(_schedules(platform_client.platform), backend, connect)
+    reports = converse_all(_places(platform_client.platform), backend, connect)
     assert {report.ended for report in reports} == set(Ended)
     assert {report.error for report in reports} == {*ERRORS, None}
 

@@ -5,7 +5,7 @@ The server checks each request by the rules of the API: the histories, and that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ from eagerstream.testing import (
 )
 from tests import api_rules
 from tests.loop.serial import SLOWLY_S
+from tests.sampling import drawn
 from tests.support import REQUEST
 
 _NAMES: Final = "abcde"
@@ -154,18 +155,19 @@ async def _converse(seed: int) -> None:
     assert eagerstream.validate_history(run.result.messages) == [], f"seed {seed}"
 
 
-async def _converse_all(seeds: range) -> None:
+async def _converse_all(seeds: Iterable[int]) -> None:
     for seed in seeds:
         await _converse(seed)
 
 
 def test_some_conversations() -> None:
     """A few of them."""
-    anyio.run(_converse_all, range(15))
+    anyio.run(_converse_all, range(8))
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_many_conversations(backend: str) -> None:
-    """The same for longer."""
-    anyio.run(_converse_all, range(150), backend=backend)
+    """The same for longer, with other conversations for each commit."""
+    anyio.run(_converse_all, drawn(range(10_000), 75), backend=backend)
