@@ -34,6 +34,12 @@ from tests.latency.lab import SETTINGS, conditions, large_source, poem_cases
 DATA = Path(__file__).parent.parent / "data"
 
 
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """The command measures on asyncio."""
+    return "asyncio"
+
+
 @pytest.mark.slow
 @pytest.mark.anyio
 async def test_eager_beside_buffered() -> None:
