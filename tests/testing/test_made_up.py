@@ -125,6 +125,7 @@ def test_patterns_that_are_not_supported(pattern: str) -> None:
         ({"type": "array", "items": {"enum": ["x", "y"]}, "uniqueItems": True}, ["x", "y"]),
         ({"type": "array", "prefixItems": [{"const": 1}], "items": False}, [1]),
         ({"type": "array", "prefixItems": [{"const": 1}], "items": {"const": 2}, "maxItems": 1}, [1]),
+        ({"type": "array", "prefixItems": [{"const": 1}, {"const": 2}], "maxItems": 1}, [1]),
         ({"type": ["boolean", "null"]}, True),
         ({"type": "null"}, None),
         ({"allOf": [{"type": "string"}, {"maxLength": 3}]}, "The"),

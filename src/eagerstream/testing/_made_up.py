@@ -188,7 +188,8 @@ class _Maker:
         wanted = len(LINES) if (lines := _are_lines(items, name)) else _ITEMS
         least = schema.get("minItems", 0)
         count = least if depth > _MAX_DEPTH else max(least, min(schema.get("maxItems", wanted), wanted))
-        made = [self.value(of, name, depth + 1) for of in schema.get("prefixItems") or ()]
+        prefix = (schema.get("prefixItems") or ())[: schema.get("maxItems")]
+        made = [self.value(of, name, depth + 1) for of in prefix]
         rest = max(0, min(count, _MAX_CHARS) - len(made)) if items else 0
         for number in range(rest):
             if lines:
