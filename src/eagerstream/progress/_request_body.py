@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 
 from .._support.plain_json import load_json
@@ -121,6 +122,7 @@ class RequestBodies:
                         arriving.body += part
                         self._buffered_bytes += len(part)
                         self._make_room(arriving)
+                        await anyio.lowlevel.checkpoint_if_cancelled()
                 is_whole = True
         except ClientDisconnect as error:
             raise BadBody(400, "the body is not complete") from error

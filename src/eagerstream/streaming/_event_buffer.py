@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 import anyio
+import anyio.lowlevel
 
 from ..errors import LimitError, UsageError
 from ..limits import DEFAULT_LIMITS
@@ -319,6 +320,8 @@ class EventBuffer(Generic[E]):
             finally:
                 if self._sleeper is sleeper:
                     self._sleeper = None
+            # As the reader does: what wakes this task may always come just before anyio looks.
+            await anyio.lowlevel.checkpoint_if_cancelled()
         if self._emptied is not None:
             self._emptied.set()
         return self._ready.popleft()

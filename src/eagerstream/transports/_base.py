@@ -29,8 +29,9 @@ _CLOSE_TIMEOUT_S: Final = 5.0
 _MAX_BUFFERED_CHUNKS: Final = 1_000  # that a client may yield before it waits for the connection again
 _PIECE_BYTES: Final = 16_384
 """Bytes of a longer chunk that are decoded at once: about 150 events, 0.25 ms."""
-_CHUNKS_IN_ONE_GO: Final = 32
-"""Chunks before a pause. If each event is an HTTP chunk, a client finds 600 in one read and yields them at once."""
+_CHUNK_COST_BYTES: Final = 256
+"""Each chunk counts as so many bytes more: there is a pause after about 45 small ones, or after one of `_PIECE_BYTES`."""
+# If each event is an HTTP chunk, a client finds 600 in one read and yields them at once.
 
 
 class Reply(Protocol):
@@ -92,7 +93,7 @@ class StreamedReply:
 
     __slots__ = (
         "_bytes",
-        "_chunks_in_a_row",
+        "_bytes_in_a_row",
         "_decoder",
         "_max_bytes",
         "_max_in_a_row",
@@ -125,9 +126,9 @@ class StreamedReply:
         self._decoder = decoder(max_event_bytes=limits.max_event_bytes)
         self._max_bytes = limits.max_reply_bytes
         self._bytes = 0
-        self._chunks_in_a_row = 0
+        self._bytes_in_a_row = 0
         # If each chunk is all that has arrived, the next one is waited for, and nobody needs a pause.
-        self._max_in_a_row = math.inf if getattr(chunks, "takes_all", False) else _CHUNKS_IN_ONE_GO
+        self._max_in_a_row = math.inf if getattr(chunks, "takes_all", False) else _PIECE_BYTES
         self._pieces: Iterator[bytes] = iter(())  # the rest of a long chunk
         self._unpacker: Unpacker | None = None
         if content_encoding:
@@ -145,13 +146,12 @@ class StreamedReply:
             LimitError: An event exceeds `Limits.max_event_bytes`, or the body exceeds `Limits.max_reply_bytes`.
         """
         piece = next(self._pieces, None)
-        if piece is not None or self._chunks_in_a_row >= self._max_in_a_row:
-            self._chunks_in_a_row = 0
+        if piece is not None or self._bytes_in_a_row >= self._max_in_a_row:
+            self._bytes_in_a_row = 0
             # Shielded: received bytes are processed before a cancellation takes effect.
             await anyio.lowlevel.cancel_shielded_checkpoint()
         if piece is not None:
             return self._decoder.feed(piece)
-        self._chunks_in_a_row += 1
         chunk = None
         try:
             chunk = await self._next_chunk()
@@ -164,6 +164,7 @@ class StreamedReply:
             self.ended = True
             self._decoder.close()
             return None
+        self._bytes_in_a_row += _CHUNK_COST_BYTES + len(chunk)
         if self._unpacker is not None:
             self._pieces = self._unpacked(self._unpacker, chunk)
             return self._decoder.feed(next(self._pieces, b""))

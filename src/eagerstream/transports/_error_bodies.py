@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
+import anyio.lowlevel
+
 from .._support.unpacking import TooManyBytesError, Unpacker, UnpackingError
 from ._base import unwind
 from ._failures import refusal
@@ -32,6 +34,7 @@ async def read_error(chunks: AsyncIterator[bytes], content_encoding: str) -> byt
         async for chunk in chunks:
             for piece in unpacker.feed(chunk):
                 content += piece
+            await anyio.lowlevel.checkpoint_if_cancelled()
     except (TooManyBytesError, UnpackingError):
         pass
     except Exception as error:

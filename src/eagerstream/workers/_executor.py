@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 
 from ..errors import UsageError, WorkerLost
@@ -253,6 +254,7 @@ class _Visit:
     async def _listen(self, line: Line, *, until_begun: bool = False) -> LastWord | None:
         """Process messages, and return the last one; with `until_begun`, return `None` once the tool starts."""
         while True:
+            await anyio.lowlevel.checkpoint_if_cancelled()
             message = await line.receive()
             self._unbegun.deadline = math.inf
             match message:

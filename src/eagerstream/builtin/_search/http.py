@@ -11,6 +11,7 @@ from ssl import SSLContext
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 
 from ..._support.unpacking import ACCEPT_ENCODING, TooManyBytesError, Unpacker, UnpackingError
@@ -133,6 +134,7 @@ async def _body(response: httpx.Response) -> bytes:
         async for chunk in chunks:
             for piece in unpacker.feed(chunk):
                 body += piece
+            await anyio.lowlevel.checkpoint_if_cancelled()
     except TooManyBytesError:
         raise ToolError("The answer of the search service is too large.", code=ToolErrorCode.API_ERROR) from None
     except UnpackingError:

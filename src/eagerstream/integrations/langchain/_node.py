@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import aclosing
 from typing import Any, Final, Unpack, cast
 
+import anyio.lowlevel
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, ToolMessage, message_chunk_to_message
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -140,6 +141,7 @@ class EarlyToolsNode:
                     async for chunk in stream:
                         chunks.append(chunk)
                         told.inputs(reader.feed(chunk))
+                        await anyio.lowlevel.checkpoint_if_cancelled()
                 told.inputs(reader.close())
             except Exception as error:
                 has_begun = any(call.has_begun and not call.idempotent for call in calls.calls)

@@ -8,6 +8,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import anyio
+import anyio.lowlevel
 
 from ..._serving.asgi_server import TRANSPORT_STATE, Receive, Send
 from ...capture._upstream import Headers, end_to_end, request_headers
@@ -89,6 +90,7 @@ async def forward(address: Address, scope: Any, receive: Receive, send: Send) ->
                     async for chunk in chunks:
                         with anyio.fail_after(STALL_S):
                             await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                        await anyio.lowlevel.checkpoint_if_cancelled()
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 raise Unreachable from error
