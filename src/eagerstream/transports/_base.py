@@ -30,8 +30,10 @@ _MAX_BUFFERED_CHUNKS: Final = 1_000  # that a client may yield before it waits f
 _PIECE_BYTES: Final = 16_384
 """Bytes of a longer chunk that are decoded at once: about 150 events, 0.25 ms."""
 _CHUNK_COST_BYTES: Final = 256
-"""Each chunk counts as so many bytes more: there is a pause after about 45 small ones, or after one of `_PIECE_BYTES`."""
-# If each event is an HTTP chunk, a client finds 600 in one read and yields them at once.
+"""What each chunk counts more than its size. There is a pause after about 45 small ones, or after `_PIECE_BYTES`.
+
+If each event is an HTTP chunk, a client finds 600 in one read and yields them at once.
+"""
 
 
 class Reply(Protocol):
