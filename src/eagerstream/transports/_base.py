@@ -30,7 +30,7 @@ _MAX_BUFFERED_CHUNKS: Final = 1_000  # that a client may yield before it waits f
 _PIECE_BYTES: Final = 16_384
 """Bytes of a longer chunk that are decoded at once: about 150 events, 0.25 ms."""
 _CHUNK_COST_BYTES: Final = 256
-"""Bytes that each chunk counts as, in addition to its own. There is a pause after about 45 small ones, or after `_PIECE_BYTES`.
+"""Bytes that each chunk counts as, in addition to its own: there is a pause after about 45 small ones.
 
 If each event is an HTTP chunk, a client finds 600 in one read and yields them at once.
 """
