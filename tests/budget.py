@@ -33,6 +33,9 @@ MEASURED: Final = _ROOT / "build" / "ci" / "cpu.json"
 ALLOWED: Final = 1.1
 """A folder may take so many times its budget."""
 
+ROOM: Final = 1.4
+"""A budget is so many times what was measured: other stages of CI, on the same cores, cost up to a third more."""
+
 SLACK_S: Final = 0.5
 """And so much more: a package that several folders import is paid for by the first one."""
 
@@ -168,7 +171,7 @@ def _measure() -> tuple[int, dict[str, float]]:
 def _update(measured: Mapping[str, float]) -> None:
     lines = BUDGET.read_text().splitlines()
     lines = lines[: lines.index("[seconds]") + 1]
-    lines += [f"{folder} = {math.ceil(seconds * 2) / 2}" for folder, seconds in sorted(measured.items())]
+    lines += [f"{folder} = {math.ceil(seconds * ROOM * 2) / 2}" for folder, seconds in sorted(measured.items())]
     BUDGET.write_text("\n".join(lines) + "\n")
 
 
