@@ -36,9 +36,6 @@ ALLOWED: Final = 1.1
 ROOM: Final = 1.4
 """A budget is so many times what was measured: other stages of CI, on the same cores, cost up to a third more."""
 
-ROOM: Final = 1.4
-"""A budget is so many times what was measured: other stages of CI, on the same cores, cost up to a third more."""
-
 SLACK_S: Final = 0.5
 """And so much more: a package that several folders import is paid for by the first one."""
 
