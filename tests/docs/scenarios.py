@@ -436,7 +436,8 @@ def watch(done: Done) -> None:
 
 @program(reply(_POEM), reply(text("Done.")), timing=_TIMING)
 def summaries(done: Done) -> None:
-    assert "Creating poem.txt, 1 line\n" in done.output
+    # Deltas that wait are merged, so a program that was held up may show no count of 1.
+    assert re.search(r"^Creating poem\.txt, [012] lines?$", done.output, re.MULTILINE)
     assert done.output.endswith("Created poem.txt, 2 lines\n")
     assert "and another" not in done.output
 
