@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 
 # pytest forgets the modules that an inner run imports, and would import these in each one.
-# With two copies of httpx, the proxy would not know its own errors.
-for _name in ("anthropic", "httpx", "eagerstream.pytest_plugin._opening", "eagerstream.pytest_plugin._recorder"):
+# With two copies of httpx, or of httpcore, which httpx imports with its first client, the proxy would not know its errors.
+for _name in (
+    "anthropic",
+    "httpx",
+    "httpcore",
+    "eagerstream.pytest_plugin._opening",
+    "eagerstream.pytest_plugin._recorder",
+):
     importlib.import_module(_name)
 
 _UNUSED = ("cacheprovider", "doctest", "hypothesispytest", "junitxml", "langsmith_plugin", "timeout", "xdist")
