@@ -30,15 +30,16 @@ debian:
 	    command -v $${pair%:*} || missing+=" $${pair#*:}"; done; [[ -z $$missing ]] || { apt-get update --quiet=2; \
 	    DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes --no-install-recommends $$missing; }'
 
-check: install
+check: quick
 	$(stage) 'make check'
 
-# Without EAGERSTREAM_ALL_PACKAGES, a test that lacks a package is skipped.
+# Alone, because it measures, and first, because it finds most mistakes. Without EAGERSTREAM_ALL_PACKAGES, a test that
+# lacks a package is skipped.
 quick: export EAGERSTREAM_ALL_PACKAGES := 1
-quick: install
+quick: install debian
 	$(stage) '.venv/bin/python -m tests.budget'
 
-wheels: install
+wheels: quick
 	$(stage) .ci/wheels
 
 # Programs of the pages with the installed wheel: on this Python, and on one of the others on this machine.
@@ -54,28 +55,28 @@ sanitize: wheels
 flavors: wheels
 	$(stage) 'EAGERSTREAM_OTHER_PYTHON=build/wheel-compiled/bin/python .venv/bin/python -m tests.fuzz flavors --seconds 60 --seed $(seed) --max-len 64'
 
-compat: install
+compat: quick
 	$(stage) '.venv/bin/python -m tests.versions --count 2 --seed $(seed)'
 
-speed: install
+speed: quick
 	$(stage) 'make bench-check'
 
-fuzz: install
+fuzz: quick
 	$(stage) '.venv/bin/python -m tests.fuzz --without flavors --seconds 60 --seed $(seed) --max-len 64'
 
 # The quick tests of the core on the other versions of Python, without the optional packages, as after `make test`.
 core := tests/wire tests/loop tests/tools tests/transports tests/streaming tests/builtin/_code/test_statements.py tests/test_package.py
 python%: venv = build/ci/$@
-$(others:%=python%): python%:
+$(others:%=python%): python%: quick
 	$(stage) 'make $(venv)/.test VENV=$(venv) PYTHON=$(call find,$*); $(venv)/bin/pytest $(core)'
 
 # From a later Debian. A machine that cannot get it says so, and passes.
-python3.14:
+python3.14: quick
 	$(stage) 'python=$$(.ci/debian-python 3.14) || { code=$$?; [ $$code = 3 ] && exit 0; exit $$code; }; \
 	    make $(venv)/.test VENV=$(venv) PYTHON=$$python; $(venv)/bin/pytest $(core)'
 
 $(slow): export EAGERSTREAM_ALL_PACKAGES := 1
-$(slow): slow-%: install debian quick
+$(slow): slow-%: quick
 	$(stage) '.venv/bin/pytest -m "slow or nightly" --timeout 600 --durations 10 $(if $(filter top,$*),tests/test_*.py,tests/$*) || [ $$? = 5 ]'
 .PHONY: slow
 slow: $(slow)

@@ -3,8 +3,9 @@
     python -m tests.budget            run the quick tests, twice if a folder exceeds its budget, and fail if both times
     python -m tests.budget --update   write the seconds of this run into budget.toml
 
-CPU seconds, of a worker and its children, do not change with what else the machine does. They do change from machine to
-machine, so all are given as on the machine on which the reference program takes `REFERENCE_S`.
+CPU seconds, of a worker and its children, change little with what else the machine does: what shares the cores costs up
+to a third more, so CI runs this alone. They do change from machine to machine, so all are given as on the machine on
+which the reference program takes `REFERENCE_S`.
 
 As a plugin of pytest, `-p tests.budget`, it measures a run and writes `build/ci/cpu.json`.
 """
@@ -33,8 +34,11 @@ MEASURED: Final = _ROOT / "build" / "ci" / "cpu.json"
 ALLOWED: Final = 1.1
 """A folder may take so many times its budget."""
 
-ROOM: Final = 1.4
-"""A budget is so many times what was measured: other stages of CI, on the same cores, cost up to a third more."""
+ROOM: Final = 1.15
+"""A budget is so many times what was measured: that much may differ from machine to machine, and from seed to seed."""
+
+COLD_ROOM: Final = 2.0
+"""The same for collection: in a clean clone, nearly every module that it imports has to be compiled."""
 
 SLACK_S: Final = 0.5
 """And so much more: a package that several folders import is paid for by the first one."""
@@ -171,7 +175,9 @@ def _measure() -> tuple[int, dict[str, float]]:
 def _update(measured: Mapping[str, float]) -> None:
     lines = BUDGET.read_text().splitlines()
     lines = lines[: lines.index("[seconds]") + 1]
-    lines += [f"{folder} = {math.ceil(seconds * ROOM * 2) / 2}" for folder, seconds in sorted(measured.items())]
+    for folder, seconds in sorted(measured.items()):
+        room = COLD_ROOM if folder == COLLECTION else ROOM
+        lines.append(f"{folder} = {math.ceil(seconds * room * 2) / 2}")
     BUDGET.write_text("\n".join(lines) + "\n")
 
 
