@@ -171,6 +171,7 @@ _BEHAVIOURS = {
     "loop/properties": "laws over any conversation",
     "loop/server_tools": "tools that the API runs",
     "loop/turns_of_the_loop": "the callbacks and timers that a chunk costs",
+    "loop/ways_to_hold": "runs in generators, fixtures, sessions and notebooks",
     "loop/when_over": "the end of the state that tools keep for a run",
     "streaming/flood": "a peer that sends without a pause, and whoever wants to stop it",
     "transports/as_transport": "which objects are clients",

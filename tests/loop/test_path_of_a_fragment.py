@@ -97,7 +97,7 @@ async def passed(tool: Tool, *, is_watched: bool) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize(("tool", "is_watched", "at_most"), [(whole, False, 18), (streaming, True, 72)])
+@pytest.mark.parametrize(("tool", "is_watched", "at_most"), [(whole, False, 19), (streaming, True, 72)])
 def test_functions_on_the_path(tool: Tool, *, is_watched: bool, at_most: int) -> None:
     """In a plain run; and with a streaming tool, a hub, and a consumer that looks at each fragment."""
     before = sys.getprofile()

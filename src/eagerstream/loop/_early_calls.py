@@ -7,11 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
-import anyio
-from anyio.abc import TaskGroup
-
 from .._support.callbacks import call_all
-from .._support.cancellation import leave
+from .._support.hosted_tasks import HostedTasks
 from .._support.run_ids import new_run_id
 from ..errors import ProtocolError, UsageError
 from ..limits import DEFAULT_LIMITS, Limits
@@ -98,7 +95,7 @@ class EarlyCalls:
             parser=parser, limits=limits, input_type=GrowingInput, invalid_key=invalid_key
         )
         self._listener = _Callbacks(run_id, when_over, on_start, on_progress, on_stop)
-        self._tasks: TaskGroup | None = None
+        self._tasks: HostedTasks | None = None
         self._runner: CallRunner | None = None
         self._by_id: dict[str, ToolCall] = {}
         self._failure: ProtocolError | None = None  # raised once the other calls of the event have started
@@ -112,30 +109,33 @@ class EarlyCalls:
     async def __aenter__(self) -> Self:
         if self._tasks is not None:
             raise UsageError("these calls have been entered before")
-        self._tasks = anyio.create_task_group()
+        self._tasks = HostedTasks("EarlyCalls", self._tasks_ended)
         await self._tasks.__aenter__()
         # A cancelled call does not wait for its input here: the framework may never feed the rest of it.
-        self._runner = CallRunner(self._executor, self._tasks, waits_for_input=False)
+        self._runner = CallRunner(
+            self._executor, self._tasks.group, deadline=self._tasks.deadline, waits_for_input=False
+        )
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> bool | None:
+    ) -> None:
         assert self._tasks is not None
         # The inputs end first, so that tools that read them are interrupted and can report their work. That may raise
-        # (a callback, an id that comes twice), and the group must still be left: otherwise tools ran on, and asyncio's
-        # cancel scopes were out of order. The runner closes last, when no task can answer a call any more.
+        # (a callback, an id that comes twice), and the tasks must end all the same. The runner closes last, when no
+        # task can answer a call any more.
         try:
             if not self._has_ended:
                 self._end_reply(broken=True)
         finally:
             try:
-                swallows = await leave(self._tasks, error)
+                await self._tasks.leave(error)
             finally:
-                assert self._runner is not None
-                self._runner.close()
                 call_all(self._listener.closers)
-        return swallows
+
+    def _tasks_ended(self) -> None:
+        if self._runner is not None:
+            self._runner.close()
 
     @property
     def calls(self) -> list[ToolCall]:
@@ -189,10 +189,10 @@ class EarlyCalls:
             LimitError: As `MessageAssembler.feed`.
             UsageError: This is no wire event, or the block was not entered.
             ProtocolError: Two calls of a response have the same id.
+            Exception: A function that is called about a call has failed in the task of the call.
         """
         # Not `async`: a framework may hand on its events from a plain callback, and waiting here would slow its reader.
-        if self._tasks is None:
-            raise UsageError("enter the calls first: async with EarlyCalls(...) as calls")
+        self._check_tasks()
         data = to_wire_event(event)
         if not isinstance(data.get("type"), str):
             raise UsageError("a wire event has a type, for example 'content_block_delta': pass the events as they came")
@@ -219,13 +219,24 @@ class EarlyCalls:
 
         Raises:
             ProtocolError: As `feed`. Call this again for the calls.
+            Exception: As `feed`. All calls have been cancelled then.
         """
+        self._check_tasks()
         # A stop reason is enough: the calls are complete then, and a framework may not hand on `message_stop`.
         if not self._has_ended:
             self._end_reply(broken=self._assembler.stop_reason is None)
         for call in self._turn.calls:
             await call.answered.wait()
+        self._check_tasks()
         return self._turn.calls
+
+    def _check_tasks(self) -> None:
+        if self._tasks is None:
+            raise UsageError("enter the calls first: async with EarlyCalls(...) as calls")
+        if self._tasks.failure is not None:
+            raise self._tasks.failure
+        if self._tasks.has_ended and not self._tasks.is_left:
+            raise UsageError("the tasks of these calls were cancelled, as happens when the event loop ends")
 
     @property
     def _has_ended(self) -> bool:

@@ -44,8 +44,8 @@ class Resumed:
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> bool | None:
-        return await self._run.__aexit__(kind, error, traceback)
+    ) -> None:
+        await self._run.__aexit__(kind, error, traceback)
 
 
 def resume(

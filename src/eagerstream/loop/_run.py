@@ -223,14 +223,13 @@ class Run(RunLoop[OutputT]):
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> bool | None:
+    ) -> None:
         try:
-            handled = await super().__aexit__(kind, error, traceback)
+            await super().__aexit__(kind, error, traceback)
         except BaseException:
             await self._close_journal(is_failing=True)
             raise
-        await self._close_journal(is_failing=error is not None and not handled)
-        return handled
+        await self._close_journal(is_failing=error is not None)
 
     async def _close_journal(self, *, is_failing: bool) -> None:
         if self._durability is None:

@@ -96,13 +96,13 @@ class RunLoop(EventFeed[RunEvent], Generic[OutputT]):
 
     async def _read(self) -> None:
         assert self._tasks is not None  # entered: this runs in one of its tasks
-        self._runner = CallRunner(self._conversation.executor, self._tasks)
+        self._runner = CallRunner(self._conversation.executor, self._tasks.group, deadline=self._tasks.deadline)
         durability = self._durability
         watching = anyio.CancelScope()
         try:
             if durability is not None:
                 await durability.take_messages()  # before anything starts: the run may have been cancelled meanwhile
-                self._tasks.start_soon(_within, watching, durability.watch)
+                self._tasks.group.start_soon(_within, watching, durability.watch)
             if self._open_turn is not None:
                 open_turn, self._open_turn = self._open_turn, None
                 await self._salvage(open_turn)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
@@ -36,6 +37,9 @@ class CallRunner:
     Args:
         executor: Runs the calls.
         tasks: The task group. Cancelling it cancels all tools; `close` then answers their calls.
+        deadline: That of the task which began the group, as it was then. Tools see it with
+            `anyio.current_effective_deadline`, and are cancelled when it passes. If it is moved, they do not learn of
+            that.
         waits_for_input: A cancelled call is answered when its input is settled: the end of a call is its last event.
             `EarlyCalls` sets it to False, because nobody need feed the rest of a response that was left.
 
@@ -44,10 +48,13 @@ class CallRunner:
         wakes_in_order: Tasks run in the order in which they were woken. asyncio does that; trio shuffles them.
     """
 
-    def __init__(self, executor: Executor, tasks: TaskGroup, *, waits_for_input: bool = True) -> None:
+    def __init__(
+        self, executor: Executor, tasks: TaskGroup, *, deadline: float = math.inf, waits_for_input: bool = True
+    ) -> None:
         self.is_stopped = False
         self._executor = executor
         self._tasks = tasks
+        self._deadline = deadline
         self._waits_for_input = waits_for_input
         self.wakes_in_order = is_asyncio(event_loop())
         self._open: dict[ToolCall, None] = {}  # those that were started, and whose end was not reported
@@ -123,7 +130,7 @@ class CallRunner:
     async def _run(self, work: _Work) -> None:
         runs = CallRuns()
         # A scope for each call: one call is cancelled without the others.
-        with anyio.CancelScope() as scope:
+        with anyio.CancelScope(deadline=self._deadline) as scope:
             try:
                 with runs:
                     try:

@@ -16,7 +16,7 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
-from .._support.cancellation import leave
+from .._support.hosted_tasks import HostedTasks
 from ..errors import MissingExtraError, UsageError
 from ..loop import Run
 from ..streaming import MessageStream
@@ -113,7 +113,7 @@ class TerminalProgress(AsyncContextDecorator):
         self._hub = run if isinstance(run, Hub) else Hub(contents=contents)
         self._earlier = {log.id for log in self._hub.logs if log.is_closed}
         self._observing = self._hub.observing() if run is None else nullcontext()
-        self._tasks: anyio.abc.TaskGroup | None = None
+        self._tasks: HostedTasks | None = None
         self._news = anyio.Event()
         self._thread = anyio.CapacityLimiter(1)
         self._lock = threading.Lock()  # an abandoned thread may still be working
@@ -135,25 +135,24 @@ class TerminalProgress(AsyncContextDecorator):
         except BaseException:
             await self._leave(self._give_up)
             raise
-        self._tasks = anyio.create_task_group()
-        await self._tasks.__aenter__()
+        self._tasks = HostedTasks("terminal_progress")
+        try:
+            await self._tasks.__aenter__()
+        except BaseException:
+            await self._leave(self._give_up)
+            raise
         self._observing.__enter__()
-        self._tasks.start_soon(self._watch_all)
-        self._tasks.start_soon(self._draw)
+        self._tasks.group.start_soon(self._watch_all)
+        self._tasks.group.start_soon(self._draw)
         return self
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> bool | None:
+    ) -> None:
         assert self._tasks is not None
         self._observing.__exit__(None, None, None)
         try:
-            return await leave(self._tasks, exc)
-        except BaseExceptionGroup as group:
-            # On trio, Ctrl-C interrupts any running code. It leaves here as it does elsewhere.
-            if not all(isinstance(inner, KeyboardInterrupt) for inner in group.exceptions):
-                raise
-            raise KeyboardInterrupt from None
+            await self._tasks.leave(exc)
         finally:
             await self._leave(self._end)
 
@@ -200,7 +199,7 @@ class TerminalProgress(AsyncContextDecorator):
                 for run in self._runs.values():
                     if not run.is_watched and (not run.log.is_closed or run.seq != run.log.seq):
                         run.is_watched = True
-                        self._tasks.start_soon(self._watch, run)
+                        self._tasks.group.start_soon(self._watch, run)
 
     async def _watch(self, run: _WatchedRun) -> None:
         while self._works:

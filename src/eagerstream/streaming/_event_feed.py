@@ -13,11 +13,10 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, cast
 
 import anyio
-import anyio.abc
 import anyio.lowlevel
 
-from .._support.cancellation import leave
-from ..errors import UsageError
+from .._support.hosted_tasks import HostedTasks
+from ..errors import StreamInterrupted, UsageError
 from ..wire import InputStart, TextDelta
 from ._event_buffer import EventBuffer
 from ._growing_input import GrowingInput
@@ -31,17 +30,14 @@ _log = logging.getLogger(__name__)
 class EventFeed(ABC, Generic[E]):
     """An async context manager that reads in a task of its own, and an async iterator over the events.
 
-    The task group is owned by `__aenter__` and `__aexit__`, and nothing is ever yielded inside it. Leaving the block in
-    any way cancels the reading and waits until its connection is closed. An exception of the body comes out as it is,
-    not in a group. An exception of the reading is raised by the iteration (or by `finish`), after the events before it.
+    Three different tasks may enter, read and leave it. Leaving the block in any way cancels the reading and waits until
+    its connection is closed. An exception of the body comes out as it is, not in a group. An exception of the reading
+    is raised by the iteration (or by `finish`), after the events before it.
     """
-
-    # Not an async generator around a task group. If its consumer leaves by `break`, the garbage collector closes the
-    # generator in another task, and a cancel scope must be left by the task that entered it.
 
     def __init__(self, buffer: EventBuffer[E]) -> None:
         self._buffer = buffer
-        self._tasks: anyio.abc.TaskGroup | None = None
+        self._tasks: HostedTasks | None = None
         self._has_ended = False
         self._when_ended: anyio.Event | None = None  # made only if somebody waits for it
         self._failure: BaseException | None = None
@@ -169,20 +165,19 @@ class EventFeed(ABC, Generic[E]):
                 begins(self)
             except Exception as error:
                 _log.warning("an observer failed to begin (%s)", type(error).__name__)
-        self._tasks = anyio.create_task_group()
-        await self._tasks.__aenter__()
-        self._tasks.start_soon(self._read_to_the_end)
+        self._tasks = HostedTasks(type(self).__name__, self._tasks_ended)
+        self._tasks.begin(self._read_to_the_end)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> bool | None:
+    ) -> None:
         assert self._tasks is not None
         has_ended = self._has_ended
         # First: tools that may finish can still report progress while `leave` waits for them, and nobody takes it.
         self._discard()
         try:
-            return await leave(self._tasks, error, is_idle=self._is_idle())
+            await self._tasks.leave(error, is_idle=self._is_idle())
         finally:
             self._close()
             self._tell_end()
@@ -191,26 +186,40 @@ class EventFeed(ABC, Generic[E]):
                 warnings.warn(f"{what}: iterate over it, or await its finish()", RuntimeWarning, stacklevel=2)
 
     async def _read_to_the_end(self) -> None:
-        # The exception must not reach the task group, which would cancel the body and raise an `ExceptionGroup`. The
-        # iteration raises it instead, after the events before it. A body that does not iterate to the end does not get
-        # it.
+        assert self._tasks is not None
         try:
             await self._read()
         except Exception as error:
-            if isinstance(error, StopAsyncIteration):
-                # Out of the iteration it would look like its end.
-                error = RuntimeError("the transport raised StopAsyncIteration")
-            self._failure = error
-            self._buffer.close(error)
+            # The iteration raises it, after the events before it. A body that does not iterate to the end does not get
+            # it. Out of the iteration, a `StopAsyncIteration` would look like its end.
+            is_misleading = isinstance(error, StopAsyncIteration)
+            self._end_reading(RuntimeError("the transport raised StopAsyncIteration") if is_misleading else error)
+        except BaseException:
+            if self._tasks.is_left:
+                self._end_reading()
+            raise
         else:
             # Not after a failure: tools may then run until the block is left, and their events have to come before the
             # end.
             self._tell_end()
-        finally:
-            self._buffer.close()
-            self._has_ended = True
-            if self._when_ended is not None:
-                self._when_ended.set()
+            self._end_reading()
+
+    def _tasks_ended(self) -> None:
+        # If nobody has left, the reading was cancelled by something else. The iteration must not end as if it were
+        # complete.
+        assert self._tasks is not None
+        if not (self._has_ended or self._tasks.is_left):
+            what = (
+                f"the tasks of the {type(self).__name__} were cancelled from outside, as at the end of the event loop"
+            )
+            self._end_reading(self._tasks.failure or StreamInterrupted(what))
+
+    def _end_reading(self, failure: BaseException | None = None) -> None:
+        self._failure = failure
+        self._buffer.close(failure)
+        self._has_ended = True
+        if self._when_ended is not None:
+            self._when_ended.set()
 
     def __aiter__(self) -> Self:
         return self

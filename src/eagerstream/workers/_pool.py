@@ -11,8 +11,8 @@ from typing import Any, Final, Generic, Protocol, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 import anyio
-import anyio.abc
 
+from .._support.hosted_tasks import HostedTasks
 from ..errors import UsageError, WorkerLost
 from ..tools import Tool, ToolCall
 from ..wire import check_count, check_positive
@@ -119,7 +119,7 @@ class Pool(ABC, Generic[W]):
         self._failed_starts = 0
         self._lost = 0
         self._restarted = 0
-        self._tasks: anyio.abc.TaskGroup | None = None
+        self._tasks: HostedTasks | None = None
         self._thread: int | None = None
         """Id of the thread that runs the pool's event loop."""
 
@@ -168,11 +168,11 @@ class Pool(ABC, Generic[W]):
         self._thread = threading.get_ident()
         await self._prepare()
         starts = [_Start() for _ in range(self._count)]
-        self._tasks = anyio.create_task_group()
-        await self._tasks.__aenter__()
+        self._tasks = HostedTasks(type(self).__name__)
         try:
+            await self._tasks.__aenter__()
             for start in starts:
-                self._tasks.start_soon(self._keep, start)
+                self._tasks.group.start_soon(self._keep, start)
             for start in starts:
                 await start.over.wait()
                 if start.fault is not None:
@@ -189,9 +189,8 @@ class Pool(ABC, Generic[W]):
     async def _close(self) -> None:
         assert self._tasks is not None
         self._queue.give_up(WorkerLost("the pool was left"))
-        self._tasks.cancel_scope.cancel()
         try:
-            await self._tasks.__aexit__(None, None, None)
+            await self._tasks.leave(None)
         finally:  # once more: a worker may have become ready in this moment
             self._queue.give_up(WorkerLost("the pool was left"))
             with anyio.CancelScope(shield=True):

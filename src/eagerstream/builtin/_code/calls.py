@@ -72,8 +72,8 @@ class CodeCalls:
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> bool | None:
-        return await self._calls.__aexit__(kind, error, traceback)
+    ) -> None:
+        await self._calls.__aexit__(kind, error, traceback)
 
     def start_early(self, tasks: TaskGroup, bound_names: set[str]) -> None:
         """From now on, start calls early; see `EarlyCodeCalls`.

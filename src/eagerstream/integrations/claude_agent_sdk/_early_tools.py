@@ -9,13 +9,12 @@ from types import TracebackType
 from typing import Any, Final, Self, Unpack
 
 import anyio
-from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectSendStream
 from claude_agent_sdk import ClaudeAgentOptions, McpSdkServerConfig, ResultMessage, StreamEvent
 from mcp.server import Server
 from mcp.types import CallToolResult, ListToolsResult
 
-from ..._support.cancellation import leave
+from ..._support.hosted_tasks import HostedTasks
 from ...errors import LimitError, ProtocolError, UsageError
 from ...loop import EarlyCalls
 from ...tools import ForeignTool, ToolCall, dump_json
@@ -117,7 +116,7 @@ class EarlyTools:
         self._replies: dict[tuple[int, str, str | None], _Replies] = {}  # by follower, session and parent
         self._followers = 0
         self._called: dict[str, None] = {}  # ids that have started or that Claude Code has called, newest last
-        self._tasks: TaskGroup | None = None
+        self._tasks: HostedTasks | None = None
 
     @property
     def allowed_tools(self) -> list[str]:
@@ -160,15 +159,15 @@ class EarlyTools:
     async def __aenter__(self) -> Self:
         if self._tasks is not None:
             raise UsageError("these tools have been entered before")
-        self._tasks = anyio.create_task_group()
+        self._tasks = HostedTasks("EarlyTools")
         await self._tasks.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> bool | None:
+    ) -> None:
         assert self._tasks is not None
-        return await leave(self._tasks, error)
+        await self._tasks.leave(error)
 
     async def follow(self, messages: AsyncIterable[Any]) -> AsyncIterator[Any]:
         """Yield the same messages. They are read as they arrive, so a slow consumer does not delay a tool.
@@ -185,7 +184,7 @@ class EarlyTools:
         scope = anyio.CancelScope()
         failed: list[Exception] = []
         self._followers += 1
-        self._tasks.start_soon(self._read, self._followers, messages, send, scope, failed)
+        self._tasks.group.start_soon(self._read, self._followers, messages, send, scope, failed)
         try:
             async for message in receive:
                 yield message
@@ -223,7 +222,7 @@ class EarlyTools:
                 key = follower, session, parent
                 replies = self._replies.get(key)
                 if replies is None:
-                    replies = self._replies[key] = await self._tasks.start(self._serve)
+                    replies = self._replies[key] = await self._tasks.group.start(self._serve)
                 replies.feed(event, self._called)
                 while len(self._called) > _MAX_CALLED:
                     del self._called[next(iter(self._called))]

@@ -125,7 +125,7 @@ class RayPool(Pool[Worker]):
     def _replaced(self, worker: Worker) -> None:
         if worker.lost is None:  # a tool there does not end: kill the worker after its other calls have ended
             assert self._tasks is not None
-            self._tasks.start_soon(worker.drain)
+            self._tasks.group.start_soon(worker.drain)
 
     def _refer_to(self, tool: Tool) -> bytes:
         return reference_to(tool)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import anyio
 
+from ..._support.hosted_tasks import HostedTasks
 from ...errors import MissingExtraError, UsageError
 
 if TYPE_CHECKING:
@@ -115,13 +116,12 @@ class Owners:
         if self._redis is None:
             yield
             return
-        async with self._redis, anyio.create_task_group() as tasks:
+        async with self._redis, HostedTasks("registration of a gateway's worker") as tasks:
             await self._try_to_register()
-            tasks.start_soon(self._stay_registered)
+            tasks.group.start_soon(self._stay_registered)
             try:
                 yield
             finally:
-                tasks.cancel_scope.cancel()
                 await self._unregister()
 
     async def _stay_registered(self) -> None:

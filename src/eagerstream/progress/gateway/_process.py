@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -17,6 +18,7 @@ from typing import Any, Final
 import anyio
 
 from ..._serving.asgi_server import ASGIApplication
+from ..._support.hosted_tasks import HostedTasks
 
 _GRACE_S: Final = 1
 _BACKLOG: Final = 1024
@@ -53,12 +55,13 @@ async def listening(application: ASGIApplication, path: Path) -> AsyncIterator[N
         listener.bind(str(path))
         listener.listen(_BACKLOG)
         try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(server.serve, [listener])
-                try:
-                    yield
-                finally:
-                    server.should_exit = True
+            tasks = HostedTasks("server of a gateway's worker for the others")
+            tasks.begin(partial(server.serve, [listener]))
+            try:
+                yield
+            finally:
+                server.should_exit = True
+                await tasks.leave(None, is_idle=True)
         finally:
             await anyio.Path(path).unlink(missing_ok=True)
 

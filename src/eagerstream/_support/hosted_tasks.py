@@ -1,0 +1,174 @@
+"""`HostedTasks`: a task group that belongs to the library, so that any task may leave it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import math
+import signal
+from collections.abc import Awaitable, Callable
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+import anyio
+import anyio.abc
+import anyio.lowlevel
+
+from .event_loops import event_loop, is_asyncio
+
+
+class HostedTasks:
+    """A task group that a task of its own, the host, enters and leaves.
+
+    A group must be left by the task that entered it, before all that this task entered earlier, and it cancels that
+    task if one of its own fails. A user holds a context manager of the library in a generator, in a fixture, or in an
+    object with methods to start and stop, and none of these keeps to that. So the task of the user enters nothing: it
+    starts the host, and later asks it to end, and waits.
+
+    No task of the library raises into the event loop. What a task of the group raised is `failure`, and cancels the
+    others.
+
+    A cancellation from outside reaches the task of the user, which leaves and so cancels the group.
+
+    As an async context manager, the group has no body, and leaving it cancels its tasks.
+
+    Args:
+        name: Name of the host, for people who list tasks.
+        ended: Called last, when no task runs any more.
+
+    Attributes:
+        deadline: The deadline of anyio that applied to the task which began the group, as it was then.
+        group: The group. It is there when the host has run for the first time.
+        failure: The exception of a task of the group, or several in a group of exceptions. None if there was none.
+        is_left: The user has left, or was cancelled.
+    """
+
+    def __init__(self, name: str, ended: Callable[[], object] = lambda: None) -> None:
+        self._name = name
+        self._ended = ended
+        self.group: anyio.abc.TaskGroup
+        self.deadline = math.inf
+        self.failure: BaseException | None = None
+        self.is_left = False
+        self._is_cancelled = False
+        self._is_running = False
+        self._when_ended: anyio.Event
+        self._host: object = None  # asyncio keeps only weak references to its tasks
+
+    @property
+    def has_ended(self) -> bool:
+        """All tasks have ended, and the host."""
+        return self._when_ended.is_set()
+
+    def begin(self, body: Callable[[], Awaitable[object]]) -> None:
+        """Start the host, with the context of this task. It runs `body` in the group, and waits for the other tasks.
+
+        Without a body, if the group is left before the host has run for the first time.
+        """
+        self._when_ended = anyio.Event()
+        self.deadline = anyio.current_effective_deadline()
+        run = partial(self._run, body)
+        if is_asyncio(event_loop()):
+            self._host = asyncio.get_running_loop().create_task(run(), name=self._name)
+        else:
+            import trio
+
+            trio.lowlevel.spawn_system_task(run, name=self._name, context=contextvars.copy_context())
+
+    async def _run(self, body: Callable[[], Awaitable[object]]) -> None:
+        try:
+            if not self._is_cancelled:
+                async with anyio.create_task_group() as self.group:
+                    self._is_running = True
+                    await body()
+        except BaseException as error:
+            self.failure = _failure_in(error)
+            if isinstance(self.failure, KeyboardInterrupt):
+                await self._hand_over_ctrl_c()
+        finally:
+            self._is_running = False
+            try:
+                self._ended()
+            except Exception as error:
+                self.failure = self.failure or error
+            self._when_ended.set()
+
+    async def _hand_over_ctrl_c(self) -> None:
+        # trio raises it in any task of the user's code. From here, where it may not, it reaches the main task.
+        if signal.getsignal(signal.SIGINT) is not signal.default_int_handler and not is_asyncio(event_loop()):
+            self.failure = None
+            signal.raise_signal(signal.SIGINT)
+            await anyio.lowlevel.cancel_shielded_checkpoint()
+
+    async def __aenter__(self) -> Self:
+        has_begun = anyio.Event()
+
+        async def body() -> None:
+            has_begun.set()
+            await anyio.sleep_forever()
+
+        self.begin(body)
+        try:
+            with anyio.CancelScope(shield=True):
+                await has_begun.wait()
+        except BaseException as error:
+            await self.leave(error)
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.leave(error)
+
+    def cancel(self) -> None:
+        """Cancel all tasks of the group, and its body."""
+        self._is_cancelled = True
+        if self._is_running:
+            self.group.cancel_scope.cancel()
+
+    async def leave(self, error: BaseException | None, *, is_idle: bool = False) -> None:
+        """Cancel the tasks, and wait until they have ended, whatever happens to the task that waits.
+
+        If this is cancelled, the cancellation is raised again once all tasks have ended.
+
+        Args:
+            error: The exception that ended the user's block, if any.
+            is_idle: The tasks have ended, or do so in their next step, so there is nothing to cancel.
+
+        Raises:
+            BaseException: A task of the group failed, and `error` is None.
+        """
+        self.is_left = True
+        if not is_idle:
+            self.cancel()
+        cancelled: BaseException | None = None
+        is_cancelled = isinstance(error, anyio.get_cancelled_exc_class())
+        if not self.has_ended:
+            # Shielded once it is cancelled: anyio would cancel it again in each pass of the event loop. `Task.cancel`
+            # of asyncio goes through a shield, and must not be lost: a scope of anyio would swallow its own exception.
+            with anyio.CancelScope(shield=is_cancelled) as scope:
+                while not self.has_ended:
+                    try:
+                        await self._when_ended.wait()
+                    except (anyio.get_cancelled_exc_class(), KeyboardInterrupt) as again:  # Ctrl-C comes here on trio
+                        cancelled = again
+                        self.cancel()
+                        scope.shield = True
+        if cancelled is not None:
+            raise cancelled
+        if error is None and self.failure is not None:
+            raise self.failure
+
+
+def _failure_in(error: BaseException) -> BaseException | None:
+    """Return what went wrong in a group that raised `error`: without cancellations, and without a group around one."""
+    rest: BaseException | None = error
+    if isinstance(error, BaseExceptionGroup):
+        _, rest = error.split(anyio.get_cancelled_exc_class())
+    elif isinstance(error, anyio.get_cancelled_exc_class()):
+        return None
+    while isinstance(rest, BaseExceptionGroup) and len(rest.exceptions) == 1:
+        rest = rest.exceptions[0]
+    return rest
