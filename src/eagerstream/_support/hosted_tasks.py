@@ -54,6 +54,7 @@ class HostedTasks:
         self._is_cancelled = False
         self._is_running = False
         self._when_ended: anyio.Event
+        self._when_left: anyio.Event | None = None  # for a group without a body
         self._host: object = None  # asyncio keeps only weak references to its tasks
 
     @property
@@ -103,15 +104,15 @@ class HostedTasks:
 
     async def __aenter__(self) -> Self:
         has_begun = anyio.Event()
+        self._when_left = when_left = anyio.Event()
 
         async def body() -> None:
             has_begun.set()
-            await anyio.sleep_forever()
+            await when_left.wait()
 
         self.begin(body)
         try:
-            with anyio.CancelScope(shield=True):
-                await has_begun.wait()
+            await has_begun.wait()
         except BaseException as error:
             await self.leave(error)
             raise
@@ -143,6 +144,8 @@ class HostedTasks:
         self.is_left = True
         if not is_idle:
             self.cancel()
+        elif self._when_left is not None:
+            self._when_left.set()
         cancelled: BaseException | None = None
         is_cancelled = isinstance(error, anyio.get_cancelled_exc_class())
         if not self.has_ended:

@@ -129,7 +129,7 @@ class EarlyCalls:
                 self._end_reply(broken=True)
         finally:
             try:
-                await self._tasks.leave(error)
+                await self._tasks.leave(error, is_idle=self._runner is not None and self._runner.is_idle)
             finally:
                 call_all(self._listener.closers)
 

@@ -65,6 +65,11 @@ class CallRunner:
         """Return True if the call was started, and its end has not been reported."""
         return call in self._open
 
+    @property
+    def is_idle(self) -> bool:
+        """No task waits for a call or runs one; at most, a task is in its last step."""
+        return not (self._open or self._expected)
+
     def take(self, step: Step) -> None:
         """Carry out a step of a turn."""
         for call in step.cancelled:
