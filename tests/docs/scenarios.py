@@ -405,6 +405,21 @@ def cancel(done: Done) -> None:
     assert done.output == "cancelled incomplete\nfaults of the history: []\n"
 
 
+# --- guides/holding.md ------------------------------------------------------------------------------------------------
+
+
+@program(reply(text("one two three " * 200)), timing=_TIMING)
+def held_in_a_generator(done: Done) -> None:
+    piece, last = done.output.splitlines()
+    assert piece.startswith("one")
+    assert last == "still here"
+
+
+@program(reply(text("I am well.")))
+def held_in_a_session(done: Done) -> None:
+    assert done.output == "I am well.\n"
+
+
 # --- guides/saving.md -------------------------------------------------------------------------------------------------
 
 
