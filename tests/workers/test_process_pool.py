@@ -102,6 +102,19 @@ async def test_what_the_body_raises_passes_through() -> None:
 
 
 @pytest.mark.slow
+async def test_entered_and_left_by_two_tasks() -> None:
+    """As by an object with methods to start and stop."""
+    pool = _pool()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(pool.__aenter__)
+    pids = pool.pids
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(pool.__aexit__)
+    assert len(pids) == 1
+    assert not any(map(_lives, pids))
+
+
+@pytest.mark.slow
 async def test_a_pool_that_was_left() -> None:
     """A call that comes too late is answered; one that runs is cancelled, and cleans up."""
     executor: ProcessExecutor | None = None

@@ -93,7 +93,7 @@ class Pool(ABC, Generic[W]):
     """Workers, shared by any number of executors and runs; an async context manager.
 
     Entering it returns when every worker is ready. A lost worker is replaced. Leaving it cancels the calls that still
-    run, and ends the workers. Leave it in the task that entered it, and use it only in its event loop.
+    run, and ends the workers. Any task may do it, in the event loop in which the pool was entered.
 
     Args:
         workers: Number of workers.

@@ -29,7 +29,7 @@ class RayPool(Pool[Worker]):
     Entering it returns when every worker is ready and has imported its tools. A worker that dies or loses its node is
     replaced, on any node with room. Ray reports a dead process at once, and a silent machine after some seconds (its
     health check). On exit the actors have ended. The cluster continues, unless this pool started it. Tools with other
-    needs run in another pool: see `RayExecutor`. Leave the pool in the task that entered it.
+    needs run in another pool: see `RayExecutor`.
 
     Args:
         workers: Number of actors, spread over the nodes.
