@@ -44,9 +44,9 @@ class HostedTasks:
         is_left: The user has left, or was cancelled.
     """
 
-    def __init__(self, name: str, ended: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, name: str, ended: Callable[[], object] | None = None) -> None:
         self._name = name
-        self._ended = ended
+        self._ended = ended or _nothing
         self.group: anyio.abc.TaskGroup
         self.deadline = math.inf
         self.failure: BaseException | None = None
@@ -93,6 +93,9 @@ class HostedTasks:
                 self._ended()
             except Exception as error:
                 self.failure = self.failure or error
+            # No cycle is left: it would keep a run until the garbage collector comes (test_a_result_keeps_no_run).
+            self._ended = _nothing
+            self._host = None
             self._when_ended.set()
 
     async def _hand_over_ctrl_c(self) -> None:
@@ -163,6 +166,10 @@ class HostedTasks:
             raise cancelled
         if error is None and self.failure is not None:
             raise self.failure
+
+
+def _nothing() -> None:
+    pass
 
 
 def _failure_in(error: BaseException) -> BaseException | None:
