@@ -167,7 +167,10 @@ def failed(span: ReadableSpan) -> str | None:
     error = attributes(span).get("error.type")
     assert (error is not None) == (span.status.status_code.name == "ERROR")
     assert not span.status.description
-    assert not span.events
+    for event in span.events:
+        assert event.name == "exception"
+        assert event.attributes is not None
+        assert event.attributes.keys() == {"exception.type", "exception.stacktrace"}  # no message
     return error
 
 

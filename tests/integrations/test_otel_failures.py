@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import anyio
@@ -272,5 +273,8 @@ async def test_error_codes(collected: Collected) -> None:
             run = await finished(client, now, fail, offline, slow, forbidden, late)
     tools = {attributes(span)["gen_ai.tool.call.id"]: failed(span) for span in collected.spans("execute_tool")}
     codes = [tools[call.id] for call in run.result.calls]
+    told = [dict(event.attributes or {}) for span in collected.spans("execute_tool") for event in span.events]
+    assert [event["exception.type"] for event in told] == ["ConnectionError"]  # the others are answers for the model
+    assert re.fullmatch(rf"{re.escape(__file__)}:\d+ in .*offline", str(told[0]["exception.stacktrace"]))
     assert codes[:5] == ["RATE_LIMIT", "_OTHER", "NETWORK_ERROR", "TIMEOUT", "PERMISSION_DENIED"]
     assert codes[5:] == [None, "withdrawn", "withdrawn"]

@@ -26,6 +26,60 @@ from tests.pytest_plugin.support import run_tests
 pytest_plugins = "pytester"
 
 
+def test_a_bug_in_a_tool(pytester: pytest.Pytester) -> None:
+    """The model answers something all the same. The test fails, and the report says where it was."""
+    result = run_tests(
+        pytester,
+        """
+import asyncio, eagerstream
+
+@eagerstream.tool
+async def look(key: str) -> str:
+    "Look."
+    if key == "words":
+        raise eagerstream.ToolError("there is none")
+    return {}[key]
+
+def run(claude, key):
+    claude.replies(tool_use("look", {"key": key}), tool_use("look", {"key": key}))
+    claude.replies(text("Done."))
+
+    async def main():
+        async with anthropic.AsyncAnthropic() as client, eagerstream.run(
+            client, model="m", max_tokens=10, tools=[look], messages=[user("a")]
+        ) as run:
+            await run.finish()
+
+    asyncio.run(main())
+
+def test_bug(claude):
+    run(claude, "secret")
+
+def test_answer_for_the_model(claude):
+    run(claude, "words")
+
+@pytest.mark.claude(tool_errors="allowed")
+def test_on_purpose(claude):
+    run(claude, "secret")
+
+@pytest.mark.claude(tool_errors="allowed")
+def test_something_else(claude):
+    run(claude, "secret")
+    assert False
+
+@pytest.mark.claude(tool_errors=True)
+def test_setting(claude):
+    pass
+""",
+    )
+    result.assert_outcomes(passed=2, failed=2, errors=1)
+    output = result.stdout.str()
+    assert output.count("- errors in tools -") == 2
+    result.stdout.fnmatch_lines(["the tool 'look' raised KeyError", "  *test_it.py:* in look"])
+    assert "Failed: the tool 'look' raised KeyError" in output
+    result.stdout.fnmatch_lines(["claude: tool_errors is 'forbidden' or 'allowed', not True"])
+
+
 def test_conversations_that_fail_a_test(pytester: pytest.Pytester) -> None:
     """The agent may have swallowed the error of the API: the test fails all the same, with the reason."""
     result = run_tests(

@@ -29,8 +29,8 @@ __all__ = ["Claude"]
 
 _CONVERSATION: pytest.StashKey[Conversation] = pytest.StashKey()
 _MARKER = (
-    "claude(faults=..., timing=..., speed=..., eager=..., recorded=..., check_histories=..., check_replies=...): "
-    "set how the fixture `claude` answers, and which of its checks apply"
+    "claude(faults=..., timing=..., speed=..., eager=..., recorded=..., check_histories=..., check_replies=..., "
+    "tool_errors=...): set how the fixture `claude` answers, and which of its checks apply"
 )
 
 
@@ -93,6 +93,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         conversation.has_passed = report.passed
     if report.failed:
         report.sections.append(("Claude conversation", conversation.picture()))
+        if conversation.tool_failures:
+            report.sections.append(("errors in tools", "\n".join(map(str, conversation.tool_failures))))
     if report.when == "teardown":
         vars(report)["claude_notes"] = conversation.notes()  # pytest-xdist hands it on with the report
         del item.stash[_CONVERSATION]  # the test may run again

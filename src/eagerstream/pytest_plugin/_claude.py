@@ -29,7 +29,8 @@ class Claude:
     to it. The double runs in a thread of its own, so it serves plain code, asyncio and trio.
 
     When the test has passed, its conversation is checked. The test fails if a request sent a history that the API
-    refuses, if a request found no reply, or if a reply was not requested. See the marker `claude` to change that.
+    refuses, if a request found no reply, if a reply was not requested, or if a tool that eagerstream ran has raised an
+    exception other than a `ToolError`. See the marker `claude` to change that.
     """
 
     def __init__(self, conversation: Conversation) -> None:

@@ -11,6 +11,7 @@ import pytest
 from ..errors import UsageError
 from ..testing import ReceivedRequest, ReplayServer, Scenario
 from ..tools import count_breakpoints, validate_history
+from ..tools._tool_failure import ToolFailure
 from ._picture import picture
 from ._script import Exchange, Script
 from ._settings import Settings
@@ -22,11 +23,13 @@ class Conversation(ABC):
     Attributes:
         settings: The arguments of the marker.
         has_passed: The test has passed, its checks among it.
+        tool_failures: The exceptions of tools that they did not mean for the model.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.has_passed = False
+        self.tool_failures: list[ToolFailure] = []
         self._checked = 0
 
     @property
@@ -68,7 +71,11 @@ class Conversation(ABC):
 
     def problems(self) -> list[str]:
         """Return everything for which the test fails."""
-        return [*(self._illegal() if self.settings.check_histories else ()), *self._reply_problems()]
+        return [
+            *(self._illegal() if self.settings.check_histories else ()),
+            *self._reply_problems(),
+            *(map(str, self.tool_failures) if self.settings.tool_errors == "forbidden" else ()),
+        ]
 
     def check(self) -> None:
         """Fail the test if there are problems."""

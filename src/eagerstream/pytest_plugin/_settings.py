@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import pytest
 
@@ -25,6 +25,8 @@ class Settings:
         recorded: The test plays recorded responses, and `--claude-record` records them.
         check_histories: The test fails if it sent a history that the API refuses.
         check_replies: The test fails if a reply was not requested, or a request found no reply.
+        tool_errors: `"forbidden"`: the test fails if a tool that eagerstream ran raised an exception, other than a
+            `ToolError`. The model gets its text, and usually answers something, so the test would pass.
 
     Raises:
         UsageError: A value has another type.
@@ -37,6 +39,7 @@ class Settings:
     recorded: bool = False
     check_histories: bool = True
     check_replies: bool = True
+    tool_errors: Literal["forbidden", "allowed"] = "forbidden"
 
     def __post_init__(self) -> None:
         if not isinstance(self.faults, Faults | Mapping | None):
@@ -46,6 +49,8 @@ class Settings:
         for name in ("recorded", "check_histories", "check_replies"):
             if not isinstance(getattr(self, name), bool):
                 raise UsageError(f"{name} is True or False, not {getattr(self, name)!r:.100}")
+        if self.tool_errors not in ("forbidden", "allowed"):
+            raise UsageError(f"tool_errors is 'forbidden' or 'allowed', not {self.tool_errors!r:.100}")
 
     @classmethod
     def of(cls, item: pytest.Item) -> Self:

@@ -24,6 +24,7 @@ from ..wire._assistant_message import Block, text_of
 from ._content import text_block
 from ._response import ToolErrorCode, ToolResponse, ToolStatus, error_response, response_of
 from ._results import CANCELLED_TEXT, NOT_RUN, begun_result, invalid_result, is_programmatic, rendered, result_for
+from ._tool_failure import report_failure
 
 _log = logging.getLogger(__name__)
 
@@ -398,6 +399,7 @@ class ToolCall:
             result = result_for(self.input, content, is_error=is_error, max_chars=max_chars)
         self.response = replace(response, stats=self._stats(response.stats))
         self._close(result)
+        report_failure(self.name, said.error)
 
     def _stats(self, stats: dict[str, Any] | None) -> dict[str, Any] | None:
         """Return `stats` with the call's time. If the tool measured its own time, both are included."""

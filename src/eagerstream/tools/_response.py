@@ -306,7 +306,7 @@ def error_text(error: BaseException) -> str:
     message loses tracebacks, files and lines of the program, links to pydantic's pages, and the middle if it is longer
     than 10,000 characters.
     """
-    texts = [_text_of(member) for member in _members(error)]
+    texts = [_text_of(member) for member in members_of(error)]
     if len(texts) > _MAX_MEMBERS:
         texts = [*texts[:_MAX_MEMBERS], f"and {len(texts) - _MAX_MEMBERS} more errors"]
     return texts[0] if len(texts) == 1 else without_middle("; ".join(texts), _MAX_ERROR_CHARS)
@@ -316,7 +316,7 @@ _MAX_ERROR_CHARS: Final = 10_000
 _MAX_MEMBERS: Final = 20
 
 
-def _members(error: BaseException) -> list[BaseException]:
+def members_of(error: BaseException) -> list[BaseException]:
     """Return the exceptions of a group and of its nested groups, in order; for no group, the exception itself."""
     members: list[BaseException] = []
     pending = [error]

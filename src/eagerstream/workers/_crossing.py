@@ -32,6 +32,7 @@ from pydantic_core import to_jsonable_python
 from .._support.redaction import without_middle
 from ..errors import ToolError
 from ..tools import ToolResponse, error_text, saved_response, to_json
+from ..tools._tool_failure import bring_failure, failure_as_json
 
 _MAX_NOTE_CHARS: Final = 10_000
 _MAX_NOTES: Final = 20
@@ -126,6 +127,7 @@ def error_as_bytes(error: BaseException) -> bytes:
     plain: dict[str, Any] = {
         "class": kind.__name__,
         "text": error_text(error),
+        "failure": failure_as_json(error),
         "notes": [*_notes(error), f"In the worker:\n{without_middle(told, _MAX_NOTE_CHARS)}"],
     }
     with suppress(Exception):  # its attributes may be anything
@@ -145,6 +147,7 @@ def error_from(data: bytes) -> BaseException:
         error = _error_of(plain)
         for note in plain["notes"]:
             error.add_note(note)
+        bring_failure(error, plain["failure"])
     except Exception as fault:
         return RemoteError(f"an exception that cannot be read here: {error_text(fault)}")
     return error

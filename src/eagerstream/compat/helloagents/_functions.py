@@ -90,7 +90,7 @@ class FunctionTool(Tool):
             return self._failure(error)
 
     def _failure(self, error: Exception) -> ToolResponse:
-        return failure(error, self._failed, ToolErrorCode.EXECUTION_ERROR)
+        return failure(self.name, error, self._failed, ToolErrorCode.EXECUTION_ERROR)
 
     def _context(self, given: Any) -> dict[str, Any]:
         return {self._given_as: given, "tool_name": self.name}

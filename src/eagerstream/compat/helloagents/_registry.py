@@ -284,7 +284,7 @@ def _parameters_in(given: object) -> dict[str, Any]:
 
 
 def _broken(name: str, given: object, error: Exception) -> ToolResponse:
-    response = failure(error, f"执行工具 '{name}' 时发生异常", ToolErrorCode.EXECUTION_ERROR)
+    response = failure(name, error, f"执行工具 '{name}' 时发生异常", ToolErrorCode.EXECUTION_ERROR)
     response.context = {"tool_name": name, "input": given}
     return response
 

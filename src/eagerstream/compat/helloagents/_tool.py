@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, TypeAlias, assert_never
 
 from ...errors import ToolError, UsageError
 from ...tools import Group, InputError, Kind, ToolErrorCode, ToolResponse, ToolStatus, error_response, invoke
+from ...tools._tool_failure import report_failure
 from ...wire import check_choice
 from .._deprecation import deprecated
 from .._sync import SyncLoop, answered_call, in_event_loop
@@ -31,16 +32,18 @@ def as_tool_response(answer: object) -> ToolResponse:
     return ToolResponse.success(str(answer), {"output": answer})
 
 
-def failure(error: BaseException, said: str, code: str) -> ToolResponse:
-    """Return an exception of a tool as an error response: `said: message`.
+def failure(name: str, error: BaseException, said: str, code: str) -> ToolResponse:
+    """Return an exception of a tool as an error response: `said: message`. It is logged, too.
 
     A `ToolError`, which was made for the model, keeps its own text and code.
 
     Args:
+        name: The name of the tool.
         error: The exception.
         said: General text of the error.
         code: Code for an exception without one. `FileNotFoundError`, for example, has `NOT_FOUND`.
     """
+    report_failure(name, error)
     response = error_response(error)
     if isinstance(error, ToolError) or response.content:
         return response
@@ -249,7 +252,7 @@ class Tool(ABC):
         except AsyncToolInLoopError:
             raise
         except Exception as error:
-            response = failure(error, _FAILED, ToolErrorCode.INTERNAL_ERROR)
+            response = failure(self.name, error, _FAILED, ToolErrorCode.INTERNAL_ERROR)
         return stamped(response, started_s, self._context(parameters))
 
     async def arun_with_timing(self, parameters: dict[str, Any]) -> ToolResponse:
@@ -258,7 +261,7 @@ class Tool(ABC):
         try:
             response = self._response_of(await self.arun(parameters))
         except Exception as error:
-            response = failure(error, _FAILED, ToolErrorCode.INTERNAL_ERROR)
+            response = failure(self.name, error, _FAILED, ToolErrorCode.INTERNAL_ERROR)
         return stamped(response, started_s, self._context(parameters))
 
     def get_expanded_tools(self) -> list[Tool] | None:

@@ -13,6 +13,9 @@ Metrics of requests: duration, tokens and time to the first chunk. Metrics of to
 duration, number of fragments, and size. One more metric reports the time from the start of a tool to the end of the
 response. `_conventions` has all names.
 
+An exception that a tool did not mean for the model is an event of its span, with its class and the places in the code.
+Its message may quote an argument, so it is left out.
+
 Prompts, responses, arguments and results are recorded only if you set `capture_content`.
 
 The client of the anthropic package writes the headers that carry a trace. For an `HTTPTransport`, the instrumentation

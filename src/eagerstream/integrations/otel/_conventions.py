@@ -32,6 +32,9 @@ PROVIDER: Final = "gen_ai.provider.name"
 SERVER_ADDRESS: Final = "server.address"
 SERVER_PORT: Final = "server.port"
 ERROR_TYPE: Final = "error.type"
+EXCEPTION: Final = "exception"  # an event of a span
+EXCEPTION_TYPE: Final = "exception.type"
+EXCEPTION_STACKTRACE: Final = "exception.stacktrace"
 OUTPUT_TYPE: Final = "gen_ai.output.type"
 
 REQUEST_MODEL: Final = "gen_ai.request.model"
