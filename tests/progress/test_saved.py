@@ -16,6 +16,7 @@ from eagerstream.progress import (
     Record,
     RunLog,
     RunView,
+    Watcher,
     _saved as saved,
     load_records,
     record_run,
@@ -210,16 +211,24 @@ async def test_a_saved_run_can_be_watched_again() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("redact", [True, False])
-async def test_a_run_is_saved_while_it_goes_on(tmp_path: Path, redact: bool) -> None:
+async def test_a_run_is_saved_while_it_goes_on(tmp_path: Path, redact: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each record as it was, also of a run that is longer than what is kept of it; secrets wait for their last part."""
     records = recorded(events_of('{"key": "sk-ant-', "api03-", "abcdefgh", 'ijklmnop", "n": "', *"abcdefgh", '"}'))
     log = RunLog("run", max_recent=13)
     path = tmp_path / "run.jsonl"
+    watchers: list[Watcher] = []
+    watch = log.watch
+
+    def watched(**options: Any) -> Watcher:
+        watchers.append(watch(**options))
+        return watchers[0]
+
+    monkeypatch.setattr(log, "watch", watched)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(partial(record_run, log, path, redact=redact))
         for number, record in enumerate(records):
             if number % 6 == 0:
-                await anyio.sleep(0.07)
+                await until(lambda: watchers and watchers[0].seq == log.seq)  # however slow the disk is
                 assert "ijklmnop" not in path.read_text() or not redact
             log.append([record])
         log.close()
