@@ -165,6 +165,7 @@ _BEHAVIOURS = {
     "loop/guessed_inputs": "inputs that other libraries guess",
     "loop/journal_failures": "a journal that fails, or loses the run",
     "loop/large": "much of everything",
+    "loop/logs": "what is logged",
     "loop/odd_peers": "peers that break the protocol",
     "loop/path_of_a_fragment": "the number of functions that a fragment passes",
     "loop/path_to_a_tool": "the passes of the event loop between an input and its tool",

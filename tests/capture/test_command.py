@@ -118,7 +118,7 @@ def test_who_else_may_use_it(tmp_path: Path) -> None:
                 assert answer.status_code == status
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=60)
-    assert [path.name for path in tmp_path.iterdir()] == ["0001.jsonl"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0001.jsonl", "0001.request.json"]
 
 
 @pytest.mark.slow
@@ -148,7 +148,7 @@ def test_nobody_reads_what_is_told(tmp_path: Path) -> None:
             env=ENVIRONMENT,
         )
     assert done.returncode == 7
-    assert [path.name for path in tmp_path.iterdir()] == ["0001.jsonl"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0001.jsonl", "0001.request.json"]
 
 
 @pytest.mark.slow
@@ -289,9 +289,11 @@ def test_a_program_with_the_official_client(tmp_path: Path) -> None:
     with ReplayServer(Scenario(SAID, second)) as server:
         done = record("--out", str(tmp_path), "--", *program, ANTHROPIC_BASE_URL=server.base_url, ANTHROPIC_API_KEY=KEY)
     assert (done.returncode, done.stdout) == (0, b"completed Done.\n")
-    files = sorted(tmp_path.iterdir())
+    files = sorted(tmp_path.glob("*.jsonl"))
     assert [path.name for path in files] == ["0001.jsonl", "0002.jsonl"]
-    assert all(KEY not in path.read_text() for path in files)
+    requests = [json.loads(path.read_text()) for path in sorted(tmp_path.glob("*.request.json"))]
+    assert [len(request["body"]["messages"]) for request in requests] == [1, 3]
+    assert all(KEY not in path.read_text() for path in tmp_path.iterdir())
     with ReplayServer(Scenario(*map(Recording.load, files))) as server:
         again = subprocess.run(
             program,

@@ -251,3 +251,44 @@ def test_settings_that_cannot_be(tmp_path: Path) -> None:
     for bounds in ({"max_reply_bytes": 0}, {"max_held_bytes": True}):
         with pytest.raises(UsageError, match="at least 1"):
             RecordingFolder(tmp_path, **bounds)
+
+
+def test_requests_are_kept(tmp_path: Path) -> None:
+    """Beside their responses, if asked for: what was sent, without keys; a body that is no JSON, or is long, as its size."""
+    folder = RecordingFolder(tmp_path, keep_requests=True)
+    messages = [{"role": "user", "content": f"The key is {KEY}."}]
+    headers = {"x-api-key": KEY, "content-type": "application/json"}
+    bodies: list[Any] = [
+        json.dumps({"model": "m-1", "messages": messages}).encode(),
+        b"no JSON",
+        b'"' + b"a" * 2_000_000 + b'"',
+        {"model": "m-1", "messages": messages},
+    ]
+    for request in bodies:
+        tape = folder.begin(request, host="api.test", headers=headers)
+        messages.append({"role": "assistant", "content": "It came later."})
+        tape.begin(200, HEADERS)
+        tape.take(b"data: {}")
+        tape.end()
+    folder.begin(b"{}").end("nothing came")
+    assert [name for name in names(folder) if "request" in name] == [f"000{n}.request.json" for n in range(1, 5)]
+    whole, text_body, long_body, mapping = (
+        json.loads((tmp_path / f"000{n}.request.json").read_text()) for n in range(1, 5)
+    )
+    assert whole["headers"] == {"x-api-key": "[redacted]", "content-type": "application/json"}
+    assert whole["body"] == {"model": "m-1", "messages": [{"role": "user", "content": "The key is [redacted]."}]}
+    assert [told["body_bytes"] for told in (text_body, long_body)] == [7, 2_000_002]
+    assert len(mapping["body"]["messages"]) == 4
+    assert KEY.encode() not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    if sys.platform != "win32":
+        assert stat.S_IMODE((tmp_path / "0001.request.json").stat().st_mode) == 0o600
+
+
+def test_requests_with_secrets(tmp_path: Path) -> None:
+    """As they were, like the responses."""
+    folder = RecordingFolder(tmp_path, keep_requests=True, keep_secrets=True)
+    tape_reply(folder, request=json.dumps({"key": KEY}).encode())
+    folder.flush()
+    assert json.loads((tmp_path / "0001.request.json").read_text()) == {"headers": {}, "body": {"key": KEY}}
+    with pytest.raises(UsageError, match="requests are contents"):
+        RecordingFolder(tmp_path, keep_requests=True, redact_contents=True)

@@ -420,6 +420,17 @@ def held_in_a_session(done: Done) -> None:
     assert done.output == "I am well.\n"
 
 
+# --- guides/logging.md ------------------------------------------------------------------------------------------------
+
+
+@program(reply(_WEATHER), reply(_MILD))
+def see_the_log(done: Done) -> None:
+    lines = [line for line in done.output.splitlines() if line.startswith("DEBUG")]
+    assert sum("a request is sent: model 'claude-opus-4-7'" in line for line in lines) == 2
+    assert sum("of the tool 'get_weather' starts" in line for line in lines) == 1
+    assert "Paris" not in done.output
+
+
 # --- guides/saving.md -------------------------------------------------------------------------------------------------
 
 

@@ -243,7 +243,7 @@ async def test_a_node_that_is_lost(cluster: Any, tmp_path: Path) -> None:
     """Its workers are gone, its calls answered, and once there is such a node again the pool is whole again."""
     node = cluster.add_node(**NODE, resources={"cellar": 1})
     held = tmp_path / "held"
-    async with RayPool(workers=1, resources={"cellar": 1}, start_timeout_s=5) as pool:
+    async with RayPool(workers=1, resources={"cellar": 1}, start_timeout_s=50) as pool:
         call = Written("hold", f'{{"path": "{held}"}}')
         executor = RayExecutor(TOOLS, pool=pool)
         async with executing(executor, call):

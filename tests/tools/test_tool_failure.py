@@ -12,8 +12,7 @@ import anyio
 import pytest
 
 from eagerstream.errors import InputInterrupted, ToolError
-from eagerstream.tools import InProcessExecutor, ToolCall, tool
-from eagerstream.tools._tool_failure import ToolFailure, bring_failure, failure_as_json, failure_of
+from eagerstream.tools import InProcessExecutor, ToolCall, ToolFailure, report_failure, tool, watch_failures
 from eagerstream.workers._crossing import error_as_bytes, error_from
 from tests.tables import rows
 from tests.tools.calls import a_call
@@ -103,10 +102,10 @@ async def test_what_is_no_bug(kind: str, caplog: pytest.LogCaptureFixture) -> No
 def test_groups() -> None:
     """The classes of the members are listed, with the places of the first; those made for the model are left out."""
     members: list[Any] = [ToolError("words"), _raised(KeyError("k")), ExceptionGroup("inner", [_raised(OSError(5))])]
-    failure = failure_of("t", _raised(ExceptionGroup("outer", members)))
+    failure = ToolFailure.of("t", _raised(ExceptionGroup("outer", members)))
     assert _line(failure) == "KeyError, OSError ['_raised', '_raised']"
-    assert failure_of("t", ExceptionGroup("outer", [ToolError("words"), InputInterrupted((), "cut")])) is None
-    many = failure_of("t", ExceptionGroup("outer", [KeyError(n) for n in range(9)]))
+    assert ToolFailure.of("t", ExceptionGroup("outer", [ToolError("words"), InputInterrupted((), "cut")])) is None
+    many = ToolFailure.of("t", ExceptionGroup("outer", [KeyError(n) for n in range(9)]))
     assert many is not None
     assert many.error == ", ".join([*["KeyError"] * 5, "4 more"])
 
@@ -121,7 +120,7 @@ def test_a_deep_stack() -> None:
 
     with pytest.raises(KeyError) as raised:
         deep(100)
-    failure = failure_of("t", raised.value)
+    failure = ToolFailure.of("t", raised.value)
     assert failure is not None
     assert len(failure.frames) == 20
     assert failure.frames[-1].endswith("in _lookup")
@@ -131,30 +130,42 @@ def test_a_deep_stack() -> None:
 def test_from_another_process(error: Exception) -> None:
     """It is what it was there, though its class may not exist here."""
     original = _raised(error)
-    assert failure_of("t", error_from(error_as_bytes(original))) == failure_of("t", original)
+    assert ToolFailure.of("t", error_from(error_as_bytes(original))) == ToolFailure.of("t", original)
 
 
 def test_what_another_process_writes() -> None:
     """Only texts are taken."""
     with pytest.raises(TypeError):
-        bring_failure(KeyError(), {"error": "KeyError", "frames": [1]})
+        ToolFailure.bring(KeyError(), {"error": "KeyError", "frames": [1]})
     with pytest.raises(TypeError):
-        bring_failure(KeyError(), {"error": 1, "frames": []})
-    assert failure_as_json(ToolError("words")) is None
+        ToolFailure.bring(KeyError(), {"error": 1, "frames": []})
 
 
 def test_only_our_own_code() -> None:
     """Then its places are shown."""
-    failure = failure_of("t", _raised_by_us())
+    failure = ToolFailure.of("t", _raised_by_us())
     assert failure is not None
     assert all(str(Path("eagerstream", "tools")) in frame for frame in failure.frames[-1:])
 
 
 def _raised_by_us() -> BaseException:
     try:
-        bring_failure(None, None)  # type: ignore[arg-type]
+        ToolFailure.bring(None, None)  # type: ignore[arg-type]
     except TypeError as error:
         own = error.__traceback__
         assert own is not None
         return error.with_traceback(own.tb_next)
     raise AssertionError
+
+
+def test_watchers() -> None:
+    """They get each failure until they are stopped, which may be done twice."""
+    seen: list[ToolFailure] = []
+    stop = watch_failures(seen.append)
+    report_failure("t", KeyError())
+    report_failure("t", ToolError("words"))
+    report_failure("t", None)
+    for _ in range(2):
+        stop()
+    report_failure("t", KeyError())
+    assert seen == [ToolFailure("t", "KeyError", ())]

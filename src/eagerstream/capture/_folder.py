@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 from .._support.files import open_private, sync, sync_folder
+from .._support.redaction import redact, redact_headers
 from .._support.unpacking import TooManyBytesError, Unpacker, UnpackingError
 from ..errors import UsageError
 from ..recordings import Chunk, Recording
@@ -34,6 +35,22 @@ class RequestFacts(NamedTuple):
 
     model: str = ""
     input_keys: frozenset[str] = frozenset()
+
+
+class _Sent(NamedTuple):
+    """A request to write: its headers, and its body or the size of that in bytes."""
+
+    headers: dict[str, str]
+    body: bytes | int
+
+    def encoded(self, *, masks: bool) -> bytes:
+        """Return the file of the request."""
+        headers, body = self.headers, _parsed(self.body) if isinstance(self.body, bytes) else None
+        if masks:
+            headers, body = redact_headers(headers), redact(body)
+        size = self.body if isinstance(self.body, int) else len(self.body)
+        told = {"headers": headers, "body": body} if body is not None else {"headers": headers, "body_bytes": size}
+        return (json.dumps(told, indent=2, ensure_ascii=True) + "\n").encode()
 
 
 _log = logging.getLogger(__name__)
@@ -75,6 +92,9 @@ class RecordingFolder:
     file is overwritten. The number of a request without a response is skipped. Files can be read only by their owner,
     and get their name when they are complete.
 
+    With `keep_requests`, each response has its request beside it, in `0001.request.json`: the headers, and the body if
+    it is JSON of at most 1 MiB, otherwise its size. It is written with the response, and secrets in it are masked.
+
     A separate thread masks secrets and writes files. Only `flush` and the end of the program wait for it. If a
     recording cannot be written, it is lost, and the same warning is logged only once.
 
@@ -83,6 +103,7 @@ class RecordingFolder:
         keep_secrets: Write keys, tokens, cookies and similar values as they came.
         redact_contents: Mask the contents, too; see `Recording.redacted`. The keys that the request's tools declare
             stay.
+        keep_requests: Write the requests, too. Not with `redact_contents`.
         max_reply_bytes: Maximum size of a recorded response; a larger one is skipped with a warning. Each chunk counts
             200 bytes more than its data. A compressed response is unpacked when it is written, within the same limit.
         max_held_bytes: Maximum size of all responses together that are in progress or not written yet. Beyond it, a
@@ -90,8 +111,8 @@ class RecordingFolder:
         on_saved: Called for each file, in the thread that writes the files.
 
     Raises:
-        UsageError: The folder cannot be created, `keep_secrets` and `redact_contents` are both set, or a limit is not
-            positive.
+        UsageError: The folder cannot be created, `redact_contents` is set together with `keep_secrets` or
+            `keep_requests`, or a limit is not positive.
     """
 
     def __init__(
@@ -100,12 +121,15 @@ class RecordingFolder:
         *,
         keep_secrets: bool = False,
         redact_contents: bool = False,
+        keep_requests: bool = False,
         max_reply_bytes: int = MAX_REPLY_BYTES,
         max_held_bytes: int = MAX_HELD_BYTES,
         on_saved: Callable[[SavedReply], object] | None = None,
     ) -> None:
         if keep_secrets and redact_contents:
             raise UsageError("secrets are among the contents: they cannot be kept if contents are masked")
+        if keep_requests and redact_contents:
+            raise UsageError("requests are contents: they cannot be kept if contents are masked")
         check_count("max_reply_bytes", max_reply_bytes)
         check_count("max_held_bytes", max_held_bytes)
         self.path: Path = Path(path)
@@ -119,6 +143,7 @@ class RecordingFolder:
         """Number of responses that could not be written."""
         self._keep_secrets = keep_secrets
         self._redact_contents = redact_contents
+        self._keep_requests = keep_requests
         self._max_held_bytes = max_held_bytes
         self._held_bytes = 0
         self._on_saved = on_saved
@@ -132,13 +157,16 @@ class RecordingFolder:
     def __repr__(self) -> str:
         return f"<RecordingFolder {str(self.path)!r}>"
 
-    def begin(self, request: Mapping[str, Any] | bytes, *, host: str = "") -> Tape:
+    def begin(
+        self, request: Mapping[str, Any] | bytes, *, host: str = "", headers: Mapping[str, str] | None = None
+    ) -> Tape:
         """Return a tape that records the response to a request that is sent now.
 
         Args:
             request: Its parameters, which are read here. Or its body, which the writer parses if its keys are needed or
                 it has at most 1 MiB. For other bodies, the note lacks the model.
             host: Host of the request, for the note of the recording.
+            headers: Its headers, for its file.
         """
         with self._lock:
             self._begun += 1
@@ -151,7 +179,8 @@ class RecordingFolder:
             known = facts  # parse it later: waking the writer now would delay the request
         elif self._redact_contents and (parsed := self._later(facts)) is not None:
             known = parsed.result  # parse it now, to drop the body early
-        return Tape(self, number, lambda reply: self._later(self._save, reply, known, host))
+        sent = _Sent(dict(headers or {}), _kept(request)) if self._keep_requests else None
+        return Tape(self, number, lambda reply: self._later(self._save, reply, known, host, sent))
 
     def flush(self) -> None:
         """Wait until every finished response is written. This blocks, so do not call it in an event loop."""
@@ -183,10 +212,14 @@ class RecordingFolder:
             self.tell_once(f"{self.path}: the program ended before a recording was written")
             return None
 
-    def _save(self, reply: TapedReply, known: Callable[[], RequestFacts], host: str) -> None:
+    def _save(self, reply: TapedReply, known: Callable[[], RequestFacts], host: str, sent: _Sent | None) -> None:
         try:
             recording = self._recording(reply, known(), host)
             path = self._write(reply.number, recording.encoded())
+            if sent is not None:
+                beside = path.with_suffix(".request.json")
+                content = sent.encoded(masks=not self._keep_secrets)
+                self._write_new(beside.with_name(f"{beside.name}.part"), beside, content)
         except TooManyBytesError:
             self.tell_once(too_large(self.max_reply_bytes))
             return
@@ -273,6 +306,20 @@ _MAX_MODEL_CHARS: Final = 100
 # --- the request ------------------------------------------------------------------------------------------------------
 
 
+def _kept(request: Mapping[str, Any] | bytes) -> bytes | int:
+    # At once, because the history grows.
+    body = request if isinstance(request, bytes) else json.dumps(request, default=str).encode()
+    return body if len(body) <= _MAX_PARSED_BYTES else len(body)
+
+
+def _parsed(body: bytes) -> Any:
+    """Return a body, which may be any bytes, as JSON; None if it is not."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
 def facts_of(request: Mapping[str, Any] | bytes, *, keys: bool = True) -> RequestFacts:
     """Return the facts of a request, in time linear in its size.
 
@@ -281,10 +328,7 @@ def facts_of(request: Mapping[str, Any] | bytes, *, keys: bool = True) -> Reques
         keys: Collect the keys of tool inputs, too.
     """
     if isinstance(request, bytes):
-        try:
-            request = json.loads(request)
-        except (ValueError, RecursionError):
-            return RequestFacts()
+        request = _parsed(request)
     if not isinstance(request, Mapping):
         return RequestFacts()
     model = request.get("model")

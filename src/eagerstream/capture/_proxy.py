@@ -189,7 +189,7 @@ class Forwarding:
             self._holder = asyncio.create_task(self._hold_client())
         is_recorded = scope["method"] == "POST" and path.endswith(_RECORDED_PATH)
         request = self._request(path, body, scope, uncompressed=is_recorded)
-        tape = self._recorder.begin(body, host=self._upstream.host) if is_recorded else None
+        tape = self._recorder.begin(body, host=self._upstream.host, headers=request.headers) if is_recorded else None
         leaving = asyncio.ensure_future(_left(receive))
         passing = asyncio.ensure_future(self._pass_on(request, tape, scope, send, leaving))
         cut = _CLOSED

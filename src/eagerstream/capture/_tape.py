@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Final, Protocol
@@ -69,8 +69,8 @@ class TapeOwner(Protocol):
 class Recorder(Protocol):
     """Receiver of the requests that a proxy passes on."""
 
-    def begin(self, request: bytes, *, host: str) -> Tape:
-        """Return a tape that records the response to a request with this body, which is sent now."""
+    def begin(self, request: bytes, *, host: str, headers: Mapping[str, str]) -> Tape:
+        """Return a tape that records the response to a request with this body and these headers, which is sent now."""
         ...
 
 

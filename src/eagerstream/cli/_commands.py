@@ -279,8 +279,9 @@ def record(
 ) -> None:
     """Record the API's responses to a command's requests, or to any client's, with the times of their chunks.
 
-    Requests and responses pass through a proxy on this machine unchanged. `eagerstream serve` plays the recordings. If
-    the upstream's URL has a password, the printed address contains a token: use the complete address, and keep it
+    Requests and responses pass through a proxy on this machine unchanged. Each response is a file `0001.jsonl`, with
+    its request in `0001.request.json` beside it, unless contents are masked. `eagerstream serve` plays the responses.
+    If the upstream's URL has a password, the printed address contains a token: use the complete address, and keep it
     secret.
     """
     from ..capture import RecordingFolder, RecordingProxy
@@ -289,7 +290,13 @@ def record(
     if proxy == bool(command):
         raise UsageError("record takes a command (record -- python agent.py), or --proxy to record any client")
     report = Report(lambda line: typer.echo(line, err=True))
-    folder = RecordingFolder(out, keep_secrets=keep_secrets, redact_contents=redact_contents, on_saved=report.take)
+    folder = RecordingFolder(
+        out,
+        keep_secrets=keep_secrets,
+        redact_contents=redact_contents,
+        keep_requests=not redact_contents,
+        on_saved=report.take,
+    )
     recording = RecordingProxy(
         upstream or default_upstream(os.environ),
         folder,

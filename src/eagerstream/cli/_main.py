@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import sys
 
 from .._support.redaction import printable
@@ -19,6 +20,8 @@ def run_app() -> None:
     for output in (sys.stdout, sys.stderr):
         if isinstance(output, io.TextIOWrapper):
             output.reconfigure(errors="replace")  # print `?` for characters that the output cannot encode
+    # The commands themselves tell how a run ended. Without a handler, Python would print the warning about it, too.
+    logging.getLogger("eagerstream.loop").addHandler(logging.NullHandler())
     try:
         _run()
     except BaseException as error:

@@ -163,7 +163,8 @@ class ThreadTransport(ResendingTransport):
                 raise
             if self._thread.is_off and error.error_code != "thread_not_found":
                 self._without.add(self._address)
-                _log.info("the API keeps no thread of this conversation: %s", self._thread.refused)
+                what = "the API keeps no thread of this conversation: %s (request %s)"
+                _log.warning(what, self._thread.refused, error.request_id)
         # Each refusal leaves less to be refused: a continued thread, a new one, none.
         return await self._send(request, limits, stack)
 

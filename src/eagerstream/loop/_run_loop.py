@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -36,9 +37,12 @@ from ._settle import answer
 from ._sub_runs import ParentCall
 from ._turn import Turn
 
+_log = logging.getLogger(__name__)
+
 # A response keeps 100 at most, but a run may have many responses, and a hostile peer must not fill the memory.
 MAX_VIOLATIONS: Final = 1_000
 _ONLY_DELTAS: Final = frozenset({InputDelta})
+_WARNED_OF: Final = (RunStatus.LIMIT, RunStatus.TRUNCATED, RunStatus.UNKNOWN, RunStatus.ERROR)
 _LAST_WORDS_S: Final = 5.0
 """Seconds for which an error waits for tools whose input broke off."""
 
@@ -297,6 +301,10 @@ class RunLoop(EventFeed[RunEvent], Generic[OutputT]):
             # same tool would wait for the old one (test_forgotten_calls_give_their_place_back).
             for call in turn.calls:
                 self._runner.cancel(call)
+            reason = "max_tokens" if error is None else type(error).__name__  # its text may quote what a model wrote
+            what = "turn %d of the run %s is sent again in %.1f s: %s (request %s)"
+            request_id = getattr(error, "request_id", None) or self._request_id
+            _log.warning(what, turn.number, self.id, delay_s, reason, request_id)
             self._put(Restarted(turn.number, "interrupted" if error else "max_tokens", error, delay_s))
             return
         await self._settle_turn(turn, error)
@@ -356,6 +364,16 @@ class RunLoop(EventFeed[RunEvent], Generic[OutputT]):
         result = self.result
         error = {"type": str(result.error["type"]), "text": str(result.error["text"])} if result.error else None
         return FeedEnd(result.status.value, result.turns, result.usage, error, self._violation_count)
+
+    def _tell_end(self) -> None:
+        result = self.result
+        if not self._has_told_end and result.status in _WARNED_OF:
+            error = result.error or {}
+            reason = f"{result.status.value}, {error['type']}" if error else result.status.value
+            request_id = error.get("request_id") or self._request_id
+            what = "the run %s ended with the status %s after %d turns (last request %s)"
+            _log.warning(what, self.id, reason, result.turns, request_id)
+        super()._tell_end()
 
     def _is_idle(self) -> bool:
         return False  # tools may run on after the end, if nobody waits for their results

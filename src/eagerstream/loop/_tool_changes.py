@@ -148,13 +148,15 @@ class InlineToolsTransport(ResendingTransport):
         except APIError as error:
             if not has_changes or not refuses_inline_tools(error):
                 raise
-            code = error.error_code
+            code, request_id = error.error_code, error.request_id
         reply = await self._send(without_inline_tools(request), limits, stack)
         # Only now: the request may have been refused for another reason, which the second error names.
         self._refused()
         if code is None:
             self._without.add(model)
-            _log.info("the API takes no changes of tools in messages of this model: `tools` is changed instead")
+            what = "the API takes no changes of tools in messages of this model, so `tools` is changed (request %s)"
+
+            _log.warning(what, request_id)
         return reply
 
     async def _send(self, request: RequestBody, limits: Limits, stack: AsyncExitStack) -> Reply:

@@ -10,8 +10,7 @@ import pytest
 
 from ..errors import UsageError
 from ..testing import ReceivedRequest, ReplayServer, Scenario
-from ..tools import count_breakpoints, validate_history
-from ..tools._tool_failure import ToolFailure
+from ..tools import ToolFailure, count_breakpoints, validate_history
 from ._picture import picture
 from ._script import Exchange, Script
 from ._settings import Settings

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from ..errors import UsageError
-from ..tools._tool_failure import watchers
+from ..tools import watch_failures
 from ._conversation import Conversation, Double
 from ._recorded import folder_of, label_of, load, stale_notes
 from ._script import Script
@@ -30,9 +30,7 @@ def opened(item: pytest.Item) -> Iterator[Conversation]:
         stack.callback(conversation.close)
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         _point_at(conversation, patch)
-        note = conversation.tool_failures.append
-        watchers.append(note)
-        stack.callback(watchers.remove, note)
+        stack.callback(watch_failures(conversation.tool_failures.append))
         yield conversation
         conversation.check_late()
 

@@ -82,10 +82,14 @@ async def read_reply(
     request_id: str | None = None
     is_read = False
     sink.sending(request)
+    if _log.isEnabledFor(logging.DEBUG):
+        counts = [len(given) if isinstance(given := request.get(name), list) else 0 for name in ("messages", "tools")]
+        _log.debug("a request is sent: model %.80r, %d messages, %d tools", request.get("model"), *counts)
     try:
         with deadline.scope:
             async with transport.open(request, limits) as reply:
                 request_id = reply.request_id
+                _log.debug("the response to request %s begins", request_id)
                 sink.opened(reply)
                 deadline.begin()
                 reports = False
@@ -146,6 +150,7 @@ async def read_reply(
         # start tools.
         sink.ended()
         assembler.close(cleanly=False)
+        _log.debug("the response to request %s has ended: stop reason %.80r", request_id, assembler.stop_reason)
         # One warning for each response, with its first violation: such a peer usually repeats it in each block.
         if assembler.violations:
             what = "a response broke the protocol (request %s, violations: %d): %s"

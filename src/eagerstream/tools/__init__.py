@@ -33,6 +33,7 @@ from ._response import ToolErrorCode, ToolResponse, ToolStatus, error_code, erro
 from ._results import CANCELLED_TEXT, NOT_RUN, invalid_result, rendered, tool_result
 from ._schema import Parameters, annotated
 from ._streams import ItemStream, Later, TextStream
+from ._tool_failure import ToolFailure, report_failure, watch_failures
 from ._toolbox import Toolbox
 
 __all__ = [
@@ -68,6 +69,7 @@ __all__ = [
     "Tool",
     "ToolCall",
     "ToolErrorCode",
+    "ToolFailure",
     "ToolOptions",
     "ToolResponse",
     "ToolStatus",
@@ -94,6 +96,7 @@ __all__ = [
     "media_type_of",
     "rendered",
     "repair_history",
+    "report_failure",
     "response_of",
     "saved_response",
     "soon_of_loop",
@@ -102,4 +105,5 @@ __all__ = [
     "tool",
     "tool_result",
     "validate_history",
+    "watch_failures",
 ]

@@ -302,6 +302,8 @@ class ToolCall:
         self.state = CallState.RUNNING
         self.ran = True
         self.given_up = False
+        if _log.isEnabledFor(logging.DEBUG):
+            _log.debug("the call %.80r of the tool %.80r starts", self.id, self.name)
         self.listener.call_started(self)
 
     async def progress(self, value: Any) -> None:
@@ -411,5 +413,8 @@ class ToolCall:
     def _close(self, result: Block) -> None:
         self.result = result
         self.state = CallState.ANSWERED
+        if _log.isEnabledFor(logging.DEBUG):
+            how = "an error" if self.is_error else "a result"
+            _log.debug("the call %.80r of the tool %.80r has ended with %s", self.id, self.name, how)
         if self._answered is not None:
             self._answered.set()

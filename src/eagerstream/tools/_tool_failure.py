@@ -1,4 +1,4 @@
-"""`report_failure`: exceptions that a tool did not mean for the model, in the log, without any value.
+"""`ToolFailure`: an exception that a tool did not mean for the model. It is logged, without any value.
 
 The model gets the text of such an exception, and the run continues. Without this, nobody else would learn of the bug.
 """
@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from ..errors import InputInterrupted
 from ._response import members_of
@@ -20,6 +20,7 @@ _log = logging.getLogger(__name__)
 _OWN: Final = str(Path(__file__).parents[1])
 _MAX_FRAMES: Final = 20
 _MAX_CLASSES: Final = 5
+_BROUGHT: Final = "__eagerstream_failure__"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,36 +41,77 @@ class ToolFailure:
     def __str__(self) -> str:
         return f"the tool {self.tool!r:.80} raised {self.error}" + "".join(f"\n  {frame}" for frame in self.frames)
 
+    @classmethod
+    def of(cls, tool: str, error: BaseException) -> Self | None:
+        """Return the failure that an exception of a tool is; None for one that was made for the model.
 
-watchers: Final[list[Callable[[ToolFailure], object]]] = []
-"""Called with each failure. The pytest plugin adds one for the time of a test."""
+        An input that ends early interrupts the tool that reads it. That is no failure of the tool.
+        """
+        if _BROUGHT in vars(error):
+            brought = vars(error)[_BROUGHT]
+            return brought and cls(tool, brought["error"], tuple(brought["frames"]))
+        unexpected = [member for member in members_of(error) if not _is_expected(member)]
+        if not unexpected:
+            return None
+        classes = [
+            f"{type(each).__module__}.{type(each).__qualname__}".removeprefix("builtins.") for each in unexpected
+        ]
+        more = [f"{len(classes) - _MAX_CLASSES} more"] if len(classes) > _MAX_CLASSES else []
+        frames = _frames_of(error) if unexpected[0] is error else [*_frames_of(error), *_frames_of(unexpected[0])]
+        return cls(tool, ", ".join([*classes[:_MAX_CLASSES], *more]), tuple(frames[-_MAX_FRAMES:]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the failure as plain data, for `bring`."""
+        return {"error": self.error, "frames": [*self.frames]}
+
+    @staticmethod
+    def bring(error: BaseException, failure: dict[str, Any] | None) -> None:
+        """Let an exception that was made anew in this process be the failure that it was in its own.
+
+        Args:
+            error: The exception.
+            failure: From `to_dict`; None if it was made for the model.
+
+        Raises:
+            TypeError: A part of the failure is no text.
+        """
+        if failure is not None and not all(isinstance(text, str) for text in (failure["error"], *failure["frames"])):
+            raise TypeError("the parts of a failure are texts")
+        vars(error)[_BROUGHT] = failure
+
+
+_watchers: Final[list[Callable[[ToolFailure], object]]] = []
+
+
+def watch_failures(callback: Callable[[ToolFailure], object]) -> Callable[[], None]:
+    """Call a function with each failure of a tool in this process, after it was logged: to count or to report bugs.
+
+    Args:
+        callback: It runs in the task of the call, and must neither block nor raise.
+
+    Returns:
+        A function that ends this.
+    """
+    _watchers.append(callback)
+
+    def stop() -> None:
+        if callback in _watchers:
+            _watchers.remove(callback)
+
+    return stop
 
 
 def report_failure(tool: str, error: BaseException | None) -> None:
-    """Log an exception of a tool, unless it was made for the model."""
-    failure = None if error is None else failure_of(tool, error)
+    """Log an exception of a tool at `ERROR`, unless it was made for the model or is None.
+
+    `run` and `EarlyCalls` do this for each call. Use it where you call tools yourself.
+    """
+    failure = None if error is None else ToolFailure.of(tool, error)
     if failure is None:
         return
     _log.error("%s", failure)
-    for watcher in watchers:
+    for watcher in [*_watchers]:
         watcher(failure)
-
-
-def failure_of(tool: str, error: BaseException) -> ToolFailure | None:
-    """Return the failure that an exception of a tool is; None for one that was made for the model.
-
-    An input that ends early interrupts the tool that reads it. That is no failure of the tool.
-    """
-    if _BROUGHT in vars(error):
-        brought = vars(error)[_BROUGHT]
-        return brought and ToolFailure(tool, brought["error"], tuple(brought["frames"]))
-    unexpected = [member for member in members_of(error) if not _is_expected(member)]
-    if not unexpected:
-        return None
-    classes = [f"{type(each).__module__}.{type(each).__qualname__}".removeprefix("builtins.") for each in unexpected]
-    more = [f"{len(classes) - _MAX_CLASSES} more"] if len(classes) > _MAX_CLASSES else []
-    frames = _frames_of(error) if unexpected[0] is error else [*_frames_of(error), *_frames_of(unexpected[0])]
-    return ToolFailure(tool, ", ".join([*classes[:_MAX_CLASSES], *more]), tuple(frames[-_MAX_FRAMES:]))
 
 
 def _is_expected(error: BaseException) -> bool:
@@ -85,21 +127,3 @@ def _frames_of(error: BaseException) -> list[str]:
         found.append((code.co_filename, f"{code.co_filename}:{line} in {code.co_qualname}"))
     others = [place for file, place in found if not file.startswith(_OWN)]
     return others or [place for _, place in found]
-
-
-# --- between processes ------------------------------------------------------------------------------------------------
-
-_BROUGHT: Final = "__eagerstream_failure__"
-
-
-def failure_as_json(error: BaseException) -> dict[str, Any] | None:
-    """Return what `bring_failure` needs where the exception is made anew."""
-    failure = failure_of("", error)
-    return None if failure is None else {"error": failure.error, "frames": [*failure.frames]}
-
-
-def bring_failure(error: BaseException, failure: dict[str, Any] | None) -> None:
-    """Let an exception that was made anew here be the failure that it was in its own process."""
-    if failure is not None and not all(isinstance(text, str) for text in (failure["error"], *failure["frames"])):
-        raise TypeError("the parts of a failure are texts")
-    vars(error)[_BROUGHT] = failure

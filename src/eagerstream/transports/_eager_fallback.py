@@ -112,6 +112,7 @@ class EagerFallback(Transport):
         self._transport = transport
         self._falls_back = option is not None
         self._memory = _memories.of(client)
+        self._refused_id: str | None = None  # of the last request that was refused for its form
         # Kept even before any form is accepted: no form is tried twice. Per model, because a run may change its model.
         self._refused_by: defaultdict[str, set[_Form]] = defaultdict(set)
 
@@ -164,6 +165,7 @@ class EagerFallback(Transport):
             is_400 = error.status_code == 400
             if is_400 and form in _REFUSALS and _REFUSALS[form].search(error.reason):
                 refused.add(form)
+                self._refused_id = error.request_id
             elif is_400 and form in _HOW and error.hint is None:
                 error.hint = f"The request was sent {_HOW[form]}: {EAGER_FIELD} is refused, see eager_fallback"
             others = [*forms]
@@ -184,8 +186,8 @@ class EagerFallback(Transport):
         if form not in learned.told:
             learned.told.add(form)
             names = " and ".join(name for each, name in _NAMES.items() if each in learned.refused)
-            what = "the API refuses %s for the model %.80r: %s (see eager_fallback of eagerstream.stream)"
-            _log.warning(what, names, model, _INSTEAD[form])
+            what = "the API refuses %s for the model %.80r: %s (request %s; see eager_fallback of eagerstream.stream)"
+            _log.warning(what, names, model, _INSTEAD[form], self._refused_id)
 
     def _forms_left(self, request: RequestBody, refused: set[_Form], default_betas: Sequence[str]) -> Iterator[_Form]:
         """Return the forms not known to be refused. If all are, return the last: its error gives the reason."""

@@ -31,8 +31,7 @@ from pydantic_core import to_jsonable_python
 
 from .._support.redaction import without_middle
 from ..errors import ToolError
-from ..tools import ToolResponse, error_text, saved_response, to_json
-from ..tools._tool_failure import bring_failure, failure_as_json
+from ..tools import ToolFailure, ToolResponse, error_text, saved_response, to_json
 
 _MAX_NOTE_CHARS: Final = 10_000
 _MAX_NOTES: Final = 20
@@ -124,10 +123,11 @@ def error_as_bytes(error: BaseException) -> bytes:
     """Return an exception as data: class name, text, notes, and the arguments of a built-in exception."""
     kind = type(error)
     told = "".join(traceback.format_exception(error))
+    failure = ToolFailure.of("", error)
     plain: dict[str, Any] = {
         "class": kind.__name__,
         "text": error_text(error),
-        "failure": failure_as_json(error),
+        "failure": failure and failure.to_dict(),
         "notes": [*_notes(error), f"In the worker:\n{without_middle(told, _MAX_NOTE_CHARS)}"],
     }
     with suppress(Exception):  # its attributes may be anything
@@ -147,7 +147,7 @@ def error_from(data: bytes) -> BaseException:
         error = _error_of(plain)
         for note in plain["notes"]:
             error.add_note(note)
-        bring_failure(error, plain["failure"])
+        ToolFailure.bring(error, plain["failure"])
     except Exception as fault:
         return RemoteError(f"an exception that cannot be read here: {error_text(fault)}")
     return error

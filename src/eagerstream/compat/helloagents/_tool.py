@@ -15,8 +15,17 @@ from time import perf_counter
 from typing import Any, Final, Literal, TypeAlias, assert_never
 
 from ...errors import ToolError, UsageError
-from ...tools import Group, InputError, Kind, ToolErrorCode, ToolResponse, ToolStatus, error_response, invoke
-from ...tools._tool_failure import report_failure
+from ...tools import (
+    Group,
+    InputError,
+    Kind,
+    ToolErrorCode,
+    ToolResponse,
+    ToolStatus,
+    error_response,
+    invoke,
+    report_failure,
+)
 from ...wire import check_choice
 from .._deprecation import deprecated
 from .._sync import SyncLoop, answered_call, in_event_loop

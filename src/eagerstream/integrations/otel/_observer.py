@@ -28,8 +28,7 @@ from opentelemetry.util.types import AttributeValue
 
 from ...loop import RequestMarks, Restarted, Run, RunStatus, ToolStart, ToolStop, TurnStop
 from ...streaming import FeedEnd, MessageStream, ReplyMarks
-from ...tools import ToolCall
-from ...tools._tool_failure import failure_of
+from ...tools import ToolCall, ToolFailure
 from ...wire import MessageStart, MessageStop
 from . import _conventions as names
 from ._attributes import bounded, error_type, peer_attributes, tool_error_type, usage_attributes
@@ -235,7 +234,7 @@ class FeedTracer:
                 if failed is not None:
                     run.span.set_attribute(names.ERROR_TYPE, failed)
                     run.span.set_status(StatusCode.ERROR)
-                if call.error is not None and (failure := failure_of(call.name, call.error)) is not None:
+                if call.error is not None and (failure := ToolFailure.of(call.name, call.error)) is not None:
                     # Without its message, which may quote an argument.
                     event = {names.EXCEPTION_TYPE: failure.error, names.EXCEPTION_STACKTRACE: "\n".join(failure.frames)}
                     run.span.add_event(names.EXCEPTION, event, at_ns)
