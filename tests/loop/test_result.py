@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import pickle
 import weakref
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -14,7 +15,8 @@ import pytest
 
 import eagerstream
 from eagerstream import InputInterrupted, RunResult, StreamInterrupted, TextStream, ToolResponse, TurnStop, UsageError
-from eagerstream.loop import Conversation, RunStatus
+from eagerstream.errors import EagerStreamError
+from eagerstream.loop import Conversation, RunEndedError, RunStatus
 from eagerstream.testing import reply, text, tool_use
 from eagerstream.tools import Tool, tool
 from tests.loop.serial import (
@@ -315,3 +317,38 @@ async def test_an_image_is_saved() -> None:
     saved = await saved_after(draw)
     (answer,) = saved.messages[2]["content"]
     assert answer["content"][0]["type"] == "image"
+
+
+# --- how it ended -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_a_model_that_never_stops_calling() -> None:
+    """It is asked 50 times, unless the program wants it otherwise; the history can be continued."""
+    again = reply(tool_use("get_weather", {"city": "Oslo"}))
+    api = LocalAPI([again])
+    async with eagerstream.run(api.transport(), tools=TOOLS, **REQUEST) as run:
+        result = await run.finish()
+    assert result is run.result
+    assert (result.status, result.turns, len(api.exchanges)) == (RunStatus.LIMIT, 50, 50)
+    with pytest.raises(RunEndedError, match="status limit after 50 turns: max_turns or") as raised:
+        result.raise_for_status()
+    assert raised.value.result is result
+    bodies = [[again]] * 60
+    async with eagerstream.run(LocalAPI(*bodies, [DONE]).transport(), tools=TOOLS, max_turns=None, **REQUEST) as run:
+        assert (await run.finish()).raise_for_status().turns == 61
+
+
+@rows("status", list(RunStatus))
+def test_raise_for_status(status: RunStatus) -> None:
+    """Only two of the ways to end are asked for. Each other one says what it is."""
+    result: RunResult[Any] = RunResult(status, None, [], error={"type": "APIError", "text": "Overloaded"})
+    if status in (RunStatus.COMPLETED, RunStatus.STOP_SEQUENCE):
+        assert result.raise_for_status() is result
+        return
+    with pytest.raises(RunEndedError) as raised:
+        result.raise_for_status()
+    assert str(raised.value).startswith(f"the run ended with the status {status.value} after 0 turns: ")
+    assert str(raised.value).endswith(" (APIError: Overloaded)")
+    assert isinstance(raised.value, EagerStreamError)
+    assert pickle.loads(pickle.dumps(raised.value)).result.status is status

@@ -64,7 +64,7 @@ async def test_a_failure_of_the_reading_is_raised_by_the_iteration() -> None:
             async for event in feed:
                 got += [event.index]
         with pytest.raises(ValueError, match="while reading"):
-            await feed.finish()
+            await feed._finish()
     assert got == [1, 2]
 
 
@@ -193,7 +193,7 @@ async def test_cancelled_by_its_task() -> None:
 async def test_finish() -> None:
     """Reads to the end without anybody looking at the events; afterwards there are none."""
     async with Numbers(*range(1000)) as feed:
-        await feed.finish()
+        await feed._finish()
         assert feed.cleaned_up
         assert [event async for event in feed] == []
 
@@ -203,7 +203,7 @@ async def test_finish_raises_what_the_iteration_would() -> None:
     """A failure is not lost for those who want no events."""
     async with Numbers(1, end=_fail) as feed:
         with pytest.raises(ValueError, match="while reading"):
-            await feed.finish()
+            await feed._finish()
 
 
 @pytest.mark.anyio
@@ -226,7 +226,7 @@ async def test_not_entered() -> None:
     with pytest.raises(UsageError, match="async with"):
         await anext(feed)
     with pytest.raises(UsageError, match="async with"):
-        await feed.finish()
+        await feed._finish()
 
 
 @pytest.mark.anyio

@@ -24,7 +24,7 @@ from ._latency_data import BlockData, CallData, FieldData, GapsData, LatencyData
 from ._marks import CallMarks, RequestMarks, RunMarks
 from ._options import CallOptions, ConversationOptions, LoopOptions, NextRequest, RunOptions
 from ._policy import OnInterrupt, OnTruncated
-from ._result import RunResult, RunStatus
+from ._result import RunEndedError, RunResult, RunStatus
 from ._resume import Resumed, resume
 from ._run import Run
 from ._settle import add_content, drop_last_thinking
@@ -58,6 +58,7 @@ __all__ = [
     "Restarted",
     "Resumed",
     "Run",
+    "RunEndedError",
     "RunEvent",
     "RunJournal",
     "RunLatency",

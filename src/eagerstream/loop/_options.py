@@ -45,7 +45,8 @@ class LoopOptions(TypedDict, total=False):
             `max_tokens`, `system`, `tool_choice` and other parameters of that request. A request that is sent again
             because the response broke off keeps the changes.
         max_turns: Responses at most. The calls of the last turn still run and are answered in the history; status
-            `LIMIT`. None (default) for no bound.
+            `LIMIT`. 50 by default. None for no bound: a model that never stops calling tools is then paid for without
+            end.
         max_continuations: How often in a row the run continues after a response that was paused (status `PAUSED` beyond
             it), or cut and reported (`TRUNCATED`); 5 by default.
         max_consecutive_tool_errors: Turns in a row in which every call failed, at most; status `LIMIT`. The model
@@ -139,10 +140,10 @@ class RunOptions(ConversationOptions, InputOptions, FeedOptions, total=False):
 
 LOOP_DEFAULTS: Final[LoopOptions] = {
     "next_request": None,
-    # No bound on turns, nor on failed ones: an agent may need any number, and the API's guide lets a model try two or
-    # three times before it gives up by itself. Continuations have one, as nothing else ends them: the guide's is 5,
-    # too.
-    "max_turns": None,
+    # Each turn is paid for, and some models never stop calling: to go on without end is a choice. There is no bound on
+    # failed turns: the API's guide lets a model try two or three times before it gives up by itself. Continuations have
+    # one, as nothing else ends them: the guide's is 5, too.
+    "max_turns": 50,
     "max_continuations": 5,
     "max_consecutive_tool_errors": None,
     # A retry costs tokens and a report another turn, so both are for the user to choose. A lost connection is nobody's

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast
 
 from pydantic import BaseModel
 
-from ..errors import UsageError
+from ..errors import EagerStreamError, UsageError
 from ..streaming._typed_partial import adapter_of
 from ..tools._call import ToolCall
 from ..tools._content import to_json
@@ -53,6 +53,38 @@ class RunStatus(StrEnum):
     WAITING = "waiting"
     """It waits for a decision in its journal, and continues when it is resumed after that."""
     ERROR = "error"
+
+
+_WELL: Final = (RunStatus.COMPLETED, RunStatus.STOP_SEQUENCE)
+
+_WHY: Final = {
+    RunStatus.RUNNING: "it has not ended",
+    RunStatus.TRUNCATED: "the last response was cut: raise max_tokens, or see on_truncated",
+    RunStatus.REFUSED: "the model refused: result.message['stop_details'] says why",
+    RunStatus.PAUSED: "the last response was paused more often than max_continuations allows",
+    RunStatus.LIMIT: "max_turns or max_consecutive_tool_errors was reached: continue with messages=result",
+    RunStatus.UNKNOWN: "the last response had a stop reason that is not known",
+    RunStatus.CANCELLED: "it was cancelled",
+    RunStatus.WAITING: "it waits in its journal: resume it after the decision",
+    RunStatus.ERROR: "an error ended it",
+}
+
+
+class RunEndedError(EagerStreamError):
+    """A run ended otherwise than asked for. Only `RunResult.raise_for_status` raises it.
+
+    Attributes:
+        result: The result of the run.
+    """
+
+    def __init__(self, result: RunResult[Any]) -> None:
+        super().__init__(result)
+        self.result = result
+
+    def __str__(self) -> str:
+        error = f" ({self.result.error['type']}: {self.result.error['text']})" if self.result.error else ""
+        turns = f"{self.result.turns} turn{'' if self.result.turns == 1 else 's'}"
+        return f"the run ended with the status {self.result.status} after {turns}: {_WHY[self.result.status]}{error}"
 
 
 @dataclass(slots=True)
@@ -113,6 +145,16 @@ class RunResult(Generic[OutputT]):
         if self.output_outcome is not Outcome.VALID:
             raise UsageError(f"there is no valid output: {self.output_error or 'none was asked for'}")
         return adapter_of(model).validate(encodable(json.loads(self.output_text)))
+
+    def raise_for_status(self) -> Self:
+        """Return this result if the run ended well: `COMPLETED` or `STOP_SEQUENCE`.
+
+        Raises:
+            RunEndedError: It ended in another way, or has not ended.
+        """
+        if self.status not in _WELL:
+            raise RunEndedError(self)
+        return self
 
     @property
     def stop_reason(self) -> str | None:

@@ -19,6 +19,7 @@ from ._latency import RunLatency
 from ._marks import RunMarks
 from ._policy import Begins
 from ._requests import GivenTool
+from ._result import RunResult
 from ._run_loop import MAX_VIOLATIONS, RunLoop
 from ._steering import When
 from ._sub_runs import ParentCall, begin_sub_run
@@ -42,14 +43,27 @@ class Run(RunLoop[OutputT]):
 
         return figures(f"Run of {self.model}, turn {self.turn}", (), Markup(self.result._repr_html_()))
 
+    async def finish(self) -> RunResult[OutputT]:
+        """Read to the end without handing out events, and return the `result`, however the run ended.
+
+        `(await run.finish()).raise_for_status()` raises an error if it did not end well.
+
+        Cancelling this does not stop the run: leave the block for that. Events are dropped from the call on.
+
+        Raises:
+            EagerStreamError: The error that the iteration would have raised.
+            UsageError: The block was not entered.
+        """
+        await self._finish()
+        return self.result
+
     async def get_final_message(self) -> AssistantMessage | None:
         """Read to the end, and return the last assistant message; None if no response came. Cancel it as `finish`.
 
         Raises:
             EagerStreamError: As for `finish`.
         """
-        await self.finish()
-        return self.result.message
+        return (await self.finish()).message
 
     @property
     def client(self) -> object:

@@ -253,15 +253,8 @@ class EventFeed(ABC, Generic[E]):
             if isinstance(event, TextDelta):
                 yield event.text
 
-    async def finish(self) -> None:
-        """Read to the end without handing out events, if you want only the final result.
-
-        Cancelling this does not stop the reading: leave the block for that. Events are dropped from the call on.
-
-        Raises:
-            EagerStreamError: The error that the iteration would have raised.
-            UsageError: The block was not entered.
-        """
+    async def _finish(self) -> None:
+        """Read to the end without handing out events."""
         if self._tasks is None:
             raise UsageError(f"enter the {type(self).__name__} first: async with ...")
         self._is_used = True

@@ -252,13 +252,24 @@ class MessageStream(EventFeed[StreamEvent], Generic[OutputT]):
         """Return `message` as an object of the anthropic package."""
         return typed_message(self.message)
 
+    async def finish(self) -> None:
+        """Read to the end without handing out events, if you want only the message.
+
+        Cancelling this does not stop the reading: leave the block for that. Events are dropped from the call on.
+
+        Raises:
+            EagerStreamError: The error that the iteration would have raised.
+            UsageError: The block was not entered.
+        """
+        await self._finish()
+
     async def get_final_message(self) -> AssistantMessage:
         """Read to the end, and return the assistant message. It is `finish` and `message` in one; see there.
 
         Raises:
             EagerStreamError: As for `finish`.
         """
-        await self.finish()
+        await self._finish()
         return self.message
 
     @property
