@@ -171,6 +171,7 @@ _BEHAVIOURS = {
     "loop/path_to_a_tool": "the passes of the event loop between an input and its tool",
     "loop/properties": "laws over any conversation",
     "loop/server_tools": "tools that the API runs",
+    "loop/tracebacks": "how long the traceback of an error is, and what it names",
     "loop/turns_of_the_loop": "the callbacks and timers that a chunk costs",
     "loop/ways_to_hold": "runs in generators, fixtures, sessions and notebooks",
     "loop/when_over": "the end of the state that tools keep for a run",

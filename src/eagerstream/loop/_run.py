@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from ..errors import EagerStreamError, JournalError, UsageError
+from ..transports._client import check_key
 from ..transports._eager_fallback import EagerForm
 from ..wire import JSONObject, MessageState
 from ..wire._assistant_message import AssistantMessage
@@ -230,6 +231,7 @@ class Run(RunLoop[OutputT]):
     async def __aenter__(self) -> Self:
         # First: the observers that see the run begin may ask for its parent.
         if self._tasks is None:
+            check_key(self.client, self._conversation.extra_headers)
             self.parent: ParentCall | None = begin_sub_run(self)
             if self._durability is not None:
                 self._open_turn = await self._durability.open(self.parent)

@@ -15,8 +15,9 @@ from typing import Any, Generic, Self, TypeVar, cast
 import anyio
 import anyio.lowlevel
 
+from .._support.frames import is_all_ours
 from .._support.hosted_tasks import HostedTasks
-from ..errors import StreamInterrupted, UsageError
+from ..errors import EagerStreamError, StreamInterrupted, UsageError
 from ..wire import InputStart, TextDelta
 from ._event_buffer import EventBuffer
 from ._growing_input import GrowingInput
@@ -215,6 +216,9 @@ class EventFeed(ABC, Generic[E]):
             self._end_reading(self._tasks.failure or StreamInterrupted(what))
 
     def _end_reading(self, failure: BaseException | None = None) -> None:
+        if isinstance(failure, EagerStreamError) and is_all_ours(failure):
+            # It is raised in the user's frame. The way that it took through the library says nothing to them.
+            failure.__traceback__ = None
         self._failure = failure
         self._buffer.close(failure)
         self._has_ended = True

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeAlias, Unpack
 
 from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS, Limits
 from ..transports import Client, Reply, RequestBody, as_transport
 from ..transports._base import betas_of, check_legacy_beta
+from ..transports._client import check_key
 from ..transports._eager_fallback import EagerFallback, EagerForm
 from ..wire import MessageAssembler, MessageEvent, MessageState, Outcome
 from ..wire._accumulator import check_invalid_key
@@ -251,6 +252,10 @@ class MessageStream(EventFeed[StreamEvent], Generic[OutputT]):
     def typed_message(self) -> AnthropicMessage:
         """Return `message` as an object of the anthropic package."""
         return typed_message(self.message)
+
+    async def __aenter__(self) -> Self:
+        check_key(self.client, self._request.get("extra_headers"))
+        return await super().__aenter__()
 
     async def finish(self) -> None:
         """Read to the end without handing out events, if you want only the message.

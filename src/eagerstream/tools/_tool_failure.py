@@ -6,18 +6,16 @@ The model gets the text of such an exception, and the run continues. Without thi
 from __future__ import annotations
 
 import logging
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, Self
 
+from .._support.frames import places
 from ..errors import InputInterrupted
 from ._response import members_of
 
 _log = logging.getLogger(__name__)
 
-_OWN: Final = str(Path(__file__).parents[1])
 _MAX_FRAMES: Final = 20
 _MAX_CLASSES: Final = 5
 _BROUGHT: Final = "__eagerstream_failure__"
@@ -57,7 +55,7 @@ class ToolFailure:
             f"{type(each).__module__}.{type(each).__qualname__}".removeprefix("builtins.") for each in unexpected
         ]
         more = [f"{len(classes) - _MAX_CLASSES} more"] if len(classes) > _MAX_CLASSES else []
-        frames = _frames_of(error) if unexpected[0] is error else [*_frames_of(error), *_frames_of(unexpected[0])]
+        frames = places(error) if unexpected[0] is error else [*places(error), *places(unexpected[0])]
         return cls(tool, ", ".join([*classes[:_MAX_CLASSES], *more]), tuple(frames[-_MAX_FRAMES:]))
 
     def to_dict(self) -> dict[str, Any]:
@@ -118,12 +116,3 @@ def _is_expected(error: BaseException) -> bool:
     # By the name: the anthropic package's helpers have a `ToolError` of their own.
     kinds = type(error).__mro__
     return isinstance(error, InputInterrupted) or any(kind.__name__ in ("ToolError", "InputError") for kind in kinds)
-
-
-def _frames_of(error: BaseException) -> list[str]:
-    found = []
-    for frame, line in traceback.walk_tb(error.__traceback__):
-        code = frame.f_code
-        found.append((code.co_filename, f"{code.co_filename}:{line} in {code.co_qualname}"))
-    others = [place for file, place in found if not file.startswith(_OWN)]
-    return others or [place for _, place in found]

@@ -104,7 +104,7 @@ class AnthropicTransport(Transport):
         except UnicodeEncodeError:
             raise  # see `open`
         except Exception as error:
-            refused = refusal(error)
+            refused = refusal(error, str(getattr(self._client, "base_url", "")))
             if isinstance(refused, APIError):
                 refused.retried = self._retries > 0 and refused.retryable and is_resent_by_clients(error)
             raise_as(refused, error)

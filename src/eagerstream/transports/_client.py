@@ -1,10 +1,11 @@
-"""The types of clients that `stream` and `run` accept."""
+"""The types of clients that `stream` and `run` accept, and whether one has a key."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
-from typing import Any, Protocol, TypeAlias
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, Final, Protocol, TypeAlias
 
+from ..errors import UsageError
 from ..recordings import Recording
 from ._base import Transport
 
@@ -67,3 +68,28 @@ class AsyncResponse(Protocol):
 
 Client: TypeAlias = AsyncClient | Transport | Recording | AsyncIterable[Any] | AsyncBody | AsyncResponse
 """A client, a transport, a `Recording` to play back, or the body of one response."""
+
+
+_KEY_HEADERS: Final = frozenset({"authorization", "x-api-key"})
+
+
+def check_key(client: object, extra_headers: object) -> None:
+    """Check that a client of the anthropic package has a key. It would say so with the first request, and at length.
+
+    Args:
+        client: Any object. Only `AsyncAnthropic` itself is looked at: other platforms sign in in their own ways.
+        extra_headers: Those of the request, which may have a key of their own.
+
+    Raises:
+        UsageError: The client has no key.
+    """
+    names = ("api_key", "auth_token", "credentials")
+    if type(client).__name__ != "AsyncAnthropic" or any(getattr(client, name, None) is not None for name in names):
+        return
+    headers = [getattr(client, "default_headers", None), extra_headers]
+    if any(name.lower() in _KEY_HEADERS for given in headers if isinstance(given, Mapping) for name in given):
+        return
+    raise UsageError(
+        "the client has no key: set ANTHROPIC_API_KEY, or give it an api_key. To try a program without one, run it as "
+        "`eagerstream serve --script -- python program.py`"
+    )

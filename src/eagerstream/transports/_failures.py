@@ -11,7 +11,9 @@ import re
 import ssl
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
+from html import unescape
 from typing import Any, Final, NamedTuple, NoReturn
+from urllib.parse import urlsplit
 
 from .._support.inspecting import TooMuchError, check_size, head
 from ..errors import APIError, MissingExtraError, ProtocolError, StreamInterrupted, UsageError
@@ -64,6 +66,7 @@ _PEER_BYTES: Final = re.compile(r"""\n|\\n|\b(?:bytearray\()?b['"]""")
 _EXTRAS: Final = {"boto3": "bedrock", "botocore": "bedrock", "google": "vertex"}
 """The extra of eagerstream that installs the top-level module of another platform."""
 
+_MAX_PAGE_CHARS: Final = 20_000
 _MAX_DETAILS_CHARS: Final = 8_000
 _MAX_DETAILS_DEPTH: Final = 32
 _MAX_WORDS_CHARS: Final = 2_000
@@ -72,10 +75,37 @@ _MAX_HINTED_CHARS: Final = 4_000  # of a reason: the search for a hint takes mor
 
 
 def raise_as(translated: Exception, error: Exception) -> NoReturn:
-    """Raise `translated` with `error` as its cause. If both are the same, raise `error` unchanged."""
+    """Raise `translated` with `error` as its cause. If both are the same, raise `error` unchanged.
+
+    A client's exception has passed dozens of its own frames, and those of the library below. None of them says more
+    than the exception itself, so the innermost one is kept, and the exceptions below lose theirs.
+    """
     if translated is error:
         raise error
-    raise translated from error
+    innermost = error.__traceback__
+    while innermost is not None and innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    below = error.__cause__ or error.__context__
+    while below is not None and below.__traceback__ is not None:
+        below.__traceback__ = None
+        below = below.__cause__ or below.__context__
+    page = _of_page(str(error))
+    if page is not None:
+        error.args = (page,)  # the page itself is in its response
+    raise translated from error.with_traceback(innermost)
+
+
+_PAGE: Final = re.compile(r"\s*<(?:!doctype html|html|head|body)\b", re.IGNORECASE)
+_TITLE: Final = re.compile(r"<(title|h1)\b[^>]*>([^<]*)", re.IGNORECASE)
+
+
+def _of_page(text: str) -> str | None:
+    """Return one line about a page of HTML, as gateways send it with an error; None for any other text."""
+    start = head(text, _MAX_PAGE_CHARS)
+    if _PAGE.match(start) is None:
+        return None
+    title = _TITLE.search(start)
+    return f"a page of HTML: {' '.join(unescape(title[2]).split()):.200}" if title else "a page of HTML"
 
 
 def request_id_of(headers: Mapping[str, str]) -> str | None:
@@ -86,8 +116,12 @@ def request_id_of(headers: Mapping[str, str]) -> str | None:
 # --- exceptions of clients --------------------------------------------------------------------------------------------
 
 
-def refusal(error: Exception) -> Exception:
+def refusal(error: Exception, address: str = "") -> Exception:
     """Translate an exception that an HTTP client raised while it sent the request.
+
+    Args:
+        error: The exception.
+        address: The URL of the API, for an error that says that it could not be reached.
 
     Returns:
         Our error, or `error` itself if it is not an exception of a client.
@@ -98,6 +132,7 @@ def refusal(error: Exception) -> Exception:
     missing = missing_extra(error)
     if missing is not None:
         return missing
+    where = f" ({origin})" if (origin := _origin(address)) else ""
     names = _class_names(error)
     status = getattr(error, "status_code", None)
     if "APIStatusError" in names and isinstance(status, int):
@@ -105,7 +140,7 @@ def refusal(error: Exception) -> Exception:
         return status_error(status, getattr(error, "body", None), getattr(response, "headers", {}), str(error))
     if names & _LOST_BY_AIOHTTP and "ClientError" in names:
         # Before the mistakes: its exception for a certificate is a ValueError.
-        return APIError(f"the API could not be reached: {_words_of_loss(error)}", retryable=True)
+        return APIError(f"the API could not be reached: {_words_of_loss(error)}{where}", retryable=True)
     is_lost = bool(names & {"APIConnectionError", "TransportError"})
     # A closed client raises a RuntimeError, which newer clients report as a lost connection.
     cause = error.__cause__ if is_lost and isinstance(error.__cause__, Exception) else error
@@ -122,10 +157,20 @@ def refusal(error: Exception) -> Exception:
     if names & _SIGN_IN or _is_of_aws(error):
         return _sign_in_error(error)
     if is_lost:
-        return APIError(f"the API could not be reached: {_words_of_loss(cause)}", retryable=True)
+        return APIError(f"the API could not be reached: {_words_of_loss(cause)}{where}", retryable=True)
     if "RetryableError" in names:  # raised by middleware to request another attempt
         return APIError(_words(error), retryable=True)
     return mistake if "AnthropicError" in names else error
+
+
+def _origin(address: str) -> str:
+    """Return scheme, host and port of a URL, without a user, a path and a query, which may be secret."""
+    try:
+        url = urlsplit(address)
+        port = f":{url.port}" if url.port is not None else ""
+    except ValueError:
+        return ""
+    return f"{url.scheme}://{url.hostname}{port}" if url.hostname else ""
 
 
 def missing_extra(error: Exception) -> MissingExtraError | None:
@@ -228,7 +273,7 @@ def status_error(status: int, body: object, headers: Mapping[str, str], otherwis
     """
     told = _read_body(body)
     error_type = told.error_type or _error_type(headers, "x-amzn-errortype")
-    reason = told.message or otherwise
+    reason = told.message or _of_page(otherwise) or otherwise
     # In the middle of a stream, gateways and Google put the status into the error itself.
     retryable = _is_retryable_status(told.status if status == 200 else status) or error_type in _RETRYABLE_TYPES
     # The API's own decision. Its clients obey it too.

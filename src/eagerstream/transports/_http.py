@@ -149,7 +149,7 @@ class HTTPTransport(Transport):
         try:
             response = await self._client().post(self._url, headers, content)
         except Exception as error:
-            raise_as(refusal(error), error)
+            raise_as(refusal(error, self._url), error)
         try:
             if response.status_code != 200:
                 raise _response_error(response, await _error_text(response))
