@@ -454,7 +454,7 @@ async def test_a_callback_that_fails_in_a_task() -> None:
 
 
 @pytest.mark.slow
-@rows("name", _NAMES)
+@pytest.mark.parametrize("name", _NAMES)
 def test_cells_of_a_notebook(name: str) -> None:
     """Entered in one cell, read in others, and left in the last one."""
     from IPython.core.interactiveshell import InteractiveShell
@@ -480,7 +480,7 @@ def test_cells_of_a_notebook(name: str) -> None:
 
 
 @pytest.mark.slow
-@rows("name", _NAMES)
+@pytest.mark.parametrize("name", _NAMES)
 def test_a_client_that_leaves_starlette(name: str) -> None:
     """The generator of a response is closed by the server, while it waits for the next item."""
     import httpx
