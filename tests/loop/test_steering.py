@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 import pytest
 
 import eagerstream
 from eagerstream import Conversation, RunResult, UsageError, tool
-from eagerstream.loop import MessageDelivered, Restarted, RunStatus, ToolStart, TurnStart, TurnStop
+from eagerstream.loop import MessageDelivered, Restarted, RunStatus, ToolProgress, ToolStart, TurnStart, TurnStop
 from eagerstream.testing import http_error, reply, text, tool_use
 from eagerstream.tools import ToolCall
 from eagerstream.wire import InputDelta, MessageStop, TextDelta
@@ -368,3 +371,62 @@ async def test_now_at_every_event() -> None:
         assert run.result.messages.count(said("Stop!")) + run.result.undelivered.count(said("Stop!")) == 1
         assert run.result.messages.count(said("Stop!")) == 1, f"said at event {number} of {events}"
         assert run.result.status is RunStatus.COMPLETED
+
+
+# --- from other threads -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_from_a_thread_of_the_program() -> None:
+    """`say` and `cancel` do the same as on the event loop: errors are raised in the thread."""
+    refused: list[str] = []
+
+    @tool
+    def work(call: ToolCall) -> str:
+        """Work."""
+        call.progress("begun")
+        run.say("In euros.")
+        try:
+            run.say({"role": "assistant", "content": "no"})
+        except UsageError as error:
+            refused.append(str(error))
+        run.cancel()
+        run.cancel()
+        return "done"
+
+    api = LocalAPI([reply(tool_use("work", {}))], [reply(text("Done."))])
+    async with eagerstream.run(api.transport(), tools=[work], **REQUEST) as run:
+        events = [event async for event in run]
+        assert run.result.status is RunStatus.CANCELLED
+    assert [event.value for event in events if isinstance(event, ToolProgress)] == ["begun"]
+    assert [message["content"] for message in run.result.undelivered] == ["In euros."]
+    assert len(refused) == 1
+
+    def late() -> None:
+        run.cancel()  # does nothing
+        with pytest.raises(UsageError, match="the run has ended"):
+            run.say("late")
+
+    await anyio.to_thread.run_sync(late)
+
+
+def test_from_a_thread_after_the_event_loop() -> None:
+    """Nothing hangs: a run that was never left is over with its loop."""
+    entered = []
+
+    async def main() -> None:
+        run = eagerstream.run(LocalAPI([Gate()]).transport(), **REQUEST)
+        entered.append(await run.__aenter__())
+
+    def late() -> None:
+        with pytest.raises(UsageError, match="the run has ended"):
+            entered[0].say("late")
+        entered[0].cancel()
+        refused.append(True)
+
+    refused: list[bool] = []
+    asyncio.run(main())
+    thread = threading.Thread(target=late)
+    thread.start()
+    thread.join(30)
+    assert refused

@@ -627,11 +627,29 @@ async def test_progress_from_every_kind_of_tool() -> None:
     @tool
     def in_a_thread(call: ToolCall) -> str:
         """Tell."""
-        anyio.from_thread.run(call.progress, {"done": 1})
+        call.progress({"done": 1})
+        call.report({"done": 2})
+        return call.name
+
+    @tool
+    def by_anyio(call: ToolCall) -> str:
+        """Tell."""
+        anyio.from_thread.run(call.progress, {"done": 1})  # type: ignore[arg-type]  # it gives a coroutine there
         anyio.from_thread.run_sync(call.report, {"done": 2})
         return call.name
 
-    for used in (on_the_loop, in_a_thread):
+    @tool
+    def with_a_coroutine(call: ToolCall) -> Any:
+        """Tell, first in a thread, and then on the loop."""
+        call.progress({"done": 1})
+
+        async def rest() -> str:
+            await call.progress({"done": 2})
+            return call.name
+
+        return rest()
+
+    for used in (on_the_loop, in_a_thread, by_anyio, with_a_coroutine):
         call, told = await run(used)
         assert told == [{"done": 1}, {"done": 2}]
         assert content(call) == used.name

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import json
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from anthropic import AsyncAnthropicBedrock
+from anthropic import AsyncAnthropic, AsyncAnthropicBedrock
 
 import eagerstream
 from eagerstream.errors import StreamInterrupted, UsageError
@@ -199,3 +201,31 @@ async def test_the_client_stays_open() -> None:
     assert [json.dumps(exchange.body, sort_keys=True) for exchange in api.exchanges] == [
         json.dumps({**REQUEST, "stream": True}, sort_keys=True)
     ] * 2
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_second_event_loop() -> None:
+    """A client that was made once keeps connections of the first `asyncio.run`: a lost connection, not a mistake."""
+    call = reply(tool_use("now", {}))
+    done = reply(text("Done."))
+
+    @eagerstream.tool
+    async def now() -> str:
+        """Now."""
+        ran.append(True)
+        return "noon"
+
+    async def once(client: AsyncAnthropic, *, closes: bool) -> str:
+        async with eagerstream.run(client, tools=[now], restart_delay_s=0.01, **REQUEST) as run:
+            status = (await run.finish()).status
+        if closes:
+            await client.close()
+        return status
+
+    ran: list[bool] = []
+    with ReplayServer(Scenario(call, done, call, done)) as server:
+        client = AsyncAnthropic(base_url=server.base_url, api_key="k", max_retries=0)
+        assert [asyncio.run(once(client, closes=closes)) for closes in (False, True)] == ["completed"] * 2
+    del client
+    gc.collect()  # the sockets of the first loop, which nobody can close any more
+    assert len(ran) == 2

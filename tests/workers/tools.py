@@ -60,7 +60,7 @@ async def steps(count: int, call: ToolCall) -> str:
 def thread_steps(count: int, call: ToolCall) -> str:
     """Tell of progress from a thread."""
     for number in range(count):
-        anyio.from_thread.run(call.progress, number)
+        call.progress(number)
     return "done"
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from ..errors import EagerStreamError, JournalError, UsageError
+from ..tools._invoke import soon_of_loop
 from ..transports._client import check_key
 from ..transports._eager_fallback import EagerForm
 from ..wire import JSONObject, MessageState
@@ -27,6 +30,8 @@ from ._sub_runs import ParentCall, begin_sub_run
 
 _log = logging.getLogger(__name__)
 
+_LOOK_S: Final = 0.2
+
 
 class Run(RunLoop[OutputT]):
     """A run: an async context manager, and an async iterator over `RunEvent`s.
@@ -38,6 +43,9 @@ class Run(RunLoop[OutputT]):
     cancels the tools. Tools with `on_cancel="finish"` are waited for. The history keeps the calls that ran, each with a
     result, and can be sent. `cancel` does the same from within, and keeps a call whose input was being written.
     """
+
+    _loop_thread = 0
+    _soon: Callable[[Callable[[], object]], object] | None = None  # to the event loop, once the run is entered
 
     def _repr_html_(self) -> str:
         from .._support.markup import Markup, figures
@@ -126,7 +134,7 @@ class Run(RunLoop[OutputT]):
     def say(self, message: str | Mapping[str, Any], when: When = "next_turn") -> None:
         """Say something to the model while it runs.
 
-        Any number of messages may be said, from any task of the event loop; they keep their order. `MessageDelivered`
+        Any number of messages may be said, from any task and from any thread; they keep their order. `MessageDelivered`
         comes when a message is sent, and `result.undelivered` has those that never were. A message waits for another
         turn if only results may follow: code of the API waits for a call, or a response was paused.
 
@@ -139,6 +147,9 @@ class Run(RunLoop[OutputT]):
         Raises:
             UsageError: The message is not one of the user, the API would refuse it, or the run has ended.
         """
+        self._on_the_loop(lambda: self._say(message, when))
+
+    def _say(self, message: str | Mapping[str, Any], when: When) -> None:
         if self._has_ended:
             if self._durability is not None:
                 raise UsageError("the run has ended in this process: say it with `journal.say`, and resume the run")
@@ -208,9 +219,13 @@ class Run(RunLoop[OutputT]):
 
         The connection is closed, and tools are cancelled, except those with `on_cancel="finish"`. The history keeps the
         response up to its last call. If the input of that call was being written, the call is echoed as
-        `{"INVALID_JSON": raw}` and answered as cut off. Call this from the event loop. It does nothing once the run has
-        ended.
+        `{"INVALID_JSON": raw}` and answered as cut off. Call this from any task or thread. It does nothing once the run
+        has ended.
         """
+        if self._tasks is None or not self._tasks.has_ended:
+            self._on_the_loop(self._cancel)
+
+    def _cancel(self) -> None:
         # Not the scope of the task group: its cancellation would take the reader with it, which has yet to settle the
         # turn and to hand out its last events.
         if self._is_cancelled or self._has_ended:
@@ -228,9 +243,42 @@ class Run(RunLoop[OutputT]):
         if self._runner is not None:
             self._runner.stop()
 
+    def _on_the_loop(self, act: Callable[[], None]) -> None:
+        """Do something now; from another thread, on the event loop of the run, and wait for that.
+
+        Raises:
+            UsageError: The run has ended, so nobody does it.
+        """
+        if self._soon is None or threading.get_ident() == self._loop_thread:
+            act()
+            return None
+        done: Future[None] = Future()
+
+        def do() -> None:
+            try:
+                act()
+            except BaseException as error:
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+        over = "the run has ended: nobody takes this any more"
+        try:
+            self._soon(do)
+        except RuntimeError:
+            raise UsageError(over) from None
+        while True:
+            try:
+                return done.result(_LOOK_S)
+            except TimeoutError:
+                # The loop drops what it was given when it ends.
+                if not done.done() and self._tasks is not None and self._tasks.has_ended:
+                    raise UsageError(over) from None
+
     async def __aenter__(self) -> Self:
         # First: the observers that see the run begin may ask for its parent.
         if self._tasks is None:
+            self._loop_thread, self._soon = threading.get_ident(), soon_of_loop()
             check_key(self.client, self._conversation.extra_headers)
             self.parent: ParentCall | None = begin_sub_run(self)
             if self._durability is not None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+import threading
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -125,6 +126,16 @@ def saved_response(response: ToolResponse) -> dict[str, Any]:
     return {"status": response.status.value, "text": encodable(response.text), "data": {}}
 
 
+class _Nothing:
+    """An awaitable without anything to wait for, for a thread that has reported already."""
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        yield from ()
+
+
+_NOTHING_TO_WAIT_FOR: Final = _Nothing()
+
+
 @lru_cache(maxsize=256)
 def _warn_of_unknown_code(name: str) -> None:
     """Log the warning once for each tool."""
@@ -186,6 +197,8 @@ class ToolCall:
     """True if nobody waits for the tool any more: a thread that still runs may stop."""
     in_thread: bool = field(default=False, repr=False)
     """True while the tool runs in a thread, possibly after the wait for it ended."""
+    _loop_thread: int = field(default=0, repr=False)
+    _report_from_thread: Callable[[Any], object] | None = field(default=None, repr=False)
     on_thread_end: Callable[[], object] | None = field(default=None, repr=False)
     _started_s: float = field(default=0.0, repr=False)
     _answered: anyio.Event | None = field(default=None, repr=False)
@@ -306,23 +319,48 @@ class ToolCall:
             _log.debug("the call %.80r of the tool %.80r starts", self.id, self.name)
         self.listener.call_started(self)
 
-    async def progress(self, value: Any) -> None:
+    def progress(self, value: Any) -> Awaitable[None]:
         """Report the tool's progress. Consumers of events see it at once; the model never does.
 
-        If the consumers are slow, the newest value of a call replaces the waiting one. In a tool that is a plain `def`,
-        use `anyio.from_thread.run(call.progress, value)`. If this is cancelled, the value was reported before.
+        Await it. In a tool that is a plain `def`, just call it: `call.progress(value)`.
+
+        If the consumers are slow, the newest value of a call replaces the waiting one. If this is cancelled, the value
+        was reported before.
         """
+        if self._is_in_thread_of_tool():
+            self.report(value)
+            return _NOTHING_TO_WAIT_FOR
+        return self._progress(value)
+
+    async def _progress(self, value: Any) -> None:
         self.report(value)
         await anyio.lowlevel.checkpoint()
 
     def report(self, value: Any) -> None:
-        """Do the same as `progress`, for callers on the event loop that do not wait."""
-        if self.result is None:
+        """Do the same as `progress`, for callers that do not wait."""
+        if self._is_in_thread_of_tool():
+            assert self._report_from_thread is not None
+            self._report_from_thread(value)
+        elif self.result is None:
             self.listener.call_progressed(self, value)
+
+    def _is_in_thread_of_tool(self) -> bool:
+        return self._report_from_thread is not None and threading.get_ident() != self._loop_thread
+
+    def enter_thread(self, report: Callable[[Any], object]) -> None:
+        """Note that the tool runs in a thread. Called on the event loop.
+
+        Args:
+            report: Reports progress from any other thread.
+        """
+        self.in_thread = True
+        self._loop_thread = threading.get_ident()
+        self._report_from_thread = report
 
     def leave_thread(self) -> None:
         """Report the end of the tool's thread."""
         self.in_thread = False
+        self._report_from_thread = None
         on_thread_end, self.on_thread_end = self.on_thread_end, None
         if on_thread_end is not None:
             on_thread_end()

@@ -75,10 +75,11 @@ async def invoke(function: Callable[[], Any], call: ToolCall | None, *, kind: Ki
         return await _watched(_last_of(function(), call), call)
     # The caller bounds the number of these threads. One that was abandoned must not take a place.
     limiter = anyio.CapacityLimiter(1)
+    soon = soon_of_loop()
     if call is not None:
-        call.in_thread = True
+        call.enter_thread(partial(_report_from_thread, call, soon=soon))
     (returned,) = await anyio.to_thread.run_sync(
-        partial(_call_in_thread, function, call, soon_of_loop()), abandon_on_cancel=True, limiter=limiter
+        partial(_call_in_thread, function, call, soon), abandon_on_cancel=True, limiter=limiter
     )
     if inspect.iscoroutine(returned):
         return await _watched(returned, call)

@@ -57,6 +57,9 @@ _UNREACHED: Final = frozenset(
 )
 """Exceptions, of these sources and of their HTTP clients, for a service that could not be reached."""
 
+_OTHER_LOOP: Final = re.compile(r"^Event loop is closed$|\bdifferent (?:event )?loop\b")
+"""The text of a `RuntimeError` for an object of another event loop."""
+
 _LOST_BY_AIOHTTP: Final = frozenset({"ClientConnectionError", "ClientPayloadError", "ClientResponseError"})
 """Exceptions of aiohttp for a lost connection, and for bytes that are not HTTP."""
 
@@ -149,6 +152,10 @@ def refusal(error: Exception, address: str = "") -> Exception:
         raise UsageError(
             "a header contains characters that HTTP does not allow, for example a line end in a key"
         ) from None
+    if isinstance(cause, RuntimeError) and _OTHER_LOOP.search(str(cause)):
+        # The pool of a client that was used in another `asyncio.run` has connections of that loop. Each is dropped by
+        # this error, so the next attempt gets a new one (test_a_second_event_loop).
+        return APIError(f"the API could not be reached: a connection of another event loop{where}", retryable=True)
     from .._support.redaction import redact_excerpt
 
     mistake = UsageError(f"the client cannot send this request: {redact_excerpt(_words(cause), _MAX_WORDS_CHARS)}")
