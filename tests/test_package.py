@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tomllib
+import typing
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import find_spec
@@ -226,6 +227,18 @@ def test_public_methods(name: str) -> None:
     for attribute, member in vars(value).items():
         if not attribute.startswith("_") and (inspect.isfunction(member) or isinstance(member, property | classmethod)):
             assert inspect.getdoc(member), f"{name}.{attribute} has no docstring"
+
+
+def test_type_hints_of_typed_dicts() -> None:
+    """Programs read them, for example to make a form or a command line of the options."""
+    found = 0
+    for room in ("", ".loop", ".streaming", ".tools", ".wire", ".testing", ".progress", ".latency", ".transports"):
+        module = importlib.import_module(f"eagerstream{room}")
+        for value in (getattr(module, name) for name in getattr(module, "__all__", ())):
+            if typing.is_typeddict(value):
+                assert typing.get_type_hints(value), value
+                found += 1
+    assert found > 10
 
 
 def test_a_name_that_is_not_there() -> None:

@@ -11,11 +11,13 @@ import anyio.abc
 import anyio.lowlevel
 import pytest
 
+import eagerstream
 from eagerstream.errors import UsageError
 from eagerstream.streaming import EventFeed, FeedEnd
 from eagerstream.streaming._event_buffer import EventBuffer
 from eagerstream.wire import BlockStart, TextDelta
-from tests.support import all_tasks_blocked
+from tests.streams import text_delta
+from tests.support import REQUEST, Gate, LocalAPI, all_tasks_blocked
 
 
 class Numbers(EventFeed[Any]):
@@ -51,7 +53,8 @@ async def test_iteration_to_the_end() -> None:
     """The ordinary life: all events, then the end, also for those who ask again."""
     async with Numbers(1, 2) as feed:
         assert [event.index async for event in feed] == [1, 2]
-        assert [event.index async for event in feed] == []
+        with pytest.raises(StopAsyncIteration):
+            await anext(feed)
     assert feed.cleaned_up
 
 
@@ -256,3 +259,28 @@ async def test_a_block_that_was_left_with_a_reason() -> None:
             raise ValueError("mine")
     async with Numbers(1):
         await all_tasks_blocked()
+
+
+@pytest.mark.anyio
+async def test_iterating_a_second_time() -> None:
+    """It goes on where the first loop was left; once all has been read, it is an error, not an empty iteration."""
+    async with Numbers(0, 1, 2) as numbers:
+        async for _ in numbers:
+            break
+        assert [delta.text async for delta in numbers] == ["1", "2"]
+        with pytest.raises(UsageError, match="the events of this Numbers have been read"):
+            [number async for number in numbers]
+
+
+@pytest.mark.anyio
+async def test_the_warning_names_the_line_of_the_user() -> None:
+    """So that each place is told once, not one for all runs of a program."""
+    with pytest.warns(RuntimeWarning, match="left before its end") as warned:
+        for _ in range(2):
+            async with Numbers(end=anyio.sleep_forever):
+                pass
+        async with eagerstream.run(LocalAPI([text_delta(0, "a"), Gate()]).transport(), **REQUEST):
+            pass
+    first, second, third = warned
+    assert {warning.filename for warning in warned} == {__file__}
+    assert first.lineno == second.lineno < third.lineno

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import json
@@ -670,3 +671,100 @@ def test_a_field_as_default() -> None:
     except UsageError:
         return
     assert properties == {"n": {"type": "integer", "minimum": 3, "description": "At least 3."}}
+
+
+# --- mistakes that are easily made ------------------------------------------------------------------------------------
+
+
+def _plainly(function: Callable[..., Any]) -> Callable[..., Any]:
+    def inner(*args: Any, **options: Any) -> Any:
+        return function(*args, **options)
+
+    return inner
+
+
+def _well(function: Callable[..., Any]) -> Callable[..., Any]:
+    return functools.wraps(function)(_plainly(function))
+
+
+def test_a_decorator_without_wraps() -> None:
+    """The parameters are hidden, which looks like a mistake of the tool's own."""
+
+    def look(city: str) -> str:
+        """Look."""
+        return city
+
+    with pytest.raises(UsageError, match=r"a decorator around it needs functools\.wraps"):
+        tool(_plainly(look))
+    assert tool(_well(look)).input_schema["properties"].keys() == {"city"}
+
+
+def test_a_method_of_a_class() -> None:
+    """In either order, with what to write instead."""
+    with pytest.raises(UsageError, match=r"a classmethod can be called only .*: write tool\(Class\.method\)"):
+
+        class _Outside:
+            @tool
+            @classmethod
+            def look(cls, city: str) -> str:
+                """Look."""
+                return city
+
+    with pytest.raises(UsageError, match=r"for a classmethod, write tool\(Class\.method\)"):
+
+        class _Inside:
+            @classmethod
+            @tool
+            def look(cls, city: str) -> str:
+                """Look."""
+                return city
+
+    class Right:
+        @classmethod
+        def look(cls, city: str) -> str:
+            """Look."""
+            return f"{cls.__name__}: {city}"
+
+    assert tool(Right.look)("Oslo") == "Right: Oslo"
+
+
+def test_a_description_of_nothing() -> None:
+    """A parameter that was renamed: its description would be lost."""
+
+    def look(city: str, call: ToolCall) -> str:
+        """Look.
+
+        Args:
+            town: The town.
+            call: Is not shown to the model.
+        """
+        return city
+
+    with pytest.raises(UsageError, match="the docstring describes 'town', which is no parameter"):
+        tool(look)
+
+
+def test_deep_copies() -> None:
+    """Of settings that hold tools: a tool stays itself, as a function does; that of an object goes with the object."""
+
+    @tool
+    def look(city: str) -> str:
+        """Look."""
+        return city
+
+    class Cart:
+        def __init__(self) -> None:
+            self.items: list[str] = []
+
+        @tool
+        def add(self, item: str) -> int:
+            """Add."""
+            self.items.append(item)
+            return len(self.items)
+
+    cart = Cart()
+    copied: dict[str, Any] = copy.deepcopy({"tools": [look, cart.add], "cart": cart})
+    assert copied["tools"][0] is look
+    assert copied["tools"][1]("pear") == 1
+    assert copied["cart"].items == ["pear"]
+    assert cart.items == []

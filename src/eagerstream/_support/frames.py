@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import traceback
 from pathlib import Path
 from typing import Final
@@ -19,6 +20,16 @@ def is_all_ours(error: BaseException) -> bool:
     """Return True if an exception has passed only the library, and what the library runs in: nothing of the user's."""
     frames = traceback.walk_tb(error.__traceback__)
     return all(frame.f_code.co_filename.startswith(_WITH_US) for frame, _ in frames)
+
+
+def user_stacklevel() -> int:
+    """Return the `stacklevel` of a warning of the calling function, for the line of the user that led to it."""
+    level = 1
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_WITH_US):
+        level += 1
+        frame = frame.f_back
+    return level - 1 if frame is not None else 2
 
 
 def places(error: BaseException) -> list[str]:

@@ -170,6 +170,8 @@ class EventBuffer(Generic[E]):
         self._closed = False
         self.is_discarded: bool = False
         """True if nobody wants the events: they are dropped."""
+        self.is_read: bool = False
+        """True if the end, or the error at it, was handed out."""
         self._error: BaseException | None = None
 
     def put(self, event: E) -> None:
@@ -299,6 +301,7 @@ class EventBuffer(Generic[E]):
             if self._ready:
                 break
             if self._closed and not self._held:
+                self.is_read = True
                 if self._error is not None:
                     raise self._error
                 raise StopAsyncIteration

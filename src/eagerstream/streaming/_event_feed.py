@@ -15,7 +15,7 @@ from typing import Any, Generic, Self, TypeVar, cast
 import anyio
 import anyio.lowlevel
 
-from .._support.frames import is_all_ours
+from .._support.frames import is_all_ours, user_stacklevel
 from .._support.hosted_tasks import HostedTasks
 from ..errors import EagerStreamError, StreamInterrupted, UsageError
 from ..wire import InputStart, TextDelta
@@ -184,7 +184,9 @@ class EventFeed(ABC, Generic[E]):
             self._tell_end()
             if error is None and not self._is_used and not has_ended:
                 what = f"the {type(self).__name__} was left before its end, and nothing read it"
-                warnings.warn(f"{what}: iterate over it, or await its finish()", RuntimeWarning, stacklevel=2)
+                warnings.warn(
+                    f"{what}: iterate over it, or await its finish()", RuntimeWarning, stacklevel=user_stacklevel()
+                )
 
     async def _read_to_the_end(self) -> None:
         assert self._tasks is not None
@@ -226,6 +228,13 @@ class EventFeed(ABC, Generic[E]):
             self._when_ended.set()
 
     def __aiter__(self) -> Self:
+        """Return the iterator, which goes on where an earlier loop was left.
+
+        Raises:
+            UsageError: The events have been read to the end, so there are no more.
+        """
+        if self._buffer.is_read:
+            raise UsageError(f"the events of this {type(self).__name__} have been read: they come only once")
         return self
 
     def __anext__(self) -> Coroutine[Any, Any, E]:

@@ -32,6 +32,11 @@ if TYPE_CHECKING:  # importing anthropic takes seconds
         BetaToolChoiceParam,
     )
     from anthropic.types.beta.message_create_params import Container, FallbackCreditToken
+else:  # for `typing.get_type_hints`, which looks the names up here
+    AnthropicBetaParam = BetaBillingPolicyParam = BetaCacheControlEphemeralParam = BetaCompactionConfigParam = Any
+    BetaContextManagementConfigParam = BetaDiagnosticsParam = BetaFallbacksParam = BetaMessageThreadParam = Any
+    BetaMetadataParam = BetaOutputConfigParam = BetaRequestMCPServerURLDefinitionParam = BetaTextBlockParam = Any
+    BetaThinkingConfigParam = BetaToolChoiceParam = Container = FallbackCreditToken = Any
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ import inspect
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from copy import copy
+from copy import copy, deepcopy
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Concatenate, Final, Generic, Protocol, Self, Unpack, cast, get_type_hints, overload
@@ -126,6 +126,7 @@ class Tool(Generic[P, R]):
             self._definition[EAGER_FIELD] = self.eager
         self._definition |= {name: options[name] for name in IN_DEFINITION if options.get(name) is not None}
         faults = list(parameters.faults)
+        faults += _docstring_faults(docstring, function) if not faults else []
         if not LEGAL_NAME.fullmatch(self.name):
             faults.append(f"a tool's name must match {LEGAL_NAME.pattern}, not {self.name!r}")
         if self.accepts_invalid_input and not faults and not _takes_only(function, INVALID_JSON, parameters):
@@ -207,6 +208,16 @@ class Tool(Generic[P, R]):
         bound = copy(self)
         bound.__dict__.update(_function=partial(self._function, instance), _bound_to=instance)
         return bound
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return the tool itself, as for a function; or the same tool of the copy of its object."""
+        if self._bound_to is None:
+            return self
+        assert isinstance(self._function, partial)
+        instance = deepcopy(self._bound_to, memo)
+        copied = copy(self)
+        copied.__dict__.update(_function=partial(self._function.func, instance), _bound_to=instance)
+        return copied
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself: no checks, no conversion."""
@@ -388,7 +399,16 @@ def tool(function: Callable[_P, _R] | None = None, /, **options: Unpack[ToolOpti
 def _function_faults(function: object) -> list[str]:
     if inspect.isclass(function):
         return ["a class is no function: make an object of it"]
+    if isinstance(function, classmethod | staticmethod):
+        kind = type(function).__name__
+        return [f"a {kind} can be called only through its class: write tool(Class.method) after the class"]
     return [] if callable(function) else [f"{function!r} cannot be called"]
+
+
+def _docstring_faults(docstring: docstring_parser.Docstring, function: Callable[..., Any]) -> list[str]:
+    known = inspect.signature(function).parameters.keys()
+    described = [each.arg_name for each in docstring.params if each.args[0] == "param"]
+    return [f"the docstring describes {name!r}, which is no parameter" for name in described if name not in known]
 
 
 def _first(given: str | None, otherwise: str) -> str:

@@ -221,11 +221,15 @@ def _annotated_parameters(
     except (TypeError, ValueError, AttributeError) as error:
         faults.append(str(error))
         return
+    if [parameter.kind.name for parameter in parameters] == ["VAR_POSITIONAL", "VAR_KEYWORD"]:
+        faults.append("it takes any arguments: a decorator around it needs functools.wraps, to show the function's own")
+        return
     for parameter in parameters[1:] if is_method else parameters:
         if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD and parameter.kind is not parameter.KEYWORD_ONLY:
             faults.append(f"parameter {parameter.name!r} cannot be given by name")
         elif parameter.name not in hints:
-            faults.append(f"parameter {parameter.name!r} has no type annotation")
+            hint = ": for a classmethod, write tool(Class.method) after the class" if parameter.name == "cls" else ""
+            faults.append(f"parameter {parameter.name!r} has no type annotation{hint}")
         else:
             yield parameter, hints[parameter.name]
 
