@@ -92,7 +92,9 @@ def test_the_example() -> None:
     assert [line.split()[0] for line in lines if re.match(r"  \S", line)] == ["chat", *["execute_tool"] * 3, "chat"]
     assert sum("look it up" in line for line in lines) == 3
     assert next(line for line in lines if "LookupError" in line).startswith("  execute_tool get_weather")
-    assert done.stderr == ""
+    assert re.fullmatch(
+        r"the tool 'get_weather' raised LookupError\n  .*trace_runs\.py:\d+ in get_weather\n", done.stderr
+    )
 
 
 @pytest.mark.anyio

@@ -35,6 +35,9 @@ _LATE_S: Final = 0.25  # an event loop that comes back so late was kept by someb
 _ENOUGH: Final = 5  # failures
 _CLIENTS: Final = 4  # of each kind
 _EXPECTED: Final = (
+    "the tool 'book' raised LookupError",  # on purpose
+    "is sent again in",  # after a fault
+    "ended with the status",  # each end is looked at
     "blocked the event loop",  # a machine with other work keeps it for a moment: that is no mistake of a tool
     "a response broke the protocol",  # as some of the faults do
     "stopped for tools and calls none",  # the start of a call went missing, and deltas of no block are ignored

@@ -15,6 +15,7 @@ import anyio
 import anyio.lowlevel
 import httpx
 import pytest
+import sniffio
 from anthropic import APIStatusError, Omit
 
 import eagerstream
@@ -820,7 +821,11 @@ async def test_cancelled_while_it_opens(before: list[APIError]) -> None:
 @both_clients
 @pytest.mark.parametrize("number", [1, 2, 3])
 async def test_cancelled_when_a_request_arrives(kind: str, number: int) -> None:
-    """Before its answer is read: the answer is closed, and no other form is sent."""
+    """Before its answer is read: the answer is closed, and no other form is sent. On trio one more may be.
+
+    The cancellation reaches the task that holds the stream, which leaves and so cancels the reading. trio shuffles the
+    tasks, and the reading may be the first one.
+    """
     scope = anyio.CancelScope()
 
     class Cancels(Platform):
@@ -834,9 +839,11 @@ async def test_cancelled_when_a_request_arrives(kind: str, number: int) -> None:
     with scope:
         await streamed(client, EAGER)
     assert scope.cancelled_caught
-    assert api.forms == list(FIRST[:number])
+    sent = len(api.exchanges)
+    assert number <= sent <= number + (sniffio.current_async_library() == "trio")
+    assert api.forms == list(FIRST[:sent])
     if closes_what_is_cancelled(kind):
-        assert [exchange.closed for exchange in api.exchanges] == [True] * number
+        assert [exchange.closed for exchange in api.exchanges] == [True] * sent
 
 
 @both_clients
