@@ -453,6 +453,9 @@ class ToolCall:
         self.state = CallState.ANSWERED
         if _log.isEnabledFor(logging.DEBUG):
             how = "an error" if self.is_error else "a result"
-            _log.debug("the call %.80r of the tool %.80r has ended with %s", self.id, self.name, how)
+            if self.ran:
+                _log.debug("the call %.80r of the tool %.80r has ended with %s", self.id, self.name, how)
+            else:  # without its name, which the model may have made up
+                _log.debug("the call %.80r was answered with %s, without a tool", self.id, how)
         if self._answered is not None:
             self._answered.set()
