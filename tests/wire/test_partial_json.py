@@ -244,33 +244,16 @@ def test_all_invariants_at_length(data: st.DataObject, plain: str, document: str
     check_finished_and_open(plain)
 
 
-# --- the table --------------------------------------------------------------------------------------------------------
+# --- what the vectors do not have -------------------------------------------------------------------------------------
 
 SMILE = "\U0001f600"
 
 SHOWN: list[tuple[str, JSON]] = [
-    ("{", {}),
-    ('{"', {}),
-    ('{"a', {}),
-    ('{"a"', {}),
-    ('{"a":', {}),
-    ('{"a":t', {}),
-    ('{"a":tru', {}),
-    ('{"a":-', {}),
-    ('{"a":1', {}),
-    ('{"a":1.5', {}),
-    ('{"a":1e', {}),
-    ('{"a":true', {"a": True}),
     ('{"a":12 ', {"a": 12}),
     ('{"a":12,', {"a": 12}),
     ('{"a":12}', {"a": 12}),
-    ('{"a":[', {"a": []}),
     ('{"a":[{', {"a": [{}]}),
-    ('{"a":"', {"a": ""}),
-    ('{"a":"x\\', {"a": "x"}),
     ('{"a":"x\\u12', {"a": "x"}),
-    ('{"a":"x\\u0041', {"a": "xA"}),
-    ('{"a":"\\ud83d', {"a": ""}),
     ('{"a":"\\ud83d\\ude', {"a": ""}),
     ('{"a":"\\ud83d\\ude00', {"a": SMILE}),
     ('{"a":"\\ud83dx', {"a": "\ud83dx"}),
@@ -278,16 +261,7 @@ SHOWN: list[tuple[str, JSON]] = [
     ('{"a":"\\ud83d\\ud83d', {"a": "\ud83d"}),
     ('{"a":"\\ude00', {"a": "\ude00"}),
     ('{"a":"\\ud83d"', {"a": "\ud83d"}),
-    ('{"a":[1', {"a": []}),
-    ('{"a":[1,', {"a": [1]}),
-    ('{"a":1,"a":', {"a": 1}),
-    ('{"a":1,"a":2', {"a": 1}),
-    ('{"a":1,"a":2}', {"a": 2}),
     ('{"a":1,"a":"x', {"a": "x"}),
-    ('{"a":null', {"a": None}),
-    ("n", None),
-    ("1", None),
-    ("1 ", 1),
     ('"x', "x"),
     ("[-0,", [0]),
 ]
@@ -296,12 +270,12 @@ SHOWN: list[tuple[str, JSON]] = [
 @rows("pieces", [lambda text: [text], one_by_one])
 @rows("text, value", SHOWN)
 def test_what_an_unfinished_text_shows(text: str, value: JSON, pieces: Callable[[str], list[str]]) -> None:
-    """The promise of the documentation, row by row."""
+    """Texts beside those of `conformance/partial_json.json`."""
     parser = fed(pieces(text))
     assert written(parser.value) == written(value)
     assert parser.started
     assert parser.error is None
-    assert parser.complete == (text != "1" and is_json(text))  # 1 may become 10
+    assert parser.complete == is_json(text)
 
 
 @rows("text", ["", " ", "\t\n\r "])
@@ -313,47 +287,19 @@ def test_no_text_shows_nothing_and_has_not_started(text: str) -> None:
 
 FAULTS: list[tuple[str, JSON, int]] = [
     ('{"a":nux', {}, 7),
-    ('{"a":01', {}, 6),
-    ('{"a":"x\\q', {"a": "x"}, 8),
     ('{"a":"x\\u12g', {"a": "x"}, 11),
     ('{"a":"\\ud83d\\q', {"a": ""}, 13),
-    ('{"a":1 "b"', {"a": 1}, 7),
-    ('{"a":1,}', {"a": 1}, 7),
     ('{"a":1}x', {"a": 1}, 7),
-    ('{"a":1}}', {"a": 1}, 7),
     ('{"a":1}{"b":2}', {"a": 1}, 7),
-    ('{"a":"x\ny"}', {"a": "x"}, 7),
     ('{"a":"x\x00"}', {"a": "x"}, 7),
     ('{"a":"é\x1f"}', {"a": "é"}, 7),
     ('{"x\ty":1}', {}, 3),
     ('{"a":-x', {}, 6),
-    ('{"a":1.}', {}, 7),
-    ('{"a":1e+}', {}, 8),
-    ('{"a":.5', {}, 5),
-    ('{"a":+1', {}, 5),
-    ('{"a":1]', {}, 6),
-    ('{"a":"b"]', {"a": "b"}, 8),
-    ('{"a" 1', {}, 5),
-    ("{a:1}", {}, 1),
-    ("{,", {}, 1),
-    ('{"keywords": Dave', {}, 13),
-    ("[1 2", [1], 3),
-    ("[1,]", [1], 3),
-    ("[,", [], 1),
-    ("[1}", [], 2),
-    ("NaN", None, 0),
-    ("[Infinity]", [], 1),
-    ("[-Infinity]", [], 2),
-    ("\ufeff{}", None, 0),
-    ("\u00a0{}", None, 0),
     ("\x0c{}", None, 0),
-    ("[1\x0c]", [], 2),
     ("{}\x0b", {}, 2),
     ("'a'", None, 0),
-    ("True", None, 0),
     ("truex", True, 4),
     ("1x", None, 1),
-    ("1,", None, 1),
     ("[\u0663]", [], 1),
 ]
 
