@@ -226,3 +226,23 @@ async def test_a_run_that_waits_for_a_decision_waits_for_its_other_calls(monkeyp
                 await run.finish()
     assert run.result.status is RunStatus.WAITING
     assert [call.text for call in run.result.calls if call.name == "build"] == ["built"]
+
+
+async def test_a_decision_in_this_process_is_written_once() -> None:
+    """Before the tool starts: otherwise somebody would be asked again after a crash."""
+    journal = MemoryJournal()
+    states: list[Any] = []
+    journal.on_write = lambda: states.append(plain(journal.runs)["r"])
+
+    @eagerstream.tool(approve=lambda _: True)
+    async def launch() -> str:
+        """Launch."""
+        return "launched"
+
+    async with client_of(Scenario(reply(tool_use("launch", {})), reply(text("Done.")))) as client:
+        async with eagerstream.run(client, **REQUEST, tools=[launch], journal=journal, run_id="r") as run:
+            await run.finish()
+    written = [[entry["kind"] for entry in state] for state in states]
+    assert max(kinds.count("approval") for kinds in written) == 1
+    assert all(kinds.index("approval") < kinds.index("start") for kinds in written if "start" in kinds)
+    assert any("start" in kinds for kinds in written)

@@ -17,9 +17,9 @@ from eagerstream.loop._policy import Keeps
 from eagerstream.loop._settle import settle
 from eagerstream.streaming import GrowingInput
 from eagerstream.testing import block, reply, server_tool_use, text, thinking, tool_use
-from eagerstream.tools import CallState, ToolCall
+from eagerstream.tools import CallState, ToolCall, tool
 from eagerstream.wire import InputStop, MessageAssembler, Outcome, WireEvent
-from tests.loop.serial import DONE, END, SLOWLY_S, TOOLS, Listed, checked, events_of, finished, results_in
+from tests.loop.serial import DONE, END, SLOWLY_S, TOOLS, Listed, by_hand, checked, events_of, finished, results_in
 from tests.streams import (
     MESSAGE_STOP,
     block_delta,
@@ -395,3 +395,20 @@ async def test_a_block_that_cannot_be_sent_back(odd: dict[str, Any]) -> None:
                 pass
     assert eagerstream.validate_history(run.result.messages) == []
     assert any(made.id == "b" and made.in_history for made in run.result.calls if made.ran)
+
+
+@pytest.mark.anyio
+async def test_calls_before_a_fallback_step_by_step() -> None:
+    """They must not run there either: the stream has no event that says that another model took over."""
+    ran: list[str] = []
+
+    @tool
+    async def book(city: str) -> str:
+        """Book."""
+        ran.append(city)
+        return "booked"
+
+    first = reply(tool_use("book", {"city": "Oslo"}), block({"type": "fallback"}), tool_use("book", {"city": "Bergen"}))
+    conversation = await by_hand(Listed(first, DONE).transport(), tools=[book])
+    assert ran == ["Bergen"]
+    assert [call.withdrawn for call in conversation.result.calls] == [True, False]
