@@ -33,6 +33,7 @@ from eagerstream.testing import (
 )
 from eagerstream.testing._eager_requests import eager_tools
 from eagerstream.wire import SSEDecoder
+from tests.docs.programs import without_warnings
 from tests.sampling import drawn
 from tests.tables import rows
 
@@ -67,7 +68,7 @@ def run_example(
             check=False,
         )
         bodies = [request.body for request in server.requests]
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, without_warnings(done.stderr)) == (0, "")
     return done.stdout, bodies
 
 

@@ -87,7 +87,7 @@ def test_a_page_with_a_name_that_is_not_public() -> None:
         ("run()", "eagerstream.wire", "", "eagerstream.run"),
         ("Run.cancel", "eagerstream.tools", "", "eagerstream.Run.cancel"),
         ("cancel", "eagerstream", "eagerstream.Run", "eagerstream.Run.cancel"),
-        ("finish", "eagerstream", "eagerstream.Run", "eagerstream.streaming.EventFeed.finish"),
+        ("finish", "eagerstream", "eagerstream.Run", "eagerstream.Run.finish"),
         ("Tool", "eagerstream", "", "eagerstream.Tool"),
         ("Tool", "eagerstream.compat.helloagents", "", "eagerstream.compat.helloagents.Tool"),
         ("Run._take", "eagerstream", "", None),
