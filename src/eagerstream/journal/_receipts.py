@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 import anyio
 import anyio.lowlevel
 
-from ..tools import soon_of_loop
+from .._support.event_loops import soon_of_loop
 
 T = TypeVar("T")
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Mapping, Sequence
+from functools import partial
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
+from .._support.event_loops import LoopThread
 from ..errors import EagerStreamError, JournalError, UsageError
-from ..tools._invoke import soon_of_loop
 from ..transports._client import check_key
 from ..transports._eager_fallback import EagerForm
 from ..wire import JSONObject, MessageState
@@ -30,8 +29,6 @@ from ._sub_runs import ParentCall, begin_sub_run
 
 _log = logging.getLogger(__name__)
 
-_LOOK_S: Final = 0.2
-
 
 class Run(RunLoop[OutputT]):
     """A run: an async context manager, and an async iterator over `RunEvent`s.
@@ -44,8 +41,7 @@ class Run(RunLoop[OutputT]):
     result, and can be sent. `cancel` does the same from within, and keeps a call whose input was being written.
     """
 
-    _loop_thread = 0
-    _soon: Callable[[Callable[[], object]], object] | None = None  # to the event loop, once the run is entered
+    _loop: LoopThread | None = None  # once the run is entered
 
     def _repr_html_(self) -> str:
         from .._support.markup import Markup, figures
@@ -147,7 +143,11 @@ class Run(RunLoop[OutputT]):
         Raises:
             UsageError: The message is not one of the user, the API would refuse it, or the run has ended.
         """
-        self._on_the_loop(lambda: self._say(message, when))
+        say = partial(self._say, message, when)
+        if self._loop is None:
+            say()
+        elif not self._loop.do(say, is_over=self._is_over):
+            raise UsageError("the run has ended: nobody takes this any more")
 
     def _say(self, message: str | Mapping[str, Any], when: When) -> None:
         if self._has_ended:
@@ -222,8 +222,13 @@ class Run(RunLoop[OutputT]):
         `{"INVALID_JSON": raw}` and answered as cut off. Call this from any task or thread. It does nothing once the run
         has ended.
         """
-        if self._tasks is None or not self._tasks.has_ended:
-            self._on_the_loop(self._cancel)
+        if self._loop is None:
+            self._cancel()
+        else:
+            self._loop.do(self._cancel, is_over=self._is_over)
+
+    def _is_over(self) -> bool:
+        return self._tasks is not None and self._tasks.has_ended
 
     def _cancel(self) -> None:
         # Not the scope of the task group: its cancellation would take the reader with it, which has yet to settle the
@@ -243,42 +248,10 @@ class Run(RunLoop[OutputT]):
         if self._runner is not None:
             self._runner.stop()
 
-    def _on_the_loop(self, act: Callable[[], None]) -> None:
-        """Do something now; from another thread, on the event loop of the run, and wait for that.
-
-        Raises:
-            UsageError: The run has ended, so nobody does it.
-        """
-        if self._soon is None or threading.get_ident() == self._loop_thread:
-            act()
-            return None
-        done: Future[None] = Future()
-
-        def do() -> None:
-            try:
-                act()
-            except BaseException as error:
-                done.set_exception(error)
-            else:
-                done.set_result(None)
-
-        over = "the run has ended: nobody takes this any more"
-        try:
-            self._soon(do)
-        except RuntimeError:
-            raise UsageError(over) from None
-        while True:
-            try:
-                return done.result(_LOOK_S)
-            except TimeoutError:
-                # The loop drops what it was given when it ends.
-                if not done.done() and self._tasks is not None and self._tasks.has_ended:
-                    raise UsageError(over) from None
-
     async def __aenter__(self) -> Self:
         # First: the observers that see the run begin may ask for its parent.
         if self._tasks is None:
-            self._loop_thread, self._soon = threading.get_ident(), soon_of_loop()
+            self._loop = LoopThread()
             check_key(self.client, self._conversation.extra_headers)
             self.parent: ParentCall | None = begin_sub_run(self)
             if self._durability is not None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from functools import partial
-from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
+from .._support.event_loops import LoopThread
 from ..streaming import FeedEnd
 from ..tools._call import ToolCall
-from ..tools._invoke import soon_of_loop
 from ..tools._response import ToolErrorCode
 from ._events import SubRunStart, SubRunStop
 from ._result import RunStatus, add_usage
@@ -53,7 +51,7 @@ class CallRuns:
         """The call; None before it is known, and when this was left."""
         # None when it was left: contexts keep this object for long, those of tasks that outlive the call, and those of
         # cancelled timers (test_calls_of_earlier_responses_are_not_kept).
-        self._home = _Loop()
+        self._home = LoopThread()
         self._open: dict[_SubRun, None] = {}
         self._tokens: list[Token[CallRuns | None]] = []
 
@@ -78,13 +76,13 @@ class CallRuns:
         if call is None:
             return None
         sub_run = _SubRun(run, self)
-        self._home.do(partial(self._begun, sub_run))
+        self._home.do_soon(partial(self._begun, sub_run))
         run.observe(sub_run)
         return ParentCall(call.listener.run_id if call.listener.is_run else None, call.id, call.name)
 
     def end(self, sub_run: _SubRun, end: FeedEnd) -> None:
         """Take the end of a child, on its own event loop."""
-        self._home.do(partial(self._ended, sub_run, end))
+        self._home.do_soon(partial(self._ended, sub_run, end))
 
     def _begun(self, sub_run: _SubRun) -> None:
         if self.call is not None:
@@ -123,7 +121,7 @@ class _SubRun:
     def __init__(self, run: Run[Any], runs: CallRuns) -> None:
         self.run = run
         self._runs = runs
-        self._home = _Loop()
+        self._home = LoopThread()
 
     @property
     def as_of_now(self) -> FeedEnd:
@@ -131,7 +129,7 @@ class _SubRun:
         return FeedEnd(result.status.value, result.turns, {**result.usage}, None)
 
     def cancel(self) -> None:
-        self._home.do(self.run.cancel)
+        self._home.do_soon(self.run.cancel)
 
     def take(self, events: Sequence[object]) -> None:
         """See `Observer`: only the end concerns the parent."""
@@ -139,19 +137,3 @@ class _SubRun:
     def end(self, end: FeedEnd) -> None:
         """See `Observer`."""
         self._runs.end(self, end)
-
-
-class _Loop:
-    """The event loop that runs here, for calls from any thread."""
-
-    def __init__(self) -> None:
-        self._thread = get_ident()
-        self._soon = soon_of_loop()
-
-    def do(self, what: Callable[[], object]) -> None:
-        """Call `what` on the loop: at once if this is its thread, else soon. Do nothing if the loop has ended."""
-        if get_ident() == self._thread:
-            what()
-        else:
-            with suppress(RuntimeError):
-                self._soon(what)

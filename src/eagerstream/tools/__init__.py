@@ -24,7 +24,7 @@ from ._definition import Tool, tool
 from ._executor import Executor, InProcessExecutor, ask_elsewhere
 from ._foreign import ForeignTool, as_tool
 from ._history import HistoryFault, count_breakpoints, validate_history
-from ._invoke import Kind, invoke, invoked, kind_of, soon_of_loop
+from ._invoke import Kind, invoke, invoked, kind_of
 from ._options import IN_DEFINITION, Done, Group, Reject, ToolOptions
 from ._places import Slots
 from ._repair import HistoryRepair, repair_history
@@ -99,7 +99,6 @@ __all__ = [
     "report_failure",
     "response_of",
     "saved_response",
-    "soon_of_loop",
     "text_block",
     "to_json",
     "tool",

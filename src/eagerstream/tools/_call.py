@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import lru_cache
+from functools import lru_cache, partial
 from time import monotonic
 from typing import Any, Final, Self, TypeAlias
 
@@ -17,6 +16,7 @@ import anyio
 import anyio.lowlevel
 from pydantic_core import to_jsonable_python
 
+from .._support.event_loops import LoopThread
 from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS, Limits
 from ..streaming._growing_input import GrowingInput
@@ -195,10 +195,7 @@ class ToolCall:
     """Shared by the calls of a turn: the first failed call of each group, by the group's name."""
     given_up: bool = field(default=False, repr=False)
     """True if nobody waits for the tool any more: a thread that still runs may stop."""
-    in_thread: bool = field(default=False, repr=False)
-    """True while the tool runs in a thread, possibly after the wait for it ended."""
-    _loop_thread: int = field(default=0, repr=False)
-    _report_from_thread: Callable[[Any], object] | None = field(default=None, repr=False)
+    _loop: LoopThread | None = field(default=None, repr=False)  # while the tool runs in a thread
     on_thread_end: Callable[[], object] | None = field(default=None, repr=False)
     _started_s: float = field(default=0.0, repr=False)
     _answered: anyio.Event | None = field(default=None, repr=False)
@@ -327,7 +324,7 @@ class ToolCall:
         If the consumers are slow, the newest value of a call replaces the waiting one. If this is cancelled, the value
         was reported before.
         """
-        if self._is_in_thread_of_tool():
+        if self._loop is not None and not self._loop.is_here:
             self.report(value)
             return _NOTHING_TO_WAIT_FOR
         return self._progress(value)
@@ -338,29 +335,27 @@ class ToolCall:
 
     def report(self, value: Any) -> None:
         """Do the same as `progress`, for callers that do not wait."""
-        if self._is_in_thread_of_tool():
-            assert self._report_from_thread is not None
-            self._report_from_thread(value)
+        if self._loop is not None and not self._loop.is_here:
+            self._loop.do(partial(self.report, value), is_over=self.is_over)
         elif self.result is None:
             self.listener.call_progressed(self, value)
 
-    def _is_in_thread_of_tool(self) -> bool:
-        return self._report_from_thread is not None and threading.get_ident() != self._loop_thread
+    def is_over(self) -> bool:
+        """Return True if nobody waits for the tool any more."""
+        return self.result is not None or self.given_up
 
-    def enter_thread(self, report: Callable[[Any], object]) -> None:
-        """Note that the tool runs in a thread. Called on the event loop.
+    @property
+    def in_thread(self) -> bool:
+        """True while the tool runs in a thread, possibly after the wait for it ended."""
+        return self._loop is not None
 
-        Args:
-            report: Reports progress from any other thread.
-        """
-        self.in_thread = True
-        self._loop_thread = threading.get_ident()
-        self._report_from_thread = report
+    def enter_thread(self, loop: LoopThread) -> None:
+        """Note that the tool runs in a thread, and the event loop that waits for it."""
+        self._loop = loop
 
     def leave_thread(self) -> None:
         """Report the end of the tool's thread."""
-        self.in_thread = False
-        self._report_from_thread = None
+        self._loop = None
         on_thread_end, self.on_thread_end = self.on_thread_end, None
         if on_thread_end is not None:
             on_thread_end()

@@ -6,22 +6,21 @@ the response too.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
-import threading
 import types
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-from contextlib import closing, suppress
+from contextlib import closing
 from enum import Enum
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
+from .._support.event_loops import LoopThread
 from ._call import Invoked, ToolCall
 from ._response import ToolResponse, error_response, response_of
 
@@ -33,10 +32,6 @@ _log = logging.getLogger(__name__)
 
 BLOCKED_S: Final = 0.1
 """Seconds without an `await` after which a tool is reported to block the event loop, as in asyncio's debug mode."""
-
-
-_LOOK_S: Final = 0.5
-"""Interval, in seconds, at which a waiting thread checks whether anybody still waits for it."""
 
 
 class Kind(Enum):
@@ -75,11 +70,11 @@ async def invoke(function: Callable[[], Any], call: ToolCall | None, *, kind: Ki
         return await _watched(_last_of(function(), call), call)
     # The caller bounds the number of these threads. One that was abandoned must not take a place.
     limiter = anyio.CapacityLimiter(1)
-    soon = soon_of_loop()
+    loop = LoopThread()
     if call is not None:
-        call.enter_thread(partial(_report_from_thread, call, soon=soon))
+        call.enter_thread(loop)
     (returned,) = await anyio.to_thread.run_sync(
-        partial(_call_in_thread, function, call, soon), abandon_on_cancel=True, limiter=limiter
+        partial(_call_in_thread, function, call, loop), abandon_on_cancel=True, limiter=limiter
     )
     if inspect.iscoroutine(returned):
         return await _watched(returned, call)
@@ -96,62 +91,28 @@ def _unwrapped(function: Callable[..., Any]) -> Any:
     return type(function).__call__
 
 
-_Soon: TypeAlias = Callable[[Callable[[], object]], object]
-
-
-def soon_of_loop() -> _Soon:
-    """Return a function by which a thread runs a callback on this event loop, without waiting for it.
-
-    Waiting, as `anyio.from_thread` does, would never end in a thread that outlives its loop.
-    """
-    try:
-        return asyncio.get_running_loop().call_soon_threadsafe
-    except RuntimeError:
-        import trio  # installed, because it runs this code
-
-        return trio.lowlevel.current_trio_token().run_sync_soon
-
-
-def _call_in_thread(function: Callable[[], Any], call: ToolCall | None, soon: _Soon) -> tuple[Any]:
+def _call_in_thread(function: Callable[[], Any], call: ToolCall | None, loop: LoopThread) -> tuple[Any]:
     """Return the function's return value, in a tuple: trio accepts no coroutine from a thread."""
     try:
         returned = function()
-        return (_last_in_thread(returned, call, soon) if inspect.isgenerator(returned) else returned,)
+        return (_last_in_thread(returned, call, loop) if inspect.isgenerator(returned) else returned,)
     finally:
         if call is not None:
-            with suppress(Exception):  # the event loop may be gone by now
-                soon(call.leave_thread)
+            loop.do_soon(call.leave_thread)
 
 
-def _last_in_thread(values: Generator[Any, Any, Any], call: ToolCall | None, soon: _Soon) -> Any:
+def _last_in_thread(values: Generator[Any, Any, Any], call: ToolCall | None, loop: LoopThread) -> Any:
     last: Any = None
     with closing(values):
         for last in values:
-            if call is not None and not _report_from_thread(call, last, soon):
+            if call is not None and not _report_from_thread(call, last, loop):
                 return None  # it took too long, or the run is over: the rest is not needed
     return last
 
 
-def _report_from_thread(call: ToolCall, value: Any, soon: _Soon) -> bool:
+def _report_from_thread(call: ToolCall, value: Any, loop: LoopThread) -> bool:
     """Report progress, and wait for the report's end. Return False if nobody waits for the tool any more."""
-    told = threading.Event()
-    failures: list[BaseException] = []
-
-    def report() -> None:
-        try:
-            _report(call, value)
-        except BaseException as error:
-            failures.append(error)
-        finally:
-            told.set()
-
-    soon(report)
-    while not told.wait(_LOOK_S):
-        if call.result is not None or call.given_up:
-            return False
-    if failures:
-        raise failures[0]
-    return call.result is None and not call.given_up
+    return loop.do(partial(_report, call, value), is_over=call.is_over) and not call.is_over()
 
 
 async def _last_of(values: AsyncGenerator[Any, None], call: ToolCall | None) -> Any:

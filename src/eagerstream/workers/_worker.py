@@ -24,8 +24,9 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
+from .._support.event_loops import soon_of_loop
 from ..errors import UsageError
-from ..tools import ToolErrorCode, ToolResponse, error_text, soon_of_loop
+from ..tools import ToolErrorCode, ToolResponse, error_text
 from ._crossing import error_as_bytes, loads, response_as_bytes
 from ._frames import CONTROL, HEADER, Failed, Open, Ready, Setup, ToProcess, answer
 from ._host import serve
