@@ -57,14 +57,24 @@ def require_all_packages() -> None:
 
 def skip_if_missing(report: Any, error: BaseException | None) -> None:
     """Turn the report of a test or of a test file into a skip if the reason of its failure is an absent package."""
+    package = _absent_package(error)
+    if package is not None:
+        report.outcome = "skipped"
+        report.longrepr = (str(report.fspath), 0, f"{_REASON}{package}")
+
+
+def _absent_package(error: BaseException | None) -> str | None:
+    """Return the absent package that is the reason of a failure; of a group, such as a table raises, if all have one."""
     while error is not None:
+        if isinstance(error, BaseExceptionGroup):
+            packages = [_absent_package(member) for member in error.exceptions]
+            return packages[0] if all(packages) else None
         name = error.module if isinstance(error, MissingExtraError) else getattr(error, "name", None)
         package = str(name).partition(".")[0]
         if isinstance(error, MissingExtraError | ModuleNotFoundError) and package in _ABSENT:
-            report.outcome = "skipped"
-            report.longrepr = (str(report.fspath), 0, f"{_REASON}{package}")
-            return
+            return package
         error = error.__cause__ or error.__context__
+    return None
 
 
 def skips(skipped: list[Any]) -> Iterator[str]:

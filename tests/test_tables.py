@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests import missing
 from tests.tables import rows
 
 
@@ -77,3 +79,17 @@ def test_skips_and_unusable_tables() -> None:
         rows("number", empty)(check)()  # type: ignore[call-arg]
     with pytest.raises(AssertionError, match="no parameters named"):
         rows("text", [1])(check)
+
+
+def test_rows_that_lack_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such a table is skipped as a single test is, unless a row fails for another reason."""
+    monkeypatch.setattr(missing, "_ABSENT", frozenset({"numpy"}))
+
+    def outcome(*errors: Exception) -> str:
+        report = SimpleNamespace(outcome="failed", longrepr="", fspath="tests/test_tables.py")
+        missing.skip_if_missing(report, ExceptionGroup("rows", errors))
+        return report.outcome
+
+    absent = ModuleNotFoundError("No module named 'numpy'", name="numpy")
+    assert outcome(absent, absent) == "skipped"
+    assert outcome(absent, ValueError()) == "failed"
