@@ -88,7 +88,7 @@ def test_rows_that_lack_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
     def outcome(*errors: Exception) -> str:
         report = SimpleNamespace(outcome="failed", longrepr="", fspath="tests/test_tables.py")
         missing.skip_if_missing(report, ExceptionGroup("rows", errors))
-        return report.outcome
+        return str(report.outcome)
 
     absent = ModuleNotFoundError("No module named 'numpy'", name="numpy")
     assert outcome(absent, absent) == "skipped"

@@ -135,7 +135,7 @@ def test_the_log_is_bounded() -> None:
     """A body that exceeds the memory is not kept, and still counts as a request."""
     log = WireLog()
     assert log.hold(256 * 2**20)
-    log.begin(b'{"model": "m"}', host="h", headers={}).end()
+    log.begin(b'{"model": "m"}').end()
     collected = log.collect(scripted=True)
     assert [(one.model, one.sent_bytes, one.reply) for one in collected.exchanges] == [("", 14, None)]
     assert not log.collect(scripted=True).exchanges
@@ -146,9 +146,9 @@ def test_the_requests_of_a_run_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(_wire, "_MAX_REQUESTS", 2)
     log = WireLog()
     for _ in range(2):
-        log.begin(b"{}", host="h", headers={}).end()
+        log.begin(b"{}").end()
     assert log.collect(scripted=True).problem == ""
     for _ in range(3):
-        log.begin(b"{}", host="h", headers={}).end()
+        log.begin(b"{}").end()
     collected = log.collect(scripted=True)
     assert (len(collected.exchanges), collected.problem) == (2, "more than 2 requests")

@@ -112,7 +112,7 @@ class WireLog:
         self._held_bytes = 0
         self.active: int = 0
 
-    def begin(self, request: bytes, *, host: str, headers: Mapping[str, str]) -> Tape:  # noqa: ARG002 - all alike
+    def begin(self, request: bytes, **_facts: object) -> Tape:
         """See `Recorder`. The body is parsed when the run is collected: now it would delay the request."""
         entry = _Entry(monotonic(), request if self.hold(len(request)) else b"", len(request), _betas.get())
         if len(self._entries) < _MAX_REQUESTS:

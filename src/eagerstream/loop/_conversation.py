@@ -234,11 +234,6 @@ class Conversation:
         self._requests.replace_history(checked)
         self._history_replaced()
 
-    @property
-    def extra_headers(self) -> object:
-        """The headers that the requests have besides those of the client, as they were given."""
-        return self._requests.extra_headers
-
     def _history_replaced(self) -> None:
         self._ids = CallIds(self.result.messages)
         self.steering.forget_tool_changes()

@@ -106,11 +106,6 @@ class Requests:
         return str(self._parameters["model"])
 
     @property
-    def extra_headers(self) -> object:
-        """The headers that the requests have besides those of the client, as they were given."""
-        return self._parameters.get("extra_headers")
-
-    @property
     def max_tokens(self) -> Any:
         """The `max_tokens` of the turn under way."""
         return self._request["max_tokens"]

@@ -252,7 +252,7 @@ class Run(RunLoop[OutputT]):
         # First: the observers that see the run begin may ask for its parent.
         if self._tasks is None:
             self._loop = LoopThread()
-            check_key(self.client, self._conversation.extra_headers)
+            check_key(self.client, self._conversation.complete_request)
             self.parent: ParentCall | None = begin_sub_run(self)
             if self._durability is not None:
                 self._open_turn = await self._durability.open(self.parent)

@@ -129,15 +129,11 @@ class TerminalProgress(AsyncContextDecorator):
             self._hub.add(self._run)
         elif not isinstance(self._run, Hub | None):
             self._hub.observe(self._run)
+        tasks = HostedTasks("terminal_progress")
         try:
             with anyio.move_on_after(_FIRST_S):
                 await self._act(self._begin)  # from here on, printed output appears above
-        except BaseException:
-            await self._leave(self._give_up)
-            raise
-        self._tasks = HostedTasks("terminal_progress")
-        try:
-            await self._tasks.__aenter__()
+            self._tasks = await tasks.__aenter__()
         except BaseException:
             await self._leave(self._give_up)
             raise

@@ -45,16 +45,14 @@ class _NotedFolder(RecordingFolder):
         self.saved: dict[int, SavedReply] = {}
         self._began_s = monotonic()
 
-    def begin(
-        self, request: Mapping[str, Any] | bytes, *, host: str = "", headers: Mapping[str, str] | None = None
-    ) -> Tape:
+    def begin(self, request: Mapping[str, Any] | bytes, **facts: Any) -> Tape:
         number = len(self.noted) + 1
         body = _parsed(request)
         self.noted.append((digest_of(body, is_masked=True), assistant_messages(body)))
         raw = len(request) if isinstance(request, bytes) else 0
         received = ReceivedRequest(f"request {number}", {}, path=_MODEL_PATH, body=body, complete=body, body_bytes=raw)
         self.exchanges.append((number, Exchange(received, monotonic() - self._began_s, "no response")))
-        return super().begin(request, host=host, headers=headers)
+        return super().begin(request, **facts)
 
     def _note_saved(self, reply: SavedReply) -> None:
         self.saved[int(reply.path.stem)] = reply

@@ -254,7 +254,7 @@ class MessageStream(EventFeed[StreamEvent], Generic[OutputT]):
         return typed_message(self.message)
 
     async def __aenter__(self) -> Self:
-        check_key(self.client, self._request.get("extra_headers"))
+        check_key(self.client, lambda: self._request)
         return await super().__aenter__()
 
     async def finish(self) -> None:

@@ -73,12 +73,12 @@ Client: TypeAlias = AsyncClient | Transport | Recording | AsyncIterable[Any] | A
 _KEY_HEADERS: Final = frozenset({"authorization", "x-api-key"})
 
 
-def check_key(client: object, extra_headers: object) -> None:
+def check_key(client: object, request: Callable[[], Mapping[str, Any]]) -> None:
     """Check that a client of the anthropic package has a key. It would say so with the first request, and at length.
 
     Args:
         client: Any object. Only `AsyncAnthropic` itself is looked at: other platforms sign in in their own ways.
-        extra_headers: Those of the request, which may have a key of their own.
+        request: Returns the body of the request, whose `extra_headers` may have a key of their own.
 
     Raises:
         UsageError: The client has no key.
@@ -86,7 +86,7 @@ def check_key(client: object, extra_headers: object) -> None:
     names = ("api_key", "auth_token", "credentials")
     if type(client).__name__ != "AsyncAnthropic" or any(getattr(client, name, None) is not None for name in names):
         return
-    headers = [getattr(client, "default_headers", None), extra_headers]
+    headers = [getattr(client, "default_headers", None), request().get("extra_headers")]
     if any(name.lower() in _KEY_HEADERS for given in headers if isinstance(given, Mapping) for name in given):
         return
     raise UsageError(
