@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import math
 import signal
 from collections.abc import Awaitable, Callable
-from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -39,7 +37,6 @@ class HostedTasks:
 
     Attributes:
         deadline: The deadline of anyio that applied to the task which began the group, as it was then.
-        group: The group. It is there when the host has run for the first time.
         failure: The exception of a task of the group, or several in a group of exceptions. None if there was none.
         is_left: The user has left, or was cancelled.
     """
@@ -47,15 +44,19 @@ class HostedTasks:
     def __init__(self, name: str, ended: Callable[[], object] | None = None) -> None:
         self._name = name
         self._ended = ended or _nothing
-        self.group: anyio.abc.TaskGroup
+        self._group: anyio.abc.TaskGroup | None = None
         self.deadline = math.inf
         self.failure: BaseException | None = None
         self.is_left = False
-        self._is_cancelled = False
-        self._is_running = False
         self._when_ended: anyio.Event
         self._when_left: anyio.Event | None = None  # for a group without a body
         self._host: object = None  # asyncio keeps only weak references to its tasks
+
+    @property
+    def group(self) -> anyio.abc.TaskGroup:
+        """The group. It is there when the host has run for the first time."""
+        assert self._group is not None
+        return self._group
 
     @property
     def has_ended(self) -> bool:
@@ -69,26 +70,24 @@ class HostedTasks:
         """
         self._when_ended = anyio.Event()
         self.deadline = anyio.current_effective_deadline()
-        run = partial(self._run, body)
-        if is_asyncio(event_loop()):
-            self._host = asyncio.get_running_loop().create_task(run(), name=self._name)
+        loop = event_loop()
+        if is_asyncio(loop):
+            self._host = loop.create_task(self._run(body), name=self._name)
         else:
             import trio
 
-            trio.lowlevel.spawn_system_task(run, name=self._name, context=contextvars.copy_context())
+            trio.lowlevel.spawn_system_task(self._run, body, name=self._name, context=contextvars.copy_context())
 
     async def _run(self, body: Callable[[], Awaitable[object]]) -> None:
         try:
-            if not self._is_cancelled:
-                async with anyio.create_task_group() as self.group:
-                    self._is_running = True
+            if not self.is_left:
+                async with anyio.create_task_group() as self._group:
                     await body()
         except BaseException as error:
             self.failure = _failure_in(error)
             if isinstance(self.failure, KeyboardInterrupt):
                 await self._hand_over_ctrl_c()
         finally:
-            self._is_running = False
             try:
                 self._ended()
             except Exception as error:
@@ -126,11 +125,9 @@ class HostedTasks:
     ) -> None:
         await self.leave(error)
 
-    def cancel(self) -> None:
-        """Cancel all tasks of the group, and its body."""
-        self._is_cancelled = True
-        if self._is_running:
-            self.group.cancel_scope.cancel()
+    def _cancel(self) -> None:
+        if self._group is not None:
+            self._group.cancel_scope.cancel()
 
     async def leave(self, error: BaseException | None, *, is_idle: bool = False) -> None:
         """Cancel the tasks, and wait until they have ended, whatever happens to the task that waits.
@@ -145,22 +142,21 @@ class HostedTasks:
             BaseException: A task of the group failed, and `error` is None.
         """
         self.is_left = True
-        if not is_idle:
-            self.cancel()
-        elif self._when_left is not None:
-            self._when_left.set()
         cancelled: BaseException | None = None
-        is_cancelled = isinstance(error, anyio.get_cancelled_exc_class())
         if not self.has_ended:
+            if not is_idle:
+                self._cancel()
+            elif self._when_left is not None:
+                self._when_left.set()
             # Shielded once it is cancelled: anyio would cancel it again in each pass of the event loop. `Task.cancel`
             # of asyncio goes through a shield, and must not be lost: a scope of anyio would swallow its own exception.
-            with anyio.CancelScope(shield=is_cancelled) as scope:
+            with anyio.CancelScope(shield=isinstance(error, anyio.get_cancelled_exc_class())) as scope:
                 while not self.has_ended:
                     try:
                         await self._when_ended.wait()
                     except (anyio.get_cancelled_exc_class(), KeyboardInterrupt) as again:  # Ctrl-C comes here on trio
                         cancelled = again
-                        self.cancel()
+                        self._cancel()
                         scope.shield = True
         if cancelled is not None:
             raise cancelled
