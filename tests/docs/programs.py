@@ -66,17 +66,16 @@ def environment(server: ReplayServer) -> Mapping[str, str]:
     }
 
 
-def without_warnings(errors: str) -> str:
-    """What a program said on stderr, without the warnings that a request is sent again or a run did not end well."""
-    return re.sub(
-        r"^(?:the run \w+ ended with|turn \d+ of the run \w+ is sent again) .*\n", "", errors, flags=re.MULTILINE
-    )
-
-
 def run_program(
-    code: str, scenario: Scenario, folder: Path, *, options: Sequence[str] = (), arguments: Sequence[str] = ()
+    code: str,
+    scenario: Scenario,
+    folder: Path,
+    *,
+    options: Sequence[str] = (),
+    arguments: Sequence[str] = (),
+    warns: str = "",
 ) -> Done:
-    """Run a program to its end. It must end with 0, and say nothing on stderr but what a run warns of by itself.
+    """Run a program to its end. It must end with 0, and say nothing on stderr but what it warns of.
 
     Args:
         code: The program. It becomes a file: worker processes import it.
@@ -84,6 +83,7 @@ def run_program(
         folder: Of the program, and its working directory.
         options: Of Python, before the file.
         arguments: Of the program.
+        warns: Pattern of all that it says on stderr.
     """
     file = folder / "program.py"
     file.write_text(code, encoding="utf-8")
@@ -98,7 +98,8 @@ def run_program(
             cwd=folder,
         )
         requests = server.requests
-    assert (done.returncode, without_warnings(done.stderr)) == (0, ""), done.stderr
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(warns, done.stderr), done.stderr
     return Done(done.stdout, requests, folder)
 
 

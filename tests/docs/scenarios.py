@@ -34,6 +34,9 @@ class Tried:
     run: Callable[[str, Path], None]
 
 
+_ENDED = r"the run \w+ ended with the status {} turns \(last request req_\w+\)\n"
+"""A run warns of an end that is no success."""
+
 SCENARIOS: dict[str, Tried] = {}
 
 
@@ -43,6 +46,7 @@ def program(
     timing: Timing | None = None,
     options: Sequence[str] = (),
     wrap: Callable[[str], str] = str,
+    warns: str = "",
 ) -> Callable[[Callable[[Done], None]], Callable[[Done], None]]:
     """Register the check of a program; it is named after the function.
 
@@ -52,12 +56,13 @@ def program(
         timing: Of the responses.
         options: Of Python.
         wrap: Makes a program of the code.
+        warns: Pattern of all that the program says on stderr.
     """
 
     def register(check: Callable[[Done], None]) -> Callable[[Done], None]:
         def run(code: str, folder: Path) -> None:
             scenario = Scenario(*(turns or (reply(text("Not asked.")),)), timing=timing)
-            check(run_program(wrap(code), scenario, folder, options=options))
+            check(run_program(wrap(code), scenario, folder, options=options, warns=warns))
 
         SCENARIOS[name or check.__name__.replace("_", "-")] = Tried(run)
         return check
@@ -394,7 +399,11 @@ def step_by_step(done: Done) -> None:
 # --- guides/errors.md -------------------------------------------------------------------------------------------------
 
 
-@program(reply(_WEATHER), http_error(401, "authentication_error", "invalid x-api-key"))
+@program(
+    reply(_WEATHER),
+    http_error(401, "authentication_error", "invalid x-api-key"),
+    warns=_ENDED.format("error, APIError after 1"),
+)
 def errors(done: Done) -> None:
     assert done.output == "401 authentication_error False\nerror after 1 turns, 1 calls\n"
     assert RunResult.from_json((done.folder / "run.json").read_text()).messages[-1]["role"] == "user"
@@ -434,7 +443,9 @@ def see_the_log(done: Done) -> None:
 # --- guides/saving.md -------------------------------------------------------------------------------------------------
 
 
-@program(reply(tool_use("add_note", {"text": "Danube"})), reply(text("I noted it.")))
+@program(
+    reply(tool_use("add_note", {"text": "Danube"})), reply(text("I noted it.")), warns=_ENDED.format("limit after 1")
+)
 def saving(done: Done) -> None:
     assert done.output == "limit with 3 messages\ncompleted with 4 messages\n"
     assert (done.folder / "notes.txt").read_text() == "Danube\n"
@@ -514,7 +525,7 @@ def web_page(url: str, folder: Path) -> None:
 # --- guides/latency.md ------------------------------------------------------------------------------------------------
 
 
-@program(reply(_POEM))
+@program(reply(_POEM), warns=_ENDED.format("limit after 1") * 2)  # two runs
 def latency(done: Done) -> None:
     for eager in (True, False):
         figures = rf"eager={eager}: first value after [\d.]+ s, tool after [\d.]+ s, longest gap [\d.]+ s"
@@ -556,7 +567,9 @@ def testing_server(done: Done) -> None:
     assert done.output == "completed ['Paris: 15 degrees']\ntool_result\n"
 
 
-@program()
+@program(
+    warns=r"(turn 1 of the run \w+ is sent again in 0\.0 s: (APIError|StreamInterrupted) \(request req_\w+\)\n){2}"
+)
 def testing_faults(done: Done) -> None:
     again, once_more, end = done.output.splitlines()
     assert again == "again, because: APIError"
