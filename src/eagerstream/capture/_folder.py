@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -37,20 +37,31 @@ class RequestFacts(NamedTuple):
     input_keys: frozenset[str] = frozenset()
 
 
-class _Sent(NamedTuple):
-    """A request to write: its headers, and its body or the size of that in bytes."""
+class _Sent:
+    """A request to write: its headers, and its body, or the size of that if it is large or no JSON."""
 
-    headers: dict[str, str]
-    body: bytes | int
+    def __init__(self, headers: Mapping[str, str], request: Mapping[str, Any] | bytes) -> None:
+        # At once, because the history grows.
+        body = request if isinstance(request, bytes) else json.dumps(request, default=str).encode()
+        self._headers = dict(headers)
+        self._body_bytes = len(body)
+        self._body = body if len(body) <= _MAX_PARSED_BYTES else b""
+
+    @cached_property
+    def _parsed(self) -> Any:
+        return _parsed(self._body)
+
+    def facts(self) -> RequestFacts:
+        """Return the facts of the request; none if its body is large or no JSON."""
+        return facts_of(self._parsed, keys=False)
 
     def encoded(self, *, masks: bool) -> bytes:
         """Return the file of the request."""
-        headers, body = self.headers, _parsed(self.body) if isinstance(self.body, bytes) else None
+        headers, body = self._headers, self._parsed
         if masks:
             headers, body = redact_headers(headers), redact(body)
-        size = self.body if isinstance(self.body, int) else len(self.body)
-        told = {"headers": headers, "body": body} if body is not None else {"headers": headers, "body_bytes": size}
-        return (json.dumps(told, indent=2, ensure_ascii=True) + "\n").encode()
+        told = {"body_bytes": self._body_bytes} if body is None else {"body": body}
+        return (json.dumps({"headers": headers, **told}, indent=2) + "\n").encode()
 
 
 _log = logging.getLogger(__name__)
@@ -173,13 +184,15 @@ class RecordingFolder:
             number = self._begun
         facts = partial(facts_of, request, keys=self._redact_contents)
         known: Callable[[], RequestFacts] = RequestFacts
+        sent = _Sent(headers or {}, request) if self._keep_requests else None
         if not isinstance(request, bytes):
             known = partial(RequestFacts, *facts())
+        elif sent is not None:
+            known = sent.facts
         elif len(request) <= _MAX_PARSED_BYTES:
             known = facts  # parse it later: waking the writer now would delay the request
         elif self._redact_contents and (parsed := self._later(facts)) is not None:
             known = parsed.result  # parse it now, to drop the body early
-        sent = _Sent(dict(headers or {}), _kept(request)) if self._keep_requests else None
         return Tape(self, number, lambda reply: self._later(self._save, reply, known, host, sent))
 
     def flush(self) -> None:
@@ -306,12 +319,6 @@ _MAX_MODEL_CHARS: Final = 100
 # --- the request ------------------------------------------------------------------------------------------------------
 
 
-def _kept(request: Mapping[str, Any] | bytes) -> bytes | int:
-    # At once, because the history grows.
-    body = request if isinstance(request, bytes) else json.dumps(request, default=str).encode()
-    return body if len(body) <= _MAX_PARSED_BYTES else len(body)
-
-
 def _parsed(body: bytes) -> Any:
     """Return a body, which may be any bytes, as JSON; None if it is not."""
     try:
@@ -320,11 +327,11 @@ def _parsed(body: bytes) -> Any:
         return None
 
 
-def facts_of(request: Mapping[str, Any] | bytes, *, keys: bool = True) -> RequestFacts:
+def facts_of(request: object, *, keys: bool = True) -> RequestFacts:
     """Return the facts of a request, in time linear in its size.
 
     Args:
-        request: Its parameters, or its body, which may be any bytes.
+        request: Its parameters, or its body, which may be any bytes; anything else has no facts.
         keys: Collect the keys of tool inputs, too.
     """
     if isinstance(request, bytes):
