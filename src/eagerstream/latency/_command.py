@@ -40,6 +40,8 @@ DEFAULT_SPEED: Final = 10.0
 _SIMULATED_MODEL: Final = "simulated"
 _LIVE_MODEL: Final = "claude-sonnet-4-6"
 
+_ENDING: Final = ("SIGINT", "SIGTERM", "SIGHUP")
+
 _FIGURES: Final = "\n\n".join(["The figures:", *(f"- {label}: {meaning}" for label, meaning in MEANINGS.items())])
 
 
@@ -183,15 +185,15 @@ def bench(
     if live:
         _ask(matrix, max_turns, yes=yes)
     measured: list[Measured] = []
-    cause = _measure(matrix, conditions, measured)
-    if cause is not None and not any(one.step.repetition >= 0 for one in measured):
-        raise cause  # there is nothing to keep
-    from ._analysis import assemble
-    from ._fitted import Fitted
+    with _interrupts_wait() as interrupts:  # once measuring has ended, Ctrl-C loses nothing
+        cause = _measure(matrix, conditions, measured)
+        if cause is not None and not any(one.step.repetition >= 0 for one in measured):
+            raise cause  # there is nothing to keep
+        from ._analysis import assemble
+        from ._fitted import Fitted
 
-    fitted = simulation.profile if simulation and isinstance(simulation.profile, Fitted) else None
-    was_saved = profile is not None and profile.lower().endswith(".json")
-    with _interrupts_wait() as interrupts:  # a second Ctrl-C loses nothing either
+        fitted = simulation.profile if simulation and isinstance(simulation.profile, Fitted) else None
+        was_saved = profile is not None and profile.lower().endswith(".json")
         results = assemble(
             matrix,
             measured,
@@ -369,16 +371,20 @@ def _measure(matrix: Matrix, conditions: Conditions, measured: list[Measured]) -
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Treat other signals that would end this process as Ctrl-C: it ends the programs, and keeps the results."""
-    names = (name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
-    numbers = [number for name in names if signal.getsignal(number := getattr(signal, name)) is signal.SIG_DFL]
-    for number in numbers:
-        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+    """Let Ctrl-C interrupt, and other signals that would end this process do the same: the results are kept."""
+    before = {number: signal.getsignal(number) for name in _ENDING if (number := getattr(signal, name, None))}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:  # as with `nohup`, or a shell's `&`
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else _interrupt)
     try:
         yield
     finally:
-        for number in numbers:
-            signal.signal(number, signal.SIG_DFL)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(*_: object) -> None:
+    signal.raise_signal(signal.SIGINT)
 
 
 @contextmanager
@@ -389,7 +395,9 @@ def _interrupts_wait() -> Iterator[list[int]]:
     then.
     """
     noted: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: noted.append(number))
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, lambda number, _: noted.append(number))
     try:
         yield noted
     finally:
