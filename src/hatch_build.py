@@ -121,6 +121,7 @@ def _compile(source: Path, modules: list[str], directory: Path) -> dict[str, str
 # mypyc leaves docstrings out, and they cannot be set at run time. They are put into the tables of the generated C. A
 # fuzz target compares them with those of the source.
 
+_END_OF_SIGNATURE: Final = "\n--\n\n"
 _STRING: Final = r'"(?:[^"\\]|\\.)*"'
 _FUNCTION: Final = re.compile(rf"(\(PyCFunction\)CPyPy_(\w+),\s+METH_[A-Z_ |]+, PyDoc_STR\()(NULL|{_STRING})\)")
 _PROPERTY: Final = re.compile(r"(\(getter\)(\w+),\s+(?:NULL|\(setter\)\w+),\s+)NULL, NULL\}")
@@ -138,12 +139,34 @@ def _docstrings(file: Path) -> Iterator[tuple[str, str]]:
                 continue
             name = f"{prefix}___{node.name}"
             if (text := ast.get_docstring(node, clean=False)) and not _is_setter(node):
-                yield name, text
+                yield name, _signature(node) + text
                 yield f"{prefix}_get_{node.name}", text  # if it is a property
             if isinstance(node, ast.ClassDef):
                 yield from found(node.body, name)
 
     return found(ast.parse(file.read_text(encoding="utf-8")).body, file.stem)
+
+
+def _signature(node: ast.ClassDef | ast.FunctionDef) -> str:
+    """Return the signature of a class as `inspect` reads it from the beginning of a docstring; "" if it has none."""
+    # mypyc writes that of a function, and that of a class if all its defaults are literals. Only these can be written:
+    # the others are `...`, as in stubs.
+    if not isinstance(node, ast.ClassDef):
+        return ""
+    for member in node.body:
+        if isinstance(member, ast.FunctionDef) and member.name == "__init__":
+            given = member.args
+            for argument in (*given.args, *given.kwonlyargs):
+                argument.annotation = None
+            given.defaults = [_literal(default) for default in given.defaults]
+            given.kw_defaults = [default and _literal(default) for default in given.kw_defaults]
+            del given.args[0]
+            return f"{node.name}({ast.unparse(given)}){_END_OF_SIGNATURE}"
+    return ""
+
+
+def _literal(default: ast.expr) -> ast.expr:
+    return default if isinstance(default, ast.Constant) else ast.Constant(...)
 
 
 def _is_setter(node: ast.ClassDef | ast.FunctionDef) -> bool:
@@ -158,7 +181,8 @@ def _documented(code: str, docstrings: dict[str, str]) -> str:
         text = docstrings.get(name)
         if text is None:
             return match[0]
-        return f"{head}{'' if signature == 'NULL' else signature} {_c_string(text)})"
+        has_none = signature == "NULL" or _END_OF_SIGNATURE in text
+        return f"{head}{'' if has_none else signature} {_c_string(text)})"
 
     def of_property(match: re.Match[str]) -> str:
         text = docstrings.get(match[2])
