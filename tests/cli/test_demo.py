@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
+import pytest
 from rich.console import Console
 
-from eagerstream.cli._demo.play import _table
+from eagerstream.cli._demo.play import _table, play
+from eagerstream.loop import RunStatus
 from eagerstream.progress import CallView
+from eagerstream.streaming import on_feed
 
 
 def test_the_table_shows_markup_as_text() -> None:
@@ -28,3 +32,21 @@ def test_the_table_in_a_narrow_terminal() -> None:
     assert [line.split() for line in file.getvalue().splitlines() if "get_" in line] == [
         ["get_weather", side, "0.75", "1.25"] for side in ("eager", "buffered")
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_the_runs_that_are_compared_load_nothing() -> None:
+    """An unseen run comes first: otherwise eager input could seem later than buffered input."""
+    runs: list[Any] = []
+    ended_before: list[int] = []
+
+    def begins(run: Any) -> None:
+        ended_before.append(sum(other.result.status is RunStatus.COMPLETED for other in runs))
+        runs.append(run)
+
+    file = io.StringIO()
+    with on_feed(begins):
+        await play(Console(file=file, width=120), live=False, model="", svg=None)
+    assert ended_before == [0, 1, 1]
+    assert file.getvalue().count("turn 1") == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -46,13 +47,17 @@ async def play(console: Console, *, live: bool, model: str, svg: Path | None) ->
     where = f"the live API, {model}" if live else f"the embedded server; timing simulated, {poem.SPEED:g} times as fast"
     title = f"eager input streaming on {where}"
     console.print(Text(title, style="bold"))
-    converse = partial(_converse, live=live, model=model)
+    await _warm_up()
+    converse = partial(_converse, model=model)
     eager, buffered = Hub(), Hub()
-    with TemporaryDirectory() as folder, TemporaryDirectory() as other_folder:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(partial(converse, other_folder, buffered, eager=False))
-            async with terminal_progress(eager, console=console):
-                await converse(folder, eager, eager=True)
+    async with (
+        _client(eager=True, live=live) as client,
+        _client(eager=False, live=live) as other_client,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(partial(converse, other_client, buffered, eager=False))
+        async with terminal_progress(eager, console=console):
+            await converse(client, eager, eager=True)
     table = partial(_table, _calls(eager), _calls(buffered), simulated=not live)
     console.print()
     console.print(table(width=console.width))
@@ -61,9 +66,22 @@ async def play(console: Console, *, live: bool, model: str, svg: Path | None) ->
         console.print(Text(f"saved {svg}"))
 
 
-async def _converse(folder: str, hub: Hub, *, eager: bool, live: bool, model: str) -> None:
-    """Run the conversation once. The hub observes it, and `make_file` writes into `folder`."""
-    async with _client(eager=eager, live=live) as client:
+async def _warm_up() -> None:
+    """Run the conversation once on the embedded server, at once and unseen.
+
+    Otherwise the first of two runs would pay for what both of them load, and the table would show it as later.
+    """
+    unseen = Hub()
+    async with (
+        _client(eager=True, live=False, speed=math.inf) as client,
+        terminal_progress(unseen, console=Console(file=io.StringIO(), force_terminal=True)),
+    ):
+        await _converse(client, unseen, eager=True, model="simulated")
+
+
+async def _converse(client: Any, hub: Hub, *, eager: bool, model: str) -> None:
+    """Run the conversation once. The hub observes it."""
+    with TemporaryDirectory() as folder:
         running = run(client, tools=poem.tools(Path(folder), eager=eager), max_turns=10, **poem.request(model=model))
         hub.observe(running)
         async with running:
@@ -71,7 +89,7 @@ async def _converse(folder: str, hub: Hub, *, eager: bool, live: bool, model: st
 
 
 @asynccontextmanager
-async def _client(*, eager: bool, live: bool) -> AsyncIterator[Any]:
+async def _client(*, eager: bool, live: bool, speed: float = 1.0) -> AsyncIterator[Any]:
     """Open the anthropic package's client, connected to the API or to a server in this process."""
     from anthropic import AsyncAnthropic
 
@@ -80,7 +98,7 @@ async def _client(*, eager: bool, live: bool) -> AsyncIterator[Any]:
             yield client
     else:
         async with (
-            ReplayServer(poem.scenario(eager=eager)) as server,
+            ReplayServer(poem.scenario(eager=eager), speed=speed) as server,
             AsyncAnthropic(api_key="simulated", base_url=server.base_url) as client,
         ):
             yield client
