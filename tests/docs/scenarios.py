@@ -451,6 +451,16 @@ def saving(done: Done) -> None:
     assert (done.folder / "notes.txt").read_text() == "Danube\n"
 
 
+# --- guides/steering.md -----------------------------------------------------------------------------------------------
+
+
+@program(reply(text("Rain falls.")), reply(text("Rain falls\non the roof\nall night.")))
+def answer_the_model(done: Done) -> None:
+    assert done.output == "Rain falls.\nRain falls\non the roof\nall night.\n"
+    assert done.requests[1].body["messages"][-1]["content"] == "A haiku has three lines."
+    assert len(done.requests) == 2
+
+
 # --- guides/durable.md ------------------------------------------------------------------------------------------------
 
 

@@ -15,11 +15,11 @@ import pytest
 import eagerstream
 from eagerstream.errors import JournalError, LimitError, RunNotFoundError, UsageError
 from eagerstream.journal import Journal, _worker, work
-from eagerstream.loop import RunStatus, When, resume
+from eagerstream.loop import RunStatus, TurnStop, When, resume
 from eagerstream.testing import Scenario, reply, text, tool_use
 from eagerstream.tools import Tool, ask_elsewhere
 from tests.loop.durable import client_of
-from tests.support import REQUEST
+from tests.support import REQUEST, until
 
 pytestmark = pytest.mark.anyio
 
@@ -210,6 +210,20 @@ async def test_an_active_run_is_cancelled(tmp_path: Path, monkeypatch: pytest.Mo
                 await journal.cancel("r")
         assert run.result.status is RunStatus.CANCELLED
         assert (await journal.summary("r")).status == "cancelled"
+
+
+async def test_a_message_to_a_run_that_waits_for_its_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At its last word, the run hears what another process says, and continues."""
+    monkeypatch.setattr("eagerstream.loop._durability._WATCH_S", 0.01)
+    replies = reply(text("Done.")), reply(text("Once more."))
+    async with Journal(tmp_path / "runs.db") as journal, client_of(Scenario(*replies)) as client:
+        async with eagerstream.run(client, **REQUEST, journal=journal, run_id="r") as run:
+            async for event in run:
+                if isinstance(event, TurnStop) and event.turn == 1:
+                    await journal.say("r", "Again.")
+                    await until(lambda: run.turn == 2)  # without being asked for the next event
+        assert (run.result.text, run.result.undelivered) == ("Once more.", [])
+        assert (await journal.summary("r")).messages == 0
 
 
 @pytest.mark.parametrize("grace_s", [0.0, 60.0])

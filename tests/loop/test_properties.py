@@ -663,7 +663,7 @@ async def _consume(run: Run, script: Script, ledger: Ledger, scope: anyio.Cancel
     async for _ in run:
         seen += 1
         for number, (at, when) in enumerate(script.said):
-            if at == seen and run.result.status is RunStatus.RUNNING:
+            if at == seen:
                 ledger.said.append(f"said {number}")
                 run.say(ledger.said[-1], when)
         if script.consumer == "all" or seen <= script.after:

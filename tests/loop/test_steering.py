@@ -14,13 +14,13 @@ import pytest
 
 import eagerstream
 from eagerstream import Conversation, RunResult, UsageError, tool
-from eagerstream.loop import MessageDelivered, Restarted, RunStatus, ToolProgress, ToolStart, TurnStart, TurnStop
+from eagerstream.loop import MessageDelivered, Restarted, Run, RunStatus, ToolProgress, ToolStart, TurnStart, TurnStop
 from eagerstream.testing import http_error, reply, text, tool_use
 from eagerstream.tools import ToolCall
 from eagerstream.wire import InputDelta, MessageStop, TextDelta
 from tests.loop.serial import CALLER, DONE, SLOWLY_S, checked, now, result
 from tests.streams import block_start, block_stop, input_delta, message_start, text_delta, tool_start
-from tests.support import REQUEST, USER, Broken, Gate, LocalAPI
+from tests.support import REQUEST, USER, Broken, Gate, LocalAPI, all_tasks_blocked
 from tests.tables import rows
 
 pytestmark = pytest.mark.anyio
@@ -162,6 +162,143 @@ async def test_said_at_the_last_event_of_a_turn() -> None:
     api = LocalAPI([DONE], [DONE])
     await observed(api, once(TurnStop, lambda run: run.say("One more thing.", when="when_idle")))
     assert bodies(api)[1][-1] == said("One more thing.")
+
+
+# --- the reader is ahead of the consumer ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("when", ["next_turn", "when_idle", "now"])
+async def test_said_when_all_has_come(when: Any) -> None:
+    """Whatever event the consumer is at, the run takes the message: it waits for its consumer before it ends."""
+    for kind in (TurnStart, TextDelta, MessageStop, TurnStop):
+        api = LocalAPI([DONE], [reply(text("Once more."))])
+
+        async def say(run: Any) -> None:
+            await all_tasks_blocked()
+            assert run.result.status is RunStatus.COMPLETED
+            run.say(f"After {kind.__name__}.", when)  # noqa: B023
+
+        run, texts = await answered(api, kind, say)
+        message = said(f"After {kind.__name__}.")
+        if when == "next_turn":
+            assert (len(api.exchanges), run.result.undelivered) == (1, [message])
+        else:
+            assert (bodies(api)[1][-1], run.result.undelivered) == (message, [])
+            assert texts == "Done.Once more."
+        assert run.result.status is RunStatus.COMPLETED
+
+
+async def answered(api: LocalAPI, kind: type, answer: Callable[[Any], Any]) -> tuple[Any, str]:
+    """A run whose consumer awaits `answer` at the first event of a kind, and all its text."""
+    texts, is_answered = "", False
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), **REQUEST) as run:
+            async for event in run:
+                texts += event.text if isinstance(event, TextDelta) else ""
+                if isinstance(event, kind) and not is_answered:
+                    is_answered = True
+                    await answer(run)
+    checked(run.result)
+    return run, texts
+
+
+async def test_a_conversation_by_iteration() -> None:
+    """Each last word is answered, until the bound on turns; what comes then is handed back."""
+    api = LocalAPI(*[[DONE]] * 3)
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), max_turns=3, **REQUEST) as run:
+            async for event in run:
+                if isinstance(event, TurnStop):
+                    run.say(f"Not {event.turn}.", "when_idle")
+    checked(run.result)
+    assert [body[-1] for body in bodies(api)[1:]] == [said("Not 1."), said("Not 2.")]
+    assert run.result.undelivered == [said("Not 3.")]
+
+
+async def test_said_to_a_run_that_nobody_has_read() -> None:
+    """It has ended, and its observers know: the message is handed back."""
+    ends: list[Any] = []
+
+    class Observer:
+        wants_deltas = False
+
+        def take(self, events: Any) -> None:
+            """They are not looked at."""
+
+        def end(self, end: Any) -> None:
+            ends.append(end.status)
+
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(LocalAPI([DONE]).transport(), **REQUEST) as run:
+            run.observe(Observer())
+            await all_tasks_blocked()
+            assert ends == ["completed"]
+            run.say("And then?", "when_idle")
+            assert [event.turn async for event in run if isinstance(event, TurnStop)] == [1]
+    assert run.result.undelivered == [said("And then?")]
+
+
+async def test_said_to_a_run_that_has_failed() -> None:
+    """The consumer does not know yet: the message is handed back with the error."""
+    api = LocalAPI([message_start(), Broken()])
+    with anyio.fail_after(SLOWLY_S), pytest.raises(eagerstream.APIError) as caught:
+        async with eagerstream.run(api.transport(), max_restarts=0, **REQUEST) as run:
+            async for event in run:
+                await all_tasks_blocked()
+                run.say(f"At {type(event).__name__}.", "now")
+    result: Any = caught.value.result
+    assert [message["content"] for message in result.undelivered] == ["At TurnStart.", "At MessageStart."]
+    with pytest.raises(UsageError, match="has ended"):
+        run.say("Hello?")
+
+
+async def poll(run: Any) -> None:
+    """Ask for the next event without waiting for it, until there is none."""
+    with pytest.raises(StopAsyncIteration):
+        while True:
+            with anyio.move_on_after(0):
+                await anext(run)
+
+
+async def cancel(run: Any) -> None:
+    """End a run that has said its last word."""
+    run.cancel()
+
+
+async def converse_elsewhere(run: Any) -> None:
+    """Another run begins and ends while this one waits."""
+    async with eagerstream.run(LocalAPI([DONE]).transport(), **REQUEST) as other:
+        assert (await other.finish()).status is RunStatus.COMPLETED
+
+
+@pytest.mark.parametrize("act", [Run.finish, Run.get_final_message, cancel, poll, converse_elsewhere])
+async def test_a_run_ends_that_waits_for_its_consumer(act: Callable[[Any], Any]) -> None:
+    """Whatever the consumer does at the last `TurnStop`, nothing hangs, and the run keeps the status that it has."""
+
+    async def do(run: Any) -> None:
+        await all_tasks_blocked()
+        assert run.result.status is RunStatus.COMPLETED
+        await act(run)
+
+    run, _ = await answered(LocalAPI([DONE]), TurnStop, do)
+    assert run.result.status is RunStatus.COMPLETED
+
+
+async def test_a_run_is_left_at_its_last_word() -> None:
+    """It has ended by itself, and its observers are told; a message that nobody has waited for is handed back."""
+    for words, status in ((None, RunStatus.COMPLETED), ("And then?", RunStatus.CANCELLED)):
+        api = LocalAPI([DONE], [DONE])
+        with anyio.fail_after(SLOWLY_S):
+            async with eagerstream.run(api.transport(), **REQUEST) as run:
+                async for event in run:
+                    if isinstance(event, TurnStop):
+                        await all_tasks_blocked()
+                        if words is not None:
+                            run.say(words, "when_idle")
+                        break
+        assert run.result.status is status
+        assert run.result.undelivered == ([said(words)] if words else [])
+        checked(run.result)
 
 
 async def test_the_bound_on_turns_holds() -> None:

@@ -155,8 +155,7 @@ async def converse(
             async with run:
                 async for event in run:
                     events.append(event)
-                    # A run that has ended takes no message, and its last events may still come.
-                    if len(events) - 1 == say_at and run.result.status is RunStatus.RUNNING:
+                    if len(events) - 1 == say_at:
                         run.say(SAID, "now")
                         is_said = True
         except EagerStreamError as error:

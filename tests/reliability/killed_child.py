@@ -25,7 +25,7 @@ import anyio
 import httpx2
 
 import eagerstream
-from eagerstream import EagerStreamError, HTTPTransport, RunStatus
+from eagerstream import EagerStreamError, HTTPTransport
 from eagerstream.errors import OwnershipLostError, RunOwnedError
 from eagerstream.journal import Journal
 from eagerstream.journal._log import Log
@@ -219,7 +219,7 @@ async def _converse(
                 effects.add(run_id, "owner", str(run._durability._log.fence), str(time.monotonic()))
             number = 0
             async for _ in run:
-                if number == say_at and run.result.status is RunStatus.RUNNING:
+                if number == say_at:
                     said = f"Said {run_id} {attempt.seed}"
                     run.say(said, random.choice(_WHEN))
                     assert run._durability is not None

@@ -129,7 +129,7 @@ async def _converse(seed: int) -> Counter[str]:
                         seen[type(event).__name__] += 1
                         if isinstance(event, MessageDelivered):
                             delivered += event.messages
-                        if (when := says.get(number)) and run.result.status is RunStatus.RUNNING:
+                        if when := says.get(number):
                             run.say(f"said {len(said)} {when}", when=when)
                             said.append(f"said {len(said)} {when}")
                         number += 1

@@ -44,7 +44,7 @@ from ._output import RunOutput
 from ._policy import BROKEN_OFF, CANCELLED, INTERRUPTED, SUMMARY, Ending, Then, ending_of
 from ._requests import GivenTool, GivenTools, Requests, check_parameters
 from ._result import RunResult, RunStatus, take_account
-from ._steering import Steering, When
+from ._steering import IDLE, Steering, When
 from ._tool_changes import betas_of, has_tool_changes, refuses_inline_tools
 from ._turn import Turn
 
@@ -151,9 +151,14 @@ class Conversation:
         self._prolong()
         return self.result.status is not RunStatus.RUNNING
 
+    @property
+    def is_idle(self) -> bool:
+        """True if it has ended by itself, and goes on if the user says something for that time."""
+        return self.result.status in IDLE and self._continuing.has_turns_left
+
     def _prolong(self) -> None:
         """Continue a conversation that would have ended, if a message waits for that."""
-        if self.steering.prolongs and self._continuing.has_turns_left:
+        if self.is_idle and self.steering.prolongs:
             self.result.status, self._is_prolonged = RunStatus.RUNNING, True
 
     def request(self) -> dict[str, Any]:

@@ -64,7 +64,7 @@ class Durability:
         begin: The first entry of a new run.
         on_failure: Cancels the run: called if it may not continue, because its process lost it to another one, or
             nothing can be written any more; if it leaves; or if another process has cancelled it.
-        on_now: Called when a message has come that must be sent at once.
+        on_said: Called when a message has come, with the time for which it is meant.
         log: The run in the journal, if it was opened already.
 
     Attributes:
@@ -83,7 +83,7 @@ class Durability:
         *,
         conversation: Conversation,
         on_failure: Callable[[], object],
-        on_now: Callable[[], object],
+        on_said: Callable[[str], object],
         log: RunLog | None,
     ) -> None:
         self.error: EagerStreamError | None = None
@@ -102,7 +102,7 @@ class Durability:
         self._begin = begin
         self._conversation = conversation
         self._on_failure = on_failure
-        self._on_now = on_now
+        self._on_said = on_said
         self._is_handed_over = False
         self._was_cancelled = False
         self._log = log
@@ -288,8 +288,7 @@ class Durability:
         except UsageError as error:
             _log.warning("a message that was left for the run is dropped: %s", error)
             return {"kind": "dropped"}
-        if when == "now":
-            self._on_now()
+        self._on_said(when)
         return {"kind": "said", "message": dict(self._conversation.result.undelivered[-1]), "when": when}
 
     @property

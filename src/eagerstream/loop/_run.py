@@ -33,6 +33,8 @@ _log = logging.getLogger(__name__)
 class Run(RunLoop[OutputT]):
     """A run: an async context manager, and an async iterator over `RunEvent`s.
 
+    If it is iterated, it ends when its consumer asks for the event behind the last `TurnStop`.
+
     The iteration (or `finish`) raises the errors of `MessageStream`, and whatever `next_request` raises. `result` is
     complete even then, and is the `result` of the error, too.
 
@@ -140,35 +142,40 @@ class Run(RunLoop[OutputT]):
                 responses, the message is in the next request, even if there would have been none, and a pause before a
                 request ends.
 
+        At every event of the iteration a message is taken, however far the reading is ahead: a run that is iterated
+        waits at its last `TurnStop` until its consumer asks for the next event, calls `finish` or `cancel`, or leaves.
+
         Raises:
-            UsageError: The message is not one of the user, the API would refuse it, or the run has ended.
+            UsageError: The message is not one of the user, the API would refuse it, or the iteration or `finish` has
+                ended.
         """
         say = partial(self._say, message, when)
         if self._loop is None:
             say()
-        elif not self._loop.do(say, is_over=self._is_over):
+        elif not self._loop.do(say, is_over=self._has_gone):
             raise UsageError("the run has ended: nobody takes this any more")
 
     def _say(self, message: str | Mapping[str, Any], when: When) -> None:
-        if self._has_ended:
+        if self._is_over:
             if self._durability is not None:
                 raise UsageError("the run has ended in this process: say it with `journal.say`, and resume the run")
             raise UsageError("the run has ended: start another one with its result and this message")
         self._conversation.say(message, when)
         if self._durability is not None:
             self._durability.said(self.result.undelivered[-1], when)
-        if when == "now":
-            self._cut_for_message()
+        self._heed(when)
 
-    def _cut_for_message(self) -> None:
+    def _heed(self, when: str) -> None:
+        """End what a message does not wait for: the response under way, a pause, or the waiting at the last word."""
         if self._is_cancelled or self._scope is None:
             return
+        conversation = self._conversation
         # A complete response is not cut: its own end comes first. The scope is that of the reading, or of the pause.
         is_complete = self._assembler is not None and self._assembler.state is MessageState.STOPPED
-        if self._is_reading and not is_complete and not self._conversation.compaction.is_under_way:
-            self._is_cut_by_message = True
+        if self._is_pausing and (when == "now" or (when == "when_idle" and conversation.is_idle)):
             self._scope.cancel()
-        elif self._is_pausing:
+        elif self._is_reading and when == "now" and not (is_complete or conversation.compaction.is_under_way):
+            self._is_cut_by_message = True
             self._scope.cancel()
 
     def add_tools(self, *tools: GivenTool) -> None:
@@ -225,9 +232,9 @@ class Run(RunLoop[OutputT]):
         if self._loop is None:
             self._cancel()
         else:
-            self._loop.do(self._cancel, is_over=self._is_over)
+            self._loop.do(self._cancel, is_over=self._has_gone)
 
-    def _is_over(self) -> bool:
+    def _has_gone(self) -> bool:
         return self._tasks is not None and self._tasks.has_ended
 
     def _cancel(self) -> None:
@@ -294,7 +301,7 @@ class Run(RunLoop[OutputT]):
             begin,
             conversation=self._conversation,
             on_failure=self.cancel,
-            on_now=self._cut_for_message,
+            on_said=self._heed,
             log=log,
         )
 

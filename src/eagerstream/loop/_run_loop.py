@@ -103,6 +103,7 @@ class RunLoop(EventFeed[RunEvent], Generic[OutputT]):
         self._runner = CallRunner(self._conversation.executor, self._tasks.group, deadline=self._tasks.deadline)
         durability = self._durability
         watching = anyio.CancelScope()
+        has_ended = False  # by itself
         try:
             if durability is not None:
                 await durability.take_messages()  # before anything starts: the run may have been cancelled meanwhile
@@ -113,14 +114,19 @@ class RunLoop(EventFeed[RunEvent], Generic[OutputT]):
             while True:
                 if durability is not None:
                     await durability.take_messages()
-                if self._conversation.ended or self._is_cancelled:
-                    if durability is not None:
-                        await durability.all_written()
+                if self._is_cancelled:
                     break
-                if durability is not None and durability.leaves_here():
+                if self._conversation.ended:
+                    if not await self._goes_on():
+                        has_ended = True
+                        break
+                elif durability is not None and durability.leaves_here():
                     self._is_cancelled = True
                     break
-                await self._take_turn()
+                else:
+                    await self._take_turn()
+            if durability is not None:
+                await durability.all_written()
         except Exception as error:
             # The result before the waiting: if the block is left in that time, the result must have the error
             # (test_leaving_while_last_words_are_said).
@@ -135,7 +141,7 @@ class RunLoop(EventFeed[RunEvent], Generic[OutputT]):
             self._conversation.abandon(self._message, RunStatus.ERROR)
             self._mark(lost)
             raise lost
-        if self._is_cancelled:
+        if self._is_cancelled and not has_ended:
             self._conversation.abandon(self._message, self._given_up)
         elif (failure := self._conversation.failure) is not None:
             self._mark(failure)
@@ -150,6 +156,17 @@ class RunLoop(EventFeed[RunEvent], Generic[OutputT]):
             self.result.error = error.to_dict()
         else:
             self.result.error = {"type": type(error).__name__, "text": str(error)}
+
+    async def _goes_on(self) -> bool:
+        """Wait until the consumer has heard the last word, and return True if the user says something to it."""
+        conversation = self._conversation
+        # A run that nobody reads ends: an observer may wait for that (test_the_list_says_where_somebody_is_asked).
+        if conversation.is_idle and self._is_used:
+            self._is_pausing = True
+            with anyio.CancelScope() as self._scope:
+                await self._buffer.asked()
+            self._is_pausing = False
+        return conversation.is_idle and conversation.steering.prolongs and not self._is_cancelled
 
     async def _take_turn(self) -> None:
         """Send one request, and run the tools of its response."""

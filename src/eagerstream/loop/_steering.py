@@ -17,7 +17,8 @@ When: TypeAlias = Literal["next_turn", "when_idle", "now"]
 have ended by itself, which then continues. `"now"`: at once. The response that is being written is cut.
 """
 
-_IDLE: Final = (RunStatus.COMPLETED, RunStatus.STOP_SEQUENCE)
+IDLE: Final = (RunStatus.COMPLETED, RunStatus.STOP_SEQUENCE)
+"""The statuses of a run that has ended by itself, and goes on if the user says something."""
 
 
 class Steering:
@@ -69,8 +70,8 @@ class Steering:
 
     @property
     def prolongs(self) -> bool:
-        """True if the run would have ended by itself, and a message waits that keeps it going."""
-        return self._result.status in _IDLE and any(when != "next_turn" for _, when in self._waiting)
+        """True if a message waits that keeps a run going which would have ended by itself."""
+        return any(when != "next_turn" for _, when in self._waiting)
 
     def deliver(self, *, is_idle: bool) -> list[Mapping[str, Any]]:
         """Put what is due behind the history, and return the messages of the user among it.

@@ -166,6 +166,7 @@ class EventBuffer(Generic[E]):
         self._filled: anyio.Semaphore | None = None
         self._sleeper: object | None = None  # the wait of the consumer; None if it does not wait
         self._emptied: anyio.Event | None = None  # set by the consumer while the producer sleeps
+        self._asked: anyio.Event | None = None  # set by the consumer once it asks for more than there is
         self._waits_for_input = 0  # tasks that wait for more of an input: the producer must go on for them
         self._closed = False
         self.is_discarded: bool = False
@@ -283,8 +284,18 @@ class EventBuffer(Generic[E]):
         self._ready.clear()
         self._held.clear()
         self._held_deltas.clear()
-        if self._emptied is not None:
-            self._emptied.set()
+        for event in (self._emptied, self._asked):
+            if event is not None:
+                event.set()
+
+    async def asked(self) -> None:
+        """Wait until the consumer has taken all events and asks for another one, or nobody wants them any more."""
+        if self.is_discarded or (self._sleeper is not None and not self._held):
+            return
+        # Once is enough, and is remembered: a consumer that asks with a time limit of 0 has given up by the time the
+        # producer looks.
+        self._asked = anyio.Event()
+        await self._asked.wait()
 
     async def get(self) -> E:
         """Return the next event. Cancelling this loses none.
@@ -309,6 +320,8 @@ class EventBuffer(Generic[E]):
             # (test_two_consumers).
             if self._sleeper is not None:
                 raise UsageError("another task waits for the next event already: one at a time")
+            if self._asked is not None:
+                self._asked.set()
             if self._filled is None:
                 self._filled = anyio.Semaphore(0, fast_acquire=True)
             sleeper = self._sleeper = object()

@@ -53,6 +53,12 @@ class EventFeed(ABC, Generic[E]):
         self._is_used = False  # somebody reads it, or has ended it on purpose
 
     @property
+    def _is_over(self) -> bool:
+        """True once the reading has ended and the consumer knows it, or wants no more events."""
+        is_left = self._tasks is not None and self._tasks.is_left
+        return self._has_ended and (is_left or self._buffer.is_read or self._buffer.is_discarded)
+
+    @property
     def failure(self) -> BaseException | None:
         """The exception of the reading, which the iteration raises; None if there is none."""
         return self._failure
