@@ -451,7 +451,8 @@ async def test_claude_code_and_an_input_that_goes_wrong(how: str, tmp_path: Path
         reply(tool_use(WRITE, raw, id="toolu_w")),
         reply(text("Done.")),
         reply(text("Done.")),
-        timing=Timing(tokens_per_second=200),
+        # So slow that the tool runs when the connection is lost, on a busy machine, too.
+        timing=Timing(tokens_per_second=200 if how == "invalid" else 8),
     )
     faults = Faults({0: [Fault(FaultKind.CLOSE, after_events=9)]} if how == "broken" else {})
     with ReplayServer(scenario, faults=faults) as server:
