@@ -34,7 +34,21 @@ _CITY = ('{"city": "Par', 'is"}')
 
 def cases() -> list[dict[str, Any]]:
     """Return all cases, in order."""
-    families = (_start, _empty, _cut, _invalid, _valid, _order, _kinds, _given, _anew, _lost, _unknown, _endings)
+    families = (
+        _start,
+        _empty,
+        _cut,
+        _unclosed,
+        _invalid,
+        _valid,
+        _order,
+        _kinds,
+        _given,
+        _anew,
+        _lost,
+        _unknown,
+        _endings,
+    )
     found = [_case(*case) for family in families for case in family()]
     return [*found, *_cuttings()]
 
@@ -137,7 +151,7 @@ def _cut() -> Iterator[Case]:
         why = "A text that stops inside its object is incomplete, whatever the stop reason says."
         yield f"cut/{name}_in_text", why, [tool_start(0), fragment(0, '{"a": "b'), block_stop(0), *ended(reason)]
         yield f"cut/{name}_after_value", why, [*call(0, '{"a": "b"'), *ended(reason)]
-        why = "A block that never closed may lack a part."
+        why = "Of a block that never closed, only a complete object is valid, if the model itself ended the message."
         yield f"cut/{name}_without_block_stop", why, [tool_start(0), fragment(0, '{"a": "b'), *ended(reason)]
         yield f"cut/{name}_complete_but_open", why, [*whole[:-1], *ended(reason)]
         yield f"cut/{name}_empty_and_open", why, [tool_start(0), *ended(reason)]
@@ -156,6 +170,57 @@ def _cut() -> Iterator[Case]:
     yield "cut/nothing_after_error", "Nothing counts after an error event.", [error(), *whole, *ended("tool_use")]
     yield "cut/call_then_error_then_call", "Nothing counts after an error event.", [
         *call(0, "{}"), error("api_error"), *call(1, "{}"), *ended("tool_use")]  # fmt: skip
+
+
+def _unclosed() -> Iterator[Case]:
+    why = "Some gateways never close a block. Its object is complete, and the model has ended the message."
+    whole = [tool_start(0), *(fragment(0, text) for text in _CITY)]
+    for reason in ("tool_use", "end_turn", "pause_turn", "tool_calls", "stop", "STOP"):
+        name = {"STOP": "gemini_stop"}.get(reason, reason)
+        yield f"unclosed/{name}", f"{why} The stop reason says so.", [*whole, *ended(reason)]
+        yield f"unclosed/{name}_without_message_stop", why, [*whole, message_delta(reason)]
+    for reason in ("max_tokens", "length", "refusal", "content_filter", "stop_sequence"):
+        yield f"unclosed/{reason}_cut", "The message was cut.", [*whole, *ended(reason)]
+    yield (
+        "unclosed/unknown_reason",
+        "The end of the message says so, whatever its reason is.",
+        [*whole, *ended("later")],
+    )
+    yield "unclosed/stop_only", "The end of the message says so.", [*whole, STOP]
+    yield "unclosed/body_ends", "Nothing says that the message has ended.", whole
+    yield (
+        "unclosed/error_after_reason",
+        "The model had ended the message.",
+        [*whole, message_delta("tool_use"), error()],
+    )
+    yield "unclosed/closed_late", "The stop reason came first, and says as much.", [
+        *whole, message_delta("tool_use"), block_stop(0), STOP]  # fmt: skip
+    yield "unclosed/rest_after_reason", "Without its last brace, the object is not complete at the stop reason.", [
+        *whole[:-1], message_delta("tool_use"), *whole[-1:], STOP]  # fmt: skip
+    why = "The blocks are open at the same time, and each fragment belongs to its index."
+    both = [tool_start(0), tool_start(1), *(fragment(at, text) for text in _CITY for at in (0, 1))]
+    yield "unclosed/interleaved", why, [*both, *ended("tool_use")]
+    yield "unclosed/interleaved_first_open", why, [*both, block_stop(1), *ended("tool_use")]
+    yield "unclosed/interleaved_closed_backwards", why, [*both, block_stop(1), block_stop(0), *ended("tool_use")]
+    why = "A new block at the index of an open one closes it."
+    yield "unclosed/index_again", why, [*whole, *call(0, '{"city": "Oslo"}', id="toolu_b"), *ended("tool_use")]
+    yield "unclosed/index_again_text", why, [*whole, *said(0), *ended("max_tokens")]
+    yield "unclosed/index_again_partial", "Its object is not complete.", [*whole[:2], *said(0), *ended("tool_use")]
+    yield "unclosed/message_again", "The message starts anew: nothing of the first attempt is to run.", [
+        *whole, message_start(), *said(0), *ended("end_turn")]  # fmt: skip
+    why = "An input without a text is complete if the model itself has ended the message."
+    yield "unclosed/empty", why, [tool_start(0), *ended("tool_use")]
+    yield "unclosed/empty_stop_only", "Without a stop reason, the end proves nothing.", [tool_start(0), STOP]
+    yield "unclosed/empty_without_message_stop", why, [tool_start(0), message_delta("tool_use")]
+    yield "unclosed/empty_index_again", "The response went on.", [tool_start(0), *said(0), *ended("max_tokens")]
+    yield "unclosed/empty_before_call", why, [tool_start(0), tool_start(1), fragment(1, "{}"), *ended("tool_use")]
+    yield "unclosed/lacks_a_fragment", "A fragment was lost.", [*whole, fragment(0, None), *ended("tool_use")]
+    yield "unclosed/list", "A list is no input.", [tool_start(0), fragment(0, "[1]"), *ended("tool_use")]
+    yield "unclosed/number", "A number is no input.", [tool_start(0), fragment(0, "12"), *ended("tool_use")]
+    yield "unclosed/text_after_the_brace", "It is not JSON.", [*whole, fragment(0, "x"), *ended("tool_use")]
+    yield "unclosed/space_after_the_brace", "It is complete.", [*whole, fragment(0, " "), *ended("tool_use")]
+    yield "unclosed/server_call", "A call that the API runs is settled in the same way.", [
+        tool_start(0, type="server_tool_use"), fragment(0, '{"query": "x"}'), *ended("end_turn")]  # fmt: skip
 
 
 _INVALID = {
@@ -259,7 +324,11 @@ def _given() -> Iterator[Case]:
     yield "given/object", why, [*call(0, input={"city": "Paris"}), *end]
     yield "given/nested", why, [*call(0, input={"a": {"b": [1, None]}}), *end]
     yield "given/max_tokens", why, [*call(0, input={"city": "Paris"}), *ended("max_tokens")]
-    yield "given/open", "Its block never closed.", [tool_start(0, input={"city": "Paris"}), *ended("tool_use")]
+    yield (
+        "given/open",
+        "Its block never closed, but the model ended the message.",
+        [tool_start(0, input={"city": "Paris"}), *ended("tool_use")],
+    )
     why = "The fragments are the model's own words, so they win."
     yield "given/and_fragments", why, [*call(0, *_CITY, input={"city": "Oslo"}), *end]
     yield "given/and_cut_fragments", why, [*call(0, '{"city": "', input={"city": "Oslo"}), *end]

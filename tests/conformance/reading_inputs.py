@@ -11,8 +11,12 @@ from typing import Any, Final
 from .reading_json import Reading
 
 _CALLS: Final = ("tool_use", "server_tool_use", "mcp_tool_use")
-_PROOF: Final = ("tool_use", "end_turn", "pause_turn")
-"""Stop reasons of a model that came to the end by itself."""
+_PROOF: Final = ("tool_use", "end_turn", "pause_turn", "tool_calls", "function_call", "stop", "STOP")
+"""Stop reasons of a model that came to the end by itself, in this API and in others."""
+_CUT: Final = (
+    "max_tokens", "stop_sequence", "refusal", "model_context_window_exceeded", "length", "content_filter",
+    "MAX_TOKENS", "SAFETY",
+)  # fmt: skip
 
 
 @dataclass
@@ -84,8 +88,12 @@ class Message:
                 if reason is not None:
                     self.stop_reason, self._reason_is_early = reason, False
                     self._settle_closed(whole=reason in _PROOF)
+                    if reason in _PROOF:
+                        self._settle_complete()
             case "message_stop":
                 self._settle_closed(whole=self.stop_reason in _PROOF)
+                if self.stop_reason not in _CUT:
+                    self._settle_complete(also_empty=self.stop_reason in _PROOF)
                 self._cut()
             case "error":
                 self._break_off()
@@ -130,8 +138,8 @@ class Message:
         if not isinstance(index, int) or not isinstance(block, dict):
             return
         old = self._by_index.get(index)
-        if old is not None and not old.is_closed:
-            self._settle(old, whole=False)
+        if old is not None and not old.is_closed and old.outcome is None:
+            self._settle(old, whole=True)
         one = Call(block, len(self._by_index) + len(self.calls) if index in self._by_index else index)
         self._by_index[index] = one if block.get("type") in _CALLS else None
         if block.get("type") in _CALLS:
@@ -172,6 +180,14 @@ class Message:
         for one in self.calls:
             if one.is_closed and one.outcome is None:
                 self._settle(one, whole=whole)
+
+    def _settle_complete(self, *, also_empty: bool = False) -> None:
+        """Settle the calls whose blocks are open, and whose objects are complete: they are no prefix of another."""
+        for one in self.calls:
+            given = one.block.get("input")
+            is_complete = _outcome(one.raw, given, whole=bool(one.raw or given or also_empty)) == "valid"
+            if one.outcome is None and is_complete and not one.lacks:
+                self._settle(one, whole=True)
 
     def _cut(self) -> None:
         for one in self.calls:

@@ -79,7 +79,7 @@ class Case:
 
 CASES: dict[str, Case] = {}
 
-_mixed = reply(
+_mixed_blocks = [
     text("So."),
     tool_use("get_weather", {"city": "Oslo"}, id="a"),
     tool_use("get_weather", '{"city": Oslo}', id="b"),
@@ -88,7 +88,7 @@ _mixed = reply(
     tool_use("fail", {}, id="e"),
     tool_use("now", "", id="f"),
     tool_use("now", "[]", id="g"),
-)
+]
 
 _mixed_added = [
     assistant(
@@ -115,7 +115,11 @@ _mixed_added = [
 _mixed_ran = {"a": True, "b": False, "c": False, "d": False, "e": True, "f": True, "g": False}
 
 CASES["tool_use"] = Case(
-    [_mixed, DONE], [body(), body(*_mixed_added)], [*_mixed_added, ALL_DONE], RunStatus.COMPLETED, _mixed_ran
+    [reply(*_mixed_blocks), DONE],
+    [body(), body(*_mixed_added)],
+    [*_mixed_added, ALL_DONE],
+    RunStatus.COMPLETED,
+    _mixed_ran,
 )
 
 CASES["tool_use without a call"] = Case(
@@ -173,8 +177,30 @@ CASES["end_turn without a word"] = Case([reply()], [body()], [], RunStatus.COMPL
 
 CASES["end_turn with white space"] = Case([reply(text(" \n"))], [body()], [], RunStatus.COMPLETED)
 
-CASES["end_turn with a call"] = Case(
-    [one_call("a", stop_reason="end_turn")], [body()], told("a"), RunStatus.COMPLETED, {"a": True}
+# Some gateways end every response with it, and others pass on the words of another API.
+for _reason in ("end_turn", "tool_calls", "function_call", "stop", "STOP"):
+    CASES[f"{_reason} with a call"] = Case(
+        [one_call("a", stop_reason=_reason), DONE],
+        [body(), body(*told("a"))],
+        [*told("a"), ALL_DONE],
+        RunStatus.COMPLETED,
+        {"a": True},
+    )
+
+CASES["end_turn with calls that fail"] = Case(
+    [reply(*_mixed_blocks, stop_reason="end_turn"), DONE],
+    [body(), body(*_mixed_added)],
+    [*_mixed_added, ALL_DONE],
+    RunStatus.COMPLETED,
+    _mixed_ran,
+)
+
+CASES["stop of another API"] = Case(
+    [reply(text("So."), stop_reason="stop")], [body()], [assistant(said("So."))], RunStatus.COMPLETED
+)
+
+CASES["length of another API"] = Case(
+    [reply(text("So."), stop_reason="length")], [body()], [assistant(said("So."))], RunStatus.TRUNCATED
 )
 
 CASES["end_turn after results without a word"] = Case(

@@ -88,7 +88,14 @@ _BROKEN: dict[str, Sequence[Piece]] = {
     "cut": [b"event: message_start\ndata: {"],
     "nonsense": [*SOME_TEXT, b"data: nonsense\n\n"],
     "nothing but nonsense": [b"data: nonsense\n\n"],
-    "an id twice": [message_start(), tool_start(0, "now"), tool_start(0, "now"), input_delta(0, "{}"), block_stop(0)],
+    "an id twice": [
+        message_start(),
+        tool_start(0),
+        input_delta(0, "{"),
+        tool_start(0),
+        input_delta(0, "{}"),
+        block_stop(0),
+    ],
 }
 
 

@@ -195,7 +195,7 @@ async def test_no_stop_reason() -> None:
     ("reason", "status", "requests"),
     [
         ("tool_use", RunStatus.COMPLETED, 2),
-        ("end_turn", RunStatus.COMPLETED, 1),
+        ("end_turn", RunStatus.COMPLETED, 2),
         ("stop_sequence", RunStatus.STOP_SEQUENCE, 1),
         ("max_tokens", RunStatus.TRUNCATED, 1),
     ],

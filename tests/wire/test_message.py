@@ -352,10 +352,17 @@ def test_an_error_event_is_left_to_the_transport() -> None:
 
 
 def test_a_clean_end_without_message_stop_is_an_end() -> None:
-    """Some gateways leave it out: a stop reason and every block closed say as much."""
-    assembler, _ = fed(message_start(), tool_start(0), input_delta(0, "{}"), block_stop(0), message_delta("tool_use"))
-    assert assembler.close() == [MessageStop(assembler.message, "tool_use")]
+    """Some gateways leave it out: a stop reason and every block closed say as much. Others close no block, either."""
+    call = [message_start(), tool_start(0), input_delta(0, "{}")]
+    assembler, _ = fed(*call, block_stop(0), message_delta("max_tokens"))
+    assert assembler.close() == [MessageStop(assembler.message, "max_tokens")]
     assert assembler.state is MessageState.STOPPED
+    assembler, events = fed(*call, message_delta("tool_use"))
+    assert names(events)[-1] == "InputStop"
+    assert assembler.close() == [MessageStop(assembler.message, "tool_use")]
+    assembler, _ = fed(message_start(), block_start(0, "text", text=""), text_delta(0, "x"), message_delta("end_turn"))
+    assert names(assembler.close()) == ["BlockStop", "MessageStop"]
+    assert assembler.violations == ["block 0 was never closed"]
 
 
 @rows(
@@ -365,7 +372,8 @@ def test_a_clean_end_without_message_stop_is_an_end() -> None:
         ([message_start()], []),
         ([message_start(), message_delta(None)], []),
         ([message_start(), block_start(0, "text", text=""), text_delta(0, "x")], ["BlockStop"]),
-        ([message_start(), block_start(0, "text", text=""), message_delta("end_turn")], ["BlockStop"]),
+        ([message_start(), block_start(0, "text", text=""), message_delta("max_tokens")], ["BlockStop"]),
+        ([message_start(), tool_start(0), input_delta(0, "{"), message_delta("tool_use")], ["InputStop"]),
         ([message_start(), tool_start(0), input_delta(0, '{"a":1}')], ["InputStop"]),
         ([message_start(), tool_start(0), input_delta(0, "{"), message_delta("max_tokens")], ["InputStop"]),
         ([message_start(), tool_start(0), block_stop(0)], ["InputStop"]),

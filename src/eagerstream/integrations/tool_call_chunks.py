@@ -24,19 +24,7 @@ from uuid import uuid4
 
 from ..errors import LimitError
 from ..limits import DEFAULT_LIMITS, Limits
-from ..wire import InputEvent, InputStart, InputT, check_block_count
-
-_STOP_REASONS: Final = {
-    "tool_calls": "tool_use",
-    "function_call": "tool_use",
-    "stop": "end_turn",
-    "eos": "end_turn",
-    "eos_token": "end_turn",
-    "length": "max_tokens",
-    "model_length": "max_tokens",
-    "content_filter": "refusal",
-}
-"""Anthropic's stop reasons by those of OpenAI and similar servers. Some servers send `stop` after calls."""
+from ..wire import InputEvent, InputStart, InputT, check_block_count, standard_stop_reason
 
 _CUT: Final = ("max_tokens", "model_context_window_exceeded", "refusal")
 
@@ -181,8 +169,8 @@ class ToolCallChunks(Generic[InputT]):
         self._has_ended = True
         if reason is None:
             return self._open_named() + self.close_whole()
-        stop_reason = _STOP_REASONS.get(reason, reason)
-        if stop_reason == "end_turn" and self._count:
+        stop_reason = standard_stop_reason(reason)
+        if stop_reason == "end_turn" and self._count:  # some servers send `stop` after calls
             stop_reason = "tool_use"
         events = self._begin() + self._open_named()
         for call in list(self._open):

@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import APIError, ProtocolError
 from ..limits import Limits
 from ..tools._call import ToolCall
+from ..wire import standard_stop_reason
 from ._interruption import Restarts
 from ._options import LoopOptions
 from ._policy import Then, ending_of
@@ -79,7 +80,7 @@ class Continuing:
         wants_more = ending.then is Then.RESUME or (ending.then is Then.RESULTS and has_results)
         if not wants_more or not kept:
             result.status = ending.status
-            if reason == "tool_use":
+            if reason is not None and standard_stop_reason(reason) == "tool_use":
                 _log.warning("the response stopped for tools and calls none: the run ends")
             return
         # A pause without client calls, or a reported cut: the model continues by itself, and might for ever. A turn
@@ -139,5 +140,5 @@ class Continuing:
         reason = result.message.get("stop_reason") if result.message is not None else None
         if reason is not None and not is_answered:
             ending = ending_of(reason, on_truncated=self._options["on_truncated"], forbids_retry=True)
-            if ending.then is Then.STOP:
+            if ending.then in (Then.STOP, Then.RESULTS):  # there is no result to send
                 result.status = ending.status

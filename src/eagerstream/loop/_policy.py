@@ -2,14 +2,14 @@
 
 | stop reason | calls that have not started | the turn in the history | next |
 |---|---|---|---|
-| `tool_use` | run | complete, with results | continue; without a call: completed |
-| `end_turn` | run | complete | completed |
+| `tool_use`, `end_turn` | run | complete, with results | continue; without a call: completed |
 | `stop_sequence` | run if admitted | complete | stop_sequence |
 | `pause_turn`, `compaction` | run | complete | continue with the response as it is; at the cap: paused |
 | `max_tokens` | run if admitted | complete | truncated, or as `on_truncated` says |
 | the same, reported | run | complete | continue with the results; without a call: truncated |
 | `model_context_window_exceeded` | not run | its text; complete if something ran | truncated |
 | `refusal` | not run | left out | refused |
+| one of another API | as above | as above | as above, by what this API calls it |
 | none, or unknown | not run | left out; complete if something ran | unknown |
 | (cut by a guard) | run, except held ones | up to the last call, the rejected one included | continue |
 | (summary) | not run | none: the summary replaces the history | continue |
@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal, TypeAlias
 
+from ..wire import standard_stop_reason
 from ._result import RunStatus
 
 OnTruncated: TypeAlias = Literal["stop", "retry", "report", "raise"]
@@ -117,9 +118,9 @@ _TABLE: Final = {
     # The API's loop is `while stop_reason == "tool_use"`. Without a call there is nothing to answer and nothing to
     # continue from, so the run is complete, with a warning in the log ("tool_use without a call").
     "tool_use": Ending(RunStatus.COMPLETED, Then.RESULTS, Begins.ALL, Keeps.WHOLE),
-    # A peer may end a response with `end_turn` although it has calls. Most of them have started by then, at the ends of
-    # their inputs, so the others run too: each call that the history keeps has a real result.
-    "end_turn": Ending(RunStatus.COMPLETED, Then.STOP, Begins.ALL, Keeps.WHOLE),
+    # Some gateways end every response with `end_turn`. Most calls have started by then, at the ends of their inputs.
+    # Without their results, the model would never come to its answer.
+    "end_turn": Ending(RunStatus.COMPLETED, Then.RESULTS, Begins.ALL, Keeps.WHOLE),
     # As `max_tokens`, and unlike the rows above: a stop sequence may stop the model anywhere, so it proves no more
     # about the response than a cut does. The accumulator does not take it for the end of an empty input, either.
     "stop_sequence": Ending(RunStatus.STOP_SEQUENCE, Then.STOP, Begins.ADMITTED, Keeps.WHOLE),
@@ -186,7 +187,7 @@ def ending_of(stop_reason: str | None, *, on_truncated: OnTruncated, forbids_ret
         forbids_retry: A call of the turn that must not run twice has started, or is about to.
     """
     # A peer may send anything as a stop reason; a list has no hash, and would be a TypeError in the lookup.
-    ending = _TABLE.get(stop_reason, _UNKNOWN) if isinstance(stop_reason, str) else _UNKNOWN
+    ending = _TABLE.get(standard_stop_reason(stop_reason), _UNKNOWN) if isinstance(stop_reason, str) else _UNKNOWN
     # A retry would repeat the calls that have started. Reporting runs nothing twice, and also lets the run continue.
     if ending.then is Then.TRUNCATED and (on_truncated == "report" or (on_truncated == "retry" and forbids_retry)):
         return _TO_REPORT

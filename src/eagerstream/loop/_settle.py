@@ -13,7 +13,7 @@ from ..tools._call import ToolCall
 from ..tools._content import is_empty_text, to_json
 from ..tools._history import THINKING
 from ..tools._results import NOT_RUN
-from ..wire import Outcome, encodable
+from ..wire import Outcome, encodable, standard_stop_reason
 from ..wire._accumulator import TOOL_BLOCKS
 from ..wire._assistant_message import AssistantMessage, Block
 from ..wire._echo import has_json_form
@@ -149,7 +149,8 @@ def _sendable(content: Sequence[Block], stop_reason: str | None) -> list[Block]:
     # The API accepts a server call without a result in two cases: in a paused response, and in a turn that also calls
     # client tools. The next response then begins with that result. In any other turn the API refuses the call.
     has_calls = any(block["type"] == "tool_use" for block in content[first:])
-    goes_on = stop_reason in ("pause_turn", "compaction") or (stop_reason == "tool_use" and has_calls)
+    reason = standard_stop_reason(stop_reason) if isinstance(stop_reason, str) else None
+    goes_on = reason in ("pause_turn", "compaction") or (reason in ("tool_use", "end_turn") and has_calls)
     lost = set() if goes_on else without_result(content)
     kept = [
         block

@@ -50,6 +50,7 @@ from ._server_tools import (
     server_calls,
 )
 from ._sse import ServerSentEvent, SSEDecoder
+from ._stop_reasons import standard_stop_reason
 from ._tolerant_json import TolerantJSON
 from ._tool_input import INVALID_JSON, Outcome, ToolInput
 from ._tool_kind import (
@@ -155,6 +156,7 @@ __all__ = [
     "merge_patches",
     "pointer",
     "server_calls",
+    "standard_stop_reason",
     "steps_of",
     "text_of",
     "tool_family",

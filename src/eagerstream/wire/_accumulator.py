@@ -21,19 +21,13 @@ from ._mypyc import mypyc_attr
 from ._parser import ParserFactory
 from ._partial_json import PartialJSON
 from ._server_tools import SERVER_CALLS
+from ._stop_reasons import CUTS, ENDED_BY_THE_MODEL, standard_stop_reason
 from ._tool_input import INVALID_JSON, Outcome, ToolInput
 from ._type_variables import InputT
 from ._values import encodable, mapping_in
 
 TOOL_BLOCKS: Final = ("tool_use", *SERVER_CALLS)  # not a set: a peer may send a type without a hash
 """The block types whose input arrives as `input_json_delta`s. Only `tool_use` is for the client to run."""
-
-_ENDED_BY_THE_MODEL: Final = ("tool_use", "end_turn", "pause_turn")
-"""Stop reasons that prove that the response was not cut: an empty input before one of them is really empty.
-
-20 of 276 recorded inputs are empty: tools without arguments get no fragment except `""`. The list contains the reasons
-that prove it, not those that disprove it (`max_tokens`, `refusal`, ...), because a future reason proves nothing.
-"""
 
 _LOST: Final = "a fragment of the input was lost"
 _MAX_VIOLATIONS: Final = 100  # the first ones identify the fault of a peer; a hostile peer could cause millions
@@ -69,6 +63,10 @@ def content_of_start(message: Mapping[str, Any]) -> list[Any]:
     """Return the blocks inside the start of a message. Calls made from code that the API runs come this way."""
     content = message.get("content")
     return content if isinstance(content, list) else []
+
+
+def _is_ended_by_the_model(reason: str | None) -> bool:
+    return reason is not None and standard_stop_reason(reason) in ENDED_BY_THE_MODEL
 
 
 class Places:
@@ -227,14 +225,14 @@ class InputAccumulator(Generic[InputT]):
             case "message_delta":
                 return self._take_reason(mapping_in(data, "delta").get("stop_reason"))
             case "message_stop":
-                return self.close()
+                return self.end_message()
             case "message_start":
                 return self._feed_message_start(data)
             case _:
                 return []
 
     def close(self, stop_reason: str | None = None, *, cut: bool = False) -> list[InputEvent[InputT]]:
-        """Settle all open inputs at the end of the events. If the model itself stopped, closed empty ones are complete.
+        """Settle all open inputs at the end of the events. If the model itself stopped, complete ones are valid.
 
         Args:
             stop_reason: The reason why the message stopped, if its events did not name it.
@@ -242,13 +240,32 @@ class InputAccumulator(Generic[InputT]):
         """
         # If a message was cut, only a reason from its `message_delta` counts.
         reason = None if cut and self.has_placeholder else stop_reason or self.stop_reason
-        events = self._finish_empty(whole=reason in _ENDED_BY_THE_MODEL)
+        return self._settle(reason, whole=_is_ended_by_the_model(reason) and not cut, cut=cut)
+
+    def end_message(self, stop_reason: str | None = None) -> list[InputEvent[InputT]]:
+        """Settle all open inputs at a `message_stop`, as `close` does. It proves the end, unless the reason is a cut.
+
+        Some gateways never send `content_block_stop`. An object whose last brace has come is complete, since no proper
+        prefix of an object is an object.
+        """
+        reason = stop_reason or self.stop_reason
+        return self._settle(reason, whole=reason is None or standard_stop_reason(reason) not in CUTS)
+
+    def _settle(self, reason: str | None, *, whole: bool, cut: bool = False) -> list[InputEvent[InputT]]:
+        """Settle closed empty inputs by the stop reason, and the open ones: `whole` if the message was not cut."""
+        is_ended = _is_ended_by_the_model(reason)
+        events = self._finish_empty(whole=is_ended)
         for input in self._open.values():
             if not cut:
                 self.note(f"{named(input.index)} was never closed")
-            events.append(self._finish(input, whole=False))
+            events.append(self._finish(input, whole=whole and (is_ended or not input._is_empty)))
         self._open.clear()
         return events
+
+    @property
+    def has_ended(self) -> bool:
+        """True if the model itself has ended the message, by its stop reason, and no input is open."""
+        return _is_ended_by_the_model(self.stop_reason) and not self._open
 
     def _feed_message_start(self, data: Mapping[str, Any]) -> list[InputEvent[InputT]]:
         message = mapping_in(data, "message")
@@ -256,7 +273,7 @@ class InputAccumulator(Generic[InputT]):
         check_block_count(len(content), self._limits)
         # A second start in the middle of a message means that a gateway retries. Open inputs end as they are, so that
         # their waiters learn of the end.
-        events = self.close()
+        events = self._settle(self.stop_reason, whole=False)
         self.inputs.clear()  # the same dict, because others hold it
         self.places = Places()
         self.stop_reason = None
@@ -285,8 +302,17 @@ class InputAccumulator(Generic[InputT]):
         if reason is None:
             return []
         self.stop_reason = reason if isinstance(reason, str) else None
+        if self.stop_reason is not None and standard_stop_reason(self.stop_reason) != reason:
+            self.note("the stop reason is one of another API")
         self._reason_is_early = self.has_placeholder = False
-        return self._finish_empty(whole=reason in _ENDED_BY_THE_MODEL)
+        is_ended = _is_ended_by_the_model(self.stop_reason)
+        events = self._finish_empty(whole=is_ended)
+        if is_ended and self._open:
+            for index, input in list(self._open.items()):
+                if input._is_complete:
+                    self.note(f"{named(input.index)} was not closed before the stop reason")
+                    events.append(self._finish(self._open.pop(index), whole=True))
+        return events
 
     def _feed_start(self, data: Mapping[str, Any]) -> list[InputEvent[InputT]]:
         index = data.get("index")
@@ -299,7 +325,7 @@ class InputAccumulator(Generic[InputT]):
         events = self._finish_empty(whole=True)
         if index in self._open:
             self.note(f"{named(index)} started again before it was closed")
-            events.append(self._finish(self._open.pop(index), whole=False))
+            events.append(self._finish(self._open.pop(index), whole=True))
         elif index in self.places.newest:
             self.note(f"the index of {named(index)} was used again")
         self._count += 1

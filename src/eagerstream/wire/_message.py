@@ -283,13 +283,15 @@ class MessageAssembler(Generic[InputT]):
         """End the body. Afterwards `state` is `STOPPED` for a complete message, `INTERRUPTED` for a cut one.
 
         A clean end after a stop reason, with every block closed, ends the message: some gateways omit `message_stop`.
-        Without all three conditions, the message may have been cut anywhere. The anthropic client treats every end of a
-        body as the end of the message.
+        If the model itself ended it, by the stop reason, an open text and a complete input count as closed: some omit
+        `content_block_stop`, too. Otherwise, the message may have been cut anywhere. The anthropic client treats every
+        end of a body as the end of the message.
 
         Args:
             cleanly: True if the peer ended the body. False if the connection was lost, or the reading was abandoned.
         """
-        has_ended = self.stop_reason is not None and not self._accumulator.has_placeholder and not self._open
+        is_closed = not self._open or self._accumulator.has_ended
+        has_ended = self.stop_reason is not None and not self._accumulator.has_placeholder and is_closed
         if cleanly and self.state is MessageState.OPEN and has_ended:
             return self._stop()
         inputs = self._accumulator.close(self.stop_reason, cut=True)
@@ -437,9 +439,17 @@ class MessageAssembler(Generic[InputT]):
         return events + list(self._accumulator.feed_event(data))
 
     def _stop(self) -> list[MessageEvent[InputT]]:
-        events: list[MessageEvent[InputT]] = [*self._accumulator.close(self.stop_reason), *self._close_blocks()]
+        events: list[MessageEvent[InputT]] = [*self._accumulator.end_message(self.stop_reason), *self._close_blocks()]
+        if self.stop_reason == "end_turn" and self._calls_something():
+            self._accumulator.note("the stop reason is end_turn although the message has tool calls")
         self.state = MessageState.STOPPED
         return [*events, MessageStop(self.message, self.stop_reason)]
+
+    def _calls_something(self) -> bool:
+        """Return True if the client is to run calls: those before a `fallback` block are void."""
+        in_order = sorted(self._blocks, key=lambda block: block.index)
+        kinds = [block.block.get("type") for block in in_order if block.block.get("type") in ("tool_use", "fallback")]
+        return kinds[-1:] == ["tool_use"]
 
     def _close_blocks(self, *, cut: bool = False) -> list[MessageEvent[InputT]]:
         """Stop the blocks whose `content_block_stop` never came, for their observers."""

@@ -44,12 +44,13 @@ class Outcome(StrEnum):
     """The way in which the text of an input ended. Each member equals its value: `outcome == "valid"`."""
 
     VALID = "valid"
-    """The block was closed after one complete JSON object, or after no text in a response that continued."""
+    """One complete JSON object, or no text in a response that continued, and the end of the block. What proves as much
+    counts as that end: the model itself ended the message, or another block started at the index."""
     INVALID = "invalid"
     """Not JSON, not an object, something after the object, a number beyond floats, over a limit, two keys that become
     one, or known to lack a fragment."""
     INCOMPLETE = "incomplete"
-    """The text stops inside the object: cut by a limit of tokens, a lost connection, or a block never closed."""
+    """The text stops inside the object: cut by a limit of tokens, or by a lost connection."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -420,6 +421,16 @@ class ToolInput:
         A damaged input is never empty: it is known to lack something.
         """
         return not self.chars and self._given is None and self._damage is None
+
+    @property
+    def _is_complete(self) -> bool:
+        """True if what has come is a complete object. It is no prefix of another one."""
+        if self._fault is not None:
+            return False
+        if not self.chars:
+            return self._given is not None
+        parser = self._caught_up()
+        return parser.complete and isinstance(parser.value, dict)
 
     def _finish(self, *, whole: bool) -> None:
         """Decide the outcome. `whole` means that the text was not cut (the block was closed, and so on)."""
