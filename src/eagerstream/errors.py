@@ -27,6 +27,7 @@ from typing import Any, Final, Self
 
 _MAX_REASON_CHARS: Final = 2_000
 """Maximum length of a peer's error text. People read no more."""
+_MAX_BODY_CHARS: Final = 8_000
 
 
 class EagerStreamError(Exception):
@@ -95,6 +96,8 @@ class APIError(EagerStreamError):
         hint: Advice for the caller. None if there is none.
         details: Facts that the API adds to the error, without secrets, for example
             `{"error_code": "image_dimensions_too_large", ...}`. None if there are none, or more than 8,000 characters.
+        body: The text of the error response, without secrets, cut after 8,000 characters; for an unknown form of error.
+            Empty if there was none.
         error_code: The cause, from the details. None if the API names none. The API may add codes: treat an unknown
             one as the bare `error_type`.
     """
@@ -112,6 +115,7 @@ class APIError(EagerStreamError):
         message: Mapping[str, Any] | None = None,
         hint: str | None = None,
         details: Mapping[str, Any] | None = None,
+        body: str = "",
     ) -> None:
         # Imported only for an error: compiling the patterns takes as long as loading the parsers.
         from ._support.redaction import redact, redact_excerpt
@@ -127,6 +131,7 @@ class APIError(EagerStreamError):
         self.retry_after_s = retry_after_s
         self.message = message
         self.details: Mapping[str, Any] | None = None if details is None else redact(details)
+        self.body: str = redact_excerpt(body, _MAX_BODY_CHARS)
         code = (self.details or {}).get("error_code")
         self.error_code: str | None = code if isinstance(code, str) else None
 
@@ -143,7 +148,7 @@ class APIError(EagerStreamError):
         return printable(f"{text}. {self.hint}" if self.hint else text)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the error as plain data, with all attributes except `message`, `reason`, `retried` and `hint`."""
+        """Return the error as plain data, without `message`, `reason`, `retried`, `hint` and `body`."""
         names = ("status_code", "error_type", "request_id", "retryable", "retry_after_s", "error_code", "details")
         return {**super().to_dict(), **{name: getattr(self, name) for name in names}}
 

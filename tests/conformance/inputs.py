@@ -39,6 +39,7 @@ def cases() -> list[dict[str, Any]]:
         _empty,
         _cut,
         _unclosed,
+        _beats,
         _invalid,
         _valid,
         _order,
@@ -207,7 +208,13 @@ def _unclosed() -> Iterator[Case]:
     yield "unclosed/index_again_text", why, [*whole, *said(0), *ended("max_tokens")]
     yield "unclosed/index_again_partial", "Its object is not complete.", [*whole[:2], *said(0), *ended("tool_use")]
     yield "unclosed/message_again", "The message starts anew: nothing of the first attempt is to run.", [
+        *whole, message_start(id="msg_2"), *said(0), *ended("end_turn")]  # fmt: skip
+    yield "unclosed/message_again_with_its_id", "The index shows that the message starts anew.", [
         *whole, message_start(), *said(0), *ended("end_turn")]  # fmt: skip
+    why = "A start with the same id begins no other message."
+    yield "unclosed/message_start_repeated", why, [
+        message_start(), message_start(), *whole[:2], message_start(), *whole[2:], block_stop(0), message_start(),
+        *call(1, "{}", id="toolu_b"), *ended("tool_use")]  # fmt: skip
     why = "An input without a text is complete if the model itself has ended the message."
     yield "unclosed/empty", why, [tool_start(0), *ended("tool_use")]
     yield "unclosed/empty_stop_only", "Without a stop reason, the end proves nothing.", [tool_start(0), STOP]
@@ -221,6 +228,23 @@ def _unclosed() -> Iterator[Case]:
     yield "unclosed/space_after_the_brace", "It is complete.", [*whole, fragment(0, " "), *ended("tool_use")]
     yield "unclosed/server_call", "A call that the API runs is settled in the same way.", [
         tool_start(0, type="server_tool_use"), fragment(0, '{"query": "x"}'), *ended("end_turn")]  # fmt: skip
+
+
+def _beats() -> Iterator[Case]:
+    why = "A heartbeat of a gateway says nothing about the message, whatever its data is."
+    whole = [tool_start(0), *(fragment(0, text) for text in _CITY), block_stop(0)]
+    for name, beat in {
+        "time": "event: ping\ndata: 2026-02-20 08:40:33.556053\n\n",
+        "words": "event: ping\ndata: pong\n\n",
+        "number": "event: ping\ndata: 17\n\n",
+        "no_type": "event: ping\ndata: {}\n\n",
+        "other_name": "event: heartbeat\ndata: 1700000000.5 s\n\n",
+        "other_type": 'event: keepalive\ndata: {"type": "keepalive", "sequence_number": 3}\n\n',
+    }.items():
+        frames: list[Frame] = [message_start(), beat.encode()]
+        for frame in (*whole, *ended("tool_use")):
+            frames += [frame, beat.encode()]
+        yield f"beats/{name}", why, frames
 
 
 _INVALID = {

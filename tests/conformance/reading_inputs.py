@@ -67,6 +67,8 @@ class Message:
         self._early: set[int] = set()  # indexes of fragments that came before their block
         self._reason_is_early = False
         self._is_over = False
+        self._id: Any = None
+        self._repeated: dict[str, Any] | None = None
 
     def read(self, event: dict[str, Any]) -> None:
         """Read an event."""
@@ -91,6 +93,7 @@ class Message:
                     if reason in _PROOF:
                         self._settle_complete()
             case "message_stop":
+                self._id = None
                 self._settle_closed(whole=self.stop_reason in _PROOF)
                 if self.stop_reason not in _CUT:
                     self._settle_complete(also_empty=self.stop_reason in _PROOF)
@@ -119,7 +122,11 @@ class Message:
             value = json.loads(one.raw) if one.raw.strip() and one.outcome == "valid" else block.get("input") or {}
             yield {**told, "raw": one.raw, **({"value": value} if one.outcome == "valid" else {})}
 
-    def _begin(self, message: dict[str, Any]) -> None:
+    def _begin(self, message: dict[str, Any], *, anew: bool = False) -> None:
+        if not anew and message.get("id") and message.get("id") == self._id and not message.get("content"):
+            self._repeated = message
+            return
+        self._id = message.get("id")
         self._settle_closed(whole=self.stop_reason in _PROOF)
         self._cut()
         self.calls, self._by_index, self._early = [], {}, set()
@@ -137,6 +144,9 @@ class Message:
         index, block = event.get("index"), event.get("content_block")
         if not isinstance(index, int) or not isinstance(block, dict):
             return
+        repeated, self._repeated = self._repeated, None
+        if repeated is not None and index in self._by_index:
+            self._begin(repeated, anew=True)
         old = self._by_index.get(index)
         if old is not None and not old.is_closed and old.outcome is None:
             self._settle(old, whole=True)

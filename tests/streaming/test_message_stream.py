@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import threading
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from anthropic import Anthropic, AsyncAnthropic
 
 import eagerstream
 from eagerstream._support import redaction
-from eagerstream.errors import APIError, InputInterrupted, ProtocolError, UsageError
+from eagerstream.errors import APIError, InputInterrupted, ProtocolError, StreamInterrupted, UsageError
 from eagerstream.limits import Limits
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.streaming import GrowingInput, MessageStream
@@ -630,6 +631,53 @@ async def test_wrong_content_type(kind: str) -> None:
 
 @pytest.mark.anyio
 @both_clients
+async def test_an_error_with_status_200(kind: str) -> None:
+    """Gateways send them as JSON, under any content type: an error of the API is what its event would be."""
+    overloaded = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    refused = {"error": {"message": "prompt is too long: 9 > 8", "type": "invalid_request_error"}}
+    for content_type in ("application/json", "text/plain", "text/event-stream", ""):
+        for body, reason, retryable in (
+            (overloaded, "Overloaded", True),
+            (refused, "prompt is too long: 9 > 8", False),
+        ):
+            for sent in (json.dumps(body), json.dumps(body, indent=2)):
+                pieces: list[Any] = [sent[:9].encode(), sent[9:].encode()]
+                api = LocalAPI(pieces, headers={"content-type": content_type, "request-id": "req_1"})
+                _, error = await failure_of(api.anthropic() if kind == "anthropic" else api.transport())
+                assert isinstance(error, APIError), (content_type, sent)
+                assert (error.reason, error.retryable, error.request_id) == (reason, retryable, "req_1")
+                assert error.status_code is None
+                assert api.exchanges[0].closed
+
+
+@pytest.mark.anyio
+@both_clients
+async def test_the_words_of_a_body_without_events(kind: str) -> None:
+    """They are quoted, without secrets and bounded; an empty body, or one of comments, was cut."""
+    told = [
+        (b'{"success": false, "data": {"details": "daily usage limit reached"}}', "daily usage limit reached"),
+        (b"Rate limit exceeded for key sk-ant-api03-abcdefghijklmnopqrstuvwx", "Rate limit exceeded for key"),
+        (b"<html><head><title>Sign in</title></head></html>", "a page of HTML: Sign in"),
+        (b'{"type": "message", "content": [{"type": "text", "text": "secret"}]}', "a message that was not streamed"),
+        (b"x" * 100_000, "characters left out"),
+    ]
+    for body, words in told:
+        for content_type in ("text/plain", "text/event-stream"):
+            api = LocalAPI([body], headers={"content-type": content_type})
+            _, error = await failure_of(api.anthropic() if kind == "anthropic" else api.transport())
+            assert isinstance(error, ProtocolError)
+            assert words in str(error)
+            assert "abcdef" not in str(error)
+            assert "secret" not in str(error)
+            assert len(str(error)) < 600
+    for body in (b"", b"\n\n", b": ping\n\n", b"event: ping\n\n", b"\xef\xbb\xbfdata: {"):
+        api = LocalAPI([body])
+        _, error = await failure_of(api.anthropic() if kind == "anthropic" else api.transport())
+        assert isinstance(error, StreamInterrupted), body
+
+
+@pytest.mark.anyio
+@both_clients
 async def test_content_type_with_parameters(kind: str) -> None:
     """Upper case and parameters make no difference."""
     api = LocalAPI([WEATHER], headers={"content-type": "Text/Event-Stream;charset=UTF-8"})
@@ -744,6 +792,6 @@ async def test_an_error_with_a_long_text(kind: str, monkeypatch: pytest.MonkeyPa
     _, error = await failure_of(a_source(kind, Recording.from_body(encode_event(event))))
     assert isinstance(error, APIError)
     assert error.reason.endswith("... (298,000 characters left out)")
-    assert 2_000 < max(inspected) < 3_000
+    assert 2_000 < max(inspected) < 9_000
     assert len(str(error)) < 4_000
     assert len(error.error_type or "") == 200

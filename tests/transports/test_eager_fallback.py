@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import logging
 import math
 import re
@@ -202,12 +203,37 @@ async def test_a_refusal_without_the_api_s_envelope() -> None:
     assert api.forms == ["field", "header", "neither"]
 
 
+def _of_gateway(status: int, body: object) -> Recording:
+    kind = "text/plain" if isinstance(body, str) else "application/json"
+    data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+    return Recording((Chunk(0, data),), status=status, headers={"content-type": kind})
+
+
+def of_gateways(refusal: str, name: str) -> list[Recording]:
+    """A refusal in the forms in which gateways and validators pass it on."""
+    unknown = {"type": "extra_forbidden", "loc": ["body", "tools", 0, name], "msg": "Extra inputs are not permitted"}
+    return [
+        _of_gateway(422, {"detail": [unknown]}),
+        _of_gateway(500, {"error": {"type": "request_fail", "upstream_error": {"error": {"message": refusal}}}}),
+        _of_gateway(502, {"error": f"upstream 400: {json.dumps({'message': refusal})}"}),
+        _of_gateway(400, {"message": "must NOT have additional properties", "params": {"additionalProperty": name}}),
+        _of_gateway(400, f"unknown field `{name}`, expected one of `name`, `description`"),
+        _of_gateway(403, [{"error": {"code": 403, "message": "Forbidden", "details": [{"fieldViolations": [name]}]}}]),
+    ]
+
+
+@both_clients
+async def test_a_refusal_in_the_words_of_a_gateway(kind: str) -> None:
+    """Whatever its status, and wherever in its body the field or the beta is named."""
+    for field, beta in zip(of_gateways(FIELD_REFUSAL, FIELD), of_gateways(BETA_REFUSAL, LEGACY_BETA), strict=True):
+        api = Platform(field_refusal=field, beta_refusal=beta)
+        await streamed(client_of(api, kind), EAGER)
+        assert api.forms == list(FIRST), field.body
+
+
 OTHER_ERRORS = [
     refused("messages.0.content: Field required"),
-    refused(FIELD_REFUSAL, 403),
-    refused(FIELD_REFUSAL, 422),
-    refused(BETA_REFUSAL, 404),
-    refused("invalid beta flag", 500),
+    refused("messages.0.content: Field required", 422),
     refused("Overloaded", 529),
 ]
 

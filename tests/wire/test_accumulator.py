@@ -130,10 +130,22 @@ def test_a_new_message_starts_afresh() -> None:
     accumulator = InputAccumulator()
     told(accumulator, message_start(), tool_start(0), input_delta(0, '{"a":1'), tool_start(1))
     old = accumulator.inputs[0]
-    assert told(accumulator, message_start()) == ["stop 0 incomplete", "stop 1 incomplete"]
+    assert told(accumulator, message_start(id="msg_2")) == ["stop 0 incomplete", "stop 1 incomplete"]
     assert accumulator.inputs == {}
     assert told(accumulator, tool_start(0), input_delta(0, "{}"), block_stop(0))[-1] == "stop 0 valid"
     assert accumulator.inputs[0] is not old
+
+
+def test_a_message_start_with_the_same_id() -> None:
+    """It is one message that goes on, unless an index comes again: then the peer gives every message that id."""
+    accumulator = InputAccumulator()
+    told(accumulator, message_start(), message_start(), tool_start(0), input_delta(0, '{"a":'), message_start())
+    assert told(accumulator, input_delta(0, "1}"), block_stop(0))[-1] == "stop 0 valid"
+    told(accumulator, message_start(), tool_start(1), input_delta(1, "{"))
+    assert len(accumulator.inputs) == 2
+    assert told(accumulator, message_start(), tool_start(0)) == ["stop 1 incomplete", "start 0"]
+    assert len(accumulator.inputs) == 1
+    assert accumulator.violations.count("message_start came again with the same id") == 4
 
 
 # --- outcomes ---------------------------------------------------------------------------------------------------------

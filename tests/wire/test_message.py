@@ -288,7 +288,8 @@ def test_content_inside_message_start() -> None:
     """Blocks that the start already brings are part of the message, their calls are told."""
     given_content = [{"type": "text", "text": "x"}, {"type": "tool_use", "id": "t", "name": "n", "input": {"a": 1}}]
     assembler, events = fed(message_start(content=given_content), block_start(2, "text", text="y"), block_stop(2))
-    assert names(events) == ["MessageStart", "InputStart", "InputStop", "BlockStart", "BlockStop"]
+    text = ["BlockStart", "TextDelta", "BlockStop"]
+    assert names(events) == ["MessageStart", "InputStart", "InputStop", *text, *text]
     assert [block.get("text") for block in assembler.message["content"]] == ["x", None, "y"]
     assert assembler.message["content"][1]["input"] == {"a": 1}
 
@@ -475,7 +476,7 @@ def test_a_stop_without_a_message_is_no_message() -> None:
 def test_a_broken_delta_is_unknown(event: WireEvent) -> None:
     """It neither raises nor ends up in a block."""
     assembler, events = fed(message_start(), block_start(0, "text", text="a"), event, text_delta(0, "b"))
-    assert events[2] == UnknownEvent(event)
+    assert events[2:4] == [TextDelta(0, "a"), UnknownEvent(event)]
     assert assembler.message["content"] == [{"type": "text", "text": "ab"}]
 
 

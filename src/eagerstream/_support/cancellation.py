@@ -1,10 +1,15 @@
-"""`raise_if_cancelled`: raise the cancellation of a task again, but not that of foreign code."""
+"""Cancellation: tell that of a task from that of foreign code, and end an iteration by it."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Final
 
+import anyio
 import anyio.lowlevel
+
+_MAX_BUFFERED_CHUNKS: Final = 1_000  # that a client may yield before it waits for the connection again
 
 
 async def raise_if_cancelled(cancelled: BaseException) -> None:
@@ -19,3 +24,21 @@ async def raise_if_cancelled(cancelled: BaseException) -> None:
     if task is not None and task.cancelling() > 0:  # by a scope of anyio, or by `Task.cancel`
         raise cancelled
     await anyio.lowlevel.checkpoint_if_cancelled()
+
+
+async def unwind(chunks: AsyncIterator[object]) -> None:
+    """End an iteration before its natural end.
+
+    HTTP clients nest async generators. Closing the outermost leaves the inner ones to the garbage collector, and trio
+    warns about that. Cancelling the innermost wait ends all of them, one after the other.
+    """
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        try:
+            for _ in range(_MAX_BUFFERED_CHUNKS):
+                if await anext(chunks, None) is None:
+                    return
+        except Exception:
+            return  # the iteration is over
+    if isinstance(chunks, AsyncGenerator):
+        await chunks.aclose()

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .._serving.access import new_token
 from .._serving.asgi_server import TRANSPORT_STATE, Receive, Send, ThreadedServer
+from .._support.cancellation import unwind
 from ..testing._endings import close, reset
-from ..transports import close_quietly, unwind
+from ..transports import close_quietly
 from ._admission import Admission, Refused
 from ._folder import RecordingFolder
 from ._tape import Recorder, Tape

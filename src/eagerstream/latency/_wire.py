@@ -303,7 +303,7 @@ class _Reading:
         decoder = SSEDecoder()
         for at_s, data in reply.chunks:
             self._now_s = sent_s + at_s
-            self._take(decode_event(event.data) for event in decoder.feed(data))
+            self._take(decode_event(event.data, event.event) for event in decoder.feed(data))
 
     def _take(self, wire_events: Iterator[WireEvent]) -> None:
         events: list[Any] = []

@@ -204,12 +204,7 @@ class RunRecorder:
                 self._add("thinking_delta", block=self._block(index, "thinking"), thinking=thinking)
             case BlockStart(index=index, block=opened):
                 self._open.pop(index, None)
-                kind = str(opened.get("type", ""))
-                block = self._block(index, kind)
-                first: object = opened.get(_STREAMED.get(kind, ""))
-                # The API sends an empty field. Some gateways put the first text there.
-                if isinstance(first, str) and first:
-                    self._add(f"{kind}_delta", block=block, **{kind: first})
+                self._block(index, str(opened.get("type", "")))
             case BlockStop(index=index, block=whole):
                 kind = str(whole.get("type", ""))
                 block = self._block(index, kind)

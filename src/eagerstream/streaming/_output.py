@@ -17,6 +17,7 @@ from ..wire import (
     PartialJSON,
     TextDelta,
     encodable,
+    standard_stop_reason,
 )
 from ..wire._type_variables import OutputT
 from ..wire._values import has_colliding_keys
@@ -231,8 +232,8 @@ class OutputReader:
             match event:
                 case TextDelta(index=index, text=text):
                     self._feed(index, text, taken)
-                case BlockStart(index=index, block={"type": "text", **block}):
-                    self._feed(index, _string(block.get("text")), taken)  # usually empty
+                case BlockStart(block={"type": "text"}):
+                    pass
                 case BlockStart() | InputStart():
                     self._pass_over(_WITHDRAWN)
                 case MessageStart():
@@ -263,7 +264,8 @@ class OutputReader:
             output.feed(text)
         self._growing = None
         self.ended = output
-        reason = message.get("stop_reason")
+        reason: Any = message.get("stop_reason")
+        reason = standard_stop_reason(reason) if isinstance(reason, str) else None
         if broken:
             output.end(_BROKEN)
         elif any(block.get("type") == "tool_use" for block in content):

@@ -27,7 +27,7 @@ def body_events(body: bytes) -> Iterator[BodyEvent]:
         event_bytes, start = body[start:end], end  # an event ends with an empty line: one call for each event
         for event in decoder.feed(event_bytes):
             try:
-                yield BodyEvent(end, decode_event(event.data))
+                yield BodyEvent(end, decode_event(event.data, event.event))
             except ProtocolError:
                 yield BodyEvent(end, {})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..recordings._recording import Recording
-from ._base import Reply, RequestBody, StreamedReply, Transport, betas_in, close_quietly, unwind
+from ._base import Reply, RequestBody, StreamedReply, Transport, betas_in, close_quietly
 from ._body import BodyTransport, is_body
 from ._client import AsyncBody, AsyncClient, AsyncMessages, AsyncResponse, Client
 from ._eager_fallback import EagerForm
@@ -24,7 +24,6 @@ __all__ = [
     "as_transport",
     "betas_in",
     "close_quietly",
-    "unwind",
 ]
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from typing import Any, Final, Protocol, TypeAlias
 
 import anyio
 import anyio.lowlevel
 
+from .._support.cancellation import unwind
 from .._support.unpacking import TooManyBytesError, Unpacker, UnpackingError, pieces_of
 from ..errors import LimitError, ProtocolError, UsageError
 from ..limits import Limits
@@ -18,7 +19,8 @@ from ..recordings._recording import media_type
 from ..wire import AWSEventStreamDecoder, Decoder, FragmentDecoder, InputFragment, WireEvent
 from ..wire._tool_kind import LEGACY_BETA, forbids_legacy_beta, tool_kind
 from ..wire._values import mapping_in
-from ._failures import interruption, raise_as, request_id_of
+from ._error_bodies import MAX_ERROR_BYTES, read_error
+from ._failures import interruption, may_be_events, no_stream_error, raise_as, request_id_of
 
 RequestBody: TypeAlias = Mapping[str, Any]
 """The parameters of `POST /v1/messages`, without `stream`."""
@@ -26,7 +28,6 @@ RequestBody: TypeAlias = Mapping[str, Any]
 BETA_HEADER: Final = "anthropic-beta"
 
 _CLOSE_TIMEOUT_S: Final = 5.0
-_MAX_BUFFERED_CHUNKS: Final = 1_000  # that a client may yield before it waits for the connection again
 _PIECE_BYTES: Final = 16_384
 """Bytes of a longer chunk that are decoded at once: about 150 events, 0.25 ms."""
 _CHUNK_COST_BYTES: Final = 256
@@ -97,6 +98,7 @@ class StreamedReply:
         "_bytes",
         "_bytes_in_a_row",
         "_decoder",
+        "_head",
         "_max_bytes",
         "_max_in_a_row",
         "_next_chunk",
@@ -126,6 +128,7 @@ class StreamedReply:
         self.ended: bool | None = None
         self._next_chunk = chunks.__anext__  # `anext` with a default wraps each of its awaitables
         self._decoder = decoder(max_event_bytes=limits.max_event_bytes)
+        self._head: bytearray | None = bytearray()  # the start of the body, until there is an event in it
         self._max_bytes = limits.max_reply_bytes
         self._bytes = 0
         self._bytes_in_a_row = 0
@@ -153,7 +156,7 @@ class StreamedReply:
             # Shielded: received bytes are processed before a cancellation takes effect.
             await anyio.lowlevel.cancel_shielded_checkpoint()
         if piece is not None:
-            return self._decoder.feed(piece)
+            return self._decoder.feed(piece) if self._head is None else self._begun(piece)
         chunk = None
         try:
             chunk = await self._next_chunk()
@@ -164,12 +167,15 @@ class StreamedReply:
             raise_as(interruption(error, self.request_id), error)
         if chunk is None:
             self.ended = True
+            if self._head is not None and not may_be_events(head := bytes(self._head)):
+                raise no_stream_error(head, self.headers)
             self._decoder.close()
             return None
         self._bytes_in_a_row += _CHUNK_COST_BYTES + len(chunk)
         if self._unpacker is not None:
             self._pieces = self._unpacked(self._unpacker, chunk)
-            return self._decoder.feed(next(self._pieces, b""))
+            piece = next(self._pieces, b"")
+            return self._decoder.feed(piece) if self._head is None else self._begun(piece)
         if self.tap is not None:
             self.tap(chunk)
         self._bytes += len(chunk)
@@ -178,7 +184,17 @@ class StreamedReply:
         if len(chunk) > _PIECE_BYTES:
             self._pieces = pieces_of(chunk, _PIECE_BYTES)
             chunk = next(self._pieces)
-        return self._decoder.feed(chunk)
+        return self._decoder.feed(chunk) if self._head is None else self._begun(chunk)
+
+    def _begun(self, piece: bytes) -> Sequence[WireEvent | InputFragment]:
+        """Decode a piece before the first event. It is kept: some peers send an error with this content type."""
+        events = self._decoder.feed(piece)
+        assert self._head is not None
+        if events:
+            self._head = None
+        elif len(self._head) < MAX_ERROR_BYTES:
+            self._head += piece
+        return events
 
     def _unpacked(self, unpacker: Unpacker, chunk: bytes) -> Iterator[bytes]:
         with self._as_our_errors():
@@ -199,24 +215,6 @@ class StreamedReply:
 
     def _too_long(self) -> LimitError:
         return LimitError("max_reply_bytes", self._max_bytes, "the response")
-
-
-async def unwind(chunks: AsyncIterator[object]) -> None:
-    """End an iteration before its natural end.
-
-    HTTP clients nest async generators. Closing the outermost leaves the inner ones to the garbage collector, and trio
-    warns about that. Cancelling the innermost wait ends all of them, one after the other.
-    """
-    with anyio.CancelScope() as scope:
-        scope.cancel()
-        try:
-            for _ in range(_MAX_BUFFERED_CHUNKS):
-                if await anext(chunks, None) is None:
-                    return
-        except Exception:
-            return  # the iteration is over
-    if isinstance(chunks, AsyncGenerator):
-        await chunks.aclose()
 
 
 async def close_quietly(response: Any) -> None:
@@ -299,17 +297,20 @@ async def streamed(response: Any, limits: Limits) -> AsyncIterator[StreamedReply
     Leaving the context ends the reading, also when cancelled. The caller closes the response.
 
     Raises:
+        APIError: The body is an error, although the status is 200.
         ProtocolError: The content type is not a stream of events, or the content coding is neither gzip nor identity.
     """
     content_type = media_type(response.headers.get("content-type", ""))
     decoder = DECODERS.get(content_type)
-    if decoder is None:
-        told = repr(content_type[:80]) if content_type else "of no content type"
-        raise ProtocolError(f"the response is not a stream of events but {told}")
     # The raw bytes: clients unpack each chunk completely, however large the result. If the body was already read, for
     # example by a hook of the client, it is already unpacked.
     is_raw = not getattr(response, "is_stream_consumed", True)
     chunks: AsyncIterator[bytes] = response.aiter_raw() if is_raw else response.aiter_bytes()
+    content_encoding = response.headers.get("content-encoding", "") if is_raw else ""
+    if decoder is None:
+        told = repr(content_type[:80]) if content_type else "of no content type"
+        body = await read_error(chunks, content_encoding)
+        raise no_stream_error(body, response.headers, told)
     reply: StreamedReply | None = None
     try:
         reply = StreamedReply(
@@ -318,7 +319,7 @@ async def streamed(response: Any, limits: Limits) -> AsyncIterator[StreamedReply
             limits=limits,
             decoder=decoder,
             headers=response.headers,
-            content_encoding=response.headers.get("content-encoding", "") if is_raw else "",
+            content_encoding=content_encoding,
         )
         with suppress(AttributeError, RuntimeError):  # a response of somebody else, whose request is not at hand
             reply.sent_bytes = len(response.request.content)

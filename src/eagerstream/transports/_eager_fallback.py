@@ -162,8 +162,10 @@ class EagerFallback(Transport):
         try:
             return form, await stack.enter_async_context(opening(form))
         except APIError as error:
+            # Any status, and anywhere in the body: gateways wrap the refusal of the API in errors of their own.
+            is_refused = error.status_code is not None and error.status_code >= 400
             is_400 = error.status_code == 400
-            if is_400 and form in _REFUSALS and _REFUSALS[form].search(error.reason):
+            if is_refused and form in _REFUSALS and _REFUSALS[form].search(f"{error.reason} {error.body}"):
                 refused.add(form)
                 self._refused_id = error.request_id
             elif is_400 and form in _HOW and error.hint is None:

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import anyio.lowlevel
 
+from .._support.cancellation import unwind
 from .._support.unpacking import TooManyBytesError, Unpacker, UnpackingError
-from ._base import unwind
 from ._failures import refusal
 
 MAX_ERROR_BYTES: Final = 64 * 1024
@@ -29,11 +29,15 @@ async def read_error(chunks: AsyncIterator[bytes], content_encoding: str) -> byt
         content_encoding: The value of the response header.
     """
     content = b""
+    received = 0
     try:
         unpacker = Unpacker(content_encoding, max_bytes=MAX_ERROR_BYTES, piece_bytes=4_096)
         async for chunk in chunks:
-            for piece in unpacker.feed(chunk):
+            for piece in unpacker.feed(chunk[: MAX_ERROR_BYTES - received]):
                 content += piece
+            received += len(chunk)
+            if received >= MAX_ERROR_BYTES:
+                break
             await anyio.lowlevel.checkpoint_if_cancelled()
     except (TooManyBytesError, UnpackingError):
         pass

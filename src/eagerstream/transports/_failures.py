@@ -74,6 +74,7 @@ _MAX_DETAILS_CHARS: Final = 8_000
 _MAX_DETAILS_DEPTH: Final = 32
 _MAX_WORDS_CHARS: Final = 2_000
 _MAX_NAME_CHARS: Final = 200
+_MAX_QUOTED_CHARS: Final = 300
 _MAX_HINTED_CHARS: Final = 4_000  # of a reason: the search for a hint takes more than linear time
 
 
@@ -295,6 +296,7 @@ def status_error(status: int, body: object, headers: Mapping[str, str], otherwis
         retryable=retryable,
         retry_after_s=told.retry_after_s if retry_after_s is None else retry_after_s,
         details=told.details,
+        body=_text_of(body),
     )
 
 
@@ -305,6 +307,43 @@ def body_error(status: int, body: str | bytes, headers: Mapping[str, str], other
     except (ValueError, RecursionError):
         decoded = None
     return status_error(status, decoded, headers, otherwise)
+
+
+NO_STREAM: Final = "the response is not a stream of events"
+_LINE_OF_EVENTS: Final = re.compile(rb"(?:\xef\xbb\xbf)?(?:(?:data|event|id|retry)?:|(?:data|event|id|retry)\s|\s*\Z)")
+
+
+def may_be_events(body: bytes) -> bool:
+    """Return True if a body without an event may be a stream of events that was cut before the first."""
+    return _LINE_OF_EVENTS.match(body) is not None
+
+
+def no_stream_error(body: bytes, headers: Mapping[str, str], content_type: str = "") -> APIError | ProtocolError:
+    """Return the error for a response of status 200 whose body is no stream of events.
+
+    Gateways send errors that way: as JSON, or as a text, under any content type. An error of the API is what its event
+    would be. Of anything else, the error quotes the start, unless it is a message that was not streamed.
+
+    Args:
+        body: The start of the body.
+        headers: Headers of the response.
+        content_type: In words; empty if it is that of a stream of events.
+    """
+    text = body.decode("utf-8", "replace").strip()
+    try:
+        decoded: object = json.loads(text)
+    except (ValueError, RecursionError):
+        decoded = None
+    where = f"{NO_STREAM} but {content_type}" if content_type else NO_STREAM
+    if isinstance(decoded, Mapping) and decoded.get("type") == "message":
+        return ProtocolError(f"{where}: a message that was not streamed", excerpt=text)
+    told = _read_body(decoded)
+    if told.message or told.error_type:
+        return status_error(200, decoded, headers, "the API sent an error")
+    from .._support.redaction import redact_excerpt
+
+    quoted = _of_page(text) or repr(redact_excerpt(text, _MAX_QUOTED_CHARS))
+    return ProtocolError(f"{where}: {quoted}" if text else where, excerpt=text)
 
 
 def event_error(event: WireEvent, request_id: str | None) -> APIError:
@@ -349,6 +388,15 @@ def _read_body(body: object) -> _Told:
         _status(fault.get("code")),
         _details(fault.get("details")),
     )
+
+
+def _text_of(body: object) -> str:
+    if isinstance(body, str) or body is None:
+        return body or ""
+    try:
+        return json.dumps(body, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        return ""
 
 
 def _details(details: object) -> Mapping[str, Any] | None:

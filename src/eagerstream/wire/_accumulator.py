@@ -126,6 +126,7 @@ class InputAccumulator(Generic[InputT]):
     __slots__ = (
         "_count",
         "_empty",
+        "_id",
         "_ids",
         "_input_type",
         "_invalid_key",
@@ -136,6 +137,7 @@ class InputAccumulator(Generic[InputT]):
         "_open",
         "_parser",
         "_reason_is_early",
+        "_repeated_start",
         "_reports",
         "has_placeholder",
         "inputs",
@@ -181,6 +183,8 @@ class InputAccumulator(Generic[InputT]):
         # it does not tell how the message ends.
         self.has_placeholder: bool = False
         self._reason_is_early = False
+        self._id: object = None  # of the message under way
+        self._repeated_start: Mapping[str, Any] | None = None
         self._lost: dict[int, int] = {}  # by the peer's index: how many fragments wait for their block's start
 
     def feed(self, event: Mapping[str, Any] | InputFragment | object) -> list[InputEvent[InputT]]:
@@ -260,6 +264,7 @@ class InputAccumulator(Generic[InputT]):
                 self.note(f"{named(input.index)} was never closed")
             events.append(self._finish(input, whole=whole and (is_ended or not input._is_empty)))
         self._open.clear()
+        self._id = self._repeated_start = None
         return events
 
     @property
@@ -267,13 +272,38 @@ class InputAccumulator(Generic[InputT]):
         """True if the model itself has ended the message, by its stop reason, and no input is open."""
         return _is_ended_by_the_model(self.stop_reason) and not self._open
 
+    def is_repeated(self, start: Mapping[str, Any]) -> bool:
+        """Return True for a `message_start` with the id of the message under way, which goes on then.
+
+        Some gateways send one with each piece of theirs. Others give all messages one id, and start again: then the
+        next block has an index that was there, see `start_repeated_before`.
+        """
+        message = mapping_in(start, "message")
+        id = message.get("id")
+        if not id or id != self._id or content_of_start(message):
+            return False
+        self.note("message_start came again with the same id")
+        self._repeated_start = start
+        return True
+
+    def start_repeated_before(self, index: object) -> Mapping[str, Any] | None:
+        """Return the repeated `message_start` before a block at `index` if that shows that the message starts again."""
+        start, self._repeated_start = self._repeated_start, None
+        if start is not None and type(index) is int and index in self.places.newest:
+            self._id = None  # now it is no repetition
+            return start
+        return None
+
     def _feed_message_start(self, data: Mapping[str, Any]) -> list[InputEvent[InputT]]:
+        if self.is_repeated(data):
+            return []
         message = mapping_in(data, "message")
         content = content_of_start(message)
         check_block_count(len(content), self._limits)
         # A second start in the middle of a message means that a gateway retries. Open inputs end as they are, so that
         # their waiters learn of the end.
         events = self._settle(self.stop_reason, whole=False)
+        self._id = message.get("id")
         self.inputs.clear()  # the same dict, because others hold it
         self.places = Places()
         self.stop_reason = None
@@ -320,9 +350,11 @@ class InputAccumulator(Generic[InputT]):
         if type(index) is not int or not isinstance(block, Mapping):
             self.note("content_block_start without an index and a block")
             return self._finish_empty(whole=True)  # the response continues, which is sufficient proof
+        again = self.start_repeated_before(index)
+        events = [] if again is None else self._feed_message_start(again)
         check_block_count(self._count + 1, self._limits)  # before any work: each block costs memory
         self.has_placeholder = self._reason_is_early
-        events = self._finish_empty(whole=True)
+        events += self._finish_empty(whole=True)
         if index in self._open:
             self.note(f"{named(index)} started again before it was closed")
             events.append(self._finish(self._open.pop(index), whole=True))

@@ -22,6 +22,17 @@ _TEXT_KEY: Final = b'"partial_json":'
 _TAILS: Final = frozenset(b"}" + b" " * spaces + b"}" for spaces in range(32))  # the API pads its events
 _END: Final = b'"}}\n\n'
 _NOWHERE: Final = b"\n\n"  # is in no event
+_NAMES_OF_OBJECTS: Final = (
+    "",
+    "message",
+    "message_start",
+    "content_block_start",
+    "content_block_delta",
+    "content_block_stop",
+    "message_delta",
+    "message_stop",
+)
+"""Names of events whose data must be an object: anything else is damage, and something of the message may be lost."""
 _MAX_LESSONS: Final = 8  # consecutive failed attempts, for a peer that writes the fields in another order
 
 
@@ -43,26 +54,46 @@ def decode_json(data: str | bytes) -> object:
     return value
 
 
-def decode_event(data: str | bytes) -> WireEvent:
+def decode_event(data: str | bytes, name: str = "") -> WireEvent:
     """Return the wire event in the data of one event. Invalid UTF-8 becomes U+FFFD.
+
+    Args:
+        data: The data.
+        name: The name of the event (`event:`), for data that does not say its type. `"message"` is that of an event
+            without a name. A heartbeat of a gateway, `event: ping` with a time, is a `ping`. Events of unknown names
+            may have any data, which is then in `"data"`, and the data of an `error` may be a text.
 
     Raises:
         ProtocolError: The data is not a JSON object with a `type`.
     """
-    return as_wire_event(decode_json(data), data)
+    is_free = name not in _NAMES_OF_OBJECTS
+    try:
+        value = decode_json(data)
+    except ProtocolError:
+        if not is_free:
+            raise
+        value = data if isinstance(data, str) else data.decode("utf-8", "replace")
+        if name == "error":
+            return {"type": "error", "error": {"type": "api_error", "message": value}}
+    if is_free and not isinstance(value, dict):
+        return {"type": name, "data": value}
+    return as_wire_event(value, data, name)
 
 
-def as_wire_event(value: object, data: str | bytes) -> WireEvent:
+def as_wire_event(value: object, data: str | bytes, name: str = "") -> WireEvent:
     """Return `value`, which was decoded from `data`, as a wire event.
 
     For an error in the middle of a response, gateways (LiteLLM, Google) send `{"error": {...}}`. It becomes an `error`
     event. Refusing it would hide the peer's own words behind a `ProtocolError`.
 
     Raises:
-        ProtocolError: `value` is not an object with a `type`.
+        ProtocolError: `value` is not an object with a `type`, and the event has no name.
     """
-    if isinstance(value, dict) and "type" not in value and isinstance(value.get("error"), dict | str):
-        return {"type": "error", **value}
+    if isinstance(value, dict) and "type" not in value:
+        if isinstance(value.get("error"), dict | str):
+            return {"type": "error", **value}
+        if name not in ("", "message"):
+            return {"type": name, **value}
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
         excerpt = data if isinstance(data, str) else data.decode("utf-8", "replace")
         raise ProtocolError("the data of an event is not an object with a type", excerpt=excerpt)
@@ -173,7 +204,9 @@ class _DataDecoder(EventStreamDecoder[T]):
             pass
         # Not the usual form: decode_event knows the exceptions to accept, and names the fault of the rest. Gateways
         # that also support other protocols often end a body with "[DONE]".
-        return decode_event(data) if data and data != b"[DONE]" else None
+        if not data or data == b"[DONE]":
+            return None
+        return decode_event(data, self._event.decode("utf-8", "replace"))
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

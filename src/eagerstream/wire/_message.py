@@ -305,6 +305,8 @@ class MessageAssembler(Generic[InputT]):
         message = mapping_in(data, "message")
         content = content_of_start(message)
         check_block_count(len(content), self._limits)
+        if self._accumulator.is_repeated(data):
+            return []
         events: list[MessageEvent[InputT]] = [*self._accumulator.close(), *self._close_blocks()]
         # In the middle of a message: a gateway retries. Displays of the first attempt must learn that it is void. After
         # `message_stop` it is another message, and the first one stands.
@@ -323,7 +325,10 @@ class MessageAssembler(Generic[InputT]):
                 whole = self._open_block(index, block)
                 del self._open[index]
                 self._look_for_successor(whole)
-                if is_server_result(block.get("type")):
+                said = self._said_at_start(whole)
+                if said is not None:
+                    events += [BlockStart(whole.index, dict(whole.block)), said]
+                if said is not None or is_server_result(block.get("type")):
                     events.append(self._stopped(whole))
         return events
 
@@ -341,8 +346,10 @@ class MessageAssembler(Generic[InputT]):
     def _feed_block_start(self, data: Mapping[str, Any]) -> list[MessageEvent[InputT]]:
         index: Any = data.get("index")
         block = data.get("content_block")
+        start = self._accumulator.start_repeated_before(index)
+        events = [] if start is None else self._feed_message_start(start)
         check_block_count(len(self._blocks) + 1 if self.state is MessageState.OPEN else 1, self._limits)
-        events = self._begin_unannounced()
+        events += self._begin_unannounced()
         if type(index) is not int or not isinstance(block, Mapping):
             return events + list(self._accumulator.feed_event(data))
         # The index may be open already. Its block ends as it is: the texts of two blocks must not be joined.
@@ -354,8 +361,19 @@ class MessageAssembler(Generic[InputT]):
         if opened.input is None:
             # A copy, because the event shows the start of the block, and the block grows.
             events.append(BlockStart(opened.index, dict(opened.block)))
+            said = self._said_at_start(opened)
+            if said is not None:
+                events.append(said)
         self._look_for_successor(opened)
         return events
+
+    def _said_at_start(self, opened: _OpenBlock) -> TextDelta | ThinkingDelta | None:
+        """Return the delta of a text that came with the start of its block, as some gateways send it; None if none."""
+        kind = opened.block.get("type")
+        piece = opened.block.get(kind) if kind in ("text", "thinking") else None
+        if not isinstance(piece, str) or not piece:
+            return None
+        return TextDelta(opened.index, piece) if kind == "text" else ThinkingDelta(opened.index, piece, None)
 
     def _look_for_successor(self, opened: _OpenBlock) -> None:
         """Take the model from a `fallback` block: it writes the rest of the message."""
@@ -392,6 +410,7 @@ class MessageAssembler(Generic[InputT]):
             self._accumulator.note(f"a delta for {named(index)}, which is not open")
             return [UnknownEvent(data)]
         if opened.input is not None:
+            self._accumulator.note(f"a delta for {named(index)} that is none of a tool call")
             return [UnknownEvent(data)]
         if kind in _APPENDED:
             piece = delta.get(_APPENDED[kind])
