@@ -11,7 +11,7 @@ import pytest
 
 import eagerstream
 from eagerstream.errors import LimitError
-from eagerstream.loop import Run, RunStatus
+from eagerstream.loop import Run, RunStatus, _policy
 from eagerstream.testing import reply, text, tool_use
 from tests.loop.cases import CASES, HALF, HALF_CUT, Case, one_call, with_container
 from tests.loop.serial import DONE, SLOWLY_S, TOOLS, Listed, Serial, body, checked, finished, result, results_in
@@ -54,6 +54,40 @@ async def test_transition(serial: Serial, case: Case) -> None:
     async with serial.conversing(*case.replies) as client:
         run = await finished(client, **case.options)
     _check(case, run, serial.bodies)
+
+
+# --- however the bytes are cut ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("reason", [*_policy._TABLE, "tool_calls", "length", "content_filter", "later", None])
+async def test_the_cuts_decide_nothing(reason: str | None) -> None:
+    """The same bytes give the same calls, requests, history and status: in one piece, event by event, in odd pieces."""
+    ran: list[int] = []
+
+    @eagerstream.tool
+    async def act(n: int) -> str:
+        ran.append(n)
+        return f"done {n}"
+
+    whole = reply(
+        text("So."),
+        tool_use("act", {"n": 1}, id="a"),
+        tool_use("act", {"n": 2}, id="b"),
+        tool_use("act", '{"n": 3', id="c", closed=False),
+        stop_reason=reason or "none",
+    ).body.replace(b'"none"', b"null")
+    events = [event + b"\n\n" for event in whole.split(b"\n\n") if event]
+    found = []
+    for pieces in ([whole], events, [whole[at : at + 7] for at in range(0, len(whole), 7)]):
+        ran.clear()
+        api = LocalAPI(pieces, [DONE])
+        with anyio.fail_after(SLOWLY_S):
+            async with eagerstream.run(api.transport(), **REQUEST, tools=[act], max_turns=2) as run:
+                await run.finish()
+        found.append((ran[:], [each.body for each in api.exchanges], checked(run.result).messages, run.result.status))
+    assert found[0] == found[1] == found[2]
+    assert ran == [1, 2]
 
 
 # --- what a table does not say ----------------------------------------------------------------------------------------

@@ -7,10 +7,10 @@
 | `pause_turn`, `compaction` | run | complete | continue with the response as it is; at the cap: paused |
 | `max_tokens` | run if admitted | complete | truncated, or as `on_truncated` says |
 | the same, reported | run | complete | continue with the results; without a call: truncated |
-| `model_context_window_exceeded` | not run | its text; complete if something ran | truncated |
-| `refusal` | not run | left out | refused |
+| `model_context_window_exceeded` | run if admitted | its text; complete if something ran | truncated |
+| `refusal` | run if admitted | left out | refused |
 | one of another API | as above | as above | as above, by what this API calls it |
-| none, or unknown | not run | left out; complete if something ran | unknown |
+| none, or unknown | run if admitted | left out; complete if something ran | unknown |
 | (cut by a guard) | run, except held ones | up to the last call, the rejected one included | continue |
 | (summary) | not run | none: the summary replaces the history | continue |
 | (cut by a message) | run, except held ones | as it came, without calls that were cut | continue |
@@ -53,7 +53,7 @@ calls become the turn, and the run continues with their results. `"raise"`: the 
 
 
 # Three questions are answered apart, by one enum each, and a row is one answer to each of them. As data, the rows can
-# be compared with the API's guide line by line, and test_transitions.py has a conversation over a socket for each.
+# be compared with the API's guide line by line, and test_policy.py has a conversation over a socket for each.
 
 
 class Begins(Enum):
@@ -134,15 +134,17 @@ _TABLE: Final = {
     # other call to a run that ends anyway.
     "max_tokens": Ending(RunStatus.TRUNCATED, Then.TRUNCATED, Begins.ADMITTED, Keeps.WHOLE),
     # No retry, and no `on_truncated`: more `max_tokens` does not help if the window is full. An unanswered call would
-    # only make the history longer, so the text is kept alone, unless a tool ran.
-    "model_context_window_exceeded": Ending(RunStatus.TRUNCATED, Then.STOP, Begins.NONE, Keeps.TEXT),
+    # only make the history longer, so the text is kept alone, unless a tool ran. Calls that were admitted run here, and
+    # in the rows below, as after `max_tokens`: the same bytes give the same calls, however they were cut
+    # (test_the_cuts_decide_nothing).
+    "model_context_window_exceeded": Ending(RunStatus.TRUNCATED, Then.STOP, Begins.ADMITTED, Keeps.TEXT),
     # The API's guide: discard the partial output, which may come to a stop anywhere. So nothing is kept even if a tool
     # ran. `RunResult.calls` reports that call (test_a_refusal_after_a_call_that_ran).
-    "refusal": Ending(RunStatus.REFUSED, Then.STOP, Begins.NONE, Keeps.NOTHING),
+    "refusal": Ending(RunStatus.REFUSED, Then.STOP, Begins.ADMITTED, Keeps.NOTHING),
 }
 # A stop reason of tomorrow, or none. It is not known whether the response is complete or may be answered, so nothing
 # new starts. The value itself stays in `RunResult.stop_reason` for those who know it.
-_UNKNOWN: Final = Ending(RunStatus.UNKNOWN, Then.STOP, Begins.NONE, Keeps.IF_RAN)
+_UNKNOWN: Final = Ending(RunStatus.UNKNOWN, Then.STOP, Begins.ADMITTED, Keeps.IF_RAN)
 # Here the run continues, so all complete calls run, even held ones. The model gets their results, and learns which call
 # was cut off. The status shows only if there is no call to report, or at `max_continuations`.
 _TO_REPORT: Final = Ending(RunStatus.TRUNCATED, Then.RESULTS, Begins.ALL, Keeps.WHOLE)
