@@ -70,7 +70,10 @@ async def test_a_retry_is_told(serial: Serial) -> None:
         "TurnStart",
         "TurnStop",
     ]
-    assert marks[1] == Restarted(1, "max_tokens")
+    restarted = marks[1]
+    assert isinstance(restarted, Restarted)
+    assert (restarted.turn, restarted.reason, restarted.usage_is_lower_bound) == (1, "max_tokens", False)
+    assert restarted.usage["output_tokens"] > 0
     assert [made.turn for made in run.result.calls] == [1, 1]
     checked(run.result)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -20,15 +20,16 @@ from eagerstream import (
     ProtocolError,
     Restarted,
     StreamInterrupted,
+    TextDelta,
     TextStream,
     ToolStart,
     TurnStart,
     TurnStop,
 )
-from eagerstream.loop import Conversation, Run, RunStatus
+from eagerstream.loop import Conversation, Run, RunResult, RunStatus
 from eagerstream.recordings import Recording
 from eagerstream.testing import error_event, http_error, reply, text, tool_use
-from eagerstream.tools import Group, tool
+from eagerstream.tools import Group, Reject, tool
 from eagerstream.wire._assistant_message import empty_message
 from tests.loop.serial import (
     DONE,
@@ -128,6 +129,45 @@ async def test_an_interrupted_reply_is_paid_for() -> None:
     run = await finished(api.transport(), restart_delay_s=0)
     whole = await finished(LocalAPI([DONE]).transport())
     assert run.result.usage["input_tokens"] > whole.result.usage["input_tokens"]
+
+
+@pytest.mark.anyio
+async def test_usage_without_the_final_counts_is_a_lower_bound() -> None:
+    """After an interruption, `cancel`, a guard's cut and a message at once; an estimate is beside the placeholder."""
+    written: list[Piece] = [message_start(), block_start(0, "text", text=""), *[text_delta(0, "word " * 10)] * 100]
+
+    async def cut(body: Sequence[Piece], at: type, act: Callable[[Any], object], **options: Any) -> list[Any]:
+        api = LocalAPI(body, [DONE])
+        async with eagerstream.run(api.transport(), **{**QUICK, **options}) as run:
+            events = []
+            async for event in run:
+                if isinstance(event, at) and len(api.exchanges) == 1:
+                    await all_tasks_blocked()  # all of it has come
+                    act(run)
+                events.append(event)
+        told = [event for event in events if isinstance(event, Restarted | TurnStop)]
+        assert told[0].usage_is_lower_bound
+        assert not any(event.usage_is_lower_bound for event in told[1:])
+        assert run.result.usage_is_lower_bound
+        assert RunResult.from_json(run.result.to_json()).usage_is_lower_bound
+        assert 1_000 < run.result.usage["uncounted_output_tokens"] <= 1_300
+        return told
+
+    @eagerstream.tool(guard=lambda input: Reject("no", cut=True))
+    async def guarded(a: str) -> str:
+        """Never run."""
+        return a
+
+    def nothing(run: Any) -> None:
+        """The peer does it."""
+
+    await cut([*written, Broken()], Restarted, nothing)
+    await cut([*written, Gate()], TextDelta, lambda run: run.cancel())
+    await cut([*written, Gate()], TextDelta, lambda run: run.say("Stop.", "now"))
+    call: list[Piece] = [block_stop(0), tool_start(1, "guarded"), input_delta(1, '{"a": "b'), Gate()]
+    await cut([*written, *call], TurnStop, nothing, tools=[guarded])
+    whole = await finished(LocalAPI([DONE]).transport())
+    assert not whole.result.usage_is_lower_bound
 
 
 @pytest.mark.anyio

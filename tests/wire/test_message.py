@@ -314,6 +314,40 @@ def test_usage_is_overwritten_where_it_is_not_null() -> None:
     }
 
 
+def test_what_is_no_count_replaces_none() -> None:
+    """An integral float is a count. Some gateways have the counts inside the delta."""
+    odd = {"input_tokens": 5.0, "output_tokens": "7", "cache_read_input_tokens": True, "server_tool_use": {"a": 2.0}}
+    assembler, _ = fed(
+        message_start(usage={"input_tokens": 3, "output_tokens": 1, "server_tool_use": {"a": 1}}),
+        message_delta("end_turn") | {"usage": odd},
+    )
+    assert assembler.message["usage"] == {
+        "input_tokens": 5,
+        "output_tokens": 1,
+        "cache_read_input_tokens": True,
+        "server_tool_use": {"a": 2},
+    }
+    inside = {"type": "message_delta", "delta": {"stop_reason": "end_turn", "usage": {"output_tokens": 9}}}
+    assembler, _ = fed(message_start(usage={"output_tokens": 1}), inside)
+    assert assembler.message["usage"] == {"output_tokens": 9}
+
+
+def test_the_usage_of_a_cut_message_is_a_lower_bound() -> None:
+    """The counts of `message_start` are a placeholder; an estimate is beside them, once the message has ended."""
+    said = [message_start(usage={"output_tokens": 4}), block_start(0, "text", text=""), text_delta(0, "x" * 4_000)]
+    called = [block_stop(0), tool_start(1), input_delta(1, '{"a": "' + "y" * 393)]
+    assembler, _ = fed(*said, *called)
+    assert assembler.message["usage"] == {"output_tokens": 4}
+    assembler.close(cleanly=False)
+    assert 1_096 <= assembler.message["usage"]["uncounted_output_tokens"] <= 1_110
+    assembler, _ = fed(*said, message_start(id="msg_2", usage={"output_tokens": 1}))
+    assert assembler.voided is not None
+    assert assembler.voided["usage"]["uncounted_output_tokens"] == 996
+    assert "uncounted_output_tokens" not in assembler.message["usage"]
+    assembler, _ = fed(*said, block_stop(0), message_delta("end_turn"), MESSAGE_STOP)
+    assert assembler.message["usage"] == {"output_tokens": 9}
+
+
 def test_message_delta_fills_in_the_message() -> None:
     """Whatever the end of a reply brings belongs to the message, known to us or not; null takes nothing away."""
     assembler, _ = fed(

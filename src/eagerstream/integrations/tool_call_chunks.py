@@ -173,7 +173,8 @@ class ToolCallChunks(Generic[InputT]):
         if stop_reason == "end_turn" and self._count:  # some servers send `stop` after calls
             stop_reason = "tool_use"
         events = self._begin() + self._open_named()
-        for call in list(self._open):
+        # What a filter stopped does not count, although its arguments may be complete.
+        for call in list(self._open) if stop_reason != "refusal" else ():
             if call.is_whole or stop_reason not in _CUT:
                 events += self._close(call)
         events += self._feed({"type": "message_delta", "delta": {"stop_reason": stop_reason}})

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 from ..errors import APIError, ProtocolError
 from ..streaming._message_stream import StreamEvent
 from ..tools._call import ToolCall
-from ..wire._assistant_message import AssistantMessage, Block
+from ..wire._assistant_message import AssistantMessage, Block, is_lower_bound
 from ._result import RunStatus
 
 
@@ -39,6 +39,11 @@ class TurnStop:
     message: AssistantMessage = field(repr=False)  # what models write does not belong in a log
     calls: Sequence[ToolCall]
     error: APIError | ProtocolError | None = None
+
+    @property
+    def usage_is_lower_bound(self) -> bool:
+        """True if the response was cut before its final counts; see `RunResult.usage_is_lower_bound`."""
+        return is_lower_bound(self.message.get("usage"))
 
 
 @dataclass(slots=True)
@@ -136,12 +141,19 @@ class Restarted:
         reason: `"max_tokens"`, or `"interrupted"`.
         error: The error that interrupted it; None for `"max_tokens"`.
         delay_s: Seconds until the request is sent.
+        usage: The counts of what came, which are part of those of the run.
     """
 
     turn: int
     reason: Literal["max_tokens", "interrupted"]
     error: APIError | ProtocolError | None = None
     delay_s: float = 0.0
+    usage: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def usage_is_lower_bound(self) -> bool:
+        """True if the response was cut before its final counts; see `RunResult.usage_is_lower_bound`."""
+        return is_lower_bound(self.usage)
 
 
 @dataclass(slots=True)

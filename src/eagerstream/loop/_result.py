@@ -19,7 +19,7 @@ from ..tools._call import ToolCall
 from ..tools._content import to_json
 from ..tools._repair import HistoryRepair
 from ..wire import Outcome, encodable
-from ..wire._assistant_message import AssistantMessage, Usage, text_of, total_tokens, typed_message
+from ..wire._assistant_message import AssistantMessage, Usage, is_lower_bound, text_of, total_tokens, typed_message
 from ..wire._events import Message
 from ..wire._type_variables import OutputT
 
@@ -97,8 +97,8 @@ class RunResult(Generic[OutputT]):
         messages: The history to continue from. Send it as it is, or with another user message. If the API has yet to
             run a call of its own, as after a pause, send it as it is.
         turns: Number of complete responses.
-        usage: The counts of all responses, summed, nested ones too: the tokens that the API bills. For a value that is
-            no count (the service tier, for example), the last one. It includes `sub_usage`.
+        usage: The counts of all responses, summed, nested ones too. For a value that is no count (the service tier, for
+            example), the last one. It includes `sub_usage`. It is what the API bills, unless `usage_is_lower_bound`.
         sub_usage: The part of `usage` that is of the runs that tools started, however those ended; empty if there were
             none. Of a run that its call left open, it has the responses that were complete when the call ended.
         calls: Every call of every turn, including turns that the history does not keep (see `call.in_history`).
@@ -165,6 +165,15 @@ class RunResult(Generic[OutputT]):
     def text(self) -> str:
         """The text of the last assistant message: its text blocks joined. Empty if it has none."""
         return text_of(self.message and self.message["content"])
+
+    @property
+    def usage_is_lower_bound(self) -> bool:
+        """True if a response was cut before its final counts: by an interruption, `cancel`, a guard or a message.
+
+        Then `usage` has only the placeholder of its start, and in `"uncounted_output_tokens"` an estimate of the rest,
+        from the characters that came.
+        """
+        return is_lower_bound(self.usage)
 
     @property
     def total_tokens(self) -> int:
@@ -345,9 +354,13 @@ def add_usage(total: Any, usage: Mapping[str, Any]) -> None:
     # is an int, and is no count.
     for name, value in usage.items():
         earlier = total.get(name)
+        if type(value) is float and value.is_integer():  # some gateways write 5.0
+            value = int(value)
         if type(value) is int:
             if abs(value) < _NO_COUNT:
                 total[name] = value + (earlier if type(earlier) is int else 0)
+        elif type(earlier) is int:
+            pass  # what is no count never replaces one
         elif isinstance(value, Mapping):
             total[name] = nested = dict(earlier) if isinstance(earlier, dict) else {}
             add_usage(nested, value)

@@ -6,7 +6,7 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Final, Generic
+from typing import Final, Generic, Literal
 
 import anyio
 import anyio.lowlevel
@@ -322,7 +322,8 @@ class RunLoop(EventFeed[RunEvent], Generic[OutputT]):
             what = "turn %d of the run %s is sent again in %.1f s: %s (request %s)"
             request_id = getattr(error, "request_id", None) or self._request_id
             _log.warning(what, turn.number, self.id, delay_s, reason, request_id)
-            self._put(Restarted(turn.number, "interrupted" if error else "max_tokens", error, delay_s))
+            cause: Literal["interrupted", "max_tokens"] = "interrupted" if error else "max_tokens"
+            self._put(Restarted(turn.number, cause, error, delay_s, message.get("usage") or {}))
             return
         await self._settle_turn(turn, error)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypeAlias, TypedDict, cast
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, NotRequired, TypeAlias, TypedDict, cast
 
 if TYPE_CHECKING:
     from anthropic.types import Message as AnthropicMessage
@@ -52,6 +53,8 @@ class Usage(TypedDict):
     speed: NotRequired[str]
     iterations: NotRequired[list[dict[str, Any]]]
     fallback_credit: NotRequired[dict[str, Any]]
+    uncounted_output_tokens: NotRequired[int]
+    """No count of the API, but an estimate: output tokens of responses that were cut, which `output_tokens` lacks."""
 
 
 class AssistantMessage(TypedDict):
@@ -79,7 +82,9 @@ class AssistantMessage(TypedDict):
     input_transformations: NotRequired[list[dict[str, Any]] | None]
 
 
-_COUNTED = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+_CHARS_PER_TOKEN: Final = 4
+"""Of English text, roughly; of code and other languages, there are fewer."""
+_COUNTED: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 
 
 def empty_message() -> AssistantMessage:
@@ -100,6 +105,38 @@ def total_tokens(usage: object) -> int:
     """Return the number of all tokens: input, input from or for the cache, and output."""
     counts = (usage.get(name) for name in _COUNTED) if isinstance(usage, Mapping) else ()
     return sum(count for count in counts if type(count) is int)
+
+
+def counted(known: object, count: object) -> Any:
+    """Return the value of a count after another one has come: what is no count never replaces one.
+
+    A number without a fraction is a count, also as a float: some gateways write `5.0`.
+    """
+    if isinstance(known, Mapping) and isinstance(count, Mapping):
+        return {name: _counted(known.get(name), value) for name, value in count.items()}
+    return _counted(known, count)
+
+
+def _counted(known: object, count: object) -> object:
+    if type(count) is float and count.is_integer():
+        count = int(count)
+    return known if type(known) is int and type(count) is not int else count
+
+
+def uncounted_tokens(content: Sequence[Mapping[str, Any]], output_tokens: object) -> int:
+    """Estimate the output tokens of a message that was cut, beyond those that were counted, from its characters."""
+    chars = 0
+    for block in content:
+        texts = (block.get("text"), block.get("thinking"))
+        chars += sum(len(text) for text in texts if isinstance(text, str))
+        if block.get("type") in ("tool_use", "server_tool_use", "mcp_tool_use") and block.get("input"):
+            chars += len(json.dumps(block["input"], ensure_ascii=False, default=str))
+    return max(0, chars // _CHARS_PER_TOKEN - (output_tokens if type(output_tokens) is int else 0))
+
+
+def is_lower_bound(usage: object) -> bool:
+    """Return True if the counts lack something: a response was cut before its final ones."""
+    return isinstance(usage, Mapping) and "uncounted_output_tokens" in usage
 
 
 def typed_message(message: Mapping[str, Any]) -> AnthropicMessage:

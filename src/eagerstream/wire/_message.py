@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, cast
 
 from ..limits import DEFAULT_LIMITS, Limits
 from ._accumulator import TOOL_BLOCKS, InputAccumulator, check_block_count, content_of_start, named
-from ._assistant_message import AssistantMessage, Block
+from ._assistant_message import AssistantMessage, Block, counted, uncounted_tokens
 from ._decoding import to_wire_event
 from ._echo import repaired
 from ._events import (
@@ -135,6 +135,7 @@ class MessageAssembler(Generic[InputT]):
         "_blocks",
         "_earlier_calls",
         "_fields",
+        "_has_final_usage",
         "_limits",
         "_messages",
         "_open",
@@ -171,6 +172,7 @@ class MessageAssembler(Generic[InputT]):
         self._limits = limits
         self._fields: Message = {}
         self._usage: dict[str, Any] = {}
+        self._has_final_usage = False  # a `message_delta` has brought the count of the output
         self._blocks: list[_OpenBlock] = []
         self._voided: AssistantMessage | None = None
         self._voided_blocks: list[_OpenBlock] = []
@@ -233,12 +235,18 @@ class MessageAssembler(Generic[InputT]):
 
         It never contains a partial input: a cut one would look like a complete one.
         """
+        return self._message(is_over=self.state in (MessageState.STOPPED, MessageState.INTERRUPTED))
+
+    def _message(self, *, is_over: bool) -> AssistantMessage:
         # Sorted, because a peer may open blocks in any order, and the API requires them back in the order of the
         # indexes.
         content = [block.assembled() for block in sorted(self._blocks, key=lambda block: block.index)]
         message: Message = {"type": "message", "role": "assistant", **self._fields, "content": content}
         if self._usage:
-            message["usage"] = dict(self._usage)
+            message["usage"] = usage = dict(self._usage)
+            if is_over and not self._has_final_usage:
+                # What `message_start` counts is a placeholder: a few tokens, whatever comes.
+                usage["uncounted_output_tokens"] = uncounted_tokens(content, usage.get("output_tokens"))
         return cast("AssistantMessage", message)
 
     @property
@@ -310,9 +318,10 @@ class MessageAssembler(Generic[InputT]):
         events: list[MessageEvent[InputT]] = [*self._accumulator.close(), *self._close_blocks()]
         # In the middle of a message: a gateway retries. Displays of the first attempt must learn that it is void. After
         # `message_stop` it is another message, and the first one stands.
-        voided = self.message if self.state is MessageState.OPEN else None
+        voided = self._message(is_over=True) if self.state is MessageState.OPEN else None
         self._fields = {name: value for name, value in message.items() if name not in ("usage", "content")}
-        self._usage = dict(mapping_in(message, "usage"))
+        self._usage = counted({}, mapping_in(message, "usage"))
+        self._has_final_usage = False
         self._voided, self._voided_blocks = voided, [] if voided is None else self._blocks
         self._blocks = []
         self._server_calls = {}
@@ -451,10 +460,15 @@ class MessageAssembler(Generic[InputT]):
         events = self._begin_unannounced()
         known = {name: value for name, value in data.items() if name not in {"type", "delta", "usage"}}
         known.update(mapping_in(data, "delta"))
+        known.pop("usage", None)
         self._fields.update({name: value for name, value in known.items() if value is not None})
         # Cumulative: a count replaces the earlier one; a missing or null count keeps it.
-        counts = mapping_in(data, "usage").items()
-        self._usage.update({name: count for name, count in counts if count is not None})
+        # Some gateways have them inside the delta.
+        counts = mapping_in(data, "usage") or mapping_in(mapping_in(data, "delta"), "usage")
+        for name, count in counts.items():
+            if count is not None:
+                self._usage[name] = counted(self._usage.get(name), count)
+                self._has_final_usage = self._has_final_usage or name == "output_tokens"
         return events + list(self._accumulator.feed_event(data))
 
     def _stop(self) -> list[MessageEvent[InputT]]:

@@ -224,8 +224,8 @@ async def test_a_reply_cut_by_max_tokens() -> None:
 
 
 async def test_a_refusal_ends_the_run() -> None:
-    """Calls that had not begun are not run, and the model is not asked again; a later question can follow."""
-    refusal = reply(tool_use("note", {"line": "x"}), stop_reason="refusal")
+    """A call that was cut is not run, and the model is not asked again; a later question can follow."""
+    refusal = reply(tool_use("note", '{"line": "x', closed=False), stop_reason="refusal")
     with ReplayServer(Scenario(refusal, DONE)) as server:
         graph = agent(server, [note])
         said, refused = await answers(graph)
