@@ -43,6 +43,19 @@ TEXTS: dict[str, tuple[str, Found]] = {
     "only prose": ("I cannot say.", ("", NO_JSON, None)),
     "nothing": ("", ("", NO_JSON, None)),
     "a block in one line": ("```json [1] ```", ("", NO_JSON, None)),
+    "tildes": ("So:\n~~~json\n[1]\n~~~\n", ("[1]\n", None, None)),
+    "tildes around backticks": ("~~~\n[1]\n```\n~~~", ("[1]\n```\n", None, None)),
+    "backticks, then tildes": ("```~~~\n[1]\n```\n[2]\n```", ("[2]\n", None, None)),
+    "an object behind prose": ('Here it is:\n\n{"a": 1}', ('{"a": 1}', None, None)),
+    "an object of several lines": ('So: \n  {\n "a": [1]}\n', ('{\n "a": [1]}\n', None, None)),
+    "an empty object behind prose": ("So:\n{ }", ("{ }", None, None)),
+    "a list behind prose": ('So:\n[{"a": 1}]', ('[{"a": 1}]', None, None)),
+    "a list of numbers behind prose": ("So:\n[\n1, 2]", ("[\n1, 2]", None, None)),
+    "brackets in prose": ('As\n[1] and\n{x} say, {"a"}:\n```\n[2]\n```', ("[2]\n", None, None)),
+    "brackets alone": ("[", ("[", None, None)),
+    "a bracket and nothing": ("So:\n[", ("", NO_JSON, None)),
+    "a bracket and much white space": ("So:\n{" + " " * 120 + '"a": 1}', ("", NO_JSON, None)),
+    "an object behind a block": ('```\n[1]\n```\n{"a": 1}', ("[1]\n", None, None)),
     "a label without end": (f"```{'x' * 101}\n[1]\n", ("", NO_JSON, None)),
 }
 
@@ -60,7 +73,7 @@ def test_a_text_cut_anywhere(name: str) -> None:
 @given(st.data())
 def test_any_text_cut_anywhere(data: st.DataObject) -> None:
     """The cuts never count, whatever the text is."""
-    text = data.draw(st.text(alphabet="`\n jx[]1 ", max_size=60))
+    text = data.draw(st.text(alphabet='`~\n jx[]{}"1 ', max_size=60))
     assert found_in(data.draw(cuts_of(text))) == found_in([text])
 
 

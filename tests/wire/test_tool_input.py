@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given, strategies as st
 
+from eagerstream.errors import UsageError
 from eagerstream.limits import Limits
 from eagerstream.wire import InputAccumulator, MessageAssembler, Outcome, PartialJSON, ToolInput
 from tests.fuzz.cost import peak_bytes
@@ -309,3 +311,24 @@ def test_outcomes_are_texts() -> None:
     for status in (Outcome.VALID, RunStatus.COMPLETED, ToolStatus.SUCCESS):
         assert f"{status}" == str(status) == status == status.value
         assert json.dumps([status]) == f'["{status.value}"]'
+
+
+def test_typed_values_of_the_core_s_own_inputs() -> None:
+    """They need no event loop, and no stream: the values of `GrowingInput` are the same."""
+
+    @dataclass
+    class Order:
+        item: str
+        prices: list[float]
+
+    accumulator: InputAccumulator[ToolInput] = InputAccumulator()
+    accumulator.feed(tool_start(0))
+    input = accumulator.inputs[0]
+    accumulator.feed(input_delta(0, '{"item": "pe'))
+    assert input.partial_as(Order).item == "pe"
+    assert input.fault_as(Order) is None
+    accumulator.feed(input_delta(0, 'n", "prices": [1.5, "x",'))
+    assert input.partial_as(Order).prices == [1.5, "x"]
+    assert str(input.fault_as(Order).place) == "prices[1]"
+    with pytest.raises(UsageError):
+        input.partial_as(5)

@@ -39,7 +39,11 @@ class ServerToolCounts(TypedDict, total=False):
 
 
 class Usage(TypedDict):
-    """The counts of one response, or of all responses of a run. A count that never came is absent."""
+    """The counts of one response, or of all responses of a run. A count that never came is absent.
+
+    `uncounted_output_tokens` is no count of the API. It is there if a response was cut before its final counts, and
+    estimates the output tokens that `output_tokens` lacks.
+    """
 
     input_tokens: int
     output_tokens: int
@@ -54,7 +58,6 @@ class Usage(TypedDict):
     iterations: NotRequired[list[dict[str, Any]]]
     fallback_credit: NotRequired[dict[str, Any]]
     uncounted_output_tokens: NotRequired[int]
-    """No count of the API, but an estimate: output tokens of responses that were cut, which `output_tokens` lacks."""
 
 
 class AssistantMessage(TypedDict):

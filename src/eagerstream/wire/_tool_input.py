@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from importlib import import_module
 from typing import Any, Final, Self
 
 from ..errors import UsageError
@@ -96,6 +97,7 @@ class ToolInput:
         "_reports_all",
         "_tail",
         "_too_deep",
+        "_typed",
         "_watchers",
         "block",
         "chars",
@@ -158,6 +160,7 @@ class ToolInput:
         given = block.get("input")
         self._given: Any = None if given == {} else given
         self._max_depth = limits.max_depth
+        self._typed: dict[Any, Any] | None = None  # the typed values, by model
         # Checked before anything recurses into it: json.dumps fails on some values that json.loads has just read.
         self._too_deep = False
         if self._given is not None:
@@ -259,6 +262,56 @@ class ToolInput:
         elif self.outcome is None:
             self._watchers.add(self._watchers.on_finish, path, callback)
             self._report()
+
+    def partial_as(self, model: Any) -> Any:
+        """Return the input so far as an instance of a model; see `TypedPartial` for its rules.
+
+        Fields that have not arrived are None. Finished items are validated, each one once. The open one shows its
+        fields so far. The first call for a model reads the text so far. Each further call costs O(new text).
+
+        The value is live: it grows when this is called again. An item that does not fit stays as it was written, and
+        is reported by `fault_as`. Nothing here affects the call: a tool checks its complete input itself.
+
+        Args:
+            model: A pydantic model, a dataclass, a TypedDict or a `msgspec.Struct`. Or a `Tool`: the value is then a
+                mapping of its parameters that have arrived.
+
+        Raises:
+            UsageError: The model is none of these, or the input has a parser that is no `PartialJSON`.
+        """
+        return self._typed_partial(model).value
+
+    def fault_as(self, model: Any) -> Any:
+        """Return the first fault of the finished items, for a model as for `partial_as`; None if they fit.
+
+        It is an `InputError`, known when the item is finished, long before the input ends: `fault.place` is
+        `items[3].price`.
+
+        Raises:
+            UsageError: As for `partial_as`.
+        """
+        return self._typed_partial(model).fault
+
+    def _typed_partial(self, model: Any) -> Any:
+        parser = self._caught_up()
+        model = getattr(model, "input_type", model) if not isinstance(model, type) else model
+        is_given = not self.chars and (self._given is not None or self.outcome is Outcome.VALID)
+        if not isinstance(parser, PartialJSON):
+            raise UsageError("typed values need the parser PartialJSON, or a subclass of it")
+        self._typed = {} if self._typed is None else self._typed
+        try:
+            typed = self._typed.get((model, is_given))
+        except TypeError as error:
+            raise UsageError(f"{model!r:.200} is no type for partial values") from error
+        if typed is None:
+            if is_given:  # it came complete, without a text to parse
+                parser = PartialJSON()
+                parser.feed(self.raw or "{}")
+                parser.close()
+            # By its name: typed values are above the wire core, which needs none of their packages.
+            make = import_module("eagerstream.streaming").TypedPartial
+            typed = self._typed[model, is_given] = make(model, parser)
+        return typed
 
     def whole_patch(self) -> Patch:
         """Return the patch that builds `partial` from nothing, for observers who missed its start; O(size)."""
