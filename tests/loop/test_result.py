@@ -200,6 +200,20 @@ async def test_going_on_with_a_text() -> None:
 
 
 @pytest.mark.anyio
+async def test_a_text_that_max_tokens_cut_is_continued() -> None:
+    """The history has it, so it is not quoted again. After a call, the results are the next message already."""
+    half = reply(text("Half of"), stop_reason="max_tokens")
+    run = await finished(LocalAPI([half]).transport())
+    rest = run.result.continuation
+    assert rest is not None
+    assert "Half of" not in str(rest)
+    messages = [*run.result.messages, rest]
+    assert eagerstream.validate_history(messages, model="claude-opus-4-7") == []
+    called = reply(text("So."), tool_use("now", {}, id="a"), stop_reason="max_tokens")
+    assert (await finished(LocalAPI([called]).transport())).result.continuation is None
+
+
+@pytest.mark.anyio
 async def test_going_on_takes_text_only() -> None:
     """Thinking and calls that were cut cannot be recovered: no request repeats them by itself."""
     body: list[Piece] = [message_start(), block_start(0, "thinking", thinking="Hm", signature=""), block_stop(0)]

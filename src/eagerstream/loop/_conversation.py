@@ -44,7 +44,7 @@ from ._output import RunOutput
 from ._policy import BROKEN_OFF, CANCELLED, INTERRUPTED, SUMMARY, Ending, Then, ending_of
 from ._requests import GivenTool, GivenTools, Requests, check_parameters
 from ._result import RunResult, RunStatus, take_account
-from ._steering import IDLE, Steering, When
+from ._steering import IDLE, PAUSES, Steering, When
 from ._tool_changes import betas_of, has_tool_changes, refuses_inline_tools
 from ._turn import Turn
 
@@ -100,6 +100,8 @@ class Conversation:
         self.output: RunOutput = RunOutput(output, given, self.limits, self.result)
         if isinstance(messages, RunResult):
             self.result.container = messages.container
+            if messages.stop_reason in PAUSES:  # the API continues it: nothing may follow
+                self.result.message = messages.message
             messages = messages.messages
         self.result.messages = checked_messages(messages)  # a list of our own: the caller's must not grow
         self._awaits_reply = False

@@ -11,7 +11,8 @@ from ..streaming._message_stream import checked_messages, request_parameters
 from ..streaming._options import FEED_DEFAULTS, INPUT_DEFAULTS
 from ..tools._executor import Executor
 from ..tools._foreign import ForeignTool
-from ..tools._history import MAX_BREAKPOINTS, count_breakpoints, validate_history
+from ..tools._history import MAX_BREAKPOINTS, HistoryFault, count_breakpoints, is_prefill, validate_history
+from ..tools._models import model_facts, request_faults_of_model, warn_of_prefill
 from ..tools._toolbox import Toolbox
 from ..wire import check_count
 from ._cache_breakpoints import with_breakpoints
@@ -20,6 +21,7 @@ from ._compaction import check_compaction
 from ._options import LoopOptions
 from ._output import RunOutput
 from ._result import RunResult
+from ._steering import PAUSES
 from ._tool_changes import addition, has_tool_changes, removal, tool_key, without_inline_tools, without_tool_changes
 
 GivenTool: TypeAlias = ForeignTool | Mapping[str, Any]
@@ -124,7 +126,15 @@ class Requests:
         history, request = self._result.messages, self._request
         if has_tool_changes(history):
             request = without_inline_tools({**request, "messages": history})
-        faults = validate_history(history, request.get("tools"), system_breakpoints=system)
+        model = request.get("model")
+        # A paused response is continued, which looks like a prefill.
+        is_paused = self._result.stop_reason in PAUSES
+        if not is_paused and model_facts(model) is None and is_prefill(history):
+            warn_of_prefill(str(model))
+        faults = validate_history(
+            history, request.get("tools"), system_breakpoints=system, model=None if is_paused else model
+        )
+        faults += [HistoryFault(None, fault) for fault in request_faults_of_model(request)]
         if faults:
             raise HistoryError(faults)
 

@@ -194,17 +194,22 @@ class RunResult(Generic[OutputT]):
 
     @property
     def continuation(self) -> Message | None:
-        """A user message that asks to continue a text that broke off; None if there is no such text.
+        """A user message that asks to continue a text that broke off, or that `max_tokens` cut; None if there is none.
 
-        Use it to keep a half-written answer after a run that ended with an error or was cancelled. A history cannot end
-        in the text itself: models from 4.6 on accept no such prefix of a response.
+        Use it to keep a half-written answer after a run that ended with an error, was cancelled or `TRUNCATED`:
+        `messages=[*result.messages, result.continuation]`. A history cannot end in the text itself: models from 4.6 on
+        accept no such prefix of a response.
         """
         # Text only. The API's guide: calls and thinking that were cut cannot be recovered, so the model has to write
         # them again. Never added by itself: the user decides if half an answer is better than a new one.
-        if self.message is None or self.message.get("stop_reason") is not None:
+        if self.message is None or self.message.get("stop_reason") not in (None, "max_tokens"):
             return None
         if not (text := self.text).strip():
             return None
+        if self.message.get("stop_reason") is not None:
+            is_last = bool(self.messages) and self.messages[-1].get("role") == "assistant"
+            asked = "Your previous response reached its maximum length. Continue from where you left off."
+            return {"role": "user", "content": asked} if is_last else None
         asked = f"Your previous response was interrupted and ended with:\n\n{text}\n\nContinue from where you left off."
         return {"role": "user", "content": asked}
 

@@ -17,6 +17,8 @@ When: TypeAlias = Literal["next_turn", "when_idle", "now"]
 have ended by itself, which then continues. `"now"`: at once. The response that is being written is cut.
 """
 
+PAUSES: Final = ("pause_turn", "compaction")
+"""Stop reasons of a response that the API continues as it is."""
 IDLE: Final = (RunStatus.COMPLETED, RunStatus.STOP_SEQUENCE)
 """The statuses of a run that has ended by itself, and goes on if the user says something."""
 
@@ -104,11 +106,7 @@ class Steering:
     def is_paused(self) -> bool:
         """True if nothing may follow the history, because the API continues the last response."""
         history = self._result.messages
-        return (
-            bool(history)
-            and history[-1].get("role") == "assistant"
-            and self._result.stop_reason in ("pause_turn", "compaction")
-        )
+        return bool(history) and history[-1].get("role") == "assistant" and self._result.stop_reason in PAUSES
 
     @staticmethod
     def _accepts(history: Sequence[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]]) -> bool:

@@ -33,7 +33,7 @@ def request_faults(
         required: The fields that it must have.
     """
     # Imports pydantic, which readers of recordings do not need.
-    from ..tools import count_breakpoints, validate_history
+    from ..tools import count_breakpoints, request_faults_of_model, validate_history
 
     for name in required:
         if body.get(name) is None:
@@ -52,8 +52,16 @@ def request_faults(
             yield f"{name}: Input should be a valid list"
     if isinstance(messages, list) and isinstance(tools, list | None):
         system = count_breakpoints(body.get("system"))
-        for fault in validate_history(messages, tools or (), system_breakpoints=system, first_party=True):
+        model = body.get("model")
+        for fault in validate_history(
+            messages,
+            tools or (),
+            system_breakpoints=system,
+            first_party=True,
+            model=model if isinstance(model, str) else None,
+        ):
             yield fault.message
+    yield from request_faults_of_model(body)
 
 
 def unknown_betas(betas: Sequence[str], words: str) -> Iterator[str]:

@@ -25,6 +25,7 @@ from ._executor import Executor, InProcessExecutor, ask_elsewhere
 from ._foreign import ForeignTool, as_tool
 from ._history import HistoryFault, count_breakpoints, validate_history
 from ._invoke import Kind, invoke, invoked, kind_of
+from ._models import ModelFacts, model_facts, model_table, request_faults_of_model
 from ._options import IN_DEFINITION, Done, Group, Reject, ToolOptions
 from ._places import Slots
 from ._repair import HistoryRepair, repair_history
@@ -61,6 +62,7 @@ __all__ = [
     "ItemStream",
     "Kind",
     "Later",
+    "ModelFacts",
     "Parameters",
     "Reject",
     "RepairKind",
@@ -94,9 +96,12 @@ __all__ = [
     "is_content_block",
     "kind_of",
     "media_type_of",
+    "model_facts",
+    "model_table",
     "rendered",
     "repair_history",
     "report_failure",
+    "request_faults_of_model",
     "response_of",
     "saved_response",
     "text_block",

@@ -21,6 +21,7 @@ from ..wire._server_tools import SERVER_CALLS, call_kind, is_server_result
 from ..wire._tool_kind import EAGER_FIELD, USER_DEFINED, tool_family, tool_kind
 from ..wire._values import as_mapping
 from ._content import NEVER_IN_RESULTS
+from ._models import NO_PREFILL, model_facts
 from ._results import is_programmatic
 
 _ROLES_OF_OTHERS: Final = frozenset({"tool", "function", "tool_inputs", "tool_outputs"})
@@ -61,6 +62,7 @@ def validate_history(
     *,
     system_breakpoints: int = 0,
     first_party: bool = False,
+    model: str | None = None,
 ) -> list[HistoryFault]:
     """Return everything in a conversation that the API would refuse. The list is empty if it can be sent.
 
@@ -74,6 +76,8 @@ def validate_history(
             - The name of a call must match `^[a-zA-Z0-9_-]{1,128}$`, the pattern of tool definitions. Earlier versions
               of the API had this rule. The newest schema only refuses empty names and names of more than 200
               characters, which are faults without `first_party` too.
+        model: The model that gets the request. No Claude model since 4.6 continues a response that the last message
+            begins, unless the API has yet to run a call of that message. A model that is not known accepts everything.
     """
     if isinstance(messages, Mapping):
         return [HistoryFault(None, "messages: Input should be a valid list")]
@@ -90,11 +94,30 @@ def validate_history(
         ]
         faults += [HistoryFault(None, fault) for fault in tool_faults(tools)]
         faults += reader.without_tool(tools)
+    facts = None if model is None else model_facts(model)
+    if facts is not None and facts.prefill is False and is_prefill(messages):
+        faults.append(HistoryFault(len(messages) - 1, NO_PREFILL))
     breakpoints = count_breakpoints(messages) + count_breakpoints(tools or ()) + system_breakpoints
     if breakpoints > MAX_BREAKPOINTS:
         what = f"A maximum of {MAX_BREAKPOINTS} blocks with cache_control may be provided. Found {breakpoints}."
         faults.append(HistoryFault(None, what))
     return faults
+
+
+def is_prefill(messages: Sequence[Any]) -> bool:
+    """Return True if the last message begins the response, and is none that the API has paused.
+
+    A paused response ends with a call that the API has yet to run, or with the summary of a compaction.
+    """
+    last: Any = messages[-1] if messages else None
+    if _role(last) != "assistant":
+        return False
+    content = last.get("content")
+    blocks = [as_mapping(block) for block in content] if isinstance(content, list | tuple) else []
+    known = [block for block in blocks if isinstance(block, Mapping)]
+    answered = [block.get("tool_use_id") for block in known]
+    waits = any(block.get("type") in SERVER_CALLS and block.get("id") not in answered for block in known)
+    return not waits and _kind_at(last, -1) != "compaction"
 
 
 def _role(message: object) -> object:
