@@ -175,6 +175,13 @@ def _message_faults(messages: Sequence[Mapping[str, Any]], names: set[str] | Non
         yield from _blank_faults(at, _blocks(content))
         if role == "assistant" and _blocks(content)[-1]["type"] in _THINKING:
             yield f"{at}: The final block in an assistant message cannot be `thinking`."
+    last = _blocks(messages[-1]["content"])[-1] if messages and messages[-1].get("content") else {}
+    if (
+        messages
+        and messages[-1].get("role") == "assistant"
+        and str(last.get("text", "")).strip() != str(last.get("text", "")).lstrip()
+    ):
+        yield "messages: final assistant content cannot end with trailing whitespace"
 
 
 def _blank_faults(at: str, blocks: Sequence[_Block]) -> Iterator[str]:

@@ -906,8 +906,8 @@ def test_the_length_of_texts_does_not_matter() -> None:
     [
         # thinking in a reply of its own
         [USER, assistant(thinking()), assistant(call("a")), user(result("a"))],
-        # an empty message beside a full one
-        [user(), USER],
+        # two messages of the user
+        [USER, USER],
         # blocks of the package inside a result
         [USER, assistant(call()), user(result(content=[TextBlock(type="text", text="noon")]))],
     ],

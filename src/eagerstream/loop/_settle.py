@@ -11,7 +11,7 @@ from typing import Any
 
 from ..tools._call import ToolCall
 from ..tools._content import is_empty_text, to_json
-from ..tools._history import THINKING
+from ..tools._history import THINKING, ends_in_white_space
 from ..tools._results import NOT_RUN
 from ..wire import Outcome, encodable, standard_stop_reason
 from ..wire._accumulator import TOOL_BLOCKS
@@ -159,6 +159,9 @@ def _sendable(content: Sequence[Block], stop_reason: str | None) -> list[Block]:
     ]
     # Last, because the blocks after the thinking may just have been left out.
     drop_last_thinking(kept)
+    if reason in ("pause_turn", "compaction") and kept and ends_in_white_space(kept[-1]):
+        # It is sent back as the last message, and the API refuses white space there.
+        kept[-1] = {**kept[-1], "text": kept[-1]["text"].rstrip()}
     return kept
 
 

@@ -19,7 +19,8 @@ from typing import Any, Final
 from ..wire._echo import id_pattern
 from ..wire._server_tools import SERVER_CALLS, call_kind, is_server_result
 from ..wire._tool_kind import EAGER_FIELD, USER_DEFINED, tool_family, tool_kind
-from ..wire._values import as_mapping
+from ..wire._values import as_mapping, encodable, mapping_in
+from ._block_rules import DELTAS, PROPERTY_NAME, extra_fields, image_faults
 from ._content import NEVER_IN_RESULTS
 from ._models import NO_PREFILL, model_facts
 from ._results import is_programmatic
@@ -35,6 +36,7 @@ _DIRECTIVES_ARE_FREE: Final = "; the directive-only form (content: [] with outpu
 MAX_BREAKPOINTS: Final = 4
 """Maximum number of `cache_control`s that the API accepts in one request."""
 _REQUIRED: Final = "Field required"
+_TRAILING: Final = "messages: final assistant content cannot end with trailing whitespace"
 # Calls whose names differ from the tool that brings them.
 _OF_OTHER_NAMES: Final = frozenset({"bash_code_execution", "text_editor_code_execution", "mcp"})
 _SEARCHES: Final = ("tool_search_tool_bm25", "tool_search_tool_regex")
@@ -73,6 +75,7 @@ def validate_history(
         first_party: Also apply the rules of the Claude API that gateways often do not have:
 
             - An id must match `^[a-zA-Z0-9_-]+$`, and the id of a server tool's call `^srvtoolu_[a-zA-Z0-9_]+$`.
+            - A block has no fields but its own, no empty signature, and no half of a surrogate pair.
             - The name of a call must match `^[a-zA-Z0-9_-]{1,128}$`, the pattern of tool definitions. Earlier versions
               of the API had this rule. The newest schema only refuses empty names and names of more than 200
               characters, which are faults without `first_party` too.
@@ -190,6 +193,7 @@ class HistoryReader:
         self._others_at: str | None = None  # place of the first other block before or between the results
         self._awaits_results = False
         self._server_calls: dict[str, tuple[int, str]] = {}  # without a result so far: index and name, by id
+        self._server_answered: set[str] = set()
         self._server_ids: set[str] = set()  # of all server calls so far, including unknown kinds
 
     def read(self) -> list[HistoryFault]:
@@ -240,9 +244,8 @@ class HistoryReader:
             self._fault(index, ".content", _required(message, "content", "list"))
             return []
         # The API merges consecutive messages of the same role into one.
-        before = _role(self._messages[index - 1]) if index else None
         after = _role(self._messages[index + 1]) if index + 1 < len(self._messages) else None
-        may_be_empty = role in (before, after) or (role == "assistant" and after is None)
+        may_be_empty = role == "assistant" and after is None
         if not content and not may_be_empty and role in ("user", "assistant"):
             what = "all messages must have non-empty content except for the optional final assistant message"
             self._fault(index, "", what)
@@ -266,6 +269,8 @@ class HistoryReader:
             self._fault(index, ".content", "thinking blocks may only be in `assistant` messages")
         if role == "assistant" and role != after and blocks and blocks[-1]["type"] in THINKING:
             self._fault(index, "", f"The final block in an assistant message cannot be `{blocks[-1]['type']}`.")
+        if role == "assistant" and after is None and blocks and ends_in_white_space(blocks[-1]):
+            self._faults.append(HistoryFault(index, _TRAILING))
         return blocks
 
     # --- calls and their results --------------------------------------------------------------------------------------
@@ -283,6 +288,7 @@ class HistoryReader:
                 calls[id] = block
             elif kind.endswith("_tool_use") and isinstance(id, str):
                 self._server_ids.add(id)
+                self._server_answered.discard(id)
                 if kind in SERVER_CALLS:
                     self._server_calls[id] = (index, "mcp" if kind == "mcp_tool_use" else str(block.get("name")))
             elif is_server_result(kind):
@@ -298,6 +304,10 @@ class HistoryReader:
         if not isinstance(id, str):
             return
         self._server_calls.pop(id, None)
+        if id in self._server_answered:
+            what = f"each {call_kind(kind)} must have a single result. Found multiple `{kind}` blocks with id: {id}"
+            self._fault(index, place, what)
+        self._server_answered.add(id)
         if id not in self._server_ids:
             what = (
                 f"unexpected `tool_use_id` found in `{kind}` blocks: {id}. Each `{kind}` block must have a "
@@ -372,9 +382,23 @@ class HistoryReader:
 # --- blocks -----------------------------------------------------------------------------------------------------------
 
 
+def ends_in_white_space(block: Mapping[str, Any]) -> bool:
+    """Return True for a text with white space at its end, which no conversation may end in."""
+    text = block.get("text") if block.get("type") == "text" else None
+    return isinstance(text, str) and text != text.rstrip() and not text.isspace()
+
+
 def _block_faults(block: Mapping[str, Any], *, first_party: bool) -> Iterator[tuple[str | None, str]]:
     """Yield the faults of a block by itself: a place inside it (`None` if the API names none), and the words."""
+    if first_party:
+        for name in extra_fields(block):
+            yield f".{block['type']}.{name:.80}", "Extra inputs are not permitted"
+        if encodable(block) != block:
+            yield "", "the text is not valid UTF-8: it has half of a surrogate pair"
+    yield from image_faults(block)
     match block["type"]:
+        case kind if kind in DELTAS:
+            yield "", f"Input tag '{kind}' found using 'type' does not match any of the expected tags"
         case "text":
             yield from _text_faults(block)
         case "tool_use" | "server_tool_use" | "mcp_tool_use" as kind:
@@ -389,6 +413,8 @@ def _block_faults(block: Mapping[str, Any], *, first_party: bool) -> Iterator[tu
             for name in ("thinking", "signature"):
                 if not isinstance(block.get(name), str):
                     yield f".thinking.{name}", _REQUIRED
+            if first_party and block.get("signature") == "":
+                yield ".thinking.signature", "Invalid `signature` in `thinking` block"
         case kind if is_server_result(kind):
             yield from _id_faults(block, "tool_use_id", call_kind(kind), first_party=first_party)
         case _:
@@ -453,6 +479,10 @@ def _result_faults(result: Mapping[str, Any]) -> Iterator[tuple[str | None, str]
         elif kind in NEVER_IN_RESULTS:
             known = "'text', 'image', 'document'"
             yield place, f"Input tag '{kind}' found using 'type' does not match any of the expected tags: {known}"
+        elif kind == "image":
+            image = as_mapping(content[number])
+            for inner, what in image_faults(image) if isinstance(image, Mapping) else ():
+                yield f"{place}{inner}", what
 
 
 # --- definitions of tools ---------------------------------------------------------------------------------------------
@@ -498,6 +528,10 @@ def _definition_faults(tool: Mapping[str, Any], place: str) -> Iterator[str]:
     elif schema.get("type") != "object":
         told = "Input should be 'object'" if "type" in schema else _REQUIRED
         yield f"{place}.input_schema.type: {told}"
+    elif illegal := [str(key) for key in mapping_in(schema, "properties") if not PROPERTY_NAME.fullmatch(str(key))]:
+        # With the names: of hundreds of tools, usually of an MCP server, one makes the API refuse the whole request.
+        told = f"Property keys should match pattern '^{PROPERTY_NAME.pattern}$'"
+        yield f"{place}.input_schema.properties: {told} (the tool {name!r:.80} has {illegal[0]!r:.80})"
     elif any(name in schema for name in ("oneOf", "allOf", "anyOf")):
         yield f"{place}.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level"
     if tool.get("defer_loading") is True and tool.get("cache_control") is not None:

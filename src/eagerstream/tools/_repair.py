@@ -20,6 +20,7 @@ from ._history import (
     THINKING,
     HistoryReader,
     count_breakpoints,
+    ends_in_white_space,
     is_directive,
     tool_faults,
     validate_history,
@@ -422,10 +423,13 @@ class _Repairer:
                 while draft.blocks and draft.blocks[-1]["type"] in THINKING:
                     draft.blocks.pop()
                     self._report(draft.index, RepairKind.OMITTED_BLOCK, "thinking at the end of a message")
+        last = self.drafts[-1] if self.drafts else None
+        if last is not None and last.role == "assistant" and last.blocks and ends_in_white_space(last.blocks[-1]):
+            last.blocks[-1] = {**last.blocks[-1], "text": last.blocks[-1]["text"].rstrip()}
+            self._report(last.index, RepairKind.CHANGED_BLOCK, "white space at the end of the conversation")
         kept: list[Draft] = []
         for place, draft in enumerate(self.drafts):
-            before = kept[-1].role if kept else None
-            if draft.blocks or _is_directive(draft) or self._may_be_empty(draft, before, self._role(place + 1)):
+            if draft.blocks or _is_directive(draft) or self._may_be_empty(draft, self._role(place + 1)):
                 kept.append(draft)
             else:
                 self._report(draft.index, RepairKind.OMITTED_MESSAGE, "it has no content")
@@ -437,10 +441,10 @@ class _Repairer:
     def _role(self, place: int) -> str | None:
         return self.drafts[place].role if place < len(self.drafts) else None
 
-    def _may_be_empty(self, draft: Draft, before: str | None, after: str | None) -> bool:
+    def _may_be_empty(self, draft: Draft, after: str | None) -> bool:
         if not draft.is_unchanged or draft.role == "system":
             return False
-        return draft.role in (before, after) or (draft.role == "assistant" and after is None)
+        return draft.role == "assistant" and after is None
 
     def _drop_breakpoints(self) -> None:
         """Remove the first cache breakpoints of the messages: the later ones cover more."""

@@ -11,7 +11,8 @@ from typing import Any, Final, TypeAlias
 from ..wire._echo import legal_id, legal_name, stand_in_id
 from ..wire._server_tools import call_kind, is_server_result
 from ..wire._tool_input import INVALID_JSON
-from ..wire._values import as_mapping
+from ..wire._values import as_mapping, encodable
+from ._block_rules import DELTAS, extra_fields, image_faults, mended_image
 from ._content import NEVER_IN_RESULTS, text_block, to_json
 from ._history import API_NAME
 
@@ -90,6 +91,7 @@ _ROLES_OF_RESULTS: Final = ("tool", "function")
 _IN_USER_MESSAGES: Final = ("text", "image", "document", "search_result")
 _ORPHAN: Final = "Result of a tool call that is no longer in this conversation:"
 _FAILED: Final = "The tool reported an error."
+_NO_IMAGE: Final = "[Here was an image that cannot be sent.]"
 _NO_WORDS: Final = "The tool failed, and gave no reason."
 
 
@@ -154,6 +156,17 @@ def _mended(index: int, number: int, item: object, report: Report) -> Iterator[B
     if block is None:
         return
     kind: str = block["type"]
+    if kind in DELTAS:
+        report(RepairKind.OMITTED_BLOCK, "a piece of a response that is no block")
+        return
+    if extra := extra_fields(block):
+        block = {name: value for name, value in block.items() if name not in extra}
+        report(RepairKind.CHANGED_BLOCK, "the API knows no such field in a block")
+    if (clean := encodable(block)) != block:
+        block = dict(clean)
+        report(RepairKind.CHANGED_BLOCK, "half of a surrogate pair, which cannot be sent")
+    if any(image_faults(block)):
+        block = _mended_image(block, report)
     match kind:
         case "text":
             text = block.get("text")
@@ -175,14 +188,23 @@ def _mended(index: int, number: int, item: object, report: Report) -> Iterator[B
             if not isinstance(block.get("thinking"), str):
                 report(RepairKind.OMITTED_BLOCK, "thinking without its text")
                 return
-            if not isinstance(block.get("signature"), str):
-                report(RepairKind.CHANGED_BLOCK, "thinking without a signature")
-                block["signature"] = ""
+            if not isinstance(block.get("signature"), str) or not block["signature"]:
+                report(RepairKind.OMITTED_BLOCK, "thinking without a signature")
+                return
         case _ if is_server_result(kind):
             _mend_id(block, "tool_use_id", call_kind(kind), report)
         case _:
             pass
     yield block
+
+
+def _mended_image(block: Block, report: Report) -> Block:
+    mended = mended_image(block)
+    if mended is None:
+        report(RepairKind.CHANGED_BLOCK, "an image of a type that the API does not take: a text is in its place")
+        return text_block(_NO_IMAGE)
+    report(RepairKind.CHANGED_BLOCK, "an image with another media type than its own, or with a URL around its data")
+    return mended
 
 
 def _with_type(item: object, report: Report) -> Block | None:
@@ -244,6 +266,7 @@ def mend_result(result: Block, report: Report, *, text_only: bool = False) -> No
         report(RepairKind.CHANGED_BLOCK, "the content of a result is neither text nor a list")
     if isinstance(content, list | tuple):
         mended = [_in_result(as_mapping(item), text_only=text_only) for item in content]
+        mended = [_mended_image(item, report) if any(image_faults(item)) else item for item in mended]
         mended = [item for item in mended if item["type"] != "text" or _has_words(item)]
         if mended != [as_mapping(item) for item in content]:
             result["content"] = content = mended

@@ -39,7 +39,7 @@ from ._partial_json import PartialJSON
 from ._server_tools import SERVER_CALLS, is_server_result, server_calls
 from ._tool_input import INVALID_JSON, Outcome, ToolInput
 from ._type_variables import InputT
-from ._values import mapping_in
+from ._values import encodable, mapping_in
 
 
 class MessageState(Enum):
@@ -102,7 +102,9 @@ class _OpenBlock:
             self.block["id"] = self.input.echo_id
             self.block["name"] = self.input.echo_name
             if self.input.outcome is not None:
-                self.block["input"] = self.input.wrapped
+                # As it can be sent: half of a surrogate pair has no form in UTF-8, and no client would send it.
+                wrapped = self.input.wrapped
+                self.block["input"] = encodable(wrapped) if self.input._has_surrogates else wrapped
         return self.block
 
 

@@ -88,6 +88,7 @@ class ToolInput:
         "_due_chars",
         "_fault",
         "_given",
+        "_has_surrogates",
         "_max_chars",
         "_max_depth",
         "_own_id",
@@ -160,6 +161,7 @@ class ToolInput:
         given = block.get("input")
         self._given: Any = None if given == {} else given
         self._max_depth = limits.max_depth
+        self._has_surrogates = False  # it may have lone ones; known once it is settled
         self._typed: dict[Any, Any] | None = None  # the typed values, by model
         # Checked before anything recurses into it: json.dumps fails on some values that json.loads has just read.
         self._too_deep = False
@@ -492,6 +494,7 @@ class ToolInput:
         parser.close()
         # In this order: a text that was wrong before it was cut could not have become right. A closed object alone is
         # not `VALID`: without the end of its block, more may have followed it.
+        self._has_surrogates = self._may_have_surrogates  # now: reading `raw` takes the blocks
         self._fault = self._fault or self._find_fault()
         if self._fault is not None:
             self.outcome = Outcome.INVALID
@@ -518,7 +521,7 @@ class ToolInput:
                 return ParseFault("a value that cannot be sent back", 0, "")
         fault = self._fault_of_text()
         # U+FFFD replaces lone surrogates for a tool. If that makes one key of two, a value would be lost.
-        if fault is None and self._may_have_surrogates and has_colliding_keys(self.partial):
+        if fault is None and self._has_surrogates and has_colliding_keys(self.partial):
             return ParseFault("two keys that are the same once lone surrogates are replaced by U+FFFD", 0, "")
         return fault
 

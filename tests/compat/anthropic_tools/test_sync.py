@@ -122,7 +122,7 @@ def test_a_call_inside_a_call(server: ReplayServer) -> None:
 
     class Ask(BaseTool):
         def use_tool(self, **_: Any) -> Any:
-            return user.use_tools([*HELLO, {"role": "assistant", "content": "x"}])["content"]
+            return user.use_tools([*HELLO, {"role": "assistant", "content": "x"}, *HELLO, *HELLO])["content"]
 
     parameters = [{"name": name, "type": "int", "description": "x"} for name in "ab"]
     user = ToolUser([Ask("perform_addition", "Ask.", parameters)])

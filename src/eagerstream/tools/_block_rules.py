@@ -1,0 +1,85 @@
+"""Rules of the API about single blocks that its guides do not state: the fields of each, images, deltas in a history.
+
+Sources: the types of the anthropic package, and public reports of 400 responses.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+DELTAS: Final = ("input_json_delta", "text_delta", "thinking_delta", "signature_delta", "citations_delta")
+"""Types of deltas, which some programs keep as if they were blocks."""
+
+FIELDS: Final[Mapping[str, frozenset[str]]] = {
+    "text": frozenset({"type", "text", "citations", "cache_control"}),
+    "tool_use": frozenset({"type", "id", "name", "input", "cache_control", "caller", "toolset_name"}),
+    "tool_result": frozenset({"type", "tool_use_id", "content", "is_error", "cache_control", "toolset_name"}),
+    "thinking": frozenset({"type", "thinking", "signature"}),
+    "redacted_thinking": frozenset({"type", "data"}),
+    "server_tool_use": frozenset({"type", "id", "name", "input", "cache_control", "caller"}),
+    "mcp_tool_use": frozenset({"type", "id", "name", "input", "server_name", "cache_control"}),
+}
+"""The fields of the blocks that programs keep and send back. The API refuses any other."""
+
+IMAGES: Final = {
+    "image/jpeg": b"\xff\xd8\xff",
+    "image/png": b"\x89PNG\r\n\x1a\n",
+    "image/gif": b"GIF8",
+    "image/webp": b"RIFF",
+}
+"""The media types that the API takes, and the first bytes of each."""
+_DATA_URL: Final = re.compile(r"data:[^,]{0,100};base64,")
+_HEAD_CHARS: Final = 24
+
+PROPERTY_NAME: Final = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+"""The names that the API takes for the properties of an input. One other name makes it refuse the whole request."""
+
+
+def extra_fields(block: Mapping[str, Any]) -> list[str]:
+    """Return the names of fields that the API refuses in a block; an empty list for a block of an unknown type."""
+    known = FIELDS.get(block["type"])
+    return [] if known is None else [name for name in block if name not in known]
+
+
+def image_faults(block: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the faults of an image block: the place in it, and the words."""
+    source = block.get("source")
+    if block.get("type") != "image" or not isinstance(source, Mapping) or source.get("type") != "base64":
+        return
+    kind, data = source.get("media_type"), source.get("data")
+    if kind not in IMAGES:
+        known = "'image/jpeg', 'image/png', 'image/gif' or 'image/webp'"
+        yield ".image.source.base64.media_type", f"Input should be {known}"
+    if not isinstance(data, str):
+        return
+    if _DATA_URL.match(data):
+        yield ".image.source.base64.data", "invalid base64 data: it begins like a URL"
+    elif (found := media_type_in(data)) is not None and kind in IMAGES and found != kind:
+        what = f"Image does not match the provided media type {kind}"
+        yield ".image.source.base64.data", what
+
+
+def media_type_in(data: str) -> str | None:
+    """Return the media type of an image by its first bytes; None if it is none that the API takes."""
+    try:
+        head = b64decode(data[:_HEAD_CHARS], validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return next((kind for kind, start in IMAGES.items() if head.startswith(start)), None)
+
+
+def mended_image(block: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return an image block that has a fault in a form that the API takes; None if there is none."""
+    source = dict(block["source"])
+    data = source.get("data")
+    if not isinstance(data, str):
+        return None
+    data = _DATA_URL.sub("", data, count=1) if _DATA_URL.match(data) else data
+    kind = media_type_in(data) or source.get("media_type")
+    if kind not in IMAGES:
+        return None
+    return {**block, "source": {**source, "data": data, "media_type": kind}}
