@@ -11,6 +11,7 @@ from anthropic.types import ModelParam
 
 import eagerstream
 from eagerstream.errors import HistoryError
+from eagerstream.loop import RunStatus
 from eagerstream.testing import reply, text
 from eagerstream.tools import model_facts, model_table, request_faults_of_model
 from eagerstream.tools._models import NO_PREFILL
@@ -90,10 +91,18 @@ def test_a_prefill() -> None:
 
 @pytest.mark.anyio
 async def test_a_run_does_not_send_what_its_model_refuses(caplog: pytest.LogCaptureFixture) -> None:
-    """It says so at once. For an unknown model it warns, once."""
+    """It says so before the request, unless something is said to it. For an unknown model it warns, once."""
     request = {**REQUEST, "messages": [USER, ASSISTANT]}
+    known = {**request, "model": "claude-opus-4-7"}
+    api = LocalAPI([reply(text("."))])
     with pytest.raises(HistoryError, match="prefill"):
-        eagerstream.run(LocalAPI().transport(), **{**request, "model": "claude-opus-4-7"})
+        async with eagerstream.run(api.transport(), **known) as run:
+            await run.finish()
+    assert api.exchanges == []
+    run = eagerstream.run(api.transport(), **known)
+    run.say("Go on.")
+    async with run:
+        assert (await run.finish()).status is RunStatus.COMPLETED
     model = f"made-{uuid4().hex}"
     for _ in range(2):
         api = LocalAPI([reply(text("."))])

@@ -131,7 +131,7 @@ class Conversation:
         self.compaction: Compaction = Compaction()
         self._ids = CallIds(self.result.messages)
         # Now, so that the error comes out of the caller's own line, before anything is sent or paid for.
-        self._requests.check()
+        self._requests.check(may_grow=True)
 
     @property
     def model(self) -> str:

@@ -64,6 +64,9 @@ class GivenTools:
     executor: Executor | None
 
 
+_NEXT: Final = {"role": "user", "content": "."}  # any message of the user
+
+
 class Requests:
     """The bodies of the requests of a conversation.
 
@@ -116,8 +119,11 @@ class Requests:
         """Note that another process has sent the requests of this many turns."""
         self._prepared = turns
 
-    def check(self) -> None:
+    def check(self, *, may_grow: bool = False) -> None:
         """Check the history and the tools of the request of the turn under way.
+
+        Args:
+            may_grow: A message of the user may still follow the history, before it is sent.
 
         Raises:
             HistoryError: The API would refuse the request.
@@ -129,8 +135,11 @@ class Requests:
         model = request.get("model")
         # A paused response is continued, which looks like a prefill.
         is_paused = self._result.stop_reason in PAUSES
-        if not is_paused and model_facts(model) is None and is_prefill(history):
-            warn_of_prefill(str(model))
+        if not is_paused and is_prefill(history):
+            if may_grow:
+                history = [*history, _NEXT]
+            elif model_facts(model) is None:
+                warn_of_prefill(str(model))
         faults = validate_history(
             history, request.get("tools"), system_breakpoints=system, model=None if is_paused else model
         )

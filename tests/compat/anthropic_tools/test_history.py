@@ -357,7 +357,7 @@ def exchanges(draw: st.DrawFn) -> list[dict[str, Any]]:
     st.lists(
         exchanges()
         | WORDS.map(lambda words: [{"role": "user", "content": words}])
-        | WORDS.map(lambda words: [{"role": "assistant", "content": words}]),
+        | WORDS.map(lambda words: [{"role": "assistant", "content": words.rstrip()}]),
         max_size=6,
     )
 )

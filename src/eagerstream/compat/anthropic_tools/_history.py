@@ -95,6 +95,8 @@ def to_history(messages: Sequence[Mapping[str, Any]], *, strict: bool = False) -
                 history.append({"role": role, "content": content})
     if waiting:
         raise ValueError("The last message calls tools, and no tool_outputs follow.")
+    if history and history[-1]["role"] == "assistant":  # the API refuses white space at the end of what it continues
+        history[-1] = {**history[-1], "content": history[-1]["content"].rstrip()}
     if faults := validate_history(history):
         raise ValueError("; ".join(map(str, faults)))
     return history
