@@ -118,19 +118,21 @@ class APIError(EagerStreamError):
         body: str = "",
     ) -> None:
         # Imported only for an error: compiling the patterns takes as long as loading the parsers.
-        from ._support.redaction import redact, redact_excerpt
+        from ._support.redaction import redact, redact_excerpt, redact_text
 
         self.reason: str = redact_excerpt(reason, _MAX_REASON_CHARS)
         super().__init__(self.reason)
         self.hint = hint
         self.status_code = status_code
-        self.error_type = error_type
+        self.error_type = None if error_type is None else redact_text(error_type)
         self.request_id = request_id
         self.retryable = retryable
         self.retried = retried
         self.retry_after_s = retry_after_s
         self.message = message
         self.details: Mapping[str, Any] | None = None if details is None else redact(details)
+        self.names_of_eager: frozenset[str] = frozenset()
+        """The names of eager input streaming in the body, by which a refusal of it is known."""
         self.body: str = redact_excerpt(body, _MAX_BODY_CHARS)
         code = (self.details or {}).get("error_code")
         self.error_code: str | None = code if isinstance(code, str) else None

@@ -107,8 +107,13 @@ class Message:
     def end(self) -> None:
         """Read the end of the body."""
         self.effects.append(([], []))
-        if not self._is_over:
-            self._break_off()
+        if self._is_over:
+            return
+        still = [one for one in self.calls if one.outcome is None and not one.is_closed]
+        if self.stop_reason in _PROOF and not self._reason_is_early and all(one.proves_nothing for one in still):
+            self._settle_closed(whole=True)
+            self._settle_complete(also_empty=True)  # the body ended behind the model's own end
+        self._break_off()
 
     def _break_off(self) -> None:
         self._settle_closed(whole=self.stop_reason in _PROOF and not self._reason_is_early)

@@ -14,7 +14,7 @@ import eagerstream
 from eagerstream.errors import APIError, LimitError, ProtocolError, StreamInterrupted
 from eagerstream.limits import DEFAULT_LIMITS, Limits
 from eagerstream.recordings import Chunk, Recording
-from eagerstream.transports._failures import event_error
+from eagerstream.transports._failures import event_error, may_be_events, no_stream_error
 from eagerstream.wire import (
     InputDelta,
     InputStart,
@@ -102,8 +102,10 @@ def _by_the_core(stream: bytes, limits: Limits) -> _Reply:
     assembler: MessageAssembler[Any] = MessageAssembler(limits=limits)
     events: list[Any] = []
     error: Exception | None = None
+    has_begun = False
     try:
         for event in decoder.feed(stream):
+            has_begun = has_begun or event["type"] != "ping"
             if event["type"] == "error":
                 raise event_error(event, None)
             events += assembler.feed(event)
@@ -113,6 +115,9 @@ def _by_the_core(stream: bytes, limits: Limits) -> _Reply:
     events += assembler.close(cleanly=error is None)
     if error is None and assembler.state is not MessageState.STOPPED:
         error = StreamInterrupted("the response ended before its message did")
+        told = no_stream_error(stream, {})
+        if not has_begun and (isinstance(told, APIError) or not may_be_events(stream)):
+            error = told
     is_whole = assembler.state is MessageState.STOPPED
     return _reply(events, {**assembler.message}, assembler.stop_reason, is_whole=is_whole, error=error)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -60,8 +61,10 @@ async def test_transition(serial: Serial, case: Case) -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("reason", [*_policy._TABLE, "tool_calls", "length", "content_filter", "later", None])
-async def test_the_cuts_decide_nothing(reason: str | None) -> None:
+@pytest.mark.parametrize(
+    "reason", [*_policy._TABLE, "tool_calls", "length", "content_filter", "later", None, ["x"], {"a": 1}]
+)
+async def test_the_cuts_decide_nothing(reason: Any) -> None:
     """The same bytes give the same calls, requests, history and status: in one piece, event by event, in odd pieces."""
     ran: list[int] = []
 
@@ -75,8 +78,8 @@ async def test_the_cuts_decide_nothing(reason: str | None) -> None:
         tool_use("act", {"n": 1}, id="a"),
         tool_use("act", {"n": 2}, id="b"),
         tool_use("act", '{"n": 3', id="c", closed=False),
-        stop_reason=reason or "none",
-    ).body.replace(b'"none"', b"null")
+        stop_reason="put in",
+    ).body.replace(b'"put in"', json.dumps(reason).encode())
     events = [event + b"\n\n" for event in whole.split(b"\n\n") if event]
     found = []
     for pieces in ([whole], events, [whole[at : at + 7] for at in range(0, len(whole), 7)]):

@@ -15,7 +15,7 @@ import pytest
 import eagerstream
 from eagerstream import Conversation, RunResult, UsageError, tool
 from eagerstream.loop import MessageDelivered, Restarted, Run, RunStatus, ToolProgress, ToolStart, TurnStart, TurnStop
-from eagerstream.testing import http_error, reply, text, tool_use
+from eagerstream.testing import http_error, reply, server_tool_use, text, tool_use
 from eagerstream.tools import ToolCall
 from eagerstream.wire import InputDelta, MessageStop, TextDelta
 from tests.loop.serial import CALLER, DONE, SLOWLY_S, checked, now, result
@@ -282,6 +282,53 @@ async def test_a_run_ends_that_waits_for_its_consumer(act: Callable[[Any], Any])
 
     run, _ = await answered(LocalAPI([DONE]), TurnStop, do)
     assert run.result.status is RunStatus.COMPLETED
+
+
+async def test_a_run_that_has_ended_stays_so() -> None:
+    """What is said behind its end is handed back, and changes no status: not of a cancelled, nor of an unread run."""
+
+    async def say_and_cancel(run: Any) -> None:
+        run.say("And then?", "when_idle")
+        run.cancel()
+
+    run, _ = await answered(LocalAPI([DONE]), TurnStop, say_and_cancel)
+    assert (run.result.status, run.result.undelivered) == (RunStatus.COMPLETED, [said("And then?")])
+    async with eagerstream.run(LocalAPI([DONE]).transport(), **REQUEST) as unread:
+        await all_tasks_blocked()
+        unread.say("And then?", "when_idle")
+        await unread.finish()
+    assert (unread.result.status, unread.result.undelivered) == (RunStatus.COMPLETED, [said("And then?")])
+
+
+async def test_a_message_that_nothing_accepts_asks_for_nothing() -> None:
+    """A call that the API never ran lets no message follow: the run ends, and hands it back."""
+    search = server_tool_use("web_search", {"query": "x"}, id="srvtoolu_1")
+    api = LocalAPI([reply(search, stop_reason="pause_turn")], *[[reply(text("End."))]] * 9)
+    tool = {"type": "web_search_20250305", "name": "web_search"}
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), tools=[tool], **REQUEST) as run:
+            async for event in run:
+                if isinstance(event, TurnStop) and event.turn == 2:
+                    run.say("And then?", "when_idle")
+    assert len(api.exchanges) == 2
+    assert (run.result.status, run.result.undelivered) == (RunStatus.COMPLETED, [said("And then?")])
+
+
+async def test_a_finished_conversation_is_idle() -> None:
+    """What is said for that time goes with the first request that continues it."""
+    run, _ = await answered(LocalAPI([DONE]), TurnStop, all_tasks_blocked_of)
+    api = LocalAPI([DONE])
+    later = eagerstream.run(api.transport(), **{**REQUEST, "messages": run.result})
+    later.say("And then?", "when_idle")
+    async with later:
+        await later.finish()
+    assert bodies(api)[0][-1] == said("And then?")
+    assert len(api.exchanges) == 1
+
+
+async def all_tasks_blocked_of(run: Any) -> None:
+    """Let the run do what it can."""
+    await all_tasks_blocked()
 
 
 async def test_a_run_is_left_at_its_last_word() -> None:

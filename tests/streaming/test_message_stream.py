@@ -70,7 +70,7 @@ from tests.streams import (
     text_delta,
     tool_start,
 )
-from tests.support import REQUEST, Gate, LocalAPI, Piece, all_tasks_blocked, anthropic_client
+from tests.support import REQUEST, Broken, Gate, LocalAPI, Piece, all_tasks_blocked, anthropic_client
 from tests.tables import rows
 
 # --- the same from every transport ------------------------------------------------------------------------------------
@@ -640,7 +640,11 @@ async def test_an_error_with_status_200(kind: str) -> None:
             (overloaded, "Overloaded", True),
             (refused, "prompt is too long: 9 > 8", False),
         ):
-            for sent in (json.dumps(body), json.dumps(body, indent=2)):
+            plain = json.dumps(body)
+            framed = f"event: error\ndata: {plain}\n\n"
+            behind = (f": keepalive\n\n{plain}", f"event: ping\ndata: 1\n\n{plain}", f"{plain}\n\ndata: [DONE]\n\n")
+            whole = (plain, json.dumps(body, indent=2), f"\ufeff{plain}", f"data: {plain}", framed, *behind)
+            for sent in whole:
                 pieces: list[Any] = [sent[:9].encode(), sent[9:].encode()]
                 api = LocalAPI(pieces, headers={"content-type": content_type, "request-id": "req_1"})
                 _, error = await failure_of(api.anthropic() if kind == "anthropic" else api.transport())
@@ -648,6 +652,13 @@ async def test_an_error_with_status_200(kind: str) -> None:
                 assert (error.reason, error.retryable, error.request_id) == (reason, retryable, "req_1")
                 assert error.status_code is None
                 assert api.exchanges[0].closed
+            long = json.dumps({**body, "more": "x" * 100_000})
+            lost: list[Any] = [plain.encode(), Broken()]
+            for pieces in ([long.encode()], lost):
+                api = LocalAPI(pieces, headers={"content-type": content_type})
+                _, error = await failure_of(api.anthropic() if kind == "anthropic" else api.transport())
+                assert isinstance(error, APIError), (content_type, len(pieces))
+                assert (error.reason, error.retryable) == (reason, retryable)
 
 
 @pytest.mark.anyio
@@ -660,6 +671,9 @@ async def test_the_words_of_a_body_without_events(kind: str) -> None:
         (b"<html><head><title>Sign in</title></head></html>", "a page of HTML: Sign in"),
         (b'{"type": "message", "content": [{"type": "text", "text": "secret"}]}', "a message that was not streamed"),
         (b"x" * 100_000, "characters left out"),
+        (b"retry after 30 seconds", "retry after 30 seconds"),
+        (b"<html><title>Denied sk-ant-api03-abcdefghijklmnopqrstuvwx</title>", "a page of HTML: Denied"),
+        (b'{"error": {"kind": 3}}', "kind"),
     ]
     for body, words in told:
         for content_type in ("text/plain", "text/event-stream"):

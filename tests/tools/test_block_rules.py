@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from typing import Any, get_type_hints
+from pathlib import Path
+from typing import Any, cast, get_type_hints
 
 import pytest
-from anthropic.types import beta
+from anthropic.types import TextBlock, beta
 
 import eagerstream
 from eagerstream.testing import ReplayServer, Scenario
@@ -162,3 +163,28 @@ def test_a_message_can_be_sent_back_as_it_is() -> None:
     content = assembler.message["content"]
     assert content[0]["input"] == {"a": "\ufffd"}
     json.dumps(content, ensure_ascii=False).encode()
+
+
+def test_objects_of_the_package_pass() -> None:
+    """They have no JSON form by themselves, and clients send them."""
+    block, path = TextBlock(type="text", text="found"), cast("Any", Path("a.png"))
+    messages: Any = [
+        USER,
+        assistant(CALL),
+        user({**RESULT, "content": [block]}),
+        user(image("image/png", path)),
+    ]
+    assert eagerstream.validate_history(messages, first_party=True) == []
+    found, repairs = eagerstream.repair_history(messages)
+    assert repairs == []
+    assert all(one is other for one, other in zip(found, messages, strict=True))
+
+
+def test_a_repaired_history_is_not_repaired_again() -> None:
+    """Blocks that come out of a result, and data with two prefixes."""
+    orphan = {"role": "tool", "tool_call_id": "toolu_3", "content": [{"type": "text", "text": "b", "foo": 1}]}
+    twice = user(image("image/png", f"data:image/png;base64,data:image/png;base64,{PNG}"))
+    for messages in ([USER, orphan], [twice]):
+        found, _ = eagerstream.repair_history(messages)
+        assert eagerstream.validate_history(found, first_party=True) == []
+        assert eagerstream.repair_history(found)[1] == []

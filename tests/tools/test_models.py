@@ -20,6 +20,13 @@ from tests.support import REQUEST, USER, LocalAPI
 from tests.tables import rows
 
 ASSISTANT = {"role": "assistant", "content": "Half of"}
+FOUND = {
+    "role": "assistant",
+    "content": [
+        {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}},
+        {"type": "web_search_tool_result", "tool_use_id": "s", "content": []},
+    ],
+}
 PAUSED = {"role": "assistant", "content": [{"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}]}
 
 
@@ -44,6 +51,10 @@ def test_every_model_of_the_installed_package() -> None:
         ("claude-opus-4-1", None),
         ("my-claude-opus-5", None),
         ("claude-opus-5-mine", None),
+        ("claude-opus-5\n", None),
+        ("someone/claude-opus-4-6-v1-gguf", None),
+        ("anthropic/claude-opus-4.6:beta", "claude-opus-4-6"),
+        ("claude-opus-4-6[1m]", "claude-opus-4-6"),
         ("gpt-7", None),
         ("", None),
         (None, None),
@@ -81,6 +92,7 @@ def test_a_prefill() -> None:
         ("claude-opus-4-7", [USER, ASSISTANT], True),
         ("claude-haiku-4-5", [USER, ASSISTANT], False),
         ("claude-opus-4-7", [USER, PAUSED], False),
+        ("claude-opus-4-7", [USER, FOUND], False),
         ("claude-opus-4-7", [USER], False),
         ("another", [USER, ASSISTANT], False),
         (None, [USER, ASSISTANT], False),

@@ -218,6 +218,9 @@ def of_gateways(refusal: str, name: str) -> list[Recording]:
         _of_gateway(502, {"error": f"upstream 400: {json.dumps({'message': refusal})}"}),
         _of_gateway(400, {"message": "must NOT have additional properties", "params": {"additionalProperty": name}}),
         _of_gateway(400, f"unknown field `{name}`, expected one of `name`, `description`"),
+        _of_gateway(400, {"message": "unexpected", "token": name}),
+        _of_gateway(422, {"detail": ["x" * 20_000, unknown]}),
+        Recording((Chunk(0, refusal.encode()),), status=400, headers={"content-type": "text/html"}),
         _of_gateway(403, [{"error": {"code": 403, "message": "Forbidden", "details": [{"fieldViolations": [name]}]}}]),
     ]
 

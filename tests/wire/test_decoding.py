@@ -23,6 +23,32 @@ from tests.wire.json_texts import texts
 from tests.wire.recordings import for_recordings
 
 
+@rows(
+    "name, data, event",
+    [
+        ("ping", "2026-02-20 08:40", {"type": "ping"}),
+        ("ping", '{"error": "none"}', {"type": "ping"}),
+        ("ping", '{"type": 5}', {"type": "ping"}),
+        ("heartbeat", "17", {"type": "heartbeat", "data": 17}),
+        ("heartbeat", '{"error": {}}', {"type": "heartbeat", "error": {}}),
+        ("heartbeat", '{"type": null}', {"type": "heartbeat"}),
+        ("message_stop", "{}", {"type": "message_stop"}),
+        ("exception", '{"error": {"message": "no"}}', {"type": "error", "error": {"message": "no"}}),
+        ("error", "Overloaded", {"type": "error", "error": {"type": "api_error", "message": "Overloaded"}}),
+        ("error", '"Overloaded"', {"type": "error", "error": {"type": "api_error", "message": "Overloaded"}}),
+        ("error", '[{"error": {"message": "no"}}]', {"type": "error", "error": {"message": "no"}}),
+        ("error", '{"code": 429, "msg": "no"}', {"type": "error", "error": {"code": 429, "msg": "no"}}),
+    ],
+)
+def test_events_that_say_their_type_by_their_name(name: str, data: str, event: Any) -> None:
+    """Heartbeats and errors of gateways. What begins, changes or ends a message is never guessed."""
+    assert decode_event(data, name) == event
+    assert WireDecoder().feed(f"event: {name}\ndata: {data}\n\n".encode()) == [event]
+    for kind in ("content_block_delta", "message", ""):
+        with pytest.raises(ProtocolError):
+            decode_event("17", kind)
+
+
 def spelled_out(event: WireEvent | InputFragment) -> WireEvent:
     """The wire event that an `InputFragment` stands for."""
     return input_delta(*event) if isinstance(event, tuple) else event

@@ -316,16 +316,25 @@ def test_usage_is_overwritten_where_it_is_not_null() -> None:
 
 def test_what_is_no_count_replaces_none() -> None:
     """An integral float is a count. Some gateways have the counts inside the delta."""
-    odd = {"input_tokens": 5.0, "output_tokens": "7", "cache_read_input_tokens": True, "server_tool_use": {"a": 2.0}}
+    odd = {
+        "input_tokens": 5.0,
+        "output_tokens": "7",
+        "cache_read_input_tokens": True,
+        "server_tool_use": {"a": 2.0},
+        "c": 0,
+    }
     assembler, _ = fed(
-        message_start(usage={"input_tokens": 3, "output_tokens": 1, "server_tool_use": {"a": 1}}),
+        message_start(
+            usage={"input_tokens": 3, "output_tokens": 1, "server_tool_use": {"a": 1, "b": 4}, "c": {"d": 1}}
+        ),
         message_delta("end_turn") | {"usage": odd},
     )
     assert assembler.message["usage"] == {
         "input_tokens": 5,
         "output_tokens": 1,
         "cache_read_input_tokens": True,
-        "server_tool_use": {"a": 2},
+        "server_tool_use": {"a": 2, "b": 4},
+        "c": {"d": 1},
     }
     inside = {"type": "message_delta", "delta": {"stop_reason": "end_turn", "usage": {"output_tokens": 9}}}
     assembler, _ = fed(message_start(usage={"output_tokens": 1}), inside)
@@ -346,6 +355,16 @@ def test_the_usage_of_a_cut_message_is_a_lower_bound() -> None:
     assert "uncounted_output_tokens" not in assembler.message["usage"]
     assembler, _ = fed(*said, block_stop(0), message_delta("end_turn"), MESSAGE_STOP)
     assert assembler.message["usage"] == {"output_tokens": 9}
+    for running in (message_delta(None), message_delta("end_turn", output_tokens="n/a")):
+        assembler, _ = fed(*said, running)
+        assembler.close(cleanly=False)
+        assert assembler.message["usage"]["uncounted_output_tokens"] > 900
+    assembler, _ = fed(message_start(usage={}), *said[1:])
+    assembler.close(cleanly=False)
+    assert assembler.message["usage"] == {"uncounted_output_tokens": 1_000}
+    assembler, _ = fed()
+    assembler.close(cleanly=False)
+    assert "usage" not in assembler.message
 
 
 def test_message_delta_fills_in_the_message() -> None:

@@ -80,7 +80,7 @@ class Continuing:
         wants_more = ending.then is Then.RESUME or (ending.then is Then.RESULTS and has_results)
         if not wants_more or not kept:
             result.status = ending.status
-            if reason is not None and standard_stop_reason(reason) == "tool_use":
+            if isinstance(reason, str) and standard_stop_reason(reason) == "tool_use":
                 _log.warning("the response stopped for tools and calls none: the run ends")
             return
         # A pause without client calls, or a reported cut: the model continues by itself, and might for ever. A turn

@@ -26,7 +26,7 @@ from ..streaming._message_stream import MessageStream, checked_messages, request
 from ..streaming._options import check_names, taken
 from ..tools._call import CallListener, ToolCall
 from ..tools._executor import Executor
-from ..tools._history import MAX_BREAKPOINTS, validate_history
+from ..tools._history import MAX_BREAKPOINTS, is_prefill, validate_history
 from ..tools._repair import repair_history
 from ..tools._toolbox import Toolbox
 from ..transports._base import with_betas
@@ -191,7 +191,9 @@ class Conversation:
             self.compaction.begin(is_paused=self.steering.is_paused)
         self.delivered = []
         if not self.compaction.is_under_way:  # a summary is asked of the history as it is
-            self.delivered = self.steering.deliver(is_idle=self._is_prolonged)
+            # A finished conversation is idle before its first request, too.
+            is_idle = self._is_prolonged or (not self._continuing.turns and is_prefill(self.result.messages))
+            self.delivered = self.steering.deliver(is_idle=is_idle)
             self._is_prolonged = False
             if self._requests.prepare(self._continuing.turns + (not self.retries)):
                 self._history_replaced()

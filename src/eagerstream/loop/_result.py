@@ -18,7 +18,7 @@ from ..streaming._typed_partial import adapter_of
 from ..tools._call import ToolCall
 from ..tools._content import to_json
 from ..tools._repair import HistoryRepair
-from ..wire import Outcome, encodable
+from ..wire import Outcome, encodable, standard_stop_reason
 from ..wire._assistant_message import AssistantMessage, Usage, is_lower_bound, text_of, total_tokens, typed_message
 from ..wire._events import Message
 from ..wire._type_variables import OutputT
@@ -202,11 +202,12 @@ class RunResult(Generic[OutputT]):
         """
         # Text only. The API's guide: calls and thinking that were cut cannot be recovered, so the model has to write
         # them again. Never added by itself: the user decides if half an answer is better than a new one.
-        if self.message is None or self.message.get("stop_reason") not in (None, "max_tokens"):
+        reason = self.stop_reason
+        if self.message is None or (reason is not None and standard_stop_reason(str(reason)) != "max_tokens"):
             return None
         if not (text := self.text).strip():
             return None
-        if self.message.get("stop_reason") is not None:
+        if reason is not None:
             is_last = bool(self.messages) and self.messages[-1].get("role") == "assistant"
             asked = "Your previous response reached its maximum length. Continue from where you left off."
             return {"role": "user", "content": asked} if is_last else None
@@ -362,9 +363,9 @@ def add_usage(total: Any, usage: Mapping[str, Any]) -> None:
         if type(value) is float and value.is_integer():  # some gateways write 5.0
             value = int(value)
         if type(value) is int:
-            if abs(value) < _NO_COUNT:
+            if 0 <= value < _NO_COUNT and not isinstance(earlier, dict):
                 total[name] = value + (earlier if type(earlier) is int else 0)
-        elif type(earlier) is int:
+        elif type(earlier) is int or (isinstance(earlier, dict) and not isinstance(value, Mapping)):
             pass  # what is no count never replaces one
         elif isinstance(value, Mapping):
             total[name] = nested = dict(earlier) if isinstance(earlier, dict) else {}

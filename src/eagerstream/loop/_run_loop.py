@@ -89,6 +89,7 @@ class RunLoop(EventFeed[RunEvent], Generic[OutputT]):
         self._starts_tools = False  # the reader gives way to tools that are about to start
         self._next_request_at = -math.inf
         self._is_cancelled = False
+        self._has_ended_itself = False  # what is said from then on changes nothing
         self._is_pausing = False  # before a request
         self._summarize: Summarize | None = None  # before the next request
         self._is_cut_by_message = False  # the last response
@@ -103,7 +104,6 @@ class RunLoop(EventFeed[RunEvent], Generic[OutputT]):
         self._runner = CallRunner(self._conversation.executor, self._tasks.group, deadline=self._tasks.deadline)
         durability = self._durability
         watching = anyio.CancelScope()
-        has_ended = False  # by itself
         try:
             if durability is not None:
                 await durability.take_messages()  # before anything starts: the run may have been cancelled meanwhile
@@ -118,7 +118,7 @@ class RunLoop(EventFeed[RunEvent], Generic[OutputT]):
                     break
                 if self._conversation.ended:
                     if not await self._goes_on():
-                        has_ended = True
+                        self._has_ended_itself = True
                         break
                 elif durability is not None and durability.leaves_here():
                     self._is_cancelled = True
@@ -141,7 +141,7 @@ class RunLoop(EventFeed[RunEvent], Generic[OutputT]):
             self._conversation.abandon(self._message, RunStatus.ERROR)
             self._mark(lost)
             raise lost
-        if self._is_cancelled and not has_ended:
+        if self._is_cancelled and not self._has_ended_itself:
             self._conversation.abandon(self._message, self._given_up)
         elif (failure := self._conversation.failure) is not None:
             self._mark(failure)
@@ -401,7 +401,8 @@ class RunLoop(EventFeed[RunEvent], Generic[OutputT]):
         # may still have been running when the block was left. So the turn must be closed, too. An error keeps its
         # status.
         is_closed = self._turn is None or self._turn.is_closed
-        if not (self._conversation.ended and is_closed) and self.result.status is not RunStatus.ERROR:
+        has_ended = self._has_ended_itself or self._conversation.ended
+        if not (has_ended and is_closed) and self.result.status is not RunStatus.ERROR:
             self._conversation.abandon(self._message, self._given_up)
         self._conversation.close_turn()
         # Settling has answered the calls of the last turn. These are of discarded turns, and somebody may wait for

@@ -72,8 +72,11 @@ class Steering:
 
     @property
     def prolongs(self) -> bool:
-        """True if a message waits that keeps a run going which would have ended by itself."""
-        return any(when != "next_turn" for _, when in self._waiting)
+        """True if a message waits that keeps an idle run going, and that may follow the history."""
+        if self.is_paused or all(when == "next_turn" for _, when in self._waiting):
+            return False
+        # A call that the API never ran, for example, lets nothing follow: the run would ask for ever.
+        return self._accepts(self._result.messages, [message for message, _ in self._waiting])
 
     def deliver(self, *, is_idle: bool) -> list[Mapping[str, Any]]:
         """Put what is due behind the history, and return the messages of the user among it.

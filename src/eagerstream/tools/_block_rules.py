@@ -11,6 +11,8 @@ from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from ..wire._values import encodable
+
 DELTAS: Final = ("input_json_delta", "text_delta", "thinking_delta", "signature_delta", "citations_delta")
 """Types of deltas, which some programs keep as if they were blocks."""
 
@@ -43,6 +45,14 @@ def extra_fields(block: Mapping[str, Any]) -> list[str]:
     """Return the names of fields that the API refuses in a block; an empty list for a block of an unknown type."""
     known = FIELDS.get(block["type"])
     return [] if known is None else [name for name in block if name not in known]
+
+
+def has_surrogates(block: Mapping[str, Any]) -> bool:
+    """Return True if a text in a block has half of a surrogate pair; False for what has no JSON form by itself."""
+    try:
+        return bool(encodable(block) != block)
+    except (TypeError, ValueError, RecursionError):
+        return False  # the package's own objects, for example
 
 
 def image_faults(block: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -78,7 +88,8 @@ def mended_image(block: Mapping[str, Any]) -> dict[str, Any] | None:
     data = source.get("data")
     if not isinstance(data, str):
         return None
-    data = _DATA_URL.sub("", data, count=1) if _DATA_URL.match(data) else data
+    while (prefix := _DATA_URL.match(data)) is not None:
+        data = data[prefix.end() :]
     kind = media_type_in(data) or source.get("media_type")
     if kind not in IMAGES:
         return None

@@ -19,8 +19,8 @@ from typing import Any, Final
 from ..wire._echo import id_pattern
 from ..wire._server_tools import SERVER_CALLS, call_kind, is_server_result
 from ..wire._tool_kind import EAGER_FIELD, USER_DEFINED, tool_family, tool_kind
-from ..wire._values import as_mapping, encodable, mapping_in
-from ._block_rules import DELTAS, PROPERTY_NAME, extra_fields, image_faults
+from ..wire._values import as_mapping, mapping_in
+from ._block_rules import DELTAS, PROPERTY_NAME, extra_fields, has_surrogates, image_faults
 from ._content import NEVER_IN_RESULTS
 from ._models import NO_PREFILL, model_facts
 from ._results import is_programmatic
@@ -110,7 +110,8 @@ def validate_history(
 def is_prefill(messages: Sequence[Any]) -> bool:
     """Return True if the last message begins the response, and is none that the API has paused.
 
-    A paused response ends with a call that the API has yet to run, or with the summary of a compaction.
+    A paused response has a call that the API has yet to run, or ends with the result of one or with the summary of a
+    compaction. One that ends with a text is not known from a beginning.
     """
     last: Any = messages[-1] if messages else None
     if _role(last) != "assistant":
@@ -120,7 +121,7 @@ def is_prefill(messages: Sequence[Any]) -> bool:
     known = [block for block in blocks if isinstance(block, Mapping)]
     answered = [block.get("tool_use_id") for block in known]
     waits = any(block.get("type") in SERVER_CALLS and block.get("id") not in answered for block in known)
-    return not waits and _kind_at(last, -1) != "compaction"
+    return not (waits or _kind_at(last, -1) == "compaction" or is_server_result(_kind_at(last, -1)))
 
 
 def _role(message: object) -> object:
@@ -393,7 +394,7 @@ def _block_faults(block: Mapping[str, Any], *, first_party: bool) -> Iterator[tu
     if first_party:
         for name in extra_fields(block):
             yield f".{block['type']}.{name:.80}", "Extra inputs are not permitted"
-        if encodable(block) != block:
+        if has_surrogates(block):
             yield "", "the text is not valid UTF-8: it has half of a surrogate pair"
     yield from image_faults(block)
     match block["type"]:

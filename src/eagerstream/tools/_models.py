@@ -21,7 +21,7 @@ NO_PREFILL: Final = (
 )
 _SAMPLING: Final = {"temperature": 1, "top_p": 1, "top_k": None}
 """The parameters, and the value that each model accepts."""
-_BEHIND: Final = r"(?=$|[@:\[]|-v\d|-latest$|-\d{8}(?!\d))"
+_BEHIND: Final = r"(?:[-@](?:\d{8}|latest))?(?:-v\d+)?(?::[a-z0-9]+)?(?:\[[^\]]*\])?\Z"
 """Behind the name of a model: nothing, a date, or the version of a platform. Not another number: 5 is not 5.5."""
 
 

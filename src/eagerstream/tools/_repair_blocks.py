@@ -12,7 +12,7 @@ from ..wire._echo import legal_id, legal_name, stand_in_id
 from ..wire._server_tools import call_kind, is_server_result
 from ..wire._tool_input import INVALID_JSON
 from ..wire._values import as_mapping, encodable
-from ._block_rules import DELTAS, extra_fields, image_faults, mended_image
+from ._block_rules import DELTAS, extra_fields, has_surrogates, image_faults, mended_image
 from ._content import NEVER_IN_RESULTS, text_block, to_json
 from ._history import API_NAME
 
@@ -159,11 +159,11 @@ def _mended(index: int, number: int, item: object, report: Report) -> Iterator[B
     if kind in DELTAS:
         report(RepairKind.OMITTED_BLOCK, "a piece of a response that is no block")
         return
-    if extra := extra_fields(block):
-        block = {name: value for name, value in block.items() if name not in extra}
+    if extra_fields(block):
+        block = _without_extras(block)
         report(RepairKind.CHANGED_BLOCK, "the API knows no such field in a block")
-    if (clean := encodable(block)) != block:
-        block = dict(clean)
+    if has_surrogates(block):
+        block = dict(encodable(block))
         report(RepairKind.CHANGED_BLOCK, "half of a surrogate pair, which cannot be sent")
     if any(image_faults(block)):
         block = _mended_image(block, report)
@@ -300,12 +300,17 @@ def as_text(result: Mapping[str, Any]) -> list[Block]:
     if not content:
         return []
     items = [as_mapping(item) for item in content] if isinstance(content, list | tuple) else [content]
-    blocks = [_as_block(item) for item in items]
+    blocks = [_without_extras(_as_block(item)) for item in items]
     kept = [block if block["type"] in _IN_USER_MESSAGES else _in_words(block) for block in blocks]
     return [
         text_block(_ORPHAN),
         *(block for block in kept if block["type"] != "text" or str(block.get("text")).strip()),
     ]
+
+
+def _without_extras(block: Block) -> Block:
+    extra = extra_fields(block)
+    return {name: value for name, value in block.items() if name not in extra}
 
 
 def for_user(blocks: Sequence[Block]) -> list[Block]:

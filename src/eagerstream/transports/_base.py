@@ -13,7 +13,7 @@ import anyio.lowlevel
 
 from .._support.cancellation import unwind
 from .._support.unpacking import TooManyBytesError, Unpacker, UnpackingError, pieces_of
-from ..errors import LimitError, ProtocolError, UsageError
+from ..errors import APIError, LimitError, ProtocolError, UsageError
 from ..limits import Limits
 from ..recordings._recording import media_type
 from ..wire import AWSEventStreamDecoder, Decoder, FragmentDecoder, InputFragment, WireEvent
@@ -164,11 +164,15 @@ class StreamedReply:
             pass  # the end; as the context of a later error it would only confuse
         except Exception as error:
             self.ended = False
-            raise_as(interruption(error, self.request_id), error)
+            # A JSON error may be complete although its connection was lost then.
+            told = no_stream_error(bytes(self._head), self.headers) if self._head else None
+            raise_as(told if isinstance(told, APIError) else interruption(error, self.request_id), error)
         if chunk is None:
             self.ended = True
-            if self._head is not None and not may_be_events(head := bytes(self._head)):
-                raise no_stream_error(head, self.headers)
+            if self._head is not None:
+                fault = no_stream_error(head := bytes(self._head), self.headers)
+                if isinstance(fault, APIError) or not may_be_events(head):
+                    raise fault
             self._decoder.close()
             return None
         self._bytes_in_a_row += _CHUNK_COST_BYTES + len(chunk)
@@ -188,9 +192,13 @@ class StreamedReply:
 
     def _begun(self, piece: bytes) -> Sequence[WireEvent | InputFragment]:
         """Decode a piece before the first event. It is kept: some peers send an error with this content type."""
-        events = self._decoder.feed(piece)
         assert self._head is not None
-        if events:
+        try:
+            events = self._decoder.feed(piece)
+        except ProtocolError as fault:
+            told = no_stream_error(bytes(self._head + piece), self.headers)
+            raise_as(told if isinstance(told, APIError) else fault, fault)
+        if any(type(event) is not dict or event["type"] != "ping" for event in events):
             self._head = None
         elif len(self._head) < MAX_ERROR_BYTES:
             self._head += piece

@@ -165,7 +165,7 @@ class EagerFallback(Transport):
             # Any status, and anywhere in the body: gateways wrap the refusal of the API in errors of their own.
             is_refused = error.status_code is not None and error.status_code >= 400
             is_400 = error.status_code == 400
-            if is_refused and form in _REFUSALS and _REFUSALS[form].search(f"{error.reason} {error.body}"):
+            if is_refused and form in _REFUSALS and _names(error, form):
                 refused.add(form)
                 self._refused_id = error.request_id
             elif is_400 and form in _HOW and error.hint is None:
@@ -216,6 +216,12 @@ class EagerFallback(Transport):
 
     def _key(self, request: RequestBody) -> tuple[str, str]:
         return str(getattr(self.client, "base_url", "")), str(request.get("model"))
+
+
+def _names(error: APIError, form: _Form) -> bool:
+    """Return True if an error names what a form has."""
+    # A transport of the user's own has only texts.
+    return any(map(_REFUSALS[form].search, (error.reason, error.body, *error.names_of_eager)))
 
 
 def _with_betas_of_tools(request: RequestBody, default_betas: Sequence[str]) -> RequestBody:

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from .._support.inspecting import TooMuchError, check_size, head
 from ..errors import APIError, MissingExtraError, ProtocolError, StreamInterrupted, UsageError
-from ..wire import WireEvent
+from ..wire import EAGER_FIELD, LEGACY_BETA, PartialJSON, WireEvent
 
 _REQUEST_ID_HEADERS: Final = ("request-id", "x-request-id", "x-amzn-requestid", "apim-request-id", "x-ms-request-id")
 _RETRYABLE_TYPES: Final = frozenset(
@@ -109,7 +109,11 @@ def _of_page(text: str) -> str | None:
     if _PAGE.match(start) is None:
         return None
     title = _TITLE.search(start)
-    return f"a page of HTML: {' '.join(unescape(title[2]).split()):.200}" if title else "a page of HTML"
+    if title is None:
+        return "a page of HTML"
+    from .._support.redaction import redact_text
+
+    return f"a page of HTML: {redact_text(' '.join(unescape(title[2]).split())[:_MAX_NAME_CHARS])}"
 
 
 def request_id_of(headers: Mapping[str, str]) -> str | None:
@@ -270,7 +274,7 @@ def _words_of_loss(error: Exception) -> str:
 # --- error responses and error events ---------------------------------------------------------------------------------
 
 
-def status_error(status: int, body: object, headers: Mapping[str, str], otherwise: str) -> APIError:
+def status_error(status: int, body: object, headers: Mapping[str, str], otherwise: str, *, raw: str = "") -> APIError:
     """Return the error for an HTTP status.
 
     Args:
@@ -278,6 +282,7 @@ def status_error(status: int, body: object, headers: Mapping[str, str], otherwis
         body: The decoded JSON body, or anything else.
         headers: Headers of the response, by lower-case name.
         otherwise: The text of the error if the body has none.
+        raw: The body as a text, if it is known.
     """
     told = _read_body(body)
     error_type = told.error_type or _error_type(headers, "x-amzn-errortype")
@@ -287,7 +292,8 @@ def status_error(status: int, body: object, headers: Mapping[str, str], otherwis
     # The API's own decision. Its clients obey it too.
     retryable = {"true": True, "false": False}.get(headers.get("x-should-retry", ""), retryable)
     retry_after_s = _retry_after_s(headers)
-    return APIError(
+    raw = raw or _text_of(body)
+    error = APIError(
         reason,
         hint=_hint(reason[:_MAX_HINTED_CHARS]) if status == 400 else None,
         status_code=None if status == 200 else status,
@@ -296,21 +302,36 @@ def status_error(status: int, body: object, headers: Mapping[str, str], otherwis
         retryable=retryable,
         retry_after_s=told.retry_after_s if retry_after_s is None else retry_after_s,
         details=told.details,
-        body=_text_of(body),
+        body=raw,
     )
+    # In all of the body, before secrets are masked and the rest is cut off: a name may stand anywhere in it.
+    error.names_of_eager = frozenset(found.lower() for found in EAGER_NAMES.findall(f"{otherwise} {raw}"))
+    return error
 
 
 def body_error(status: int, body: str | bytes, headers: Mapping[str, str], otherwise: str) -> APIError:
     """Return the error for an HTTP status and a body that may be JSON. See `status_error`."""
+    text = body if isinstance(body, str) else body.decode("utf-8", "replace")
     try:
-        decoded: object = json.loads(body)
+        decoded: object = json.loads(text)
     except (ValueError, RecursionError):
-        decoded = None
-    return status_error(status, decoded, headers, otherwise)
+        decoded = _error_in(text)
+    return status_error(status, decoded, headers, otherwise, raw=text)
 
+
+EAGER_NAMES: Final = re.compile(
+    rf"{EAGER_FIELD}|{LEGACY_BETA}|invalid beta flag|anthropic[-_]beta",  # Bedrock does not name the beta
+    re.IGNORECASE,
+)
+"""The names that a refusal of eager input streaming has."""
 
 NO_STREAM: Final = "the response is not a stream of events"
-_LINE_OF_EVENTS: Final = re.compile(rb"(?:\xef\xbb\xbf)?(?:(?:data|event|id|retry)?:|(?:data|event|id|retry)\s|\s*\Z)")
+_LINE_OF_EVENTS: Final = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:(?:data|event|id|retry)?:|(?:data|event|id|retry)[\r\n]|(?:data|event|id|retry)?\Z)"
+)
+_NO_DATA: Final = re.compile(r"(?m)^(?::.*|(?:event|id|retry):.*|data: ?\[DONE\]\s*)$")
+_DATA: Final = re.compile(r"(?m)^data: ?")
+_JSON_LINE: Final = re.compile(r"(?m)^[{\[]")
 
 
 def may_be_events(body: bytes) -> bool:
@@ -329,11 +350,8 @@ def no_stream_error(body: bytes, headers: Mapping[str, str], content_type: str =
         headers: Headers of the response.
         content_type: In words; empty if it is that of a stream of events.
     """
-    text = body.decode("utf-8", "replace").strip()
-    try:
-        decoded: object = json.loads(text)
-    except (ValueError, RecursionError):
-        decoded = None
+    text = body.decode("utf-8-sig", "replace").strip()
+    decoded = _error_in(text)
     where = f"{NO_STREAM} but {content_type}" if content_type else NO_STREAM
     if isinstance(decoded, Mapping) and decoded.get("type") == "message":
         return ProtocolError(f"{where}: a message that was not streamed", excerpt=text)
@@ -344,6 +362,25 @@ def no_stream_error(body: bytes, headers: Mapping[str, str], content_type: str =
 
     quoted = _of_page(text) or repr(redact_excerpt(text, _MAX_QUOTED_CHARS))
     return ProtocolError(f"{where}: {quoted}" if text else where, excerpt=text)
+
+
+def _error_in(text: str) -> object:
+    """Return the JSON value in a text; None if there is none.
+
+    The text may have the lines of server-sent events around it, or be the start of a longer one.
+    """
+    data = _DATA.sub("", _NO_DATA.sub("", text)).strip()
+    start = _JSON_LINE.search(data)
+    if start is None:
+        return None
+    data = data[start.start() :]
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        parser = PartialJSON()
+        parser.feed(data)
+        value = parser.value
+        return value if isinstance(value, dict) and "error" in value else None
 
 
 def event_error(event: WireEvent, request_id: str | None) -> APIError:
@@ -374,6 +411,8 @@ def _read_body(body: object) -> _Told:
     if not isinstance(body, Mapping):
         return _Told()
     fault = body.get("error")
+    if fault is None and isinstance(several := body.get("errors"), list) and several:
+        fault = several[0]
     if isinstance(fault, str):  # small servers
         return _Told(fault, request_id=_name(body, "request_id"))
     if not isinstance(fault, Mapping):  # AWS, and Azure's gateway
@@ -381,7 +420,7 @@ def _read_body(body: object) -> _Told:
             _text(body, "message", "Message", "detail"), _error_type(body, "__type"), _name(body, "request_id")
         )
     return _Told(
-        _text(fault, "message"),
+        _text(fault, "message", "msg", "detail"),
         _error_type(fault, "type", "status", "code"),
         _name(body, "request_id"),
         _retry_delay_s(fault.get("details")),

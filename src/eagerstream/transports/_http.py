@@ -215,16 +215,17 @@ def _sendable(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 async def _error_text(response: Any) -> str:
-    """Return the start of an error response's text; an empty text for the HTML page of a proxy."""
+    """Return the start of an error response's text."""
     if response.is_stream_consumed:  # by a hook of the client, which has unpacked it
         content = await read_error(response.aiter_bytes(), "")
     else:
         content = await read_error(response.aiter_raw(), response.headers.get("content-encoding", ""))
-    is_page = media_type(response.headers.get("content-type", "")) == "text/html"
-    return "" if is_page else content.decode("utf-8", "replace").strip()
+    return content.decode("utf-8-sig", "replace").strip()
 
 
 def _response_error(response: Any, text: str) -> APIError:
     told = f"the server answered with HTTP {response.status_code}"
-    # Even in an unknown shape, the peer's own text is better than none.
-    return body_error(response.status_code, text, response.headers, f"{told}: {text}" if text else told)
+    # Even in an unknown shape, the peer's own text is better than none, unless it is a page.
+    is_page = media_type(response.headers.get("content-type", "")) == "text/html"
+    shown = f"{told}: {text}" if text and not is_page else told
+    return body_error(response.status_code, text, response.headers, shown)

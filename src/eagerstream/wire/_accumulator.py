@@ -227,7 +227,8 @@ class InputAccumulator(Generic[InputT]):
             case "content_block_stop":
                 return self._feed_stop(data)
             case "message_delta":
-                return self._take_reason(mapping_in(data, "delta").get("stop_reason"))
+                reason = mapping_in(data, "delta").get("stop_reason")
+                return self._take_reason(data.get("stop_reason") if reason is None else reason)
             case "message_stop":
                 return self.end_message()
             case "message_start":
@@ -269,8 +270,9 @@ class InputAccumulator(Generic[InputT]):
 
     @property
     def has_ended(self) -> bool:
-        """True if the model itself has ended the message, by its stop reason, and no input is open."""
-        return _is_ended_by_the_model(self.stop_reason) and not self._open
+        """True if the model itself has ended the message, by its stop reason, and no input with a text is open."""
+        is_open = any(not input._is_empty for input in self._open.values())
+        return _is_ended_by_the_model(self.stop_reason) and not is_open
 
     def is_repeated(self, start: Mapping[str, Any]) -> bool:
         """Return True for a `message_start` with the id of the message under way, which goes on then.
@@ -331,8 +333,11 @@ class InputAccumulator(Generic[InputT]):
         """Handle the stop reason of the message; None has no effect."""
         if reason is None:
             return []
-        self.stop_reason = reason if isinstance(reason, str) else None
-        if self.stop_reason is not None and standard_stop_reason(self.stop_reason) != reason:
+        if not isinstance(reason, str):
+            self.note("a stop reason that is no text")
+            return self._finish_empty(whole=False)
+        self.stop_reason = reason
+        if standard_stop_reason(reason) != reason:
             self.note("the stop reason is one of another API")
         self._reason_is_early = self.has_placeholder = False
         is_ended = _is_ended_by_the_model(self.stop_reason)

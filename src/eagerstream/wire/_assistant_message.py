@@ -115,15 +115,17 @@ def counted(known: object, count: object) -> Any:
 
     A number without a fraction is a count, also as a float: some gateways write `5.0`.
     """
-    if isinstance(known, Mapping) and isinstance(count, Mapping):
-        return {name: _counted(known.get(name), value) for name, value in count.items()}
+    if isinstance(known, Mapping):
+        given = count if isinstance(count, Mapping) else {}
+        return {**known, **{name: _counted(known.get(name), value) for name, value in given.items()}}
     return _counted(known, count)
 
 
 def _counted(known: object, count: object) -> object:
     if type(count) is float and count.is_integer():
         count = int(count)
-    return known if type(known) is int and type(count) is not int else count
+    is_count = type(count) is int and count >= 0
+    return known if type(known) is int and not is_count else count
 
 
 def uncounted_tokens(content: Sequence[Mapping[str, Any]], output_tokens: object) -> int:

@@ -73,11 +73,24 @@ def decode_event(data: str | bytes, name: str = "") -> WireEvent:
         if not is_free:
             raise
         value = data if isinstance(data, str) else data.decode("utf-8", "replace")
-        if name == "error":
-            return {"type": "error", "error": {"type": "api_error", "message": value}}
+    if name == "error":
+        return _error_event(value)
+    if name == "ping":
+        return {"type": "ping"}
     if is_free and not isinstance(value, dict):
         return {"type": name, "data": value}
     return as_wire_event(value, data, name)
+
+
+def _error_event(value: Any) -> WireEvent:
+    """Return the `error` event for any data."""
+    if isinstance(value, list) and value:
+        value = value[0]  # Google's form
+    if not isinstance(value, dict):
+        value = {"error": {"type": "api_error", "message": value if isinstance(value, str) else json.dumps(value)}}
+    if value.get("type") == "error" or "error" in value:
+        return {**value, "type": "error"}
+    return {"type": "error", "error": value}
 
 
 def as_wire_event(value: object, data: str | bytes, name: str = "") -> WireEvent:
@@ -89,10 +102,17 @@ def as_wire_event(value: object, data: str | bytes, name: str = "") -> WireEvent
     Raises:
         ProtocolError: `value` is not an object with a `type`, and the event has no name.
     """
-    if isinstance(value, dict) and "type" not in value:
-        if isinstance(value.get("error"), dict | str):
+    if isinstance(value, dict) and not isinstance(value.get("type"), str):
+        fault = value.get("error")
+        is_named = name not in ("", "message")
+        # Under a name of its own, only what is an error for certain: a heartbeat may say that there is none.
+        if "type" not in value and (
+            isinstance(fault, dict) and "message" in fault if is_named else isinstance(fault, dict | str)
+        ):
             return {"type": "error", **value}
-        if name not in ("", "message"):
+        if is_named and name not in _NAMES_OF_OBJECTS:
+            return {**value, "type": name}
+        if is_named and "type" not in value:
             return {"type": name, **value}
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
         excerpt = data if isinstance(data, str) else data.decode("utf-8", "replace")

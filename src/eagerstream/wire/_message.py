@@ -137,7 +137,7 @@ class MessageAssembler(Generic[InputT]):
         "_blocks",
         "_earlier_calls",
         "_fields",
-        "_has_final_usage",
+        "_has_counted",
         "_limits",
         "_messages",
         "_open",
@@ -174,7 +174,7 @@ class MessageAssembler(Generic[InputT]):
         self._limits = limits
         self._fields: Message = {}
         self._usage: dict[str, Any] = {}
-        self._has_final_usage = False  # a `message_delta` has brought the count of the output
+        self._has_counted = False  # a `message_delta` has brought the count of the output
         self._blocks: list[_OpenBlock] = []
         self._voided: AssistantMessage | None = None
         self._voided_blocks: list[_OpenBlock] = []
@@ -244,10 +244,12 @@ class MessageAssembler(Generic[InputT]):
         # indexes.
         content = [block.assembled() for block in sorted(self._blocks, key=lambda block: block.index)]
         message: Message = {"type": "message", "role": "assistant", **self._fields, "content": content}
-        if self._usage:
+        is_final = self._has_counted and (self.stop_reason is not None or self.state is MessageState.STOPPED)
+        # What `message_start` counts is a placeholder: a few tokens, whatever comes.
+        is_lower_bound = is_over and not is_final and bool(self._fields or content)
+        if self._usage or is_lower_bound:
             message["usage"] = usage = dict(self._usage)
-            if is_over and not self._has_final_usage:
-                # What `message_start` counts is a placeholder: a few tokens, whatever comes.
+            if is_lower_bound:
                 usage["uncounted_output_tokens"] = uncounted_tokens(content, usage.get("output_tokens"))
         return cast("AssistantMessage", message)
 
@@ -323,7 +325,7 @@ class MessageAssembler(Generic[InputT]):
         voided = self._message(is_over=True) if self.state is MessageState.OPEN else None
         self._fields = {name: value for name, value in message.items() if name not in ("usage", "content")}
         self._usage = counted({}, mapping_in(message, "usage"))
-        self._has_final_usage = False
+        self._has_counted = False
         self._voided, self._voided_blocks = voided, [] if voided is None else self._blocks
         self._blocks = []
         self._server_calls = {}
@@ -463,6 +465,8 @@ class MessageAssembler(Generic[InputT]):
         known = {name: value for name, value in data.items() if name not in {"type", "delta", "usage"}}
         known.update(mapping_in(data, "delta"))
         known.pop("usage", None)
+        if not isinstance(known.get("stop_reason"), str) and self.stop_reason is not None:
+            known.pop("stop_reason", None)  # what is no word replaces none
         self._fields.update({name: value for name, value in known.items() if value is not None})
         # Cumulative: a count replaces the earlier one; a missing or null count keeps it.
         # Some gateways have them inside the delta.
@@ -470,7 +474,7 @@ class MessageAssembler(Generic[InputT]):
         for name, count in counts.items():
             if count is not None:
                 self._usage[name] = counted(self._usage.get(name), count)
-                self._has_final_usage = self._has_final_usage or name == "output_tokens"
+        self._has_counted = self._has_counted or type(counted(None, counts.get("output_tokens"))) is int
         return events + list(self._accumulator.feed_event(data))
 
     def _stop(self) -> list[MessageEvent[InputT]]:
