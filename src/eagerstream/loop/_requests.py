@@ -11,8 +11,8 @@ from ..streaming._message_stream import checked_messages, request_parameters
 from ..streaming._options import FEED_DEFAULTS, INPUT_DEFAULTS
 from ..tools._executor import Executor
 from ..tools._foreign import ForeignTool
-from ..tools._history import MAX_BREAKPOINTS, HistoryFault, count_breakpoints, is_prefill, validate_history
-from ..tools._models import model_facts, request_faults_of_model, warn_of_prefill
+from ..tools._history import MAX_BREAKPOINTS, count_breakpoints, is_prefill, validate_history
+from ..tools._models import model_facts, warn_of_prefill
 from ..tools._toolbox import Toolbox
 from ..wire import check_count
 from ._cache_breakpoints import with_breakpoints
@@ -143,7 +143,6 @@ class Requests:
         faults = validate_history(
             history, request.get("tools"), system_breakpoints=system, model=None if is_paused else model
         )
-        faults += [HistoryFault(None, fault) for fault in request_faults_of_model(request)]
         if faults:
             raise HistoryError(faults)
 
