@@ -124,7 +124,7 @@ class APIError(EagerStreamError):
         super().__init__(self.reason)
         self.hint = hint
         self.status_code = status_code
-        self.error_type = None if error_type is None else redact_text(error_type)
+        self.error_type: str | None = None if error_type is None else redact_text(error_type)
         self.request_id = request_id
         self.retryable = retryable
         self.retried = retried
