@@ -108,6 +108,16 @@ def test_patterns_are_compiled_when_they_are_needed() -> None:
     assert "patterns" in vars(checked._form)
 
 
+def test_a_pattern_that_is_not_checked_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    schema = an_object(a={"pattern": "^(x|yy)*logged$"}, b={"pattern": "^[a-z]+$"})
+    for _ in range(2):
+        checked = RawSchema(schema)
+        assert checked.check({"a": "ZZZ", "b": "z"}) == {"a": "ZZZ", "b": "z"}
+        checked.check({"a": "again", "b": "z"})
+    (told,) = caplog.messages
+    assert "'^(x|yy)*logged$'" in told
+
+
 @pytest.mark.parametrize(
     ("schema", "what"),
     [

@@ -7,6 +7,7 @@ is followed once, when the tool is defined. A check only looks them up.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
@@ -14,7 +15,10 @@ from math import isfinite
 from typing import Any, Final
 
 from .._support.inspecting import head
+from .._support.warn_once import warn_once
 from ._linear_pattern import linear
+
+_log = logging.getLogger(__name__)
 
 Place = tuple[str | int, ...]
 
@@ -126,6 +130,8 @@ class SchemaForm:
         for pattern in {**self._name_patterns, **self._patterns}:
             left -= len(pattern)
             patterns[pattern] = linear(pattern) if left >= 0 else None
+            if patterns[pattern] is None:
+                warn_once(_log, "the inputs of a tool, or an output, are not checked for the pattern %.200r", pattern)
         return patterns
 
     @cached_property

@@ -14,6 +14,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final, Literal
 
+from .._support.warn_once import warn_once
+
 _log = logging.getLogger(__name__)
 
 NO_PREFILL: Final = (
@@ -78,16 +80,10 @@ def model_facts(model: object) -> ModelFacts | None:
     return next((facts for pattern, facts in _patterns() if pattern.search(name)), None)
 
 
-_warned: set[str] = set()
-_MAX_WARNED: Final = 100
-
-
 def warn_of_prefill(model: str) -> None:
     """Log once for each unknown model that a request to it begins the response, which many models refuse."""
-    if model not in _warned and len(_warned) < _MAX_WARNED:
-        _warned.add(model)
-        what = "the last message of a request is one of the assistant, which many models refuse, perhaps also %.80r"
-        _log.warning(what, model)
+    what = "the last message of a request is one of the assistant, which many models refuse, perhaps also %.80r"
+    warn_once(_log, what, model)
 
 
 def request_faults_of_model(body: Mapping[str, Any]) -> Iterator[str]:
