@@ -200,10 +200,9 @@ class MessageAssembler(Generic[InputT]):
 
         A refused message, or one that another model has continued, does not count as intact.
         """
-        message = self.message
-        if self.state is not MessageState.STOPPED or message.get("stop_reason") in (None, "refusal"):
+        if self.state is not MessageState.STOPPED or self.stop_reason in (None, "refusal"):
             return False
-        if self.violation_count or any(block.get("type") == "fallback" for block in message["content"]):
+        if self.violation_count or any(block.get("type") == "fallback" for block in self.message["content"]):
             return False
         return all(
             input.outcome is Outcome.VALID and input.echo_id == input.id and input.echo_name == input.name
