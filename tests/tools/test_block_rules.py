@@ -15,7 +15,7 @@ from eagerstream.testing import ReplayServer, Scenario
 from eagerstream.tools._block_rules import FIELDS
 from eagerstream.wire import MessageAssembler
 from tests.streams import block_stop, input_delta, message_delta, message_start, tool_start
-from tests.support import USER, anthropic_client
+from tests.support import USER, anthropic_client, anthropic_since
 from tests.tables import rows
 
 PNG = b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 30).decode()
@@ -134,6 +134,7 @@ def test_names_of_properties(name: str) -> None:
     assert "Property keys should match pattern" in fault.message
 
 
+@anthropic_since("2.14")
 def test_fields_are_those_of_the_installed_package() -> None:
     """A field that the API adds must not be taken out of a history."""
     for kind, name in {

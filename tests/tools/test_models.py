@@ -16,7 +16,7 @@ from eagerstream.testing import reply, text
 from eagerstream.tools import model_facts, model_table, request_faults_of_model
 from eagerstream.tools._models import NO_PREFILL
 from tests.docs.models import PAGE, rendered
-from tests.support import REQUEST, USER, LocalAPI
+from tests.support import REQUEST, USER, LocalAPI, anthropic_since
 from tests.tables import rows
 
 ASSISTANT = {"role": "assistant", "content": "Half of"}
@@ -30,6 +30,7 @@ FOUND = {
 PAUSED = {"role": "assistant", "content": [{"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}]}
 
 
+@anthropic_since("2.14")
 def test_every_model_of_the_installed_package() -> None:
     """Each has a row, and no row is for a model that the package does not know."""
     names = get_args(get_args(ModelParam)[0])
