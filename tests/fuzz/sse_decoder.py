@@ -91,7 +91,7 @@ def _check_wire_events(stream: bytes, cut: list[bytes], bound: int, expected: li
         if event.data in ("", "[DONE]"):
             continue
         try:
-            wire.append(decode_event(event.data))
+            wire.append(decode_event(event.data, event.event))
         except ProtocolError as caught:
             fault = caught
             break
