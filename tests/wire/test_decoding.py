@@ -29,6 +29,7 @@ from tests.wire.recordings import for_recordings
         ("ping", "2026-02-20 08:40", {"type": "ping"}),
         ("ping", '{"error": "none"}', {"type": "ping"}),
         ("ping", '{"type": 5}', {"type": "ping"}),
+        ("ping", '{"type": "ping", "at": 5}', {"type": "ping", "at": 5}),
         ("heartbeat", "17", {"type": "heartbeat", "data": 17}),
         ("heartbeat", '{"error": {}}', {"type": "heartbeat", "error": {}}),
         ("heartbeat", '{"type": null}', {"type": "heartbeat"}),
@@ -38,6 +39,12 @@ from tests.wire.recordings import for_recordings
         ("error", '"Overloaded"', {"type": "error", "error": {"type": "api_error", "message": "Overloaded"}}),
         ("error", '[{"error": {"message": "no"}}]', {"type": "error", "error": {"message": "no"}}),
         ("error", '{"code": 429, "msg": "no"}', {"type": "error", "error": {"code": 429, "msg": "no"}}),
+        (
+            "error",
+            '{"type": "api_error", "message": "no"}',
+            {"type": "error", "error": {"type": "api_error", "message": "no"}},
+        ),
+        ("error", '{"type": "error", "error": {"message": "no"}}', {"type": "error", "error": {"message": "no"}}),
     ],
 )
 def test_events_that_say_their_type_by_their_name(name: str, data: str, event: Any) -> None:

@@ -75,6 +75,8 @@ def decode_event(data: str | bytes, name: str = "") -> WireEvent:
         value = data if isinstance(data, str) else data.decode("utf-8", "replace")
     if name == "error":
         return _error_event(value)
+    if isinstance(value, dict) and isinstance(value.get("type"), str):
+        return value
     if name == "ping":
         return {"type": "ping"}
     if is_free and not isinstance(value, dict):
@@ -218,7 +220,7 @@ class _DataDecoder(EventStreamDecoder[T]):
         # The try costs nothing unless it raises; a check first would cost each event three tests.
         try:
             event = _from_json(data)
-            if type(event["type"]) is str:
+            if type(event["type"]) is str and self._event != b"error":
                 return event
         except (ValueError, TypeError, KeyError):
             pass
