@@ -19,7 +19,15 @@ from ..tools._call import ToolCall
 from ..tools._content import to_json
 from ..tools._repair import HistoryRepair
 from ..wire import Outcome, encodable, standard_stop_reason
-from ..wire._assistant_message import AssistantMessage, Usage, is_lower_bound, text_of, total_tokens, typed_message
+from ..wire._assistant_message import (
+    AssistantMessage,
+    Usage,
+    as_count,
+    is_lower_bound,
+    text_of,
+    total_tokens,
+    typed_message,
+)
 from ..wire._events import Message
 from ..wire._type_variables import OutputT
 
@@ -360,8 +368,7 @@ def add_usage(total: Any, usage: Mapping[str, Any]) -> None:
     # is an int, and is no count.
     for name, value in usage.items():
         earlier = total.get(name)
-        if type(value) is float and value.is_integer():  # some gateways write 5.0
-            value = int(value)
+        value = as_count(value)  # some gateways write 5.0
         if type(value) is int:
             if 0 <= value < _NO_COUNT and not isinstance(earlier, dict):
                 total[name] = value + (earlier if type(earlier) is int else 0)

@@ -121,9 +121,13 @@ def counted(known: object, count: object) -> Any:
     return _counted(known, count)
 
 
+def as_count(value: Any) -> Any:
+    """Return a float without a fraction as an integer, and anything else as it is."""
+    return int(value) if type(value) is float and value.is_integer() else value
+
+
 def _counted(known: object, count: object) -> object:
-    if type(count) is float and count.is_integer():
-        count = int(count)
+    count = as_count(count)
     is_count = type(count) is int and count >= 0
     return known if type(known) is int and not is_count else count
 
