@@ -33,6 +33,7 @@ from ..transports._base import with_betas
 from ..wire import check_count
 from ..wire._assistant_message import AssistantMessage
 from ..wire._server_tools import server_calls
+from ..wire._stop_reasons import PAUSES
 from ._call_ids import CallIds
 from ._callable_tools import callable_tools
 from ._compaction import Compaction
@@ -44,7 +45,7 @@ from ._output import RunOutput
 from ._policy import BROKEN_OFF, CANCELLED, INTERRUPTED, SUMMARY, Ending, Then, ending_of
 from ._requests import GivenTool, GivenTools, Requests, check_parameters
 from ._result import RunResult, RunStatus, take_account
-from ._steering import IDLE, PAUSES, Steering, When
+from ._steering import IDLE, Steering, When
 from ._tool_changes import betas_of, has_tool_changes, refuses_inline_tools
 from ._turn import Turn
 

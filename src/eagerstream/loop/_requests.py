@@ -15,13 +15,13 @@ from ..tools._history import MAX_BREAKPOINTS, count_breakpoints, is_prefill, val
 from ..tools._models import model_facts, warn_of_prefill
 from ..tools._toolbox import Toolbox
 from ..wire import check_count
+from ..wire._stop_reasons import PAUSES
 from ._cache_breakpoints import with_breakpoints
 from ._callable_tools import toolbox_of
 from ._compaction import check_compaction
 from ._options import LoopOptions
 from ._output import RunOutput
 from ._result import RunResult
-from ._steering import PAUSES
 from ._tool_changes import addition, has_tool_changes, removal, tool_key, without_inline_tools, without_tool_changes
 
 GivenTool: TypeAlias = ForeignTool | Mapping[str, Any]

@@ -19,6 +19,7 @@ from ..wire._assistant_message import AssistantMessage, Block
 from ..wire._echo import has_json_form
 from ..wire._events import Message
 from ..wire._server_tools import SERVER_CALLS, is_server_result
+from ..wire._stop_reasons import PAUSES
 from ._policy import Keeps
 
 
@@ -150,7 +151,7 @@ def _sendable(content: Sequence[Block], stop_reason: str | None) -> list[Block]:
     # client tools. The next response then begins with that result. In any other turn the API refuses the call.
     has_calls = any(block["type"] == "tool_use" for block in content[first:])
     reason = standard_stop_reason(stop_reason) if isinstance(stop_reason, str) else None
-    goes_on = reason in ("pause_turn", "compaction") or (reason in ("tool_use", "end_turn") and has_calls)
+    goes_on = reason in PAUSES or (reason in ("tool_use", "end_turn") and has_calls)
     lost = set() if goes_on else without_result(content)
     kept = [
         block
@@ -159,7 +160,7 @@ def _sendable(content: Sequence[Block], stop_reason: str | None) -> list[Block]:
     ]
     # Last, because the blocks after the thinking may just have been left out.
     drop_last_thinking(kept)
-    if reason in ("pause_turn", "compaction") and kept and ends_in_white_space(kept[-1]):
+    if reason in PAUSES and kept and ends_in_white_space(kept[-1]):
         # It is sent back as the last message, and the API refuses white space there.
         kept[-1] = {**kept[-1], "text": kept[-1]["text"].rstrip()}
     return kept

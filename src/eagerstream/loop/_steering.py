@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from ..errors import UsageError
 from ..tools._history import validate_history
 from ..wire import check_choice
+from ..wire._stop_reasons import PAUSES
 from ._result import RunResult, RunStatus
 
 When: TypeAlias = Literal["next_turn", "when_idle", "now"]
@@ -17,8 +18,6 @@ When: TypeAlias = Literal["next_turn", "when_idle", "now"]
 have ended by itself, which then continues. `"now"`: at once. The response that is being written is cut.
 """
 
-PAUSES: Final = ("pause_turn", "compaction")
-"""Stop reasons of a response that the API continues as it is."""
 IDLE: Final = (RunStatus.COMPLETED, RunStatus.STOP_SEQUENCE)
 """The statuses of a run that has ended by itself, and goes on if the user says something."""
 

@@ -69,8 +69,7 @@ def image_faults(block: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if _DATA_URL.match(data):
         yield ".image.source.base64.data", "invalid base64 data: it begins like a URL"
     elif (found := media_type_in(data)) is not None and kind in IMAGES and found != kind:
-        what = f"Image does not match the provided media type {kind}"
-        yield ".image.source.base64.data", what
+        yield ".image.source.base64.data", f"Image does not match the provided media type {kind}"
 
 
 def media_type_in(data: str) -> str | None:

@@ -14,6 +14,9 @@ that prove it, not those that disprove it (`max_tokens`, `refusal`, ...), becaus
 CUTS: Final = ("max_tokens", "model_context_window_exceeded", "refusal", "stop_sequence")
 """Stop reasons that prove that the response may have come to a stop anywhere."""
 
+PAUSES: Final = ("pause_turn", "compaction")
+"""Stop reasons of a response that the API continues as it is."""
+
 _OF_OTHER_APIS: Final = {
     # Chat Completions of OpenAI, and servers like it.
     "tool_calls": "tool_use",
