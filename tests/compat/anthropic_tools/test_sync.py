@@ -73,8 +73,8 @@ def test_one_client_for_several(server: ReplayServer) -> None:
 @pytest.mark.slow
 def test_the_client_goes_with_its_user(server: ReplayServer) -> None:
     """Its connections are closed, also where nobody says so."""
-    user = ToolUser([])
-    user.use_tools([*HELLO, {"role": "assistant", "content": "x"}])
+    user = ToolUser([AdditionTool()])
+    user.use_tools(HELLO)
     client = user._kept.client
     assert not client.is_closed()
     del user
