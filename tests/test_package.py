@@ -268,7 +268,7 @@ _STEPS = {
     # A program that streams compiles no patterns of secrets before it has to.
     "eagerstream.HTTPTransport(base_url='http://gateway')": {
         *("eagerstream._support.redaction", "eagerstream.recordings._redacted_body"),
-        *("pydantic", "docstring_parser", "jsonschema"),
+        *("pydantic", "docstring_parser", "jsonschema_rs"),
     },
 }
 """What a program does, one step after the other, with the modules that must not be there then."""

@@ -24,7 +24,7 @@ from eagerstream.builtin import CodeTool
 from eagerstream.errors import ProtocolError, UsageError
 from eagerstream.integrations.mcp import mcp_tools, to_response
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
-from eagerstream.tools import InProcessExecutor, ToolCall
+from eagerstream.tools import InProcessExecutor, InputError, ToolCall
 from eagerstream.transports import HTTPTransport
 from tests.builtin.support import conversation
 from tests.integrations import mcp_server
@@ -377,6 +377,16 @@ async def test_a_schema_that_cannot_be_used() -> None:
     with pytest.raises(UsageError, match="bad cannot be a tool"):
         await of(server)
     assert len(await of(server, only=["good"])) == 1
+
+
+async def test_a_pattern_that_cannot_be_checked(caplog: pytest.LogCaptureFixture) -> None:
+    """The tool can be used: the log says what is not checked, and the rest is."""
+    schema = {"type": "object", "properties": {"a": {"pattern": "(mcp"}, "b": {"pattern": "^(?!x)"}}}
+    (made,) = await of(listing([listed("a", input_schema=schema)]))
+    assert made.check({"a": "?", "b": "y"}) == {"a": "?", "b": "y"}
+    with pytest.raises(InputError, match="expected pattern"):
+        made.check({"b": "x"})
+    assert sum("the pattern '(mcp'" in message for message in caplog.messages) == 1
 
 
 async def test_schemas_that_are_too_large(monkeypatch: pytest.MonkeyPatch) -> None:

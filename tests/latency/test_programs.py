@@ -15,7 +15,7 @@ from textwrap import dedent
 
 import anyio
 import pytest
-from jsonschema import Draft202012Validator
+from jsonschema_rs import Draft202012Validator
 
 from eagerstream.errors import UsageError
 from eagerstream.latency._matrix import Matrix

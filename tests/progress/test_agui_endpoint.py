@@ -21,6 +21,7 @@ from eagerstream import HTTPTransport, Limits, MissingExtraError, UsageError, to
 from eagerstream.progress import Hub
 from eagerstream.progress.agui import AGUIEncoder, agui_app, frontend_tools, messages_of, system_of
 from eagerstream.testing import ReplayServer, block, error_event, reply, server_tool_use, text, thinking, tool_use
+from eagerstream.tools import InputError
 from eagerstream.wire import SSEDecoder
 from tests.clients import run_client, serving
 from tests.progress.agui_client import Client
@@ -284,14 +285,18 @@ async def test_tools_of_the_application() -> None:
     assert second["content"] == [{"type": "text", "text": "15 degrees in Paris"}]
 
 
-def test_schemas_of_a_client() -> None:
-    """They go to the API as they are, and are never matched here: a pattern may take for ever."""
-    slow = {"properties": {"q": {"type": "string", "pattern": "(a+)+$"}}}
+def test_schemas_of_a_client(caplog: pytest.LogCaptureFixture) -> None:
+    """They go to the API as they are. Inputs are checked for all that can be checked, in a bounded time."""
+    slow = {"properties": {"q": {"type": "string", "pattern": "^(a+)+$"}, "r": {"type": "string", "pattern": "(agui"}}}
     bare, evil = frontend_tools(parsed([USER], tools=[{"name": "a", "description": ""}, {**ASK, "parameters": slow}]))
     assert bare.to_dict() == bare.to_dict() | {"name": "a", "input_schema": {"type": "object"}}
     assert evil.to_dict()["input_schema"] == {"type": "object", **slow}
     assert evil.to_dict()["eager_input_streaming"] is True
-    assert evil.check({"q": "a" * 60 + "!"}) == {"q": "a" * 60 + "!"}
+    assert evil.check({"q": "a" * 60, "r": "?"}) == {"q": "a" * 60, "r": "?"}
+    with pytest.raises(InputError, match="'q': expected pattern"):
+        evil.check({"q": "a" * 60 + "!"})
+    (told,) = [message for message in caplog.messages if "(agui" in message]
+    assert "not checked for the pattern" in told
     with pytest.raises(UsageError, match="not a JSON schema"):
         frontend_tools(parsed([USER], tools=[{**ASK, "parameters": {"properties": 1}}]))
 

@@ -71,9 +71,9 @@ def test_all_faults_at_once() -> None:
         "Unknown parameter 'wind'",
         "Unknown parameter 'spots[1].wide'",
         'Invalid parameter \'unit\': expected ["c", "f"], got "k"',
-        "Invalid parameter 'days': the value is less than the minimum of 1, got 0",
+        "Invalid parameter 'days': expected minimum 1, got 0",
         "Invalid parameter 'four': expected 4, got 5",
-        "Invalid parameter 'code': the value does not match '^[A-Z]+$', got \"x\"",
+        'Invalid parameter \'code\': expected pattern "^[A-Z]+$", got "x"',
         "Invalid parameter 'spots[1].height': expected number, got \"high\"",
         "Invalid parameter 'spots[2]': expected object, got 7",
     }

@@ -32,6 +32,7 @@ from .._support.inspecting import MAX_SCHEMA_CHARS, MAX_SCHEMA_DEPTH, TooMuchErr
 from ..errors import MissingExtraError, ProtocolError, UsageError
 from ..tools import (
     IN_DEFINITION,
+    ForeignDefinition,
     Tool,
     ToolCall,
     ToolErrorCode,
@@ -167,7 +168,7 @@ def _tool(session: Any, listed: Any, name: str, given: ToolOptions) -> Tool:
         **given,
     }
     title = listed.title or (hints and hints.title) or ""
-    definition: dict[str, Any] = {"name": name, "input_schema": listed.input_schema}
+    definition = ForeignDefinition(name=name, input_schema=listed.input_schema)
     if description := listed.description or title:
         definition["description"] = description
     for field in IN_DEFINITION:

@@ -14,7 +14,7 @@ from ..testing import Scenario, at_speed, http_error
 from ..testing._answering import ScriptedModel
 from ..testing._body import body_events, model_text
 from ..testing._scenario import assistant_messages
-from ..tools import InputError, Tool
+from ..tools import ForeignDefinition, InputError, Tool
 from ._profiles import Profile
 
 
@@ -109,7 +109,8 @@ def _fault(tool: Mapping[str, Any] | None, name: str, input: Any) -> str:
     if not isinstance(tool.get("input_schema"), Mapping) or not isinstance(input, dict):
         return ""
     try:
-        Tool(_nothing, definition={"name": name, "description": "", "input_schema": tool["input_schema"]}).check(input)
+        definition = ForeignDefinition(name=name, description="", input_schema=tool["input_schema"])
+        Tool(_nothing, definition=definition).check(input)
     except (InputError, UsageError, RecursionError):
         return f"the tool {name} has another schema"
     return ""

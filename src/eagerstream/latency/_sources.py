@@ -19,7 +19,7 @@ from ..testing import reply, text, tool_use
 from ..testing._body import body_events
 from ..testing._made_up import made_up_input
 from ..testing.demos import poem
-from ..tools import ForeignTool, Tool, as_tool
+from ..tools import ForeignDefinition, ForeignTool, Tool, as_tool
 from ..wire import USER_DEFINED, tool_kind
 from ._profiles import check_playable
 from ._results import read_whole
@@ -187,7 +187,7 @@ def recorded_tools(recordings: Sequence[Recording], *, tool_s: float, name: str)
         schema = {"type": "object"}
         names = dict.fromkeys(called for recording in recordings for called in called_tools(recording))
         definitions = [{"name": called, "description": "Recorded.", "input_schema": schema} for called in names]
-        return [Tool(do_nothing, definition=definition) for definition in definitions]
+        return [Tool(do_nothing, definition=ForeignDefinition(definition)) for definition in definitions]
 
     return ToolSet(name="recorded", make=made, script=lambda: _nothing_to_say(name))
 

@@ -2,69 +2,102 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Mapping
-from itertools import islice
+import logging
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from .._support.inspecting import MAX_SCHEMA_CHARS, MAX_SCHEMA_DEPTH, TooMuchError, check_size, head
+from .._support.warn_once import warn_once
+from ..errors import UsageError
 from ..wire import JSONObject, copy_json, encodable
-from ._bounded_check import Steps, TooDeep, TooManySteps, additional_names, bounded_validator, counting
-from ._faults import MAX_TOLD, InputError, InputFaults, joined
-from ._schema_form import SchemaForm
+from ._compiled_schema import MAX_STEPS, CompiledSchema, Engine, TooDeepError, engines
+from ._faults import InputError
+from ._schema_faults import faults_of
+from ._schema_references import schemas_in
+
+_log = logging.getLogger(__name__)
 
 _MAX_SAID_CHARS: Final = 300
-_STEPS: Final = 500_000
-"""Steps for any input, about 0.5 s. In a union, each type that an item does not match takes some tens of steps."""
-_STEPS_PER_CHAR: Final = 20
-"""Per character of the input, as `check_size` counts. Common schemas take up to 5; an array with four item types 15."""
+_MAX_TOLD: Final = 10
+_MAX_LARGE_PATTERNS: Final = 50
+"""Maximum number of patterns of a schema that are larger than the first engine compiles."""
+_DYNAMIC: Final = ("$dynamicRef", "$recursiveRef")
+_UNEVALUATED: Final = ("unevaluatedItems", "unevaluatedProperties")
+_DIALECTS: Final = frozenset({
+    "https://json-schema.org/draft/2020-12/schema", "https://json-schema.org/draft/2019-09/schema",
+    *(f"http://json-schema.org/draft-0{number}/schema{end}" for number in (4, 6, 7) for end in ("", "#")),
+})  # fmt: skip
 
 
 class RawSchema:
     """A JSON schema that was given, not derived, and the check of inputs against it. Inputs are not converted.
 
-    The schema may come from a peer. Therefore the time for a check is bounded by the size of the input for every
-    schema, and nothing is fetched. Not checked are `format`, `unevaluatedItems`, `unevaluatedProperties`,
-    `$dynamicRef`, `$recursiveRef` and patterns that Python might match slowly (see `linear_pattern`): the tool itself
-    must check them. If such a pattern is a name in `patternProperties`, neither that keyword nor
-    `additionalProperties` is checked anywhere in the schema.
+    The schema may come from a peer. Therefore the time for a check is bounded, whatever the schema and the input, and
+    nothing is fetched. `format` is not checked.
 
     Args:
         schema: Draft 2020-12, unless its `$schema` names another. It has at most 100,000 characters, and 64 levels of
             nested containers.
-
         any_type: The value may be of any type; by default, it must be an object.
+        is_foreign: What cannot be checked is logged once. By default, it is a fault.
 
     Attributes:
         schema: A copy of the given schema.
         faults: The faults of the schema itself.
     """
 
-    def __init__(self, schema: Mapping[str, Any], *, any_type: bool = False) -> None:
+    def __init__(self, schema: Mapping[str, Any], *, any_type: bool = False, is_foreign: bool = False) -> None:
         self.schema: JSONObject = dict(schema)
         self.faults: list[str] = []
         try:
             check_size(self.schema, max_chars=MAX_SCHEMA_CHARS, max_depth=MAX_SCHEMA_DEPTH)
-            self._prepare()
+            checked, engine = self._checkable(is_foreign=is_foreign)
+            if not self.faults:
+                self._compiled = CompiledSchema(checked, engine)
         except TooMuchError as error:
             self.faults.append(f"input_schema is too large: {error}")
             return
-        except Exception as error:
+        except UsageError as error:
+            self.faults.append(str(error))
+        except ValueError as error:  # for example a number with too many digits
             self.faults.append(f"input_schema is not a JSON schema: {head(str(error), _MAX_SAID_CHARS)}")
         if not (self.faults or any_type) and self.schema.get("type") != "object":
             self.faults.append('input_schema must be of the type "object"')
 
-    def _prepare(self) -> None:
-        # Imported here: a program without tools of this kind does not need it.
-        from jsonschema import Draft202012Validator
-        from jsonschema.validators import validator_for
-
-        kind: Any = validator_for(self.schema, default=Draft202012Validator)
-        checked = _without_dialects(self.schema)
-        self._form = SchemaForm(checked, kind.ID_OF(kind.META_SCHEMA))
-        self._validator = bounded_validator(kind, checked)
-        self.faults += self._form.faults
+    def _checkable(self, *, is_foreign: bool) -> tuple[dict[str, Any], Engine]:
+        """Return a copy without what cannot be checked, and the cheapest engine that matches all its patterns."""
+        checked: Any = copy_json(encodable(self.schema))
+        dialect = checked.pop("$schema", None)
+        engines = _Engines()
+        unchecked: list[str] = []
+        for schema in schemas_in(checked):
+            if isinstance(schema.get("$schema"), str):
+                del schema["$schema"]  # a part with a dialect of its own would be checked by other rules
+            keywords = list(_DYNAMIC)
+            if any("$ref" in inner for inner in _in_place(schema)):
+                keywords += _UNEVALUATED  # they ask which properties are evaluated elsewhere
+            unchecked += [f"the keyword {keyword}" for keyword in keywords if schema.pop(keyword, None) is not None]
+            if isinstance(pattern := schema.get("pattern"), str) and not engines.match(pattern):
+                del schema["pattern"]
+                unchecked.append(f"the pattern {pattern!r:.200}")
+            named = schema.get("patternProperties")
+            named = named if isinstance(named, dict) else {}
+            for pattern in [*named]:
+                if not engines.match(pattern):
+                    del named[pattern]
+                    unchecked.append(f"the pattern {pattern!r:.200}")
+                    # Which other properties have such names is not known any more.
+                    for keyword in ("additionalProperties", *_UNEVALUATED):
+                        schema.pop(keyword, None)
+        for what in [*dict.fromkeys(unchecked)][:_MAX_TOLD]:
+            if is_foreign:
+                warn_once(_log, "the inputs of a tool are not checked for %s of its schema", what)
+            else:
+                self.faults.append(f"input_schema has {what}, which cannot be checked")
+        if not isinstance(dialect, str | None) or dialect in _DIALECTS:
+            checked["$schema"] = dialect
+        return checked, engines.needed
 
     def check(self, input: Any) -> Any:
         """Return a copy of the input, with U+FFFD for lone surrogates, if it fits the schema.
@@ -72,73 +105,71 @@ class RawSchema:
         Raises:
             InputError: The input has faults (one message for the model lists them), or it cannot be checked.
         """
-        faults = InputFaults()
-        size = check_size(input, max_chars=sys.maxsize, max_depth=sys.maxsize)
         try:
-            with counting(Steps(_STEPS + _STEPS_PER_CHAR * size, self._form)):
-                # Each fault may cost as much as its value is large, so their number is bounded.
-                errors = self._validator.iter_errors(input)
-                for error in islice(errors, MAX_TOLD):
-                    _collect(error, faults)
-                faults.stopped = bool(faults) and next(errors, None) is not None
-        except TooManySteps:
-            if not faults:
-                raise InputError("Error: the input takes too long to be checked against the tool's schema") from None
-            faults.stopped = True
-        except (TooDeep, RecursionError):
+            copied = copy_json(encodable(input))
+            if self._compiled.cost.of(copied) > MAX_STEPS:
+                raise InputError("Error: the input takes too long to be checked against the tool's schema")
+            with self._compiled.checking():
+                if self._compiled.fits(self._compiled.root, copied):
+                    return copied
+                raise InputError(str(faults_of(self._compiled, copied)))
+        except (TooDeepError, RecursionError):
             raise InputError("Error: the input is nested too deeply to be checked") from None
-        except Exception as error:  # jsonschema does not support every schema
+        except ValueError as error:  # for example a number with too many digits
             said = head(f"{type(error).__name__}: {error}", _MAX_SAID_CHARS)
             raise InputError(f"Error: the input cannot be checked against the tool's schema: {said}") from error
-        if faults:
-            raise InputError(str(faults))
-        return copy_json(encodable(input))
 
 
-def _collect(error: Any, faults: InputFaults) -> None:
-    """Add an error of jsonschema to the faults, in words for the model."""
-    if error.validator == "required" and isinstance(error.instance, dict):
-        # There is one error for each missing name, and only its text contains the name.
-        named = [name for name in error.validator_value if error.message == f"{name!r} is a required property"]
-        places = [joined([*error.absolute_path, name]) for name in named]
-        faults.missing += [place for place in places if place not in faults.missing]
-    elif error.validator == "additionalProperties" and error.validator_value is False:
-        names = additional_names(error.instance, error.schema)
-        faults.unknown += [joined([*error.absolute_path, name]) for name in names]
-    else:
-        match error.validator:
-            case "type":
-                kinds = error.validator_value
-                what = f"expected {kinds if isinstance(kinds, str) else ' or '.join(kinds)}"
-            case "enum" | "const":
-                what = f"expected {json.dumps(error.validator_value, ensure_ascii=False, default=str)}"
-            case _:
-                what = _without_value(error)
-        what = what if len(what) <= _MAX_SAID_CHARS else f"{what[:_MAX_SAID_CHARS]}..."
-        faults.add_wrong(joined(error.absolute_path), what, error.instance)
+class _Engines:
+    """The choice of an engine for the patterns of a schema.
 
-
-def _without_dialects(schema: JSONObject) -> JSONObject:
-    """Return a copy without `$schema` anywhere: jsonschema would check such a subschema with its own functions.
-
-    It is also removed from values, for example in `enum`: none of them is known to have one.
+    Attributes:
+        needed: The cheapest engine that matches all patterns so far.
     """
-    copied = copy_json(schema)
-    pending: list[Any] = [copied]
+
+    def __init__(self) -> None:
+        self._at = 0
+        self._known: dict[str, int | None] = {}
+        self._large = 0
+
+    @property
+    def needed(self) -> Engine:
+        return engines()[self._at]
+
+    def match(self, pattern: str) -> bool:
+        """Return True if an engine matches a pattern: it is a regular expression, and not too large."""
+        if pattern not in self._known:
+            # The first engine refuses a large pattern at once. The others take up to 10 ms for each.
+            number = _engine_of(pattern) if self._large < _MAX_LARGE_PATTERNS else None
+            self._large += number != 0
+            self._at = max(self._at, number or 0)
+            self._known[pattern] = number
+        return self._known[pattern] is not None
+
+
+def _in_place(schema: Any) -> Iterator[dict[str, Any]]:
+    """Yield a schema, and those inside it that are for the same value."""
+    pending = [schema]
     while pending:
         found = pending.pop()
         if isinstance(found, dict):
-            if isinstance(found.get("$schema"), str):
-                del found["$schema"]
-            pending += found.values()
-        elif isinstance(found, list):
-            pending += found
-    assert isinstance(copied, dict)
-    return copied
+            yield found
+            for keyword in ("allOf", "anyOf", "oneOf"):
+                pending += found[keyword] if isinstance(found.get(keyword), list) else ()
+            pending += [found[keyword] for keyword in ("if", "then", "else") if keyword in found]
+            dependent = found.get("dependentSchemas")
+            pending += dependent.values() if isinstance(dependent, dict) else ()
 
 
-def _without_value(error: Any) -> str:
-    """Return jsonschema's message without the value at its start: the value is shown after it, and shortened."""
-    said: str = error.message
-    value = repr(error.instance)
-    return f"the value{said[len(value) :]}" if said.startswith(value) else said
+@lru_cache(maxsize=256)
+def _engine_of(pattern: str) -> int | None:
+    """Return the number of the first engine that matches a pattern."""
+    from jsonschema_rs import validator_for
+
+    for number, engine in enumerate(engines()):
+        try:
+            validator_for({"pattern": pattern}, pattern_options=engine.options)
+        except ValueError:
+            continue
+        return number
+    return None

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ..errors import UsageError
 from ..recordings import Recording
-from ..tools import Tool
+from ..tools import ForeignDefinition, Tool
 from ._made_up import LINES, made_up, made_up_input
 from ._scripted import DEFAULT_MODEL, Scripted, digest, reply, text, tool_use
 
@@ -112,7 +112,7 @@ class ScriptedModel:
         known = ("name", "description", "input_schema", "input_examples")
         made: list[Mapping[str, Any]] = []
         try:
-            checked = Tool(_nothing, definition={name: tool[name] for name in known if name in tool})
+            checked = Tool(_nothing, definition=ForeignDefinition({name: tool[name] for name in known if name in tool}))
         except UsageError:  # larger than tools of this library may be: the API takes it, and so does its loop
             unchecked = _unchecked(tool["input_schema"], self._seed)
             return [unchecked] if unchecked is not None else []

@@ -20,7 +20,7 @@ from ._content import (
     text_block,
     to_json,
 )
-from ._definition import Tool, tool
+from ._definition import ForeignDefinition, Tool, tool
 from ._executor import Executor, InProcessExecutor, ask_elsewhere
 from ._foreign import ForeignTool, as_tool
 from ._history import HistoryFault, count_breakpoints, validate_history
@@ -51,6 +51,7 @@ __all__ = [
     "Decision",
     "Done",
     "Executor",
+    "ForeignDefinition",
     "ForeignTool",
     "Group",
     "HistoryFault",

@@ -40,6 +40,10 @@ _Object = TypeVar("_Object")
 _TOOLSET: Final = re.compile(r"(\w+)_toolset_\d+")
 
 
+class ForeignDefinition(dict[str, Any]):
+    """A definition whose schema another program wrote. What cannot be checked of it is logged, and is no fault."""
+
+
 class Tool(Generic[P, R]):
     """A user-defined tool: its definition, and the function that runs it.
 
@@ -174,7 +178,8 @@ class Tool(Generic[P, R]):
         if not API_NAME.fullmatch(self.name):
             faults.append(f"a tool's name must match {API_NAME.pattern}, not {self.name!r}")
         self.eager = definition.get(EAGER_FIELD)
-        self._parameters = RawSchema(schema) if isinstance(schema, Mapping) else None
+        is_foreign = isinstance(given, ForeignDefinition)
+        self._parameters = RawSchema(schema, is_foreign=is_foreign) if isinstance(schema, Mapping) else None
         self.input_schema = self._parameters.schema if self._parameters else {}
         faults += self._parameters.faults if self._parameters else []
         self._definition = definition

@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from ..errors import UsageError
 from ..wire._tool_kind import EAGER_FIELD, classify, tool_kind
-from ._definition import Tool
+from ._definition import ForeignDefinition, Tool
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ def as_tool(tool: object, *, runs_elsewhere: bool = False) -> Tool | None:
         _check_definition(tool, runs_elsewhere=runs_elsewhere)
         return None
     if isinstance(tool, ForeignTool):
-        definition = dict(tool.to_dict())
+        definition = ForeignDefinition(tool.to_dict())
         # None if the definition has no field for eager streaming: none is added.
         return Tool(tool.call, definition=definition, eager=definition.get(EAGER_FIELD))
     name = getattr(tool, "__name__", type(tool).__name__)

@@ -60,8 +60,7 @@ class ToolOptions(TypedDict, total=False):
         name: Replaces the function's name.
         description: Replaces the docstring's text.
         definition: The verbatim definition in the API's form. The function then takes the input as one `dict`. Inputs
-            are checked against its `input_schema`, except for `format`, `unevaluatedItems`, `unevaluatedProperties`,
-            `$dynamicRef`, `$recursiveRef` and patterns that Python might match slowly. The function must check these.
+            are checked against its `input_schema`, except for `format`, which the function must check.
         eager: `eager_input_streaming`. True by default; False for a buffered input, None to omit it.
         strict: True makes the API enforce the schema while the model writes.
         cache_control: A cache breakpoint after this definition.

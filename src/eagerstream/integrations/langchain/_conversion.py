@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from ...errors import ToolError, UsageError
 from ...limits import DEFAULT_LIMITS, Limits
 from ...loop import EarlyCalls
-from ...tools import IN_DEFINITION, ForeignTool, Tool, ToolCall, ToolOptions, ToolResponse, as_tool
+from ...tools import IN_DEFINITION, ForeignDefinition, ForeignTool, Tool, ToolCall, ToolOptions, ToolResponse, as_tool
 from ...wire import EAGER_FIELD
 from .._calls import run_call
 from ._conversations import Conversations
@@ -143,13 +143,13 @@ def converted(
     """
     extras = tool.extras or {}
     if VERBATIM in extras:
-        return Tool(run, definition=extras[VERBATIM], **options)
+        return Tool(run, definition=ForeignDefinition(extras[VERBATIM]), **options)
     function = convert_to_openai_function(tool)
     definition = {"name": tool.name, "description": tool.description, "input_schema": function["parameters"]}
     definition |= {name: extras[name] for name in (EAGER_FIELD, *IN_DEFINITION) if name in extras}
     if EAGER_FIELD in extras:
         options.setdefault("eager", extras[EAGER_FIELD])
-    return Tool(run, definition=definition, **options)
+    return Tool(run, definition=ForeignDefinition(definition), **options)
 
 
 def check_asyncio() -> None:

@@ -14,7 +14,16 @@ from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.messages import ToolReturnPart
 
 from ...errors import ToolError, UsageError
-from ...tools import Tool, ToolCall, ToolErrorCode, ToolResponse, block_of_bytes, dump_json, text_block
+from ...tools import (
+    ForeignDefinition,
+    Tool,
+    ToolCall,
+    ToolErrorCode,
+    ToolResponse,
+    block_of_bytes,
+    dump_json,
+    text_block,
+)
 from ...wire import Block, Outcome
 
 
@@ -63,7 +72,7 @@ def as_eager_tool(
     options: dict[str, Any] = {"timeout_s": tool.timeout} if tool.timeout is not None else {}
     if tool.sequential:
         options["group"] = "sequential"
-    return Tool(run, definition=definition, approve=approve, eager=eager, **options)
+    return Tool(run, definition=ForeignDefinition(definition), approve=approve, eager=eager, **options)
 
 
 _MISTAKES: Final = (ToolErrorCode.INVALID_FORMAT, ToolErrorCode.INVALID_PARAM)

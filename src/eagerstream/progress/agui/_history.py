@@ -12,8 +12,8 @@ from ..._support.inspecting import MAX_SCHEMA_CHARS, MAX_SCHEMA_DEPTH, TooMuchEr
 from ..._support.plain_json import load_json
 from ...errors import UsageError
 from ...loop import add_content, drop_last_thinking
-from ...tools import Tool, ToolCall, tool_result
-from ...wire import INVALID_JSON, Block, JSONObject, Message
+from ...tools import ForeignDefinition, Tool, ToolCall, tool_result
+from ...wire import INVALID_JSON, Block, Message
 from ._content import to_blocks
 from ._encoder import AWAITS_APPLICATION
 from ._fields import METADATA_KEY
@@ -143,7 +143,7 @@ def frontend_tools(input: RunAgentInput) -> list[Tool]:
     """
     check_tools(input)
     return [
-        _ApplicationTool(_await_application, definition=_definition(tool), start="message", timeout_s=_PATIENCE_S)
+        Tool(_await_application, definition=_definition(tool), start="message", timeout_s=_PATIENCE_S)
         for tool in input.tools or ()
     ]
 
@@ -163,17 +163,9 @@ def check_tools(input: RunAgentInput) -> None:
             raise UsageError(f"the schema of the tool {tool.name!r:.80} is too large: {error}{earlier}") from error
 
 
-class _ApplicationTool(Tool):
-    """A tool whose inputs the application checks: matching a client's schema could take any time."""
-
-    def check(self, input: JSONObject) -> dict[str, Any]:
-        """Return the input unchanged."""
-        return dict(input)
-
-
-def _definition(tool: Any) -> dict[str, Any]:
+def _definition(tool: Any) -> ForeignDefinition:
     schema = tool.parameters if isinstance(tool.parameters, Mapping) else {}
-    return {"name": tool.name, "description": tool.description, "input_schema": {"type": "object", **schema}}
+    return ForeignDefinition(name=tool.name, description=tool.description, input_schema={"type": "object", **schema})
 
 
 async def _await_application(_: dict[str, Any], call: ToolCall) -> None:

@@ -1,0 +1,123 @@
+"""The schemas inside a JSON schema, and what its references lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+from urllib.parse import unquote, urldefrag, urljoin
+
+from .._support.inspecting import head
+from ..errors import UsageError
+
+VALUES: Final = frozenset({"const", "default", "enum", "examples"})
+"""The keywords with values that are no schemas."""
+DEFINITIONS: Final = frozenset({"$defs", "definitions"})
+_NAMED: Final = DEFINITIONS | {"dependencies", "dependentSchemas", "patternProperties", "properties"}
+_MAX_URI_CHARS: Final = 1_000
+_MAX_SAID_CHARS: Final = 200
+
+
+def schemas_in(schema: Any) -> Iterator[dict[str, Any]]:
+    """Yield a schema and those inside it, also below keywords that nobody knows."""
+    return (found for found, _ in _with_bases(schema, "", lambda _, base: base))
+
+
+def _with_bases(
+    schema: Any, base: str, base_of: Callable[[dict[str, Any], str], str]
+) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield a schema and those inside it, each with the URI that references in it are relative to."""
+    pending = [(schema, base)]
+    while pending:
+        found, base = pending.pop()
+        if isinstance(found, list):
+            pending += [(item, base) for item in found]
+        elif isinstance(found, dict):
+            base = base_of(found, base)
+            yield found, base
+            for keyword, value in found.items():
+                if keyword in _NAMED and isinstance(value, dict):
+                    pending += [(inner, base) for inner in value.values()]
+                elif keyword not in VALUES:
+                    pending.append((value, base))
+
+
+def _joined(base: str, reference: str) -> str:
+    """Return an absolute URI.
+
+    Raises:
+        UsageError: The reference is too long.
+    """
+    if len(reference) > _MAX_URI_CHARS:
+        raise UsageError(f"input_schema has a URI of more than {_MAX_URI_CHARS:,} characters")
+    if reference.startswith("#"):  # `urljoin` does not do that for all schemes
+        return urldefrag(base).url + reference
+    return urljoin(base, reference)
+
+
+class References:
+    """The references of a schema. Nothing is fetched.
+
+    Args:
+        schema: The schema. It must stay unchanged.
+        dialect: The URI of its dialect, or an empty text.
+
+    Raises:
+        UsageError: A reference leads to nothing in the schema.
+
+    Attributes:
+        schemas: All schemas.
+        targets: By absolute URI: the schemas that are referred to.
+        referring: The schemas with a `$ref`, and its absolute URI.
+        replaces: True if a `$ref` replaces what is beside it, as in old dialects.
+    """
+
+    def __init__(self, schema: dict[str, Any], dialect: str) -> None:
+        self.schemas: list[dict[str, Any]] = []
+        self.targets: dict[str, Any] = {}
+        self.referring: list[tuple[dict[str, Any], str]] = []
+        self.replaces = "draft-0" in dialect
+        self._id = "id" if "draft-04" in dialect else "$id"
+        self._at: dict[str, Any] = {"": schema}
+        self._seen: set[int] = set()
+        self._add(schema, "")
+        for _, uri in self.referring:  # grows, because a reference can lead to a place where no other schema is
+            if uri not in self.targets:
+                self.targets[uri] = self._find(uri)
+                self._add(self.targets[uri], urldefrag(uri).url)
+
+    def _add(self, schema: Any, base: str) -> None:
+        """Note the URIs and the references in a schema, unless they are known."""
+        if id(schema) in self._seen:
+            return
+        for found, within in _with_bases(schema, base, self._base_of):
+            if id(found) in self._seen:
+                continue
+            self._seen.add(id(found))
+            self.schemas.append(found)
+            self._at.setdefault(within.removesuffix("#"), found)
+            for keyword in ("$anchor", "$dynamicAnchor"):
+                if isinstance(anchor := found.get(keyword), str):
+                    self._at.setdefault(_joined(within, f"#{anchor}"), found)
+            if isinstance(reference := found.get("$ref"), str):
+                self.referring.append((found, _joined(within, reference)))
+
+    def _base_of(self, schema: dict[str, Any], around: str) -> str:
+        uri = schema.get(self._id)
+        if not isinstance(uri, str) or (self.replaces and "$ref" in schema):
+            return around
+        return _joined(around, uri)
+
+    def _find(self, uri: str) -> Any:
+        if (whole := uri.removesuffix("#")) in self._at:
+            return self._at[whole]
+        resource, fragment = urldefrag(uri)
+        found = self._at.get(resource) if fragment.startswith("/") else None
+        for step in fragment.split("/")[1:] if found is not None else ():
+            name = unquote(step).replace("~1", "/").replace("~0", "~")
+            if isinstance(found, list):
+                found = found[int(name)] if name.isdecimal() and int(name) < len(found) else None
+            else:
+                found = found.get(name) if isinstance(found, dict) else None
+        if not isinstance(found, dict | bool):
+            raise UsageError(f"input_schema has a $ref to what is not in it: {head(uri, _MAX_SAID_CHARS)}")
+        return found
