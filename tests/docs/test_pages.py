@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from tests.docs.programs import PAGES, ROOT
+from tests.docs.tables import TABLES, with_table
 from tests.prose import headings
 from tests.tables import rows
 
@@ -29,3 +30,9 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert file.exists(), target
             if heading:
                 assert heading in headings(file), target
+
+
+@rows("page", TABLES)
+def test_tables_are_up_to_date(page: Path) -> None:
+    """`python -m tests.docs.tables` writes them."""
+    assert page.read_text("utf-8") == with_table(page, TABLES[page]())

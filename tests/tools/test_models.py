@@ -15,7 +15,6 @@ from eagerstream.loop import RunStatus
 from eagerstream.testing import reply, text
 from eagerstream.tools import model_facts, model_table, request_faults_of_model
 from eagerstream.tools._models import NO_PREFILL
-from tests.docs.models import PAGE, rendered
 from tests.support import REQUEST, USER, LocalAPI, anthropic_since
 from tests.tables import rows
 
@@ -125,8 +124,3 @@ async def test_a_run_does_not_send_what_its_model_refuses(caplog: pytest.LogCapt
     assert len(warned) == 1
     assert "Half of" not in warned[0]
     assert logging.WARNING in {record.levelno for record in caplog.records}
-
-
-def test_the_page_has_the_table() -> None:
-    """`python -m tests.docs.models` writes it."""
-    assert rendered() in PAGE.read_text("utf-8")

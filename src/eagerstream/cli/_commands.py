@@ -24,6 +24,7 @@ from ..latency._command import bench_app
 from ..recordings import Recording
 from ..wire import EagerSupport, check_positive, is_compiled
 from ._runs import runs_app
+from ._verify import verify
 
 if TYPE_CHECKING:
     from ..progress import Record
@@ -38,6 +39,7 @@ app = typer.Typer(
 )
 app.add_typer(bench_app, name="bench")
 app.add_typer(runs_app, name="runs")
+app.command()(verify)
 
 
 def _show_version(asked: object) -> None:

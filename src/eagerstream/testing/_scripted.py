@@ -130,6 +130,7 @@ def error_event(type: str, message: str) -> Scripted:
 def reply(
     *blocks: Scripted,
     stop_reason: str | None = None,
+    stop_sequence: str | None = None,
     model: str = DEFAULT_MODEL,
     message_id: str | None = None,
     usage: Mapping[str, Any] | None = None,
@@ -138,7 +139,9 @@ def reply(
 
     Args:
         blocks: The blocks in the order of their indexes. Only the last may be an `error_event`.
-        stop_reason: `None` means `"tool_use"` if there is a `tool_use` block, otherwise `"end_turn"`.
+        stop_reason: `None` means `"stop_sequence"` if there is one, `"tool_use"` if there is a `tool_use` block,
+            otherwise `"end_turn"`.
+        stop_sequence: The stop sequence that the response ends before.
         model: The model that the response names.
         message_id: `None` derives it from the blocks. Ids of calls derive from it. If a conversation has the same
             response twice, give one of the two an id, so that no id comes twice.
@@ -152,7 +155,9 @@ def reply(
         raise UsageError("an error event ends the response: nothing may follow it")
     if message_id is None:
         message_id = f"msg_{digest([(dict(b.block), b.deltas, b.closed, b.error) for b in blocks])}"
-    if stop_reason is None:
+    if stop_reason is None and stop_sequence is not None:
+        stop_reason = "stop_sequence"
+    elif stop_reason is None:
         stop_reason = "tool_use" if any(b.block.get("type") == "tool_use" for b in blocks) else "end_turn"
     counts = {
         "input_tokens": _INPUT_TOKENS,
@@ -165,7 +170,7 @@ def reply(
     for index, scripted in enumerate(blocks):
         events += _block_events(index, scripted, message_id)
     if not blocks or blocks[-1].error is None:
-        end = {"stop_reason": stop_reason, "stop_sequence": None}
+        end = {"stop_reason": stop_reason, "stop_sequence": stop_sequence}
         events += [{"type": "message_delta", "delta": end, "usage": counts}, {"type": "message_stop"}]
     return Recording.from_body(b"".join(encode_event(event) for event in events))
 
