@@ -14,6 +14,7 @@ import jsonschema_rs
 import pytest
 from hypothesis import given, strategies as st
 
+from eagerstream.streaming import _compiled_schema
 from eagerstream.streaming._compiled_schema import MAX_STEPS, CompiledSchema, engines
 from eagerstream.streaming._raw_schema import RawSchema
 from eagerstream.tools import InputError
@@ -238,3 +239,17 @@ def test_a_union_of_many_types() -> None:
     for _ in range(5):
         item = {"type": "t0", "text": "Words.", "inside": [item, item]}
     assert RawSchema(schema).check({"a": [item]}) == {"a": [item]}
+
+
+@pytest.mark.parametrize("around", ["contains", "items"])
+def test_many_references(around: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are followed are counted. After the last one the library goes on, but nothing is followed any more."""
+    monkeypatch.setattr(_compiled_schema, "_MAX_CALLS", 50_000)
+    names = [f"t{number}" for number in range(60)]
+    union = {"anyOf": [{"$ref": f"#/$defs/{name}"} for name in names]}
+    schema = an_object(a={around: {"not": union} if around == "items" else union})
+    schema["$defs"] = {name: {"const": name} for name in names}
+    start = time.thread_time()
+    text = fault_of(schema, {"a": [{"n": number} for number in range(20_000)]})
+    assert "takes too long to be checked" in text
+    assert time.thread_time() - start < 10  # 0.5 s

@@ -109,6 +109,14 @@ def test_patterns(pattern: str, fits: str, does_not: str) -> None:
     assert time.thread_time() - start < 2  # 0.02 s
 
 
+def test_a_large_pattern_beside_one_that_looks_around() -> None:
+    """Each needs another engine, and one engine has to take both."""
+    schema = an_object(a={"pattern": r"\S{300}[cd]"}, b={"pattern": "^(?!x)"})
+    assert RawSchema(schema).check({"a": "x" * 300 + "c", "b": "y"})
+    assert fault_of(schema, {"a": "x", "b": "x"}).count("expected pattern") == 2
+    assert RawSchema(an_object(b={"pattern": "^(?!x)"}, a={"pattern": r"\S{300}[cd]"})).faults == []
+
+
 @rows("pattern", ["(", "[z-a]", r"^a\Z", "(?P<x>a)(?P=y)", "(a{1000}){1000}", "(?<=a+b*)c("])
 def test_patterns_that_no_engine_takes(pattern: str, caplog: pytest.LogCaptureFixture) -> None:
     """A fault of a definition of one's own. What another program wrote is used, and the log says what is not checked."""

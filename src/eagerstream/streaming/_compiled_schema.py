@@ -24,10 +24,13 @@ MAX_STEPS: Final = 200_000_000
 """Steps of a check, of about 10 ns."""
 
 _REFERENCE: Final = "eagerstream-reference"  # the keyword in place of `$ref`
+_MAX_CALLS: Final = 500_000
+"""Maximum number of values that are checked by reference. They take about 2 s, and 100 MB."""
 _MAX_LEVELS: Final = 200
 """Maximum number of references inside one another. Each takes a few frames of Python, and some KB of the stack."""
+_STEPS: Final = {"uniqueItems": 4, "$ref": 40, _REFERENCE: 40}
+"""The steps of keywords for a value, if they are not 1. A reference takes them also if its result is known."""
 _STEPS_OF_COMPILING: Final = 100
-_STEPS_OF_UNIQUE: Final = 4
 _MAX_SAID_CHARS: Final = 200
 
 
@@ -66,8 +69,8 @@ class Engine(NamedTuple):
 def engines() -> tuple[Engine, ...]:
     """Return the engines of `jsonschema-rs`, the cheapest first.
 
-    The first three are linear in the text, but a character can cost as much as the compiled pattern is large. The last
-    one is for patterns that look around or refer back. It goes back 1,000 times at most, and then nothing matches.
+    The first three are linear in the text, but a character can cost as much as the compiled pattern is large. The other
+    two are for patterns that look around or refer back. They go back 1,000 times at most, and then nothing matches.
     """
     # Imported here: a program without schemas of this kind does not need it.
     from jsonschema_rs import FancyRegexOptions, RegexOptions
@@ -77,11 +80,12 @@ def engines() -> tuple[Engine, ...]:
         Engine(RegexOptions(size_limit=100_000), Cost(1, 400)),
         Engine(RegexOptions(size_limit=1_000_000), Cost(1, 4_000)),
         Engine(FancyRegexOptions(backtrack_limit=1_000, size_limit=100_000), Cost(5_000, 700)),
+        Engine(FancyRegexOptions(backtrack_limit=1_000, size_limit=1_000_000), Cost(5_000, 4_300)),
     )
 
 
-class TooDeepError(Exception):
-    """A check has too many references inside one another."""
+class StoppedError(Exception):
+    """A check was stopped. The text says why, about the input."""
 
 
 class _Check:
@@ -92,6 +96,7 @@ class _Check:
         self.kept: list[Any] = []
         """The values whose addresses are in `known`, so that no other value can have one of them."""
         self.level = 0
+        self.calls = 0
         self.error: BaseException | None = None
 
 
@@ -150,7 +155,7 @@ class CompiledSchema:
         """Return True if a value fits a schema: the root, or one inside it. Use it only inside `checking`.
 
         Raises:
-            TooDeepError: There are too many references inside one another.
+            StoppedError: Too many references were followed, or inside one another.
             RecursionError: The same, for a caller that has nearly no frames left.
         """
         check = _check.get()
@@ -158,8 +163,11 @@ class CompiledSchema:
         key = (id(schema), id(value)) if is_container else (id(schema), type(value), value)
         if key in check.known:
             return check.known[key]
+        check.calls += 1
         if check.level == _MAX_LEVELS:
-            raise TooDeepError
+            raise StoppedError("is nested too deeply to be checked")
+        if check.calls > _MAX_CALLS:
+            raise StoppedError("takes too long to be checked against the tool's schema")
         check.known[key] = True  # until more is known: a schema that refers to itself says nothing more
         check.kept.append(value)
         check.level += 1
@@ -215,7 +223,7 @@ class CompiledSchema:
             for keyword, said in schema.items():
                 if keyword in VALUES:
                     values += check_size(said, max_chars=sys.maxsize, max_depth=sys.maxsize)
-                values += len(said) if isinstance(said, list) else _STEPS_OF_UNIQUE if keyword == "uniqueItems" else 1
+                values += len(said) if isinstance(said, list) else _STEPS.get(keyword, 1)
                 patterns += keyword == "pattern"
                 patterns += len(said) if keyword == "patternProperties" and isinstance(said, dict) else 0
         of_pattern = self._engine.cost
@@ -232,12 +240,14 @@ class _Reference:
 
     def validate(self, value: Any) -> None:
         """Raise an exception if a value does not fit what is referred to."""
-        schema = self._schema()
+        schema, check = self._schema(), _check.get()
         assert schema is not None
+        if check.error is not None:  # the library goes on where a fault decides nothing
+            raise ValueError
         try:
             fits = schema.fits(schema.target({_REFERENCE: self._uri}), value)
         except BaseException as error:  # jsonschema_rs would take it for a fault of the value
-            _check.get().error = error
+            check.error = error
             raise
         if not fits:
             raise ValueError

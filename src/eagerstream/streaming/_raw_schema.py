@@ -11,7 +11,7 @@ from .._support.inspecting import MAX_SCHEMA_CHARS, MAX_SCHEMA_DEPTH, TooMuchErr
 from .._support.warn_once import warn_once
 from ..errors import UsageError
 from ..wire import JSONObject, copy_json, encodable
-from ._compiled_schema import MAX_STEPS, CompiledSchema, Engine, TooDeepError, engines
+from ._compiled_schema import MAX_STEPS, CompiledSchema, Engine, StoppedError, engines
 from ._faults import InputError
 from ._schema_faults import faults_of
 from ._schema_references import schemas_in
@@ -108,12 +108,14 @@ class RawSchema:
         try:
             copied = copy_json(encodable(input))
             if self._compiled.cost.of(copied) > MAX_STEPS:
-                raise InputError("Error: the input takes too long to be checked against the tool's schema")
+                raise StoppedError("takes too long to be checked against the tool's schema")
             with self._compiled.checking():
                 if self._compiled.fits(self._compiled.root, copied):
                     return copied
                 raise InputError(str(faults_of(self._compiled, copied)))
-        except (TooDeepError, RecursionError):
+        except StoppedError as error:
+            raise InputError(f"Error: the input {error}") from None
+        except RecursionError:
             raise InputError("Error: the input is nested too deeply to be checked") from None
         except ValueError as error:  # for example a number with too many digits
             said = head(f"{type(error).__name__}: {error}", _MAX_SAID_CHARS)
@@ -142,7 +144,8 @@ class _Engines:
             # The first engine refuses a large pattern at once. The others take up to 10 ms for each.
             number = _engine_of(pattern) if self._large < _MAX_LARGE_PATTERNS else None
             self._large += number != 0
-            self._at = max(self._at, number or 0)
+            # A large pattern and one that looks around need the last engine, and neither of them alone does.
+            self._at = 4 if {self._at, number} == {2, 3} else max(self._at, number or 0)
             self._known[pattern] = number
         return self._known[pattern] is not None
 
