@@ -30,6 +30,7 @@ _MAX_LEVELS: Final = 200
 """Maximum number of references inside one another. Each takes a few frames of Python, and some KB of the stack."""
 _STEPS: Final = {"uniqueItems": 4, "$ref": 40, _REFERENCE: 40}
 """The steps of keywords for a value, if they are not 1. A reference takes them also if its result is known."""
+_REFERENCES_A_STEP: Final = 10  # for each character: the library copies a text for each
 _STEPS_OF_COMPILING: Final = 100
 _MAX_SAID_CHARS: Final = 200
 
@@ -92,9 +93,9 @@ class _Check:
     """The results for the values of one check so far."""
 
     def __init__(self) -> None:
-        self.known: dict[tuple[Any, ...], bool] = {}
+        self.known: dict[tuple[int, type, Any], bool] = {}
         self.kept: list[Any] = []
-        """The values whose addresses are in `known`, so that no other value can have one of them."""
+        """The values whose addresses are in `known`: no other value may get one of them."""
         self.level = 0
         self.calls = 0
         self.error: BaseException | None = None
@@ -160,7 +161,9 @@ class CompiledSchema:
         """
         check = _check.get()
         is_container = isinstance(value, dict | list)
-        key = (id(schema), id(value)) if is_container else (id(schema), type(value), value)
+        # A text comes as a copy each time, which may be large: it is not kept.
+        what = id(value) if is_container else hash(value) if isinstance(value, str) else value
+        key = (id(schema), type(value), what)
         if key in check.known:
             return check.known[key]
         check.calls += 1
@@ -169,7 +172,8 @@ class CompiledSchema:
         if check.calls > _MAX_CALLS:
             raise StoppedError("takes too long to be checked against the tool's schema")
         check.known[key] = True  # until more is known: a schema that refers to itself says nothing more
-        check.kept.append(value)
+        if is_container:
+            check.kept.append(value)
         check.level += 1
         try:
             check.known[key] = self._validator(schema).is_valid(value)
@@ -218,16 +222,18 @@ class CompiledSchema:
         )
 
     def _cost_of(self, schemas: Iterable[dict[str, Any]]) -> Cost:
-        values = patterns = 0
+        values = patterns = references = 0
         for schema in schemas:
             for keyword, said in schema.items():
                 if keyword in VALUES:
                     values += check_size(said, max_chars=sys.maxsize, max_depth=sys.maxsize)
                 values += len(said) if isinstance(said, list) else _STEPS.get(keyword, 1)
+                references += keyword in ("$ref", _REFERENCE)
                 patterns += keyword == "pattern"
                 patterns += len(said) if keyword == "patternProperties" and isinstance(said, dict) else 0
         of_pattern = self._engine.cost
-        return Cost(1 + values + patterns * of_pattern.per_value, patterns * of_pattern.per_char)
+        per_char = patterns * of_pattern.per_char + references // _REFERENCES_A_STEP
+        return Cost(1 + values + patterns * of_pattern.per_value, per_char)
 
 
 class _Reference:
