@@ -63,12 +63,6 @@ def test_the_same_part_by_two_ways() -> None:
     assert fault_of(schema, {"a": "x"}) == "Error: Invalid parameter 'a': expected integer, got \"x\""
 
 
-def test_a_part_that_leads_back_to_itself() -> None:
-    """Something is told of it."""
-    schema = {"type": "object", "allOf": [{"$ref": "#"}], "anyOf": [{"required": ["b"]}, {"required": ["c"]}]}
-    assert 'fits {"anyOf": [{"required": ["b"]}, {"required": ["c"]}]}, got {"a": 1}' in fault_of(schema, {"a": 1})
-
-
 def test_one_fault_behind_many_values() -> None:
     """It is found: what fits is passed by quickly."""
     schema = an_object(a={"items": {"type": "string"}})

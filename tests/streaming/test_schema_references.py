@@ -64,6 +64,32 @@ def test_references_that_cannot_be_followed(schema: dict[str, Any]) -> None:
         with_schema(schema)
 
 
+@rows(
+    "schema",
+    [
+        {"type": "object", "allOf": [{"type": "object"}, {"$ref": "#"}]},
+        an_object(a={"$ref": "#/$defs/a"}) | {"$defs": {"a": {"$ref": "#/$defs/a"}}},
+        an_object(a={"$ref": "#/$defs/a"})
+        | {"$defs": {"a": {"not": {"$ref": "#/$defs/b"}}, "b": {"$ref": "#/$defs/a"}}},
+        an_object(a=True) | {"$defs": {"a": {"oneOf": [True, {"if": {"$ref": "#/$defs/a"}}]}}},
+        an_object(a={"dependentSchemas": {"b": {"anyOf": [{"$ref": "#/properties/a"}]}}}),
+    ],
+)
+def test_loops(schema: dict[str, Any]) -> None:
+    """A value would have to fit in order to fit: every validator says something else about that."""
+    for is_foreign in (False, True):
+        (fault,) = RawSchema(schema, is_foreign=is_foreign).faults
+        assert fault == "input_schema has a part that refers to itself for the same value"
+
+
+def test_many_ways_are_no_loop() -> None:
+    """Two ways to the same part, and a way back through what is in a value."""
+    both = {"allOf": [{"$ref": "#/$defs/b"}, {"$ref": "#/$defs/c"}]}
+    parts = {"a": both, "b": {"$ref": "#/$defs/c"}, "c": {"properties": {"k": {"$ref": "#/$defs/a"}}}}
+    schema = an_object(a={"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]}) | {"$defs": parts}
+    assert RawSchema(schema).faults == []
+
+
 def test_names_with_marks_in_them() -> None:
     """As JSON pointers in URIs write them; and items of lists."""
     name = 'a/b~c% ü"'

@@ -171,17 +171,17 @@ class CompiledSchema:
             raise StoppedError("is nested too deeply to be checked")
         if check.calls > _MAX_CALLS:
             raise StoppedError("takes too long to be checked against the tool's schema")
-        check.known[key] = True  # until more is known: a schema that refers to itself says nothing more
         if is_container:
             check.kept.append(value)
         check.level += 1
         try:
-            check.known[key] = self._validator(schema).is_valid(value)
+            fits = bool(self._validator(schema).is_valid(value))
         finally:
             check.level -= 1
         if check.error is not None:
             raise check.error
-        return check.known[key]
+        check.known[key] = fits
+        return fits
 
     def target(self, schema: dict[str, Any]) -> Any:
         """Return the schema that a schema refers to; None if it does not refer to one."""

@@ -14,7 +14,7 @@ from ..wire import JSONObject, copy_json, encodable
 from ._compiled_schema import MAX_STEPS, CompiledSchema, Engine, StoppedError, engines
 from ._faults import InputError
 from ._schema_faults import faults_of
-from ._schema_references import schemas_in
+from ._schema_references import for_the_same_value, schemas_in
 
 _log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class RawSchema:
             if isinstance(schema.get("$schema"), str):
                 del schema["$schema"]  # a part with a dialect of its own would be checked by other rules
             keywords = list(_DYNAMIC)
-            if any("$ref" in inner for inner in _in_place(schema)):
+            if not schema.keys().isdisjoint(_UNEVALUATED) and any("$ref" in inner for inner in _in_place(schema)):
                 keywords += _UNEVALUATED  # they ask which properties are evaluated elsewhere
             unchecked += [f"the keyword {keyword}" for keyword in keywords if schema.pop(keyword, None) is not None]
             if isinstance(pattern := schema.get("pattern"), str) and not engines.match(pattern):
@@ -150,18 +150,13 @@ class _Engines:
         return self._known[pattern] is not None
 
 
-def _in_place(schema: Any) -> Iterator[dict[str, Any]]:
-    """Yield a schema, and those inside it that are for the same value."""
+def _in_place(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a schema, and all those inside it that are for the same value."""
     pending = [schema]
     while pending:
         found = pending.pop()
-        if isinstance(found, dict):
-            yield found
-            for keyword in ("allOf", "anyOf", "oneOf"):
-                pending += found[keyword] if isinstance(found.get(keyword), list) else ()
-            pending += [found[keyword] for keyword in ("if", "then", "else") if keyword in found]
-            dependent = found.get("dependentSchemas")
-            pending += dependent.values() if isinstance(dependent, dict) else ()
+        yield found
+        pending += [inner for inner in for_the_same_value(found) if isinstance(inner, dict)]
 
 
 @lru_cache(maxsize=256)

@@ -63,8 +63,7 @@ def faults_of(compiled: CompiledSchema, input: Any) -> InputFaults:
         told += len(wrong) + len(missing) + len(unknown)
         pending += reversed([found for place, found in unfit.items() if place not in seen])
         seen.update(unfit)
-        is_last = not pending and not told  # everything led back to schemas that were looked at
-        if not (wrong or missing or unknown or unfit) or is_last:
+        if not (wrong or missing or unknown or unfit):
             shown = {keyword: value for keyword, value in said.items() if keyword not in _NOT_SHOWN}
             faults.add_wrong(joined(path), f"expected a value that fits {_head(compiled.said(shown or schema))}", value)
             told += 1

@@ -41,6 +41,16 @@ def _with_bases(
                     pending.append((value, base))
 
 
+def for_the_same_value(schema: dict[str, Any]) -> Iterator[Any]:
+    """Yield the schemas directly in a schema that a value of it must fit too, or may, or must not."""
+    for keyword in ("allOf", "anyOf", "oneOf"):
+        yield from schema[keyword] if isinstance(schema.get(keyword), list) else ()
+    for keyword in ("dependencies", "dependentSchemas"):
+        yield from schema[keyword].values() if isinstance(schema.get(keyword), dict) else ()
+    for keyword in ("else", "if", "not", "then"):
+        yield schema.get(keyword)
+
+
 def _joined(base: str, reference: str) -> str:
     """Return an absolute URI.
 
@@ -62,7 +72,7 @@ class References:
         dialect: The URI of its dialect, or an empty text.
 
     Raises:
-        UsageError: A reference leads to nothing in the schema.
+        UsageError: A reference leads to nothing in the schema, or a schema leads to itself for the same value.
 
     Attributes:
         schemas: All schemas.
@@ -84,6 +94,27 @@ class References:
             if uri not in self.targets:
                 self.targets[uri] = self._find(uri)
                 self._add(self.targets[uri], urldefrag(uri).url)
+
+        self._check_loops()
+
+    def _check_loops(self) -> None:
+        """Check that no schema leads to itself for the same value: nobody could say whether the value fits."""
+        followed = {id(schema): self.targets[uri] for schema, uri in self.referring}
+        done: dict[int, bool] = {}  # False while the schemas that it leads to are looked at
+        for start in self.schemas:
+            pending = [start]
+            while pending:
+                schema = pending[-1]
+                if id(schema) in done:
+                    done[id(schema)] = True
+                    pending.pop()
+                    continue
+                done[id(schema)] = False
+                for inner in (*for_the_same_value(schema), followed.get(id(schema))):
+                    if isinstance(inner, dict) and not done.get(id(inner), True):
+                        raise UsageError("input_schema has a part that refers to itself for the same value")
+                    if isinstance(inner, dict) and id(inner) not in done:
+                        pending.append(inner)
 
     def _add(self, schema: Any, base: str) -> None:
         """Note the URIs and the references in a schema, unless they are known."""
