@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
+import typer
 
 from eagerstream.cli._verify import verify
 from eagerstream.errors import UsageError
@@ -27,19 +30,28 @@ def _api(request: Mapping[str, Any]) -> Recording:
     return reply(text("Paris.")) if "output_config" in request else AssumedModel()(request)
 
 
+@pytest.fixture(autouse=True)
+def environment() -> Iterator[None]:
+    """That of this process, which the command changes, is what it was."""
+    with mock.patch.dict(os.environ):
+        yield
+
+
 @pytest.fixture
 def api() -> Iterator[dict[str, str]]:
-    """The environment of a command for which a server of ours is the API."""
+    """A server of ours is the API, in the environment of this process and of others."""
     with ReplayServer(Scenario.of(_api), speed=math.inf) as server:
-        yield {"ANTHROPIC_API_KEY": "sk-ant-simulated", "ANTHROPIC_BASE_URL": server.base_url}
+        variables = {"ANTHROPIC_API_KEY": "sk-ant-simulated", "ANTHROPIC_BASE_URL": server.base_url}
+        os.environ.update(variables)
+        yield variables
 
 
-def test_the_double() -> None:
+def test_the_double(capsys: pytest.CaptureFixture[str]) -> None:
     """All of it holds; nothing is asked before, and no key is needed."""
-    done = eagerstream("verify")
-    assert done.returncode == 0, done.stderr
-    assert "The double of the API answers." in done.stdout
-    assert done.stdout.endswith(f"{COUNT} hold, 0 do not, 0 were not asked.\n")
+    verify()
+    said = capsys.readouterr().out
+    assert said.startswith("The double of the API answers.")
+    assert said.endswith(f"{COUNT} hold, 0 do not, 0 were not asked.\n")
 
 
 @pytest.mark.slow
@@ -51,12 +63,14 @@ def test_each_platform(platform: Platform) -> None:
     assert ", 0 do not, " in done.stdout
 
 
-def test_live(api: dict[str, str], tmp_path: Path) -> None:
+def test_live(api: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The cost comes first. What does not hold is told with its source, and is in the file."""
     file = tmp_path / "verdicts.json"
-    done = eagerstream("verify", "--live", "--yes", "--json", str(file), **api)
-    assert done.returncode == 1, done.stderr
-    cost, *_ = (said := " ".join(done.stdout.split())).split(" ✓ ")
+    with pytest.raises(typer.Exit) as ended:
+        verify(live=True, yes=True, output=file)
+    assert ended.value.exit_code == 1
+    printed = capsys.readouterr()
+    cost, *_ = (said := " ".join(printed.out.split())).split(" ✓ ")
     assert cost.startswith(f"{COUNT} requests to anthropic, to claude-haiku-4-5, claude-sonnet-4-6, claude-opus-4-7: ")
     assert "; $0.03 at most, by the prices of 2026-11-28. The others cost nothing." in cost
     assert "✗ structured-output: output_config.format makes the text JSON of the schema. the text is no JSON" in said
@@ -66,9 +80,10 @@ def test_live(api: dict[str, str], tmp_path: Path) -> None:
     assert report["asked"] == "anthropic"
     wrong = [verdict for verdict in report["verdicts"] if not verdict["holds"]]
     assert wrong == [{"id": "structured-output", "holds": False, "why": ["the text is no JSON: 'Paris.'"]}]
-    assert "sk-ant" not in file.read_text("utf-8") + done.stdout + done.stderr
+    assert "sk-ant" not in file.read_text("utf-8") + printed.out + printed.err
 
 
+@pytest.mark.slow
 def test_nothing_is_sent_without_a_yes(api: dict[str, str]) -> None:
     """Also if nobody can answer."""
     done = eagerstream("verify", "--live", **api)
@@ -77,18 +92,17 @@ def test_nothing_is_sent_without_a_yes(api: dict[str, str]) -> None:
     assert "✓" not in done.stdout
 
 
-@pytest.mark.slow
-def test_one_of_them_with_another_model(api: dict[str, str]) -> None:
+def test_one_of_them_with_another_model(api: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     """Its price is not known; a model that cannot show it is not asked."""
-    chosen = ("--only", "thinking", "--only", "max-tokens")
-    done = eagerstream("verify", "--live", "--yes", "--model", "claude-opus-5", *chosen, **api)
-    assert done.returncode == 0, done.stderr
-    said = " ".join(done.stdout.split())
+    verify(live=True, yes=True, model="claude-opus-5", only=["thinking", "max-tokens"])
+    said = " ".join(capsys.readouterr().out.split())
     assert said.startswith("1 requests to anthropic, to claude-opus-5: 1 are answered")
     assert "its price is not known here, see https://" in said
-    assert said.endswith("- thinking: Thinking comes as thinking_delta fragments, with a signature_delta before the end of its "
-        "block. only for models with thinking enabled ✓ max-tokens: max_tokens ends a text with the stop reason "
-        "max_tokens. 1 hold, 0 do not, 1 were not asked.")  # fmt: skip
+    assert "- thinking: Thinking comes as thinking_delta fragments" in said
+    assert said.endswith(
+        "only for models with thinking enabled ✓ max-tokens: max_tokens ends a text with the stop reason max_tokens. "
+        "1 hold, 0 do not, 1 were not asked."
+    )
 
 
 @rows(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
+from eagerstream._support import warn_once
 from eagerstream.errors import UsageError
 from eagerstream.streaming._raw_schema import RawSchema
 from eagerstream.tools import ForeignDefinition, InputError, tool
@@ -118,8 +121,11 @@ def test_a_large_pattern_beside_one_that_looks_around() -> None:
 
 
 @rows("pattern", ["(", "[z-a]", r"^a\Z", "(?P<x>a)(?P=y)", "(a{1000}){1000}", "(?<=a+b*)c("])
-def test_patterns_that_no_engine_takes(pattern: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_patterns_that_no_engine_takes(
+    pattern: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A fault of a definition of one's own. What another program wrote is used, and the log says what is not checked."""
+    monkeypatch.setattr(warn_once, "_warned", set())
     text = an_object(a={"type": "string", "pattern": pattern})
     named = {"type": "object", "patternProperties": {pattern: {}, "^b": {}}, "additionalProperties": False}
     for schema, input in ((text, {"a": "?"}), (named, {"?": 1})):
@@ -144,6 +150,88 @@ def test_the_rest_of_a_foreign_definition_is_checked() -> None:
     with pytest.raises(InputError, match="expected integer"):
         made.check({"a": "ZZZ", "b": "x"})
     assert made.to_dict()["input_schema"] == schema
+
+
+@pytest.mark.parametrize("uncheckable", [{"pattern": "(?P<n>a)(?P=n)"}, {"$dynamicRef": "#s"}, {"$ref": "#/$defs/x"}])
+@pytest.mark.parametrize("around", ["not", "oneOf", "if", "contains"])
+def test_what_is_removed_refuses_nothing(around: str, uncheckable: dict[str, Any]) -> None:
+    """Without a part inside, a keyword by which a value must not fit would say more, not less."""
+    inside: Any = [uncheckable, False] if around == "oneOf" else uncheckable
+    beside = {"then": False} if around == "if" else {"maxContains": 0} if around == "contains" else {}
+    defs = {"x": {"pattern": "(?P<n>a)(?P=n)"}, "s": {"$dynamicAnchor": "s", "type": "null"}}
+    schema = {"type": "object", "properties": {"a": {around: inside, **beside}, "b": {"type": "null"}}, "$defs": defs}
+    checked = RawSchema(schema, is_foreign=True)
+    for value in ("aa", 1, ["aa"], ["x"]):
+        assert checked.check({"a": value}) == {"a": value}
+    with pytest.raises(InputError, match="'b': expected null"):
+        checked.check({"b": 1})
+
+
+def test_what_is_left_over_in_a_foreign_schema() -> None:
+    """It is not checked if it is not known what other parts evaluate."""
+    named = {"allOf": [{"patternProperties": {"(?P<n>a)(?P=n)": {}}}], "unevaluatedProperties": False}
+    dynamic = {
+        "$defs": {"s": {"$dynamicAnchor": "s", "properties": {"q": {}}}},
+        "$dynamicRef": "#s",
+        "unevaluatedProperties": False,
+    }
+    for part in (named, dynamic, {"unevaluatedProperties": {"type": "integer"}}):
+        assert RawSchema({"type": "object", **part}, is_foreign=True).check({"aa": 1, "q": "x"}) == {"aa": 1, "q": "x"}
+
+
+def test_unevaluated_schemas_inside_one_another(caplog: pytest.LogCaptureFixture) -> None:
+    """The library checks what is inside three times at each level."""
+    schema: dict[str, Any] = {}
+    for _ in range(25):
+        schema = {"allOf": [schema], "unevaluatedProperties": {"minimum": 0}}
+    assert "unevaluatedProperties" in RawSchema({"type": "object", **schema}).faults[0]
+    assert RawSchema({"type": "object", **schema}, is_foreign=True).check({"a": 1}) == {"a": 1}
+    flags: dict[str, Any] = {}
+    for _ in range(25):
+        flags = {"allOf": [flags], "unevaluatedProperties": True}
+    start = time.thread_time()
+    assert RawSchema({"type": "object", **flags}).check({"a": 1}) == {"a": 1}
+    assert time.thread_time() - start < 2  # 0.001 s
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "eagerstream-reference": "foo"},
+        {"type": "object", "properties": {"a": {"eagerstream-reference": {}}}},
+        {
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "type": "object",
+            "properties": {"a": {"prefixItems": 5}},
+        },
+        {"type": "object", "example": {"pattern": "("}, "x-meta": {"$ref": "http://foo/bar"}},
+    ],
+)
+def test_what_means_nothing(schema: dict[str, Any]) -> None:
+    """Keywords of others, also our own for references, and those of other dialects."""
+    assert RawSchema(schema).check({"a": [1]}) == {"a": [1]}
+
+
+def test_items_in_old_dialects() -> None:
+    """Nothing is invented of `prefixItems`, which they do not have."""
+    part = {"prefixItems": [{"type": "string"}], "minItems": 3}
+    old = {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "properties": {"a": part}}
+    assert fault_of(old, {"a": [1]}) == "Error: Invalid parameter 'a': expected minItems 3, got [1]"
+
+
+def test_a_schema_is_never_fetched() -> None:
+    """Neither by a reference, nor by a dialect, wherever that is written."""
+    asked: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(0.2)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/s"
+        named = {"$schema": url, "$id": url, "type": "integer"}
+        schema = {"type": "object", "properties": {"a": {"$ref": "#/default"}, "b": named}, "default": named}
+        for dialect in ({}, {"$schema": url}):
+            RawSchema({**schema, **dialect}).check({"a": 1, "b": 1})
+        with suppress(TimeoutError):
+            asked.append(listener.accept()[0].recv(100))
+    assert asked == []
 
 
 def test_many_large_patterns() -> None:

@@ -109,3 +109,23 @@ def test_what_the_faults_cost() -> None:
         RawSchema(schema).check({"a": [1] * 50_000})
     assert len(str(caught.value)) < 20_000
     assert time.thread_time() - start < 5  # 0.5 s
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"additionalProperties": {"items": {"type": "string"}}},
+        {"additionalProperties": {"additionalProperties": False}},
+        {"additionalProperties": {"required": [f"r{number}" for number in range(4_000)]}},
+        {"additionalProperties": False},
+    ],
+)
+def test_long_names(schema: dict[str, Any]) -> None:
+    """They are cut, and told a hundred times at most: the text goes to the model."""
+    name = "k" * 300_000
+    values: list[Any] = [[1] * 150, {f"u{number}": 1 for number in range(1_000)}, {}]
+    for value in values:
+        try:
+            RawSchema({"type": "object", **schema}).check({name: value})
+        except InputError as error:
+            assert len(str(error)) < 100_000

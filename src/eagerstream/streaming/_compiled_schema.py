@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from .._support.inspecting import check_size, head
 from ..errors import UsageError
-from ._schema_references import DEFINITIONS, VALUES, References, schemas_in
+from ._schema_references import DEFINITIONS, References, schemas_in
 
 MAX_STEPS: Final = 200_000_000
 """Steps of a check, of about 10 ns."""
@@ -28,8 +28,13 @@ _MAX_CALLS: Final = 500_000
 """Maximum number of values that are checked by reference. They take about 2 s, and 100 MB."""
 _MAX_LEVELS: Final = 200
 """Maximum number of references inside one another. Each takes a few frames of Python, and some KB of the stack."""
-_STEPS: Final = {"uniqueItems": 4, "$ref": 40, _REFERENCE: 40}
+_STEPS: Final = {"uniqueItems": 4, "multipleOf": 30, "$ref": 40, _REFERENCE: 40}
 """The steps of keywords for a value, if they are not 1. A reference takes them also if its result is known."""
+_STEPS_OF_A_PART: Final = 4  # of a value in `enum` or `const`, if it is a container
+_READ_FOR_EACH: Final = frozenset({"dependencies", "dependentRequired", "dependentSchemas"})
+"""The keywords of which all names are looked for in each object."""
+_ODD_VALUES: Final = 60  # as many values as a number beyond 64 bits counts, or a float that is hard to divide
+_ODD_PAIR_STEPS: Final = 34  # the library compares each of them with each, if they must be unique
 _REFERENCES_A_STEP: Final = 10  # for each character: the library copies a text for each
 _STEPS_OF_COMPILING: Final = 100
 _MAX_SAID_CHARS: Final = 200
@@ -43,7 +48,7 @@ class Cost(NamedTuple):
 
     def of(self, value: Any) -> int:
         """Return the steps for a JSON value; O(size)."""
-        values = chars = 0
+        values = chars = odd = 0
         pending = [value]
         while pending:
             found = pending.pop()
@@ -55,7 +60,11 @@ class Cost(NamedTuple):
                 pending += found.values()
             elif isinstance(found, list):
                 pending += found
-        return values * self.per_value + chars * self.per_char
+            elif isinstance(found, float):
+                odd += not 1e-30 < abs(found) < 1e30 and found != 0
+            elif isinstance(found, int):
+                odd += found.bit_length() > 63
+        return (values + odd * _ODD_VALUES) * self.per_value + chars * self.per_char + odd * odd * _ODD_PAIR_STEPS
 
 
 class Engine(NamedTuple):
@@ -104,44 +113,56 @@ class _Check:
 _check: Final[ContextVar[_Check]] = ContextVar("_check")
 
 
+def check_form(schema: dict[str, Any]) -> None:
+    """Compare a schema with the schema of its dialect.
+
+    Raises:
+        UsageError: It is not a JSON schema.
+        ValueError: It has a value that `jsonschema-rs` does not take, for example a number with 10,000 digits.
+    """
+    from jsonschema_rs import ValidationError, meta
+
+    try:
+        meta.validate(schema)
+    except ValidationError as error:
+        place = ".".join(map(str, error.instance_path)) or "it"
+        said = f"{place} cannot be {json.dumps(error.instance, ensure_ascii=False)}"
+        raise UsageError(f"input_schema is not a JSON schema: {head(said, _MAX_SAID_CHARS)}") from error
+
+
 class CompiledSchema:
     """A compiled schema.
 
     Args:
-        schema: The schema. It may name a dialect, but the schemas inside it must not. It becomes a part of this object.
+        references: The schema, with its references. Its schemas must be JSON schemas, without another dialect. They
+            become a part of this object.
         engine: Matches all patterns.
 
     Raises:
-        UsageError: It is not a JSON schema, or a reference leads to nothing in it.
         ValueError: It has a value that `jsonschema-rs` does not take, for example a number with 10,000 digits.
 
     Attributes:
         root: The schema, with another keyword in place of each `$ref`.
         cost: The most that a check costs.
+        has_prefix_items: True for the newest dialect.
     """
 
-    def __init__(self, schema: dict[str, Any], engine: Engine) -> None:
-        from jsonschema_rs import ValidationError, meta
-
-        try:
-            meta.validate(schema)
-        except ValidationError as error:
-            place = ".".join(map(str, error.instance_path)) or "it"
-            said = f"{place} cannot be {json.dumps(error.instance, ensure_ascii=False)}"
-            raise UsageError(f"input_schema is not a JSON schema: {head(said, _MAX_SAID_CHARS)}") from error
-        self.root = schema
+    def __init__(self, references: References, engine: Engine) -> None:
+        self.root = references.root
+        self._dialect = str(self.root.get("$schema", ""))
+        self.has_prefix_items = not self._dialect or "2020-12" in self._dialect
         self._engine = engine
-        self._dialect = {"$schema": schema["$schema"]} if "$schema" in schema else {}
-        references = References(schema, schema.get("$schema", ""))
-        self.cost = self._cost_of(references.schemas)
-        self._validators: dict[int, Any] = {}
         self._targets = references.targets
+        self._validators: dict[int, Any] = {}
+        self.cost = self._cost_of(references.schemas)
+        for schema in references.schemas:
+            schema.pop(_REFERENCE, None)
         for referring, uri in references.referring:
             if references.replaces:
                 referring.clear()
             referring.pop("$ref", None)
             referring[_REFERENCE] = uri
-        self._validator(schema)
+        self._validator(self.root)
 
     @contextmanager
     def checking(self) -> Iterator[None]:
@@ -211,7 +232,8 @@ class CompiledSchema:
         from jsonschema_rs import validator_for
 
         if isinstance(schema, dict):
-            schema = {**self._dialect, **{name: said for name, said in schema.items() if name not in DEFINITIONS}}
+            schema = {name: said for name, said in schema.items() if name not in DEFINITIONS}
+            schema |= {"$schema": self._dialect} if self._dialect else {}
         reference: Any = partial(_Reference, weakref.ref(self))
         return validator_for(
             schema,
@@ -219,21 +241,33 @@ class CompiledSchema:
             pattern_options=self._engine.options,
             mask="it",  # without it, each message has a copy of the value
             validate_formats=False,
+            retriever=_fetch_nothing,
         )
 
     def _cost_of(self, schemas: Iterable[dict[str, Any]]) -> Cost:
         values = patterns = references = 0
         for schema in schemas:
             for keyword, said in schema.items():
-                if keyword in VALUES:
-                    values += check_size(said, max_chars=sys.maxsize, max_depth=sys.maxsize)
-                values += len(said) if isinstance(said, list) else _STEPS.get(keyword, 1)
+                values += _STEPS.get(keyword, 1)
+                if keyword in ("const", "enum"):
+                    size = check_size(said, max_chars=sys.maxsize, max_depth=sys.maxsize)
+                    values += size * (_STEPS_OF_A_PART if _has_containers(said) else 1)
+                elif isinstance(said, list) or (isinstance(said, dict) and keyword in _READ_FOR_EACH):
+                    values += len(said)
                 references += keyword in ("$ref", _REFERENCE)
                 patterns += keyword == "pattern"
                 patterns += len(said) if keyword == "patternProperties" and isinstance(said, dict) else 0
         of_pattern = self._engine.cost
         per_char = patterns * of_pattern.per_char + references // _REFERENCES_A_STEP
         return Cost(1 + values + patterns * of_pattern.per_value, per_char)
+
+
+def _has_containers(said: Any) -> bool:
+    return any(isinstance(value, dict | list) for value in (said if isinstance(said, list) else [said]))
+
+
+def _fetch_nothing(uri: str) -> Any:
+    raise LookupError(uri)
 
 
 class _Reference:

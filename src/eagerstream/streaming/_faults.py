@@ -9,6 +9,7 @@ from typing import Final
 
 _MAX_SHOWN_CHARS: Final = 100
 _MAX_LOOKED_AT: Final = 10_000
+_MAX_PLACE_CHARS: Final = 500
 MAX_TOLD: Final = 100
 """Maximum number of faults of each kind to list. More would not help to fix them."""
 
@@ -73,8 +74,10 @@ def _named(place: str) -> str:
 
 
 def joined(path: Iterable[str | int]) -> str:
-    """Return a place in an input in readable form: `files[0].name`."""
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
+    """Return a place in an input in readable form: `files[0].name`. It is cut after 500 characters."""
+    steps = islice(path, _MAX_PLACE_CHARS)
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step:.{_MAX_PLACE_CHARS}}" for step in steps)
+    return text.removeprefix(".")[:_MAX_PLACE_CHARS]
 
 
 def _shown(value: object) -> str:

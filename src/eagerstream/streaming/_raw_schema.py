@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -11,10 +11,10 @@ from .._support.inspecting import MAX_SCHEMA_CHARS, MAX_SCHEMA_DEPTH, TooMuchErr
 from .._support.warn_once import warn_once
 from ..errors import UsageError
 from ..wire import JSONObject, copy_json, encodable
-from ._compiled_schema import MAX_STEPS, CompiledSchema, Engine, StoppedError, engines
+from ._compiled_schema import MAX_STEPS, CompiledSchema, Engine, StoppedError, check_form, engines
 from ._faults import InputError
 from ._schema_faults import faults_of
-from ._schema_references import for_the_same_value, schemas_in
+from ._schema_references import References, for_the_same_value, schemas_in
 
 _log = logging.getLogger(__name__)
 
@@ -24,6 +24,8 @@ _MAX_LARGE_PATTERNS: Final = 50
 """Maximum number of patterns of a schema that are larger than the first engine compiles."""
 _DYNAMIC: Final = ("$dynamicRef", "$recursiveRef")
 _UNEVALUATED: Final = ("unevaluatedItems", "unevaluatedProperties")
+_TURNING: Final = frozenset({"contains", "if", "not", "oneOf"})
+"""The keywords by which a value may fit because it does not fit what is inside."""
 _DIALECTS: Final = frozenset({
     "https://json-schema.org/draft/2020-12/schema", "https://json-schema.org/draft/2019-09/schema",
     *(f"http://json-schema.org/draft-0{number}/schema{end}" for number in (4, 6, 7) for end in ("", "#")),
@@ -52,52 +54,42 @@ class RawSchema:
         self.faults: list[str] = []
         try:
             check_size(self.schema, max_chars=MAX_SCHEMA_CHARS, max_depth=MAX_SCHEMA_DEPTH)
-            checked, engine = self._checkable(is_foreign=is_foreign)
-            if not self.faults:
-                self._compiled = CompiledSchema(checked, engine)
+            self._prepare(is_foreign=is_foreign)
         except TooMuchError as error:
             self.faults.append(f"input_schema is too large: {error}")
             return
         except UsageError as error:
             self.faults.append(str(error))
         except ValueError as error:  # for example a number with too many digits
-            self.faults.append(f"input_schema is not a JSON schema: {head(str(error), _MAX_SAID_CHARS)}")
+            said, _, _ = head(str(error), _MAX_SAID_CHARS).partition("\n")
+            self.faults.append(f"input_schema is not a JSON schema: {said}")
         if not (self.faults or any_type) and self.schema.get("type") != "object":
             self.faults.append('input_schema must be of the type "object"')
 
-    def _checkable(self, *, is_foreign: bool) -> tuple[dict[str, Any], Engine]:
-        """Return a copy without what cannot be checked, and the cheapest engine that matches all its patterns."""
+    def _prepare(self, *, is_foreign: bool) -> None:
         checked: Any = copy_json(encodable(self.schema))
-        dialect = checked.pop("$schema", None)
+        dialect = checked.get("$schema")
+        if isinstance(dialect, str) and dialect not in _DIALECTS:
+            del checked["$schema"]
+            dialect = ""
+        check_form(checked)
+        references = References(checked, dialect or "")
+        for schema in references.schemas:
+            if schema is not checked:  # a part with a dialect of its own would be checked by other rules
+                schema.pop("$schema", None)
+        for schema in references.outside:
+            check_form({**schema, "$schema": dialect} if dialect else schema)
         engines = _Engines()
-        unchecked: list[str] = []
-        for schema in schemas_in(checked):
-            if isinstance(schema.get("$schema"), str):
-                del schema["$schema"]  # a part with a dialect of its own would be checked by other rules
-            keywords = list(_DYNAMIC)
-            if not schema.keys().isdisjoint(_UNEVALUATED) and any("$ref" in inner for inner in _in_place(schema)):
-                keywords += _UNEVALUATED  # they ask which properties are evaluated elsewhere
-            unchecked += [f"the keyword {keyword}" for keyword in keywords if schema.pop(keyword, None) is not None]
-            if isinstance(pattern := schema.get("pattern"), str) and not engines.match(pattern):
-                del schema["pattern"]
-                unchecked.append(f"the pattern {pattern!r:.200}")
-            named = schema.get("patternProperties")
-            named = named if isinstance(named, dict) else {}
-            for pattern in [*named]:
-                if not engines.match(pattern):
-                    del named[pattern]
-                    unchecked.append(f"the pattern {pattern!r:.200}")
-                    # Which other properties have such names is not known any more.
-                    for keyword in ("additionalProperties", *_UNEVALUATED):
-                        schema.pop(keyword, None)
-        for what in [*dict.fromkeys(unchecked)][:_MAX_TOLD]:
-            if is_foreign:
+        unchecked = [what for schema in references.schemas for what in _uncheckable(schema, engines)]
+        if unchecked and is_foreign:
+            _remove_uncheckable(references.schemas, engines)
+            for what in dict.fromkeys(unchecked):
                 warn_once(_log, "the inputs of a tool are not checked for %s of its schema", what)
-            else:
-                self.faults.append(f"input_schema has {what}, which cannot be checked")
-        if not isinstance(dialect, str | None) or dialect in _DIALECTS:
-            checked["$schema"] = dialect
-        return checked, engines.needed
+        elif unchecked:
+            told = [*dict.fromkeys(unchecked)][:_MAX_TOLD]
+            self.faults += [f"input_schema has {what}, which cannot be checked" for what in told]
+            return
+        self._compiled = CompiledSchema(references, engines.needed)
 
     def check(self, input: Any) -> Any:
         """Return a copy of the input, with U+FFFD for lone surrogates, if it fits the schema.
@@ -150,13 +142,50 @@ class _Engines:
         return self._known[pattern] is not None
 
 
-def _in_place(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a schema, and all those inside it that are for the same value."""
+def _uncheckable(schema: dict[str, Any], engines: _Engines) -> list[str]:
+    """Return the parts directly in a schema that cannot be checked."""
+    found: list[str] = [keyword for keyword in _DYNAMIC if keyword in schema]
+    found += [keyword for keyword in _UNEVALUATED if keyword in schema and not _evaluates(schema, keyword)]
+    unfit = [pattern for pattern in _patterns(schema) if not engines.match(pattern)]
+    return [*(f"the keyword {keyword}" for keyword in found), *(f"the pattern {pattern!r:.200}" for pattern in unfit)]
+
+
+def _patterns(schema: dict[str, Any]) -> list[str]:
+    """Return the patterns directly in a schema. A keyword of another dialect may have anything."""
+    named = schema.get("patternProperties")
+    found = [schema.get("pattern"), *(named if isinstance(named, dict) else ())]
+    return [pattern for pattern in found if isinstance(pattern, str)]
+
+
+def _evaluates(schema: dict[str, Any], keyword: str) -> bool:
+    """Return True if it is known, and soon, what `unevaluatedItems` or `unevaluatedProperties` is about."""
+    if not isinstance(schema[keyword], bool):
+        return False  # jsonschema-rs checks what is inside again at each level
     pending = [schema]
     while pending:
         found = pending.pop()
-        yield found
-        pending += [inner for inner in for_the_same_value(found) if isinstance(inner, dict)]
+        if any(name in found for name in ("$ref", *_DYNAMIC)):
+            return False  # what a reference evaluates is not known outside of it
+        pending += for_the_same_value(found)
+    return True
+
+
+def _remove_uncheckable(schemas: list[dict[str, Any]], engines: _Engines) -> None:
+    """Remove what cannot be checked, and what would then say something else."""
+    for schema in schemas:
+        for keyword in _TURNING & schema.keys():
+            inside = schemas_in(schema[keyword])
+            if any("$ref" in found or _uncheckable(found, engines) for found in inside):
+                del schema[keyword]
+    for schema in schemas:
+        for keyword in (*_DYNAMIC, *_UNEVALUATED):
+            schema.pop(keyword, None)
+        for pattern in _patterns(schema):
+            if not engines.match(pattern):
+                if schema.get("pattern") == pattern:
+                    del schema["pattern"]
+                if schema.get("patternProperties", {}).pop(pattern, None) is not None:
+                    schema.pop("additionalProperties", None)  # other properties may have such names
 
 
 @lru_cache(maxsize=256)

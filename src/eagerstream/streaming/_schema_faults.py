@@ -47,9 +47,12 @@ def faults_of(compiled: CompiledSchema, input: Any) -> InputFaults:
         wrong = _broken(compiled, said, value)
         for keyword in wrong:
             faults.add_wrong(joined(path), _expected(keyword, said[keyword]), value)
-        missing = [joined((*path, name)) for name in _missing(said, value)]
+        left_to_tell = MAX_TOLD - told
+        names, others = _missing(said, value), _unknown(compiled, said, value)
+        faults.stopped = faults.stopped or len(names) > left_to_tell or len(others) > left_to_tell
+        missing = [joined((*path, name)) for name in names[:left_to_tell]]
         faults.missing = [*dict.fromkeys([*faults.missing, *missing])]
-        unknown = [joined((*path, name)) for name in _unknown(compiled, said, value)]
+        unknown = [joined((*path, name)) for name in others[:left_to_tell]]
         faults.unknown = [*dict.fromkeys([*faults.unknown, *unknown])]
         unfit: dict[tuple[int, _Path], tuple[Any, Any, _Path]] = {}
         for inner_schema, inner, step in _inner(compiled, said, value):
@@ -123,8 +126,10 @@ def _inner(compiled: CompiledSchema, schema: dict[str, Any], value: Any) -> Iter
             elif others is not False and "patternProperties" not in schema:
                 yield others, inner, (name,)
     elif isinstance(value, list):
-        first, rest = schema.get("prefixItems", []), schema.get("items", True)
-        if isinstance(rest, list):
+        first, rest = [], schema.get("items", True)
+        if isinstance(rest, list):  # in old dialects
             first, rest = rest, schema.get("additionalItems", True)
+        elif compiled.has_prefix_items:
+            first = schema.get("prefixItems", [])
         for number, inner in enumerate(value if rest is not True else value[: len(first)]):
             yield first[number] if number < len(first) else rest, inner, (number,)

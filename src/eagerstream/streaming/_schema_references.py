@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 from urllib.parse import unquote, urldefrag, urljoin
 
-from .._support.inspecting import head
+from .._support.inspecting import check_size, head
 from ..errors import UsageError
+from ..wire import copy_json
 
-VALUES: Final = frozenset({"const", "default", "enum", "examples"})
-"""The keywords with values that are no schemas."""
 DEFINITIONS: Final = frozenset({"$defs", "definitions"})
 _NAMED: Final = DEFINITIONS | {"dependencies", "dependentSchemas", "patternProperties", "properties"}
+_PLAIN: Final = frozenset({
+    "additionalItems", "additionalProperties", "allOf", "anyOf", "contains", "contentSchema", "else", "if", "items",
+    "not", "oneOf", "prefixItems", "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties",
+})  # fmt: skip
+"""The keywords with a schema, or a list of schemas."""
 _MAX_URI_CHARS: Final = 1_000
 _MAX_SAID_CHARS: Final = 200
+_MAX_OUTSIDE: Final = 200_000
+"""Maximum size of what references lead to outside the known keywords."""
 
 
 def schemas_in(schema: Any) -> Iterator[dict[str, Any]]:
-    """Yield a schema and those inside it, also below keywords that nobody knows."""
+    """Yield a schema, and those below the keywords of all dialects."""
     return (found for found, _ in _with_bases(schema, "", lambda _, base: base))
 
 
@@ -37,18 +44,18 @@ def _with_bases(
             for keyword, value in found.items():
                 if keyword in _NAMED and isinstance(value, dict):
                     pending += [(inner, base) for inner in value.values()]
-                elif keyword not in VALUES:
+                elif keyword in _PLAIN:
                     pending.append((value, base))
 
 
-def for_the_same_value(schema: dict[str, Any]) -> Iterator[Any]:
+def for_the_same_value(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the schemas directly in a schema that a value of it must fit too, or may, or must not."""
+    inner: list[Any] = [schema.get(keyword) for keyword in ("else", "if", "not", "then")]
     for keyword in ("allOf", "anyOf", "oneOf"):
-        yield from schema[keyword] if isinstance(schema.get(keyword), list) else ()
+        inner += schema[keyword] if isinstance(schema.get(keyword), list) else ()
     for keyword in ("dependencies", "dependentSchemas"):
-        yield from schema[keyword].values() if isinstance(schema.get(keyword), dict) else ()
-    for keyword in ("else", "if", "not", "then"):
-        yield schema.get(keyword)
+        inner += schema[keyword].values() if isinstance(schema.get(keyword), dict) else ()
+    return (found for found in inner if isinstance(found, dict))
 
 
 def _joined(base: str, reference: str) -> str:
@@ -68,61 +75,41 @@ class References:
     """The references of a schema. Nothing is fetched.
 
     Args:
-        schema: The schema. It must stay unchanged.
+        schema: The schema. It must stay unchanged while this object is made.
         dialect: The URI of its dialect, or an empty text.
 
     Raises:
         UsageError: A reference leads to nothing in the schema, or a schema leads to itself for the same value.
 
     Attributes:
+        root: The schema.
         schemas: All schemas.
         targets: By absolute URI: the schemas that are referred to.
         referring: The schemas with a `$ref`, and its absolute URI.
+        outside: The schemas that are only found by a reference, for example below an unknown keyword. They are copies.
         replaces: True if a `$ref` replaces what is beside it, as in old dialects.
     """
 
     def __init__(self, schema: dict[str, Any], dialect: str) -> None:
+        self.root = schema
         self.schemas: list[dict[str, Any]] = []
         self.targets: dict[str, Any] = {}
         self.referring: list[tuple[dict[str, Any], str]] = []
+        self.outside: list[dict[str, Any]] = []
         self.replaces = "draft-0" in dialect
         self._id = "id" if "draft-04" in dialect else "$id"
         self._at: dict[str, Any] = {"": schema}
         self._seen: set[int] = set()
+        self._left = _MAX_OUTSIDE
         self._add(schema, "")
-        for _, uri in self.referring:  # grows, because a reference can lead to a place where no other schema is
+        for _, uri in self.referring:  # grows while it is read
             if uri not in self.targets:
-                self.targets[uri] = self._find(uri)
-                self._add(self.targets[uri], urldefrag(uri).url)
-
+                self.targets[uri] = self._target(uri)
         self._check_loops()
 
-    def _check_loops(self) -> None:
-        """Check that no schema leads to itself for the same value: nobody could say whether the value fits."""
-        followed = {id(schema): self.targets[uri] for schema, uri in self.referring}
-        done: dict[int, bool] = {}  # False while the schemas that it leads to are looked at
-        for start in self.schemas:
-            pending = [start]
-            while pending:
-                schema = pending[-1]
-                if id(schema) in done:
-                    done[id(schema)] = True
-                    pending.pop()
-                    continue
-                done[id(schema)] = False
-                for inner in (*for_the_same_value(schema), followed.get(id(schema))):
-                    if isinstance(inner, dict) and not done.get(id(inner), True):
-                        raise UsageError("input_schema has a part that refers to itself for the same value")
-                    if isinstance(inner, dict) and id(inner) not in done:
-                        pending.append(inner)
-
-    def _add(self, schema: Any, base: str) -> None:
-        """Note the URIs and the references in a schema, unless they are known."""
-        if id(schema) in self._seen:
-            return
+    def _add(self, schema: dict[str, Any], base: str) -> None:
+        """Note the URIs and the references in a schema."""
         for found, within in _with_bases(schema, base, self._base_of):
-            if id(found) in self._seen:
-                continue
             self._seen.add(id(found))
             self.schemas.append(found)
             self._at.setdefault(within.removesuffix("#"), found)
@@ -138,6 +125,20 @@ class References:
             return around
         return _joined(around, uri)
 
+    def _target(self, uri: str) -> Any:
+        """Return the schema at a URI: one of those that are known, or a copy of what is there."""
+        found = self._find(uri)
+        if isinstance(found, bool) or id(found) in self._seen:
+            return found
+        # It may also be a value, for example a default, which must stay as it is.
+        self._left -= check_size(found, max_chars=sys.maxsize, max_depth=sys.maxsize)
+        if self._left < 0:
+            raise UsageError("input_schema has too many references to what is no schema")
+        copied: Any = copy_json(found)
+        self.outside.append(copied)
+        self._add(copied, urldefrag(uri).url)
+        return copied
+
     def _find(self, uri: str) -> Any:
         if (whole := uri.removesuffix("#")) in self._at:
             return self._at[whole]
@@ -152,3 +153,26 @@ class References:
         if not isinstance(found, dict | bool):
             raise UsageError(f"input_schema has a $ref to what is not in it: {head(uri, _MAX_SAID_CHARS)}")
         return found
+
+    def _check_loops(self) -> None:
+        """Check that no schema leads to itself for the same value: nobody could say whether the value fits."""
+        followed = {id(schema): self.targets[uri] for schema, uri in self.referring}
+        done: dict[int, bool] = {}  # False while the schemas that it leads to are looked at
+        for start in self.schemas:
+            pending = [start]
+            while pending:
+                schema = pending[-1]
+                if id(schema) in done:
+                    done[id(schema)] = True
+                    pending.pop()
+                    continue
+                done[id(schema)] = False
+                target = followed.get(id(schema))
+                replaced = self.replaces and target is not None
+                for inner in (target, *(() if replaced else for_the_same_value(schema))):
+                    if not isinstance(inner, dict):
+                        continue
+                    if not done.get(id(inner), True):
+                        raise UsageError("input_schema has a part that refers to itself for the same value")
+                    if id(inner) not in done:
+                        pending.append(inner)
