@@ -186,7 +186,7 @@ def bench(
         _ask(matrix, max_turns, yes=yes)
     measured: list[Measured] = []
     with _interrupts_wait() as interrupts:  # once measuring has ended, Ctrl-C loses nothing
-        cause = _measure(matrix, conditions, measured)
+        cause = _measure(matrix, conditions, measured, interrupts)
         if cause is not None and not any(one.step.repetition >= 0 for one in measured):
             raise cause  # there is nothing to keep
         from ._analysis import assemble
@@ -351,13 +351,25 @@ def _ask(matrix: Matrix, max_turns: int, *, yes: bool) -> None:
 # --- measuring and saving ---------------------------------------------------------------------------------------------
 
 
-def _measure(matrix: Matrix, conditions: Conditions, measured: list[Measured]) -> BaseException | None:
-    """Measure into the list; return the exception that stopped it, such as Ctrl-C, or `None`."""
+def _measure(
+    matrix: Matrix, conditions: Conditions, measured: list[Measured], interrupts: Sequence[int]
+) -> BaseException | None:
+    """Measure into the list; return the exception that stopped it, such as Ctrl-C, or `None`.
+
+    Args:
+        matrix: What to measure.
+        conditions: How to measure it.
+        measured: Where the measurements go.
+        interrupts: The ones that came before Ctrl-C could interrupt.
+    """
     from ._measure import measure
     from ._terminal import progress_of
 
     try:
-        with _ended_by_signals(), progress_of(matrix) as tell:
+        anyio.run(anyio.sleep, 0)  # imports asyncio: during an import, Python can lose an interrupt
+        with progress_of(matrix) as tell, _ended_by_signals():
+            if interrupts:
+                raise KeyboardInterrupt
 
             def keep(one: Measured) -> None:
                 measured.append(one)
