@@ -35,7 +35,9 @@ _CLIENTS: Final[Mapping[Platform, str]] = {
 
 def verify(
     *,
-    live: Annotated[bool, typer.Option("--live", help="Ask the API, with your key. The cost is told first.")] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Ask the API, with your key. It shows the cost and asks first.")
+    ] = False,
     platform: Annotated[Platform, typer.Option(help="The platform whose client is used.")] = Platform.ANTHROPIC,
     model: Annotated[str | None, typer.Option(help="The model to ask, by its name on the platform.")] = None,
     only: Annotated[
