@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -68,29 +69,92 @@ async def test_a_journal_is_encrypted_from_its_beginning(where: str) -> None:
             pass
 
 
+ENTRIES = "eagerstream_entries"
+MOVED = f"UPDATE {ENTRIES} SET seq = seq + 100 WHERE run_id = 'a' AND seq IN (3, 4)"
+ATTACKS = {
+    "the last entry removed": f"DELETE FROM {ENTRIES} WHERE run_id = 'a' AND seq = 4",
+    "the last entries removed": f"DELETE FROM {ENTRIES} WHERE run_id = 'a' AND seq >= 3",
+    "a settled entry removed": f"DELETE FROM {ENTRIES} WHERE run_id = 'a' AND seq = 2",
+    "the first entry removed": f"DELETE FROM {ENTRIES} WHERE run_id = 'a' AND seq = 0",
+    "an entry in the middle removed": f"DELETE FROM {ENTRIES} WHERE run_id = 'a' AND seq = 3",
+    "all entries removed": f"DELETE FROM {ENTRIES} WHERE run_id = 'a'",
+    "numbers swapped": f"{MOVED}; UPDATE {ENTRIES} SET seq = 107 - seq WHERE seq > 100",
+    "contents swapped": f"UPDATE {ENTRIES} SET content = (SELECT content FROM {ENTRIES} AS other WHERE other.run_id = 'a'"
+    f" AND other.seq = 7 - {ENTRIES}.seq) WHERE run_id = 'a' AND seq IN (3, 4)",
+    "another number": f"UPDATE {ENTRIES} SET seq = 9 WHERE run_id = 'a' AND seq = 4",
+    "an entry doubled": f"INSERT INTO {ENTRIES} SELECT run_id, 5, content FROM {ENTRIES} WHERE run_id = 'a' AND seq = 4",
+    "doubled, and counted": f"INSERT INTO {ENTRIES} SELECT run_id, 5, content FROM {ENTRIES} WHERE run_id = 'a' AND seq = 4;"
+    " UPDATE eagerstream_runs SET next_seq = 6",
+    "one of another run": f"UPDATE {ENTRIES} SET content = (SELECT content FROM {ENTRIES} WHERE run_id = 'b') WHERE seq = 0",
+    "zeros": f"UPDATE {ENTRIES} SET content = zeroblob(60) WHERE seq = 3",
+    "cut": f"UPDATE {ENTRIES} SET content = substr(content, 1, 12) WHERE seq = 3",
+    "a text": f"UPDATE {ENTRIES} SET content = 'abc' WHERE seq = 3",
+    "plain JSON": f'UPDATE {ENTRIES} SET content = CAST(\'{{"kind": "x", "turn": 1}}\' AS BLOB) WHERE seq = 3',
+    "the number of a settled entry taken": f"INSERT INTO {ENTRIES} SELECT run_id, 1, content FROM {ENTRIES} WHERE seq = 3",
+    "another seal": "UPDATE eagerstream_runs SET entries_seal = zeroblob(200) WHERE run_id = 'a'",
+    "the seal of another run": "UPDATE eagerstream_runs SET entries_seal = (SELECT entries_seal FROM eagerstream_runs WHERE run_id = 'b')",
+    "the seal of the inbox": "UPDATE eagerstream_runs SET entries_seal = inbox_seal",
+    "a seal that is a text": "UPDATE eagerstream_runs SET entries_seal = '[5]'",
+    "one more counted": "UPDATE eagerstream_runs SET next_seq = next_seq + 1",
+}
+INBOX_ATTACKS = {
+    "the last message removed": "DELETE FROM eagerstream_inbox WHERE number = 3",
+    "removed, and not counted": "DELETE FROM eagerstream_inbox WHERE number = 3; UPDATE eagerstream_runs SET next_message = 3",
+    "the first message removed": "DELETE FROM eagerstream_inbox WHERE number = 2",
+    "all messages removed": "DELETE FROM eagerstream_inbox",
+    "numbers swapped": "UPDATE eagerstream_inbox SET number = 10 - number; UPDATE eagerstream_inbox SET number = number - 5",
+    "a message doubled": "INSERT INTO eagerstream_inbox SELECT run_id, 4, token, content FROM eagerstream_inbox WHERE number = 3",
+    "doubled, and counted": "INSERT INTO eagerstream_inbox SELECT run_id, 4, token, content FROM eagerstream_inbox WHERE"
+    " number = 3; UPDATE eagerstream_runs SET next_message = 5",
+}
+
+
+async def attacked(path: Path, key: bytes | None) -> None:
+    """Make a journal with a run of entries 0, 2, 3, 4, of which 2 is settled, and messages 2 and 3 in its inbox."""
+    async with Journal(path, key=key) as journal:
+        log = await journal.create("a", BEGIN)
+        for n in range(3):
+            await journal.leave("a", {"say": n})
+        await log.append(entry(1, inbox=1))
+        await log.settle(entry(1, 1))
+        await log.append(entry(2, 0), entry(2, 1))
+        await log.release("waiting", {})
+        await (await journal.create("b", {**BEGIN, "text": "b"})).release("waiting", {})
+
+
 @pytest.mark.anyio
-@pytest.mark.parametrize(
-    "attack",
-    [
-        "UPDATE eagerstream_entries SET seq = 3 - seq WHERE seq IN (1, 2)",
-        "UPDATE eagerstream_entries SET turn = 7 WHERE seq = 1",
-        "UPDATE eagerstream_entries SET content = (SELECT content FROM eagerstream_entries WHERE run_id = 'b') WHERE seq = 0",
-        "UPDATE eagerstream_entries SET content = zeroblob(60)",
-        "UPDATE eagerstream_entries SET content = substr(content, 1, 12)",
-        'UPDATE eagerstream_entries SET content = CAST(\'{"kind": "x", "turn": 1}\' AS BLOB) WHERE seq = 1',
-    ],
-)
-async def test_rows_that_somebody_changed(tmp_path: Path, attack: str) -> None:
-    """With a key, entries can be neither changed, nor swapped, nor moved to another run."""
-    path = tmp_path / "runs.db"
-    async with Journal(path, key=KEY) as journal:
-        await (await journal.create("a", BEGIN)).append(entry(1), entry(1, 1))
-        await journal.create("b", BEGIN)
-    changed(path, "CREATE TABLE old AS SELECT * FROM eagerstream_entries", "DROP TABLE eagerstream_entries",
-            "ALTER TABLE old RENAME TO eagerstream_entries", attack)  # fmt: skip  # without its primary key
-    async with Journal(path, key=KEY) as journal:
-        with pytest.raises(JournalError):
-            await journal.read("a")
+@pytest.mark.parametrize("key", [KEY, None], ids=["encrypted", "plain"])
+async def test_entries_that_somebody_changed(tmp_path: Path, key: bytes | None) -> None:
+    """They can be neither changed, removed, added, swapped nor moved to another run: no reader and no owner gets them."""
+    await attacked(tmp_path / "runs.db", key)
+    for name, attack in ATTACKS.items():
+        path = Path(shutil.copy(tmp_path / "runs.db", tmp_path / "attacked.db"))
+        changed(path, *attack.split(";"))
+        async with Journal(path, key=key) as journal:
+            for use in (journal.open, *([] if "counted" in name else [journal.read, journal.view])):
+                with pytest.raises(JournalError):
+                    await use("a")
+                    pytest.fail(f"{name}: {use.__name__}")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("key", [KEY, None], ids=["encrypted", "plain"])
+async def test_messages_that_somebody_changed(tmp_path: Path, key: bytes | None) -> None:
+    """A refusal that is taken away would let a call run, so the owner gets nothing of such an inbox."""
+    await attacked(tmp_path / "runs.db", key)
+    for name, attack in INBOX_ATTACKS.items():
+        path = Path(shutil.copy(tmp_path / "runs.db", tmp_path / "attacked.db"))
+        changed(path, *attack.split(";"))
+        async with Journal(path, key=key) as journal:
+            log = await journal.open("a")
+            for reading in (log.inbox(1), journal.messages("a")):
+                with pytest.raises(JournalError):
+                    await reading
+                    pytest.fail(name)
+            if "counted" in name:
+                with pytest.raises(JournalError):
+                    await journal.leave("a", {"say": "x"})
+            await log.release("waiting", {})
 
 
 @pytest.mark.anyio

@@ -90,18 +90,22 @@ async def test_it_needs_no_block(where: str) -> None:
         await closed
 
 
-async def test_settling_replaces_the_entries_of_a_turn(where: str) -> None:
-    """Those of other turns stay, and a later entry of the turn, too."""
+async def test_settling_replaces_the_steps_of_a_turn(where: str) -> None:
+    """A settled entry takes the place of all since the one before. What is settled stays."""
     async with Journal(where) as journal:
         log = await journal.create("r", BEGIN)
         log.append(entry(1), entry(2), entry(1, 1))
         log.settle({"kind": "turn", "turn": 1})
         await log.append(entry(1, 2))
-        assert await journal.read("r") == [BEGIN, entry(2), {"kind": "turn", "turn": 1}, entry(1, 2)]
+        assert await journal.read("r") == [BEGIN, {"kind": "turn", "turn": 1}, entry(1, 2)]
+        log.settle({"kind": "end", "turn": 1})
         await log.settle({"kind": "turn", "turn": 2})
-        assert [found["kind"] for found in await journal.read("r")] == ["begin", "turn", "result", "turn"]
+        assert [found["kind"] for found in await journal.read("r")] == ["begin", "turn", "end", "turn"]
         sizes = (await journal.summary("r")).size_bytes
         assert sizes == sum(len(_json(found)) for found in await journal.read("r"))
+        await log.release("waiting", {})
+        await (await journal.open("r")).append(entry(3))  # the next owner goes on behind the settled entry
+        assert [found["kind"] for found in await journal.read("r")] == ["begin", "turn", "end", "turn", "result"]
 
 
 def _json(value: Any) -> bytes:

@@ -60,7 +60,6 @@ async def test_commits_of_unknown_outcome(where: str, monkeypatch: pytest.Monkey
         await log.release("waiting", {"model": "m"})
         assert await journal.read("r") == [
             BEGIN,
-            *(entry(2, n) for n in range(4)),
             {"kind": "turn", "turn": 1},
             entry(3, inbox=1),
         ]

@@ -27,6 +27,7 @@ class Model:
     def __init__(self, fence: int, log: RunLog) -> None:
         self.entries: list[dict[str, Any]] = [{"kind": "begin", "turn": 0}]
         self.messages: list[tuple[int, dict[str, Any]]] = []
+        self.settled = 1
         self.left = 0
         self.status = "running"
         self.fence = fence
@@ -118,7 +119,8 @@ class Journals(RuleBasedStateMachine):
             await log.settle(entry)
 
         self._do(settle)
-        model.entries = [*(old for old in model.entries if old["turn"] != turn), entry]
+        model.entries = [*model.entries[: model.settled], entry]
+        model.settled = len(model.entries)
         model.status = "running"
 
     @rule(run=RUNS, side=SIDES)

@@ -74,8 +74,10 @@ class MemoryLog:
 
     def settle(self, entry: JSONObject) -> Written:
         self.check()
-        kept = [each for each in self._journal.runs[self.run_id] if each["turn"] != entry["turn"]]
-        self._journal.runs[self.run_id] = [*kept, plain(entry)]
+        run = self._journal.runs[self.run_id]
+        while run[-1]["kind"] not in ("begin", "turn", "end"):
+            del run[-1]
+        run.append(plain(entry))
         self._journal.on_write()
         return Written()
 

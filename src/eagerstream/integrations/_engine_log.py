@@ -7,11 +7,14 @@ import contextvars
 import copy
 import json
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from .._support.redaction import redact
 from ..errors import JournalError, LimitError, UsageError
 from ..wire import JSONObject
+
+_SETTLED: Final = ("begin", "turn", "end")
+"""The kinds of the first entry, and of those that take the place of others."""
 
 Commit = Callable[[JSONObject], Awaitable[None]]
 
@@ -79,7 +82,7 @@ class EngineLog:
 
     def settle(self, entry: JSONObject) -> Awaitable[None]:
         """See `RunLog`."""
-        return self._add({"entries": [entry], "settles": entry["turn"]})
+        return self._add({"entries": [entry], "settles": True})
 
     def check(self) -> None:
         """See `RunLog`. No clock is needed: a commit fails if another owner has opened the run, who sees all before."""
@@ -127,11 +130,12 @@ class EngineLog:
 
 
 def applied(entries: Sequence[JSONObject], record: Mapping[str, Any]) -> list[JSONObject]:
-    """Return the entries after a record: its entries are added, and a settled turn replaces the others of its turn."""
+    """Return the entries after a record: its entries are added, and a settled turn takes the place of its steps."""
     after = [*entries]
     for write in record["writes"]:
         if "settles" in write:
-            after = [entry for entry in after if entry["turn"] != write["settles"]]
+            while after and after[-1]["kind"] not in _SETTLED:
+                del after[-1]
         after += write["entries"]
     return after
 

@@ -27,6 +27,9 @@ _NONCE_BYTES: Final = 12
 _FORM: Final = b"\x01"  # AES-256-GCM; JSON begins with "{"
 _CHECK: Final = b"eagerstream"
 
+SEALED_BYTES: Final = len(_FORM) + _NAME_BYTES + _NONCE_BYTES + 16
+"""So much larger is what is encrypted: GCM has a tag of 16 bytes."""
+
 
 class Contents:
     """Turns entries and messages into bytes, and back.
@@ -63,12 +66,14 @@ class Contents:
         nonce = os.urandom(_NONCE_BYTES)
         return _FORM + name + nonce + cipher.encrypt(nonce, data, _name_of(place))
 
-    def opened(self, stored: bytes, *place: object) -> bytes:
+    def opened(self, stored: object, *place: object) -> bytes:
         """Return the JSON that was sealed for a place.
 
         Raises:
             JournalError: It was encrypted with another key, or for another place, or was changed.
         """
+        if not isinstance(stored, bytes):  # SQLite stores anything in any column
+            raise JournalError("the journal is damaged: a part is missing, or of the wrong type")
         is_encrypted = stored[:1] == _FORM
         if is_encrypted and not self._ciphers:
             raise JournalError("the journal is encrypted: it needs its key")

@@ -60,10 +60,12 @@ def check_version(rows: Rows) -> None:
     """Check that this version of the library can read the tables.
 
     Raises:
-        DatabaseFault: A newer version made them.
+        DatabaseFault: Another version made them, or they have none.
     """
-    if rows[0][0] > SCHEMA_VERSION:
+    version = rows[0][0] if rows else None
+    if version != SCHEMA_VERSION:
+        which = "a newer" if isinstance(version, int) and version > SCHEMA_VERSION else "another"
         raise DatabaseFault(
-            f"a newer version of eagerstream made this journal: its tables have version {rows[0][0]}, and this "
-            f"one knows version {SCHEMA_VERSION}"
+            f"{which} version of eagerstream made this journal: its tables have version {version!r:.20}, and this one "
+            f"knows version {SCHEMA_VERSION}"
         )

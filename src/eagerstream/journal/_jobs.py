@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 from uuid import uuid4
 
-from ..errors import EagerStreamError, LimitError, OwnershipLostError, RunExistsError, RunNotFoundError
+from ..errors import EagerStreamError, JournalError, LimitError, OwnershipLostError, RunExistsError, RunNotFoundError
 from . import _sql as sql
 from ._contents import Contents
 from ._database import Rows, Statement
 from ._receipts import Receipt, Wakes
+from ._seals import message_token
 from ._threads import Job
 
 T = TypeVar("T")
+
+LONGEST_LEASE_S: Final = 86_400
+"""So long do others wait for the run of a dead owner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,23 +116,30 @@ class Begin(Single[None]):
 class Create(Single[Owned]):
     """Create a run with its first entry, and own it.
 
+    Args:
+        run_id: The run.
+        content: The bytes of the entry.
+        seals: The bytes that say which entries and which messages it has.
+        lease_s: The lease of this ownership.
+
     Attributes:
         token: The name of the ownership, if there will be one.
     """
 
-    def __init__(self, run_id: str, turn: int, content: bytes, lease_s: float) -> None:
+    def __init__(self, run_id: str, content: bytes, seals: tuple[bytes, bytes], lease_s: float) -> None:
         super().__init__(run_id)
-        self._row = (turn, content)
+        self._content = content
+        self._seals = seals
         self._lease_s = lease_s
         self.token = uuid4().hex
 
     def statements(self) -> list[Statement]:
         """See `Job`."""
-        run_id, token, (turn, content) = self.run_id, self.token, self._row
+        run_id, token, content, (entries, inbox) = self.run_id, self.token, self._content, self._seals
         return [
-            (sql.CREATE_RUN, (run_id, token, self._lease_s, len(content))),
+            (sql.CREATE_RUN, (run_id, token, self._lease_s, entries, len(content), inbox)),
             (sql.FIRST_FENCE, (run_id, token)),
-            (sql.CREATE_ENTRY, (run_id, turn, content, run_id, token)),
+            (sql.CREATE_ENTRY, (run_id, content, run_id, token)),
             (sql.OWNER, (run_id,)),
         ]
 
@@ -172,6 +183,8 @@ class Claim(Single[Owned | Held]):
             raise RunNotFoundError("there is no such run", run_id=self.run_id)
         fence, beat, owner, lease_s, next_seq = rows[-1][0]
         if owner != self.token:
+            if not isinstance(lease_s, float) or not 0 < lease_s <= LONGEST_LEASE_S:
+                raise JournalError("it is damaged: its lease has no length", run_id=self.run_id)
             return Held((fence, beat), lease_s)
         return Owned(self.run_id, fence, self.token, next_seq, self.begun_s, rows[0][0][0])
 
@@ -221,52 +234,49 @@ class Delete(Single[None]):
         """See `Single`. A run that somebody created since under the same id is another one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """Another message has the number.
-
-    Attributes:
-        next_number: The number to try next.
-    """
-
-    next_number: int
-
-
-class Leave(Single[int | Taken]):
-    """Leave a message under a number, unless another message has it.
+class Leave(Single[bool]):
+    """Leave a message under a number, and return True. Return False if another message has the number.
 
     The number is chosen before, because the encrypted message contains it.
+
+    Args:
+        run_id: The run.
+        number: The number.
+        content: The bytes of the message.
+        seals: The bytes that say which number the next message gets: as they are, and after this message.
+        bounds: Those of the journal.
     """
 
-    def __init__(self, run_id: str, number: int, content: bytes, bounds: Bounds) -> None:
+    def __init__(self, run_id: str, number: int, content: bytes, seals: tuple[bytes, bytes], bounds: Bounds) -> None:
         super().__init__(run_id)
         self._number = number
         self._content = content
+        self._before, self._after = seals
         self._max_messages = bounds.max_inbox_messages
         self._max_bytes = bounds.max_entry_bytes
-        self._token = uuid4().hex
+        self._token = message_token(number, content)
 
     def statements(self) -> list[Statement]:
         """See `Job`."""
         run_id, number = self.run_id, self._number
-        may_add = (run_id, number, run_id, self._max_messages, run_id, self._max_bytes - len(self._content))
+        fits = (run_id, self._max_messages, run_id, self._max_bytes - len(self._content))
         return [
-            (sql.ADD_MESSAGE, (run_id, number, self._token, self._content, *may_add)),
-            (sql.COUNT_MESSAGE, (run_id, number, run_id, number, self._token)),
+            (sql.ADD_MESSAGE, (run_id, number, self._token, self._content, run_id, number, self._before, *fits)),
+            (sql.COUNT_MESSAGE, (self._after, run_id, number, run_id, number, self._token)),
             (sql.MESSAGE_NAME, (run_id, number)),
-            (sql.NEXT_MESSAGE, (run_id, run_id)),
+            (sql.INBOX, (run_id, run_id)),
         ]
 
-    def result(self, rows: list[Rows]) -> int | Taken:
+    def result(self, rows: list[Rows]) -> bool:
         """See `Single`."""
         tokens, runs = rows[2:]
         if tokens == [(self._token,)]:
-            return self._number
+            return True
         if not runs:
             raise RunNotFoundError("there is no such run", run_id=self.run_id)
-        next_number, messages = runs[0]
-        if next_number != self._number:
-            return Taken(next_number)
+        _, seal, messages = runs[0]
+        if seal != self._before:
+            return False
         what = "the inbox of the run"
         if messages >= self._max_messages:
             raise LimitError("max_inbox_messages", self._max_messages, what)

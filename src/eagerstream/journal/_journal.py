@@ -20,8 +20,10 @@ from ..wire import JSONObject, check_choice, check_count, check_positive, check_
 from . import _sql as sql
 from ._contents import Contents
 from ._database import Database
-from ._jobs import Begin, Bounds, Claim, Create, Delete, Held, Leave, Owned, Single, Taken, Undo
-from ._log import Log, Parts, bounded, checked_turn, read_entries, read_inbox
+from ._jobs import LONGEST_LEASE_S, Begin, Bounds, Claim, Create, Delete, Held, Leave, Owned, Single, Undo
+from ._log import Log, Parts, bounded, check_entry
+from ._reading import Entries, next_message
+from ._seals import Seal, sealed_entry, stored_inbox
 from ._sqlite import SQLite
 from ._summaries import RunSummary, summaries
 from ._threads import Reader, Writer
@@ -31,7 +33,6 @@ T = TypeVar("T")
 
 _MAX_ID_CHARS: Final = 255
 _LARGEST_ENTRY_BYTES: Final = 512 * 1024 * 1024  # PostgreSQL and SQLite accept about 1 GB in a row
-_LONGEST_LEASE_S: Final = 86_400
 _LOOKS: Final = 8  # at an owner, in each lease
 
 
@@ -79,8 +80,8 @@ class Journal:
         retry_for_s: float = 60.0,
     ) -> None:
         check_positive("lease_s", lease_s)
-        if lease_s > _LONGEST_LEASE_S:  # so long do others wait for the run of a dead owner
-            raise UsageError(f"lease_s: at most {_LONGEST_LEASE_S:,}")
+        if lease_s > LONGEST_LEASE_S:
+            raise UsageError(f"lease_s: at most {LONGEST_LEASE_S:,}")
         if not isinstance(create, bool):
             raise UsageError(f"create must be True or False, not {create!r:.80}")
         check_seconds("retry_for_s", retry_for_s)
@@ -131,13 +132,16 @@ class Journal:
             UsageError: The id or the entry is unusable.
         """
         _check_id(run_id)
-        turn = checked_turn(entry)
+        check_entry(entry)
         content = bounded(entry, f"an entry of run {run_id!r}", self._parts.bounds)
         await self._prepare()
-        job = Create(run_id, turn, self._parts.contents.sealed(content, "entry", run_id, 0, turn), self._parts.lease_s)
-        owned = await self._ownership(job)
+        contents = self._parts.contents
+        stored = sealed_entry(contents, run_id, content, Seal())
+        seal = Seal().with_entry(stored).settled()
+        seals = seal.stored(contents, run_id), stored_inbox(contents, run_id, 1)
+        owned = await self._ownership(Create(run_id, stored, seals, self._parts.lease_s))
         log = self._logs[run_id] = Log(self._parts, owned)
-        log.load([entry], {turn: len(content)})
+        log.load(Entries([entry], seal, len(content), len(content)))
         return log
 
     async def open(self, run_id: str) -> RunLog:
@@ -153,13 +157,10 @@ class Journal:
         job, owned = await self._claimed(run_id)
         log = Log(self._parts, owned)  # it beats from now on, however long reading takes
         try:
-            entries, sizes = await self._parts.reader.read(
-                lambda database: read_entries(database, self._parts.contents, run_id)
-            )
+            log.load(await self._parts.reader.read(self._parts.entries_of(run_id)))
         except BaseException:
             self._undo(job)
             raise
-        log.load(entries, sizes)
         self._logs[run_id] = log
         return log
 
@@ -247,10 +248,7 @@ class Journal:
             RunNotFoundError: There is no such run.
             JournalError: The run cannot be read, for example with this key.
         """
-        entries, _ = await self._read(lambda database: read_entries(database, self._parts.contents, run_id))
-        if not entries:
-            await self.summary(run_id)
-        return entries
+        return (await self._read(self._parts.entries_of(run_id))).entries
 
     async def view(self, run_id: str) -> RunView:
         """Return the history and the open calls of a run, without owning it. Cancelling it loses nothing.
@@ -268,7 +266,7 @@ class Journal:
         Raises:
             JournalError: They cannot be read, for example with this key.
         """
-        return await self._read(lambda database: read_inbox(database, self._parts.contents, run_id, after))
+        return await self._read(self._parts.inbox_of(run_id, after))
 
     async def leave(self, run_id: str, message: JSONObject) -> int:
         """Leave a message for the owner of a run, or for the next one. Return its number, which is at least 1.
@@ -283,13 +281,13 @@ class Journal:
         """
         _check_id(run_id)
         content = bounded(message, f"a message for run {run_id!r}", self._parts.bounds)
-        number = 1
+        contents = self._parts.contents
         while True:
-            sealed = self._parts.contents.sealed(content, "message", run_id, number)
-            left = await self._do(Leave(run_id, number, sealed, self._parts.bounds))
-            if not isinstance(left, Taken):
-                return left
-            number = left.next_number
+            number, seal = await self._read(lambda database: next_message(database, contents, run_id))
+            stored = contents.sealed(content, "message", run_id, number)
+            seals = seal, stored_inbox(contents, run_id, number + 1)
+            if await self._do(Leave(run_id, number, stored, seals, self._parts.bounds)):
+                return number
 
     async def say(self, run_id: str, message: str | Mapping[str, Any], when: When = "when_idle") -> int:
         """Say something to the model of a run, from any process. Return the number of the message in the inbox.

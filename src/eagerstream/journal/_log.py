@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 import threading
-from collections import defaultdict
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ..errors import EagerStreamError, JournalError, LimitError, OwnershipLostError, UsageError
 from ..wire import JSONObject
 from . import _sql as sql
-from ._contents import Contents, decoded, encoded
+from ._contents import Contents, encoded
 from ._database import Database, Rows, Statement
 from ._jobs import Bounds, Owned, ownership_lost
+from ._reading import Entries, read_entries, read_inbox
 from ._receipts import Receipt, Wakes, again
+from ._seals import Seal, sealed_entry
 from ._summaries import encoded_summary
 from ._threads import Beating, Reader, Writer, awake_s
 
@@ -35,14 +36,24 @@ class Parts:
     bounds: Bounds
     lease_s: float
 
+    def entries_of(self, run_id: str) -> Callable[[Database], Entries]:
+        """Return a query for the entries of a run."""
+        contents, bounds = self.contents, self.bounds
+        return lambda database: read_entries(database, contents, bounds, run_id)
+
+    def inbox_of(self, run_id: str, after: int) -> Callable[[Database], list[tuple[int, JSONObject]]]:
+        """Return a query for the messages of a run with numbers above `after`."""
+        contents, bounds = self.contents, self.bounds
+        return lambda database: read_inbox(database, contents, bounds, run_id, after)
+
 
 @dataclass(slots=True)
 class _Write:
     """Entries that were added by one call."""
 
-    rows: list[tuple[int, int, bytes]]  # the number, the turn, the content
+    contents: list[bytes]
     receipt: Receipt[None] = field(default_factory=Receipt[None])
-    settles: int | None = None  # the turn
+    settles: bool = False
     read_to: int | None = None  # the number of the last message that is in the entries
     release: tuple[str | None, str] | None = None  # the status and the summary; without a status, neither changes
 
@@ -61,21 +72,27 @@ class Log(Beating):
         self._writing: list[_Write] = []
         self._error: EagerStreamError | None = None
         self._is_released = False
-        self._sizes: dict[int, int] = defaultdict(int)  # by turn
-        self._size_bytes = 0
-        self._next_seq = self._written_seq = self._writing_to = owned.next_seq
+        self._size_bytes = self._settled_bytes = 0
+        self._seal = Seal(owned.next_seq)  # of what is written, and of what is being written
+        self._written_seq = owned.next_seq
         self._confirmed_s = owned.begun_s
         parts.writer.keep_alive(self)
 
     def __repr__(self) -> str:
         return f"<Log of run {self.run_id!r}, fence {self.fence}>"
 
-    def load(self, entries: Sequence[JSONObject], sizes: Mapping[int, int]) -> None:
-        """Take the entries that are there, and their bytes in each turn. Call it once, before anything is added."""
+    def load(self, found: Entries) -> None:
+        """Take the entries that are there. Call it once, before anything is added.
+
+        Raises:
+            JournalError: The numbers of the run do not agree.
+        """
+        if found.seal.next_seq != self._written_seq:
+            raise JournalError("the journal is damaged: its next entry has another number", run_id=self.run_id)
         with self._lock:
-            self.entries = entries
-            self._sizes.update(sizes)
-            self._size_bytes = sum(sizes.values())
+            self.entries = found.entries
+            self._seal = found.seal
+            self._size_bytes, self._settled_bytes = found.size_bytes, found.settled_bytes
 
     # --- for the owner ------------------------------------------------------------------------------------------------
 
@@ -85,7 +102,7 @@ class Log(Beating):
 
     def settle(self, entry: JSONObject) -> Awaitable[None]:
         """See `RunLog`."""
-        return self._add([entry], settles=checked_turn(entry))
+        return self._add([entry], settles=True)
 
     def check(self) -> None:
         """See `RunLog`."""
@@ -100,9 +117,7 @@ class Log(Beating):
 
     async def inbox(self, after: int) -> list[tuple[int, JSONObject]]:
         """See `RunLog`."""
-        return await self._parts.reader.read(
-            lambda database: read_inbox(database, self._parts.contents, self.run_id, after)
-        )
+        return await self._parts.reader.read(self._parts.inbox_of(self.run_id, after))
 
     async def release(self, status: str | None, summary: JSONObject) -> None:
         """See `RunLog`.
@@ -131,25 +146,22 @@ class Log(Beating):
             self._parts.writer.put(self)  # it cannot begin before the lock is free
         self._added.append(write)
 
-    def _add(self, entries: Sequence[JSONObject], settles: int | None = None) -> Receipt[None]:
+    def _add(self, entries: Sequence[JSONObject], *, settles: bool = False) -> Receipt[None]:
         bounds = self._parts.bounds
-        what = f"an entry of run {self.run_id!r}"
-        contents = [(checked_turn(entry), bounded(entry, what, bounds)) for entry in entries]
+        for entry in entries:
+            check_entry(entry)
+        contents = [bounded(entry, f"an entry of run {self.run_id!r}", bounds) for entry in entries]
         with self._lock:
             self._check_usable()
-            freed = 0 if settles is None else self._sizes[settles]
-            size = self._size_bytes + sum(len(content) for _, content in contents) - freed
+            before = self._settled_bytes if settles else self._size_bytes
+            size = before + sum(map(len, contents))
             if size > bounds.max_run_bytes:
                 raise LimitError("max_run_bytes", bounds.max_run_bytes, f"the journal of run {self.run_id!r}")
-            rows = [(seq, turn, content) for seq, (turn, content) in enumerate(contents, self._next_seq)]
-            write = _Write(rows, settles=settles, read_to=_last_read(entries))
+            write = _Write(contents, settles=settles, read_to=_last_read(entries))
             self._queue(write)
-            self._next_seq += len(rows)
-            if settles is not None:
-                self._sizes[settles] = 0
-            for turn, content in contents:
-                self._sizes[turn] += len(content)
             self._size_bytes = size
+            if settles:
+                self._settled_bytes = size
         return write.receipt
 
     @property
@@ -169,40 +181,45 @@ class Log(Beating):
         """See `Job`."""
         with self._lock:
             self._writing, self._added = self._added, []
-            next_seq, size_bytes = self._next_seq, self._size_bytes
+            size_bytes = self._size_bytes
         guard = self._owned.guard
+        next_seq = self._seal.next_seq + sum(len(write.contents) for write in self._writing)
         done = (*guard, next_seq)
-        if any(write.rows for write in self._writing):
-            statements: list[Statement] = [(sql.ADVANCE, (next_seq, size_bytes, *guard, self._written_seq))]
+        statements = [statement for write in self._writing for statement in self._statements_of(write, done)]
+        if next_seq > self._written_seq:
+            seal = self._seal.stored(self._parts.contents, self.run_id)
+            first: Statement = (sql.ADVANCE, (next_seq, seal, size_bytes, *guard, self._written_seq))
         else:
-            statements = [(sql.BEAT, done)]
-        for write in self._writing:
-            statements += self._statements_of(write, done)
-        self._writing_to = next_seq
-        return [*statements, (sql.PROGRESS, (self.run_id,))]
+            first = (sql.BEAT, done)
+        return [first, *statements, (sql.PROGRESS, (self.run_id,))]
 
     def _statements_of(self, write: _Write, done: Sequence[object]) -> Iterator[Statement]:
         run_id = self.run_id
-        if write.settles is not None:
-            yield sql.SETTLE, (run_id, write.settles, write.rows[0][0], *done)
+        if write.settles:
+            yield sql.SETTLE, (run_id, self._seal.settled_seq, self._seal.next_seq, *done)
+            self._seal = self._seal.back_to_settled()
         if write.read_to is not None:
             yield sql.DROP_MESSAGES, (run_id, write.read_to, *done)
-        for seq, turn, content in write.rows:
-            sealed = self._parts.contents.sealed(content, "entry", run_id, seq, turn)
-            yield sql.ADD_ENTRY, (run_id, seq, turn, sealed, *done)
+            self._seal = self._seal.with_taken(write.read_to)
+        for content in write.contents:
+            stored = sealed_entry(self._parts.contents, run_id, content, self._seal)
+            yield sql.ADD_ENTRY, (run_id, self._seal.next_seq, stored, *done)
+            self._seal = self._seal.with_entry(stored)
+        if write.settles:
+            self._seal = self._seal.settled()
         if write.release is not None:
             status, summary = write.release
             if status is None:
                 yield sql.RELEASE_UNCHANGED, done
             else:
-                yield sql.RELEASE, (status, summary, *done)
+                yield sql.RELEASE, (status, summary, status, *done)
 
     def finish(self, rows: list[Rows], begun_s: float, wakes: Wakes) -> None:
         """See `Job`."""
-        if rows[-1] != [(self.fence, self._writing_to)]:
+        if rows[-1] != [(self.fence, self._seal.next_seq)]:
             self.fail(ownership_lost(self.run_id), wakes)
             return
-        self._written_seq = self._writing_to
+        self._written_seq = self._seal.next_seq
         self._confirmed_s = begun_s
         writing, self._writing = self._writing, []
         for write in writing:
@@ -218,16 +235,14 @@ class Log(Beating):
             write.receipt.failed(error, wakes)
 
 
-def checked_turn(entry: Mapping[str, Any]) -> int:
-    """Return the turn of an entry.
+def check_entry(entry: Mapping[str, Any]) -> None:
+    """Check that an entry has what each has.
 
     Raises:
         UsageError: It has no turn or no kind.
     """
-    turn = entry.get("turn")
-    if type(turn) is not int or not isinstance(entry.get("kind"), str):
+    if type(entry.get("turn")) is not int or not isinstance(entry.get("kind"), str):
         raise UsageError('an entry of a journal needs a "kind", which is a string, and a "turn", which is an integer')
-    return turn
 
 
 def bounded(entry: Mapping[str, Any], what: str, bounds: Bounds) -> bytes:
@@ -246,28 +261,3 @@ def bounded(entry: Mapping[str, Any], what: str, bounds: Bounds) -> bytes:
 def _last_read(entries: Sequence[JSONObject]) -> int | None:
     numbers = [number for entry in entries if type(number := entry.get("inbox")) is int]
     return max(numbers, default=None)
-
-
-def read_entries(database: Database, contents: Contents, run_id: str) -> tuple[list[JSONObject], dict[int, int]]:
-    """Return the entries of a run in order, and their bytes in each turn.
-
-    Raises:
-        JournalError: They cannot be read with this key, or are damaged.
-    """
-    entries: list[JSONObject] = []
-    sizes: dict[int, int] = defaultdict(int)
-    for seq, turn, stored in database.read(sql.ENTRIES, (run_id,)):
-        content = contents.opened(stored, "entry", run_id, seq, turn)
-        sizes[turn] += len(content)
-        entries.append(decoded(content))
-    return entries, sizes
-
-
-def read_inbox(database: Database, contents: Contents, run_id: str, after: int) -> list[tuple[int, JSONObject]]:
-    """Return the messages of a run with numbers above `after`, in order.
-
-    Raises:
-        JournalError: They cannot be read with this key, or are damaged.
-    """
-    rows = database.read(sql.MESSAGES, (run_id, after))
-    return [(number, decoded(contents.opened(stored, "message", run_id, number))) for number, stored in rows]

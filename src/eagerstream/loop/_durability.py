@@ -11,8 +11,8 @@
 | `cancel` | when another process has cancelled the run | it is not looked at again |
 | `progress` | when a tool reports some | the model learns how far a call had come |
 | `result` | when a call has its result | the result is not fetched again |
-| `turn` | when a turn is settled, in place of its other entries | the history is there |
-| `end` | at the end of the run | it is not continued |
+| `turn` | when a turn is settled, in place of its steps | the history is there |
+| `end` | at the end of the run, in place of what came since the last turn | it is not continued |
 
 Entries of a turn are in the order of their causes. So the await of a later one waits for the earlier ones, too.
 """
@@ -429,10 +429,8 @@ class Durability:
 
     def _end(self) -> Awaitable[None]:
         turn = self._conversation.turns
-        if turn != self._settled_turn:  # it was closed without its end: the run was cancelled, or failed
-            return self._settle({"kind": "turn", "turn": turn})
-        assert self._log is not None
-        return self._log.append(_plain({"kind": "end", "turn": turn, **self._since_settled()}))
+        # A turn that was closed without its end: the run was cancelled, or failed.
+        return self._settle({"kind": "end" if turn == self._settled_turn else "turn", "turn": turn})
 
     def _settle(self, entry: JSONObject) -> Awaitable[None]:
         assert self._log is not None

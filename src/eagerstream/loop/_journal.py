@@ -66,7 +66,10 @@ class RunLog(Protocol):
         ...
 
     def settle(self, entry: JSONObject) -> Awaitable[None]:
-        """Add the entry of a settled turn, and remove all other entries with its `turn`. Otherwise as `append`."""
+        """Add the entry of a settled turn in place of all entries since the one before. Otherwise as `append`.
+
+        Before the first settled turn, the first entry stays.
+        """
         ...
 
     def check(self) -> None:
