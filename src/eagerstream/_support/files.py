@@ -8,11 +8,15 @@ their choice.
 from __future__ import annotations
 
 import errno
+import logging
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, BinaryIO, Final
+
+_log = logging.getLogger(__name__)
 
 _NEW_ONLY: Final = os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
@@ -101,3 +105,77 @@ def sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+class NotOwnedError(OSError):
+    """Another user can have written a file, or can put another one in its place."""
+
+
+def check_owned(path: Path, *, may_miss: bool = False) -> None:
+    """Check that a file is ours, and that nobody else may write it. Log a warning if others may read it.
+
+    Windows has other rights, which are not checked.
+
+    Raises:
+        NotOwnedError: Somebody else owns it or may write it, or it is a link or no ordinary file.
+        FileNotFoundError: It is not there, unless it `may_miss`.
+    """
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        if may_miss:
+            return
+        raise
+    if os.name == "nt":
+        return
+    if not stat.S_ISREG(found.st_mode):
+        raise NotOwnedError(f"{path.name} is a link, or no ordinary file")
+    if found.st_uid != os.geteuid():
+        raise NotOwnedError(f"{path.name} belongs to another user (uid {found.st_uid})")
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise NotOwnedError(f"other users may write {path.name}: mode {stat.S_IMODE(found.st_mode):o}")
+    if found.st_mode & (stat.S_IRGRP | stat.S_IROTH):
+        _log.warning("other users may read %s: mode %o", path.name, stat.S_IMODE(found.st_mode))
+
+
+def check_link(path: Path) -> None:
+    """Check that a path is no link of another user, other than the administrator.
+
+    Raises:
+        NotOwnedError: It is one.
+    """
+    with suppress(FileNotFoundError):
+        found = path.lstat()
+        if os.name != "nt" and stat.S_ISLNK(found.st_mode) and found.st_uid not in (os.geteuid(), 0):
+            raise NotOwnedError(f"{path.name} is a link of another user (uid {found.st_uid})")
+
+
+def check_folder(folder: Path) -> None:
+    """Check that nobody else, other than the administrator, may rename or remove our files in a folder.
+
+    In a folder with the sticky bit, such as `/tmp`, everybody may do that with his own files only.
+
+    Raises:
+        NotOwnedError: Somebody else may.
+        OSError: The folder is not there.
+    """
+    found = folder.stat()
+    if os.name == "nt":
+        return
+    if found.st_uid not in (os.geteuid(), 0):
+        raise NotOwnedError(f"its folder belongs to another user (uid {found.st_uid})")
+    others = stat.S_IWOTH if _has_group_of_its_own(found.st_uid, found.st_gid) else stat.S_IWGRP | stat.S_IWOTH
+    if found.st_mode & others and not found.st_mode & stat.S_ISVTX:
+        raise NotOwnedError(f"other users may write to its folder: mode {stat.S_IMODE(found.st_mode):o}")
+
+
+def _has_group_of_its_own(uid: int, gid: int) -> bool:
+    """Return True if a group is that of one user: many systems make such groups, and new folders writable for them."""
+    import grp
+    import pwd
+
+    try:
+        user, group = pwd.getpwuid(uid), grp.getgrgid(gid)
+    except KeyError:
+        return False
+    return user.pw_gid == gid and user.pw_name == group.gr_name and not {*group.gr_mem} - {user.pw_name}

@@ -51,6 +51,10 @@ class Database(Protocol):
         """
         ...
 
+    def forget(self) -> None:
+        """Keep no copy of what was deleted, as far as the database can do that. It never raises."""
+        ...
+
     def close(self) -> None:
         """Close the connection. It never raises."""
         ...

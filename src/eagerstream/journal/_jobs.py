@@ -199,11 +199,11 @@ class Undo(Single[None]):
     def __init__(self, job: Create | Claim) -> None:
         super().__init__(job.run_id)
         self._owner = (job.run_id, job.token)
-        self._removes = isinstance(job, Create)
+        self.forgets = isinstance(job, Create)
 
     def statements(self) -> list[Statement]:
         """See `Job`."""
-        if not self._removes:
+        if not self.forgets:
             return [(sql.UNDO_CLAIM, self._owner)]
         entries, run = sql.UNDO_CREATE
         return [(entries, (self.run_id, *self._owner)), (run, self._owner)]
@@ -214,6 +214,8 @@ class Undo(Single[None]):
 
 class Delete(Single[None]):
     """Delete a run that this process owns."""
+
+    forgets = True
 
     def __init__(self, owned: Owned) -> None:
         super().__init__(owned.run_id)

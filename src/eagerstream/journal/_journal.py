@@ -49,9 +49,10 @@ class Journal:
     own the run if it has seen no beat for the time of a lease, by its own clock.
 
     Args:
-        where: Path of a SQLite file, which is created if it is missing, readable for its owner only. Or the URL of a
-            PostgreSQL database, `postgresql://user@host/name`, whose tables `eagerstream_...` are created; it needs the
-            extra `postgres`. SQLite files belong on a local disk: network drives have no reliable locks.
+        where: Path of a SQLite file, which is created if it is missing, readable for its owner only. It is an error if
+            another user owns it, may write it, or may replace it in its folder. SQLite files belong on a local disk:
+            network drives have no reliable locks. Or the URL of a PostgreSQL database, `postgresql://user@host/name`,
+            whose tables `eagerstream_...` are created; it needs the extra `postgres`.
         key: Encrypts entries and messages with AES-256-GCM: 32 random bytes, or the same in URL-safe Base64. Of a
             sequence of keys, the first encrypts and all decrypt. The journal must be new, or encrypted with one of
             them. It needs the extra `encryption`. Run ids, statuses and summaries are not encrypted.
@@ -371,6 +372,9 @@ class Journal:
     async def delete(self, run_id: str) -> None:
         """Delete a run. If it has an owner, wait as `open` does. If it is cancelled, the run may or may not remain.
 
+        Its contents are overwritten in a SQLite file, and removed from its WAL; if another process is reading at that
+        moment, at the next write. A PostgreSQL server keeps them until it vacuums the tables.
+
         Raises:
             RunNotFoundError: There is no such run.
             RunOwnedError: An owner has it, and lives.
@@ -386,7 +390,8 @@ class Journal:
     async def prune(self, *, ended_for_s: float) -> int:
         """Delete the runs that ended so long ago, by the clock of the database. Return their number.
 
-        If it is cancelled, a part of them is deleted.
+        The clock of a SQLite file is that of this machine. What `delete` says about copies holds here, too. If it is
+        cancelled, a part of them is deleted.
 
         Raises:
             JournalError: It cannot be written.

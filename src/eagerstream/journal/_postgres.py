@@ -78,6 +78,9 @@ class Postgres:
         with self._translated() as connection:
             return connection.execute(_adapted(sql), parameters).fetchall()
 
+    def forget(self) -> None:
+        """See `Database`. The files of the server have what was deleted until it vacuums the tables."""
+
     def close(self) -> None:
         """See `Database`."""
         connection, self._connection = self._connection, None

@@ -10,12 +10,15 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from .._support.files import open_private, sync_folder
+from .._support.files import NotOwnedError, check_folder, check_link, check_owned, open_private, sync_folder
 from ._database import DatabaseFault, Rows, Statement, check_version
 from ._sql import SCHEMA, VERSION
 
 _NOW_S: Final = "((julianday('now') - 2440587.5) * 86400.0)"
-_HAS_TABLES: Final = "SELECT 1 FROM sqlite_master WHERE name = 'eagerstream_journal'"
+_TABLES: Final = {sql.split()[5]: sql.replace("IF NOT EXISTS ", "") for sql in SCHEMA if sql.startswith("CREATE")}
+"""The definitions of the tables, as SQLite stores them."""
+
+_CHECKPOINT_S: Final = 0.02
 _BUSY_S: Final = 5.0  # SQLite itself waits so long for other processes; the writer then tries again
 
 _REASONS: Final = {
@@ -32,20 +35,28 @@ _REASONS: Final = {
 class SQLite:
     """A connection to a file.
 
+    The file may contain what another user wrote, so it is used only if nobody else can have written it, or can put
+    another one in its place. That is checked by name, before and after SQLite opens it: to open it here as well would
+    remove the locks of the other connections of this process when it is closed. In a folder where nobody else can
+    rename the file, the name stays the same file.
+
     Args:
         path: The file, absolute.
         create: Create the file if it is missing; only its owner may read it then.
         beside: For a connection that only reads: the one that writes, which was used before.
 
     Attributes:
+        file: The file, without links once it was opened.
         files: The identity of each file that was opened.
     """
 
     def __init__(self, path: Path, *, create: bool = False, beside: SQLite | None = None) -> None:
         self._path = path
+        self._beside = beside
         self._creates = self._makes_tables = create
-        self._only_reads = beside is not None
+        self._forgets = False
         self._connection: sqlite3.Connection | None = None
+        self.file = path
         self.files: dict[Path, tuple[int, int]] = {} if beside is None else beside.files
 
     def commit(self, statements: Sequence[Statement]) -> list[Rows]:
@@ -56,12 +67,19 @@ class SQLite:
             connection.execute("COMMIT")
             # SQLite does not notice if somebody removes the file, and writes to a file without a name.
             self._check_files()
+            if self._forgets:
+                self.forget()
             return rows
 
     def read(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
         """See `Database`."""
         with self._translated() as connection:
             return connection.execute(_adapted(sql), parameters).fetchall()
+
+    def forget(self) -> None:
+        """See `Database`. The WAL has copies of what was deleted. If others read, the next commit cuts it off."""
+        if self._connection is not None:
+            self._forgets = not _truncate_wal(self._connection)
 
     def close(self) -> None:
         """See `Database`."""
@@ -85,28 +103,35 @@ class SQLite:
                     self._connection.rollback()
 
     def _connect(self) -> sqlite3.Connection:
-        if self._creates:
-            with suppress(FileExistsError):  # SQLite gives its other files the rights of this one
-                os.close(open_private(str(self._path), os.O_RDWR))
-            sync_folder(self._path.parent)  # SQLite does so for its other files only
-            self._creates = False  # from now on, a file that is missing was removed
+        if self._beside is not None:
+            self.file = self._beside.file
         else:
-            self._path.stat()
-        connection = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None, cached_statements=64)
+            self.file = _own_file(self._path)
+            for path in self._named("", "-wal", "-shm", "-journal"):  # SQLite opens what is there by these names
+                check_owned(path, may_miss=True)
+            if self._creates:
+                with suppress(FileExistsError):  # SQLite gives its other files the rights of this one
+                    os.close(open_private(str(self.file), os.O_RDWR))
+                sync_folder(self.file.parent)  # SQLite does so for its other files only
+                self._creates = False  # from now on, a file that is missing was removed
+        self.file.stat()
+        connection = sqlite3.connect(self.file, timeout=_BUSY_S, isolation_level=None, cached_statements=64)
         try:
-            if self._only_reads:
+            connection.execute("PRAGMA trusted_schema = OFF")
+            if self._beside is not None:
                 connection.execute("PRAGMA query_only = 1")
             else:
                 _prepare(connection, may_create=self._makes_tables)
-                self.files.update({path: _identity(path) for path in (self._path, self._wal)})
+                for path in self._named("", "-wal", "-shm"):
+                    check_owned(path)
+                self.files.update({path: _identity(path) for path in self._named("", "-wal")})
         except BaseException:
             connection.close()
             raise
         return connection
 
-    @property
-    def _wal(self) -> Path:
-        return self._path.with_name(f"{self._path.name}-wal")
+    def _named(self, *suffixes: str) -> list[Path]:
+        return [self.file.with_name(f"{self.file.name}{suffix}") for suffix in suffixes]
 
     def _check_files(self) -> None:
         for path, known in self.files.items():
@@ -118,6 +143,8 @@ class SQLite:
                 raise DatabaseFault(f"somebody removed or replaced the file {path.name} while it was in use")
 
     def _fault(self, error: sqlite3.Error | OSError) -> DatabaseFault:
+        if isinstance(error, NotOwnedError):
+            return DatabaseFault(f"it is not safe to use {self._path.name} as a journal: {error}")
         if isinstance(error, OSError):
             return DatabaseFault(f"the file {self._path.name} cannot be opened: {error.strerror}")
         code = getattr(error, "sqlite_errorcode", None)
@@ -136,8 +163,14 @@ def _prepare(connection: sqlite3.Connection, *, may_create: bool) -> None:
         sqlite3.Error: SQLite refuses it, for example as the file is no database.
         DatabaseFault: The tables are newer than this code, or the file system allows no WAL.
     """
-    if not may_create and connection.execute(_HAS_TABLES).fetchone() is None:
+    objects = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
+    if any(kind == "table" and name == "eagerstream_journal" for kind, name, _, _ in objects):
+        check_version(connection.execute(VERSION).fetchall())
+    elif not may_create:
         raise DatabaseFault("this SQLite file is no journal")  # and it stays as it is
+    if not all(_is_known(*each) for each in objects):
+        raise DatabaseFault("somebody changed this journal: it has triggers, views, or other tables than a journal has")
+    connection.execute("PRAGMA secure_delete = ON")
     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
         raise DatabaseFault("SQLite cannot use a WAL for this file: is it on a network drive?")
@@ -146,11 +179,45 @@ def _prepare(connection: sqlite3.Connection, *, may_create: bool) -> None:
     try:
         for sql in SCHEMA:
             connection.execute(sql)
-        check_version(connection.execute(VERSION).fetchall())
         connection.execute("COMMIT")
     except BaseException:
         connection.rollback()
         raise
+
+
+def _is_known(kind: str, name: str, table: str, sql: str | None) -> bool:
+    """Return True if an object of a database cannot change what the statements of a journal do."""
+    if kind in ("trigger", "view"):
+        return False
+    if not table.lower().startswith("eagerstream_"):
+        return True  # of somebody who keeps his own tables in the same file
+    return sql is None if kind == "index" else _TABLES.get(name) == sql
+
+
+def _truncate_wal(connection: sqlite3.Connection) -> bool:
+    """Write the WAL into the file, and cut it off: it has copies of what was deleted. Return False if others read."""
+    connection.execute(f"PRAGMA busy_timeout = {int(_CHECKPOINT_S * 1000)}")
+    try:
+        is_busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return not is_busy
+    except sqlite3.OperationalError:  # another process has the lock
+        return False
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {int(_BUSY_S * 1000)}")
+
+
+def _own_file(path: Path) -> Path:
+    """Return the file without links, after a check that nobody else made the links, or can replace them or the file.
+
+    Raises:
+        NotOwnedError: Somebody else did, or can.
+    """
+    for link in (path, *path.parents):
+        check_link(link)
+    check_folder(path.parent)
+    file = Path(os.path.realpath(path))
+    check_folder(file.parent)
+    return file
 
 
 def _identity(path: Path) -> tuple[int, int]:

@@ -44,9 +44,11 @@ class Job(ABC):
 
     Attributes:
         run_id: Jobs are executed in the order of their run ids, so that two processes cannot wait for each other.
+        forgets: It deletes a run.
     """
 
     run_id: str
+    forgets = False
 
     @abstractmethod
     def statements(self) -> list[Statement]:
@@ -200,6 +202,8 @@ class Writer:
             for job, _ in ready:
                 job.fail(as_known_error(fault), wakes)
             return
+        if any(job.forgets for job, _ in ready):
+            self._database.forget()
         at = 0
         for job, own in ready:
             try:
