@@ -1,8 +1,8 @@
 """`Seal`: which entries a run has, so that none can be changed, removed, doubled or moved without notice.
 
 The entries of a run are a chain. The link of an entry is the hash of the link before it, of the number of the entry and
-of its bytes as they are stored. The row of the run has the last link. So any change is
-found when the entries are read and their links are made again. With a key, nobody else can make the last link of other entries.
+of its bytes as they are stored. The row of the run has the last link. So any change is found when the entries are read
+and their links are made again. With a key, nobody else can make the last link of other entries.
 """
 
 from __future__ import annotations
