@@ -23,6 +23,8 @@ from tests.support import REQUEST, until
 
 pytestmark = pytest.mark.anyio
 
+BEGIN: dict[str, Any] = {"kind": "begin", "turn": 0, "model": "m", "max_tokens": 9, "messages": [], "options": {}}
+
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +105,7 @@ async def test_a_decision_wakes_a_run(where: str) -> None:
 async def test_only_a_call_that_may_wait_is_decided(tmp_path: Path) -> None:
     """A decision comes before the call has asked if an owner has the run. Otherwise the journal has all calls."""
     async with Journal(tmp_path / "runs.db") as journal, world_of(journal, *LAUNCH[1:]) as world:
-        log = await journal.create("owned", {"kind": "begin", "turn": 0, "model": "m", "messages": []})
+        log = await journal.create("owned", BEGIN)
         await journal.decide("owned", "soon", decision=True)
         await log.release("running", {})
         for run_id in ("owned", "r"):
@@ -112,7 +114,7 @@ async def test_only_a_call_that_may_wait_is_decided(tmp_path: Path) -> None:
         assert [each.run_id for each in await journal.due()] == ["owned"]
         log = await journal.open("owned")
         call = {"block": {"type": "tool_use", "id": "written", "name": "launch", "input": {}}}
-        log.append({"kind": "request", "turn": 1, "history": [], "waiting": []})
+        log.append({"kind": "request", "turn": 1, "history": [], "waiting": [], "carrier": {}})
         log.append({"kind": "response", "turn": 1, "blocks": [call], "message": {}})
         await log.release("running", {})
         await journal.decide("owned", "written", decision=True)
@@ -140,9 +142,9 @@ async def test_a_view_while_the_run_takes_a_message(tmp_path: Path, moved: str) 
 async def test_the_view_of_a_damaged_run(tmp_path: Path) -> None:
     """The error says which entry it is, without its contents."""
     async with Journal(tmp_path / "runs.db") as journal:
-        log = await journal.create("r", {"kind": "begin", "turn": 0, "model": "m", "messages": []})
+        log = await journal.create("r", BEGIN)
         await log.append({"kind": "said", "turn": 0, "text": "secret"})
-        with pytest.raises(JournalError, match=r"entry 2 of 2, KeyError") as caught:
+        with pytest.raises(JournalError, match=r"entry 2 of 2 is of another form \(missing in 'message'\)") as caught:
             await journal.view("r")
         assert "secret" not in str(caught.value)
 
@@ -333,7 +335,7 @@ async def test_a_run_that_cannot_be_read_has_no_owner(tmp_path: Path) -> None:
         await log.append({"kind": "turn", "turn": 1})
         await log.release("completed", {})
         damaged = eagerstream.run(client, **REQUEST, journal=journal, run_id="r")
-        with pytest.raises(JournalError, match="cannot be read"):
+        with pytest.raises(JournalError, match=r"entry 1 of 2 is of another form \(missing in 'model'\)"):
             async with damaged:
                 pass
         left = await journal.summary("r")

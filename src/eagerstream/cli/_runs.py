@@ -205,9 +205,8 @@ def resume(run: _RunId, app: _AppName, journal: _Where) -> None:
     found = _app(app)
 
     async def resumed(opened: Journal) -> str:
-        [begin, *_] = await opened.read(run)
         async with (
-            arguments_of(found, begin, run) as (client, options),
+            arguments_of(found, await opened.read(run), run) as (client, options),
             loop.resume(client, opened, run, **options) as active,
         ):
             try:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..errors import JournalError
+from ..loop import check_entries
 from ..wire import JSONObject
 from ._summaries import RunSummary
 
@@ -62,19 +63,18 @@ def view_of(summary: RunSummary, entries: Sequence[JSONObject], inbox: Iterable[
     Raises:
         JournalError: The entries are none that a run has written.
     """
-    number, taken = 1, 0
-    try:
-        view = RunView(summary, entries[0]["model"], [*entries[0]["messages"]])
-        settled = view.messages
-        for entry in entries[1:]:
-            number += 1
+    check_entries(entries, summary.run_id)
+    view = RunView(summary, entries[0]["model"], [*entries[0]["messages"]])
+    settled, taken = view.messages, 0
+    for number, entry in enumerate(entries[1:], 2):
+        try:
             settled = _take(view, settled, entry)
-            taken = max(taken, entry.get("state", entry).get("inbox", 0))
-    except (KeyError, TypeError, IndexError, AttributeError) as error:
-        where = f"entry {number} of {len(entries)}, {type(error).__name__}"
-        raise JournalError(
-            f"it is damaged, or not written by a run: an entry is of an unknown form ({where})", run_id=summary.run_id
-        ) from error
+        except (LookupError, TypeError, AttributeError) as error:  # of a block of a response
+            raise JournalError(
+                f"it is damaged, or not written by a run: entry {number} of {len(entries)} has no valid block",
+                run_id=summary.run_id,
+            ) from error
+        taken = max(taken, entry.get("state", entry).get("inbox", 0))
     for at, message in inbox:
         if at > taken:
             _take_message(view, message)

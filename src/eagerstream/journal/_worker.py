@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from random import Random
@@ -14,7 +14,7 @@ import anyio
 import anyio.abc
 
 from ..errors import APIError, EagerStreamError, RunNotFoundError, RunOwnedError, UsageError
-from ..loop import Run, resume
+from ..loop import Run, check_entries, resume
 from ..wire import JSONObject, check_count, check_positive, check_seconds
 from ._journal import Journal
 
@@ -101,18 +101,22 @@ async def work(
 
 
 @asynccontextmanager
-async def arguments_of(app: RunApp, begin: JSONObject, run_id: str) -> AsyncIterator[tuple[Any, dict[str, Any]]]:
+async def arguments_of(
+    app: RunApp, entries: Sequence[JSONObject], run_id: str
+) -> AsyncIterator[tuple[Any, dict[str, Any]]]:
     """Yield the client, and the other arguments of `resume`, that an application gives to a run.
 
     Args:
         app: The application.
-        begin: The first entry of the run.
+        entries: The entries of the run.
         run_id: The id of the run.
 
     Raises:
         UsageError: The application returned no client.
+        JournalError: No run has written the entries.
     """
-    given: Any = app({**begin, "run_id": run_id})
+    check_entries(entries, run_id)
+    given: Any = app({**entries[0], "run_id": run_id})
     async with AsyncExitStack() as stack:
         if inspect.isawaitable(given):
             given = await given
@@ -197,15 +201,16 @@ class _Worker:
         try:
             if not (await self._journal.summary(run_id)).is_due:
                 return "running"  # another worker was faster
-            [begin, *_] = await self._journal.read(run_id)
-            parent = await self._status_of_parent(begin)
+            entries = await self._journal.read(run_id)
+            check_entries(entries, run_id)
+            parent = await self._status_of_parent(entries[0])
             if parent in ("running", "waiting"):
                 self._failures[run_id] = _Failure(_LONGEST_PAUSE_S, anyio.current_time() + _LONGEST_PAUSE_S)
                 return "running"
             if parent is not None and not (await self._journal.view(run_id)).is_cancelled:
                 await self._journal.cancel(run_id)
             async with (
-                arguments_of(self._app, begin, run_id) as (client, options),
+                arguments_of(self._app, entries, run_id) as (client, options),
                 resume(client, self._journal, run_id, **options) as run,
             ):
                 may_retry = False

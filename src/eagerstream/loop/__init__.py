@@ -6,6 +6,7 @@ from ._callable_tools import callable_tools
 from ._compaction import Summarize
 from ._conversation import Conversation
 from ._early_calls import EarlyCalls
+from ._entries import check_entries
 from ._events import (
     MessageDelivered,
     Restarted,
@@ -79,6 +80,7 @@ __all__ = [
     "When",
     "add_content",
     "callable_tools",
+    "check_entries",
     "drop_last_thinking",
     "resume",
     "run",

@@ -33,6 +33,7 @@ from ..tools._results import CANCELLED_TEXT
 from ..wire import JSONObject, MessageAssembler, encodable
 from ..wire._assistant_message import AssistantMessage
 from ._conversation import Conversation
+from ._entries import check_entries
 from ._journal import RunJournal, RunLog
 from ._restoring import OpenTurn, restore
 from ._result import RunStatus
@@ -145,7 +146,8 @@ class Durability:
             raise
 
     def _restored(self, log: RunLog) -> OpenTurn | None:
-        if len(log.entries) <= 1:
+        check_entries(log.entries, self._run_id)
+        if len(log.entries) == 1:
             self._settled_messages = self._conversation.result.messages
             return None
         open_turn = restore(self._conversation, log.entries)

@@ -73,7 +73,7 @@ class OpenTurn:
         under_way = ({*self.calls} | self.asked) - self.results
         for saved in self.blocks:
             block = saved["block"]
-            if block.get("id") in under_way and tools.find(block) is None:
+            if str(block.get("id")) in under_way and tools.find(block) is None:
                 raise UsageError(f"a call of {block.get('name')!r:.80} has begun or waits: give a tool of that name")
 
     def add(self, entry: Mapping[str, Any]) -> None:
@@ -98,8 +98,8 @@ class OpenTurn:
                 self.decisions[entry["id"]] = entry["decision"]
             case "progress":
                 self.progress[entry["id"]] = entry["value"]
-            case kind:
-                raise ValueError(f"an entry of the unknown kind {kind!r:.80}")
+            case _:
+                pass
 
 
 def restore(conversation: Conversation, entries: Sequence[JSONObject]) -> OpenTurn | None:
@@ -110,8 +110,10 @@ def restore(conversation: Conversation, entries: Sequence[JSONObject]) -> OpenTu
     """
     try:
         return _restore(conversation, entries)
-    except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:
-        raise JournalError(f"the journal of this run cannot be read: {type(error).__name__}: {error}") from error
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, UsageError) as error:
+        # The text of an exception may quote what was said.
+        text = f": {error}" if isinstance(error, UsageError) else ""
+        raise JournalError(f"the journal of this run cannot be read: {type(error).__name__}{text}") from error
 
 
 def _restore(conversation: Conversation, entries: Sequence[Mapping[str, Any]]) -> OpenTurn | None:
@@ -188,10 +190,16 @@ async def answers_of(turn: OpenTurn, tools: Toolbox, run_id: str) -> dict[str, C
     """Return a function for each call of an open turn whose answer is known, by the id of the call.
 
     A call that had begun and has no result is done again only if its tool is idempotent, or says that it was not done.
+
+    Raises:
+        JournalError: A call is none that was saved.
     """
     answers: dict[str, Callable[[ToolCall], None]] = {}
     for id, saved in turn.calls.items():
-        before = ToolCall.from_dict(saved)
+        try:
+            before = ToolCall.from_dict(saved)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise JournalError(f"a call cannot be read: {type(error).__name__}", run_id=run_id) from error
         before.run_id = run_id
         if id in turn.results:
             answers[id] = before.hand_on

@@ -10,6 +10,7 @@ from typing import Any, Unpack
 from ..errors import JournalError
 from ..tools._foreign import ForeignTool
 from ..transports import Client
+from ._entries import check_entries
 from ._journal import RunJournal, check_journal, check_run_id
 from ._options import ConversationOptions
 from ._run import Run
@@ -29,16 +30,15 @@ class Resumed:
     async def __aenter__(self) -> Run[Any]:
         log = await self._journal.open(self._run_id)
         try:
+            check_entries(log.entries, self._run_id)
             begin = log.entries[0]
             options: dict[str, Any] = {"model": begin["model"], "max_tokens": begin["max_tokens"]}
             options |= {**dict(begin["options"]), **self._options}
             self._run = run(self._client, messages=begin["messages"], run_id=self._run_id, **options)
             self._run.keep_in(self._journal, begin, log)
-        except BaseException as error:
+        except BaseException:
             with suppress(JournalError):
                 await log.release(None, {})  # a run that waits or has ended is not due by a mistake here
-            if isinstance(error, KeyError | IndexError | TypeError):
-                raise JournalError("the journal of this run cannot be read") from error
             raise
         return await self._run.__aenter__()
 
