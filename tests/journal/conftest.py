@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
@@ -13,12 +14,21 @@ import pytest
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
-    """The URI of a server of its own.
+    """The URI of a server of its own."""
+    pytest.importorskip("pgserver")
+    pytest.importorskip("psycopg")
+    with running_server() as uri:
+        yield uri
+
+
+@contextmanager
+def running_server() -> Iterator[str]:
+    """A PostgreSQL server of its own.
 
     It runs as another user, so its folder is not one of pytest: other runs of pytest take the rights for these away.
     """
-    pgserver = pytest.importorskip("pgserver")
-    pytest.importorskip("psycopg")
+    import pgserver
+
     with tempfile.TemporaryDirectory(prefix="eagerstream-", ignore_cleanup_errors=True) as folder:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # there is no XDG_RUNTIME_DIR in containers
@@ -29,15 +39,20 @@ def postgres_server() -> Iterator[str]:
             server.cleanup()
 
 
-@pytest.fixture
-def postgres(postgres_server: str) -> str:
-    """The URI of an empty schema."""
+def empty_schema(server: str) -> str:
+    """Make an empty schema on a server, and return its URI."""
     import psycopg
 
     name = f"journal_{uuid4().hex}"
-    with psycopg.connect(postgres_server, autocommit=True) as owner:
+    with psycopg.connect(server, autocommit=True) as owner:
         owner.execute(f"CREATE SCHEMA {name}")
-    return f"{postgres_server}&options=-csearch_path%3D{name}"
+    return f"{server}&options=-csearch_path%3D{name}"
+
+
+@pytest.fixture
+def postgres(postgres_server: str) -> str:
+    """The URI of an empty schema."""
+    return empty_schema(postgres_server)
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import partial
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,11 +12,12 @@ from typing import Final
 
 import anyio
 
+from tests.journal.conftest import running_server
 from tests.reliability.killing_runs import WAYS, Tally, killed, table
 
 _PAGE: Final = Path(__file__).parents[2] / "docs" / "guides" / "durable.md"
 _TABLE: Final = re.compile(r"(<!-- killed anywhere -->\n).*?(<!-- -->)", re.DOTALL)
-_KILLS: Final = {"instants": 2_000, "before": 300, "after": 300, "power": 300}
+_KILLS: Final = {"instants": 2_000, "before": 300, "after": 300, "power": 300, "postgres": 300, "changes": 300}
 _PART: Final = 50
 
 
@@ -23,14 +25,16 @@ def main() -> None:
     """In parts, so that progress is seen."""
     share = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
     tallies: dict[str, Tally] = {}
-    for name, way in WAYS.items():
-        tally = tallies[name] = Tally()
-        seeds = count()
-        while tally.kills < _KILLS[way] * share:
-            with TemporaryDirectory() as folder:
-                tally.add(anyio.run(lambda: killed(Path(folder), way, seeds, kills=_PART)))  # noqa: B023 - runs at once
-            print(f"{name}: {tally.kills:,} of {_KILLS[way]:,}, {len(tally.violations)} violations", file=sys.stderr)
-            print(*tally.violations, sep="\n", file=sys.stderr)
+    with running_server() as server:
+        for name, way in WAYS.items():
+            tally = tallies[name] = Tally()
+            seeds = count()
+            while tally.kills < _KILLS[way] * share:
+                with TemporaryDirectory() as folder:
+                    one = partial(killed, Path(folder), way, seeds, kills=_PART, server=server)
+                    tally.add(anyio.run(one))
+                print(f"{name}: {tally.kills:,} kills, {len(tally.violations)} violations", file=sys.stderr)
+                print(*tally.violations, sep="\n", file=sys.stderr)
     said = table(tallies)
     print(said)
     page = _PAGE.read_text(encoding="utf-8")

@@ -44,7 +44,7 @@ class Attempt:
     """One process: it starts or continues some runs, and may be killed.
 
     Attributes:
-        journal: Path of the journal.
+        journal: Path of the journal, or the URL of its database.
         effects: Path of the effects.
         base_url: Address of the model.
         runs: Ids of the runs.
@@ -54,6 +54,7 @@ class Attempt:
         dies_before: Right before that commit, not right after it.
         keeps_synced: Copy the files after each commit: what a power loss leaves.
         has_threads: The requests continue message threads.
+        key: The key of the journal; empty if it is not encrypted.
         competes_s: The lease, if other processes compete for the runs; 0 if there are none. It works until all have ended.
     """
 
@@ -67,6 +68,7 @@ class Attempt:
     dies_before: bool = False
     keeps_synced: bool = False
     has_threads: bool = True
+    key: str = ""
     competes_s: float = 0.0
 
 
@@ -87,6 +89,8 @@ def main() -> None:
 
 def _warm_up(attempt: Attempt) -> None:
     """Import all that a run needs, by running one. Its threads have ended afterwards."""
+    if "://" in attempt.journal:
+        import eagerstream.journal._postgres  # noqa: F401
     with TemporaryDirectory() as folder:
         files: dict[str, Any] = {"journal": f"{folder}/runs.db", "effects": f"{folder}/effects.db"}
         warm = replace(attempt, **files, runs=["warm"], dies_at=0, competes_s=0.0)
@@ -156,7 +160,7 @@ async def _work(attempt: Attempt) -> None:
     effects = Effects(Path(attempt.effects))
     async with (
         httpx2.AsyncClient(verify=False) as http_client,  # no certificates to load
-        Journal(attempt.journal, lease_s=attempt.competes_s or 30.0) as journal,
+        Journal(attempt.journal, key=attempt.key or None, lease_s=attempt.competes_s or 30.0) as journal,
         anyio.create_task_group() as tasks,
     ):
         client = HTTPTransport(base_url=attempt.base_url, http_client=http_client)

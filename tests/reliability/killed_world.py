@@ -59,6 +59,16 @@ class Effects:
         )
         return [(what, more) for what, more in rows]
 
+    def count(self, run: str) -> int:
+        """The number of effects of a run."""
+        return int(self._database.execute("SELECT COUNT(*) FROM effects WHERE run = ?", (run,)).fetchone()[0])
+
+    def take_errors(self, run: str) -> list[str]:
+        """Remove and return the errors of a run."""
+        errors = [what for what, _ in self.of(run, "error")]
+        self._database.execute("DELETE FROM effects WHERE run = ? AND kind = 'error'", (run,))
+        return errors
+
     def close(self) -> None:
         """Close the file."""
         self._database.close()

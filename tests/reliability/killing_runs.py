@@ -6,11 +6,12 @@ import os
 import select
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -23,12 +24,14 @@ from eagerstream.errors import RunNotFoundError
 from eagerstream.journal import Journal
 from eagerstream.loop import resume
 from eagerstream.testing import ReplayServer
-from tests.reliability.killed_child import Attempt, line_of
+from tests.journal.conftest import empty_schema
+from tests.reliability.killed_child import Attempt, files_of, line_of
 from tests.reliability.killed_world import UNKNOWN, Effects, Model, World, broken_laws, results_of
 
 _ROOT: Final = Path(__file__).parents[2]
 _MOST_ATTEMPTS: Final = 200
 _SECTOR_BYTES: Final = 512
+_KEY: Final = "k" * 43  # URL-safe Base64 of 32 bytes
 _WHOLE_S: Final = 0.25
 """About the time of a conversation that nobody kills."""
 
@@ -44,6 +47,7 @@ class Tally:
     unknown: int = 0
     decisions: int = 0
     said: int = 0
+    changes: int = 0
     violations: list[str] = field(default_factory=list)
 
     def add(self, other: Tally) -> None:
@@ -124,11 +128,16 @@ class Killing:
         server: The model.
         seed: Decides everything.
         runs: Number of runs.
+        where: The URL of a database for the journal; a file in the folder if it is empty.
     """
 
-    def __init__(self, folder: Path, server: ReplayServer, zygote: Zygote, *, seed: int, runs: int = 2) -> None:
+    def __init__(
+        self, folder: Path, server: ReplayServer, zygote: Zygote, *, seed: int, runs: int = 2, where: str = ""
+    ) -> None:
         self.tally = Tally(conversations=runs)
         self.journal = folder / "runs.db"
+        self._where = where or str(self.journal)
+        self._key = _KEY if seed % 2 else ""
         self._effects_path = folder / "effects.db"
         self.effects = Effects(self._effects_path)
         self._server = server
@@ -146,15 +155,15 @@ class Killing:
     async def attempt(self, *, kill_after_s: float | None = None, **how: Any) -> bool:
         """Run one process; return True if it was killed."""
         self.tally.attempts += 1
+        given: dict[str, Any] = {"runs": [run for run in self.runs if run not in self._ended], "key": self._key} | how
         attempt = Attempt(
-            journal=str(self.journal),
+            journal=self._where,
             effects=str(self._effects_path),
             base_url=self._server.base_url,
-            runs=[run for run in self.runs if run not in self._ended],
             seed=self._seed * 1_000 + self.tally.attempts,
             backend="trio" if self._seed % 4 == 3 else "asyncio",
             has_threads=self._seed % 3 != 0,
-            **how,
+            **given,
         )
         status = await self._zygote.run(attempt, kill_after_s)
         self._is_killed = is_killed = status == -signal.SIGKILL
@@ -169,6 +178,41 @@ class Killing:
             # Later and later: also a slow machine comes to the end.
             within_s = _WHOLE_S * (1 + self.tally.attempts / 5)
             await self.attempt(kill_after_s=self._random.random() * within_s)
+
+    async def with_changes(self) -> None:
+        """Change the entries of a run after each kill, continue that run, and put the entries back.
+
+        Nobody may continue such a run: that is an error, and no tool is called.
+        """
+        while not await self.has_ended():
+            within_s = _WHOLE_S * (1 + self.tally.attempts / 5)
+            if await self.attempt(kill_after_s=self._random.random() * within_s):
+                await self._continue_changed()
+
+    async def _continue_changed(self) -> None:
+        with closing(sqlite3.connect(self.journal)) as database:
+            runs = [run for (run,) in database.execute("SELECT DISTINCT run_id FROM eagerstream_entries ORDER BY 1")]
+            if not runs:
+                return
+            run = self._random.choice(runs)
+            kept = {path: path.read_bytes() for path in files_of(self.journal)}
+            what = changed_entries(database, run, self._random)
+            database.commit()
+        before = self.effects.count(run)
+        await self.attempt(runs=[run])
+        self._is_killed = True  # the last process that had the entries as they are
+        errors = self.effects.take_errors(run)
+        if len(errors) != 1 or not errors[0].startswith("JournalError"):
+            self._broken(f"{run}: {what} was not noticed: {errors}")
+        if self.effects.count(run) != before:
+            self._broken(f"{run}: {what}, and a tool was called")
+        self.tally.changes += 1
+        for path in files_of(self.journal):
+            path.unlink()
+        self.journal.with_name(f"{self.journal.name}-shm").unlink(missing_ok=True)
+        for path, data in kept.items():
+            path.touch(0o600)
+            path.write_bytes(data)
 
     async def at_power_losses(self) -> None:
         """Let the power fail at seeded instants until the runs have ended: the files are cut back to the last sync."""
@@ -208,7 +252,7 @@ class Killing:
         if self.tally.attempts > _MOST_ATTEMPTS:
             self._broken("it does not end")
             return True
-        async with Journal(self.journal) as journal:
+        async with self._opened() as journal:
             for run in self.runs:
                 if run not in self._ended:
                     await self._look(journal, run)
@@ -245,6 +289,9 @@ class Killing:
                 run, {"kind": "say", "message": said, "when": self._random.choice(["next_turn", "now"])}
             )
 
+    def _opened(self) -> Journal:
+        return Journal(self._where, key=self._key or None)
+
     def _asks(self, run: str) -> Counter[str]:
         return Counter(what for what, _ in self.effects.of(run, "asked"))
 
@@ -253,7 +300,7 @@ class Killing:
 
     async def check(self) -> Tally:
         """Check the laws, and return what was tried."""
-        async with HTTPTransport(base_url=self._server.base_url) as client, Journal(self.journal) as journal:
+        async with HTTPTransport(base_url=self._server.base_url) as client, self._opened() as journal:
             for run in self.runs:
                 if run in self._ended:
                     tools = World(run, self.effects).tools()
@@ -295,6 +342,53 @@ class Killing:
         self.tally.said += len(sure)
 
 
+def changed_entries(database: sqlite3.Connection, run: str, random: Random) -> str:
+    """Change entries of a run as somebody could who may write the file, and return what was done."""
+    rows = "SELECT seq FROM eagerstream_entries WHERE run_id = ? ORDER BY seq"
+    numbers = [number for (number,) in database.execute(rows, (run,))]
+    one, other = random.choice(numbers), random.choice(numbers)
+    last = numbers[-1]
+
+    def do(sql: str, *parameters: object) -> None:
+        database.execute(sql, parameters)
+
+    def content_of(number: int) -> object:
+        found = "SELECT content FROM eagerstream_entries WHERE run_id = ? AND seq = ?"
+        return database.execute(found, (run, number)).fetchone()[0]
+
+    def put(number: int, content: object) -> None:
+        do("UPDATE eagerstream_entries SET content = ? WHERE run_id = ? AND seq = ?", content, run, number)
+
+    kinds = ["removed", "last removed", "cut off", "doubled", "counted", "torn", "empty"]
+    kind = random.choice([*kinds, *(["swapped", "moved"] if one != other else [])])
+    match kind:
+        case "removed":
+            do("DELETE FROM eagerstream_entries WHERE run_id = ? AND seq = ?", run, one)
+        case "last removed":
+            do("DELETE FROM eagerstream_entries WHERE run_id = ? AND seq = ?", run, last)
+            do("UPDATE eagerstream_runs SET next_seq = ? WHERE run_id = ?", last, run)
+        case "cut off":
+            do("DELETE FROM eagerstream_entries WHERE run_id = ? AND seq >= ?", run, one)
+        case "doubled":
+            do("INSERT INTO eagerstream_entries VALUES (?, ?, ?)", run, last + 1, content_of(one))
+            do("UPDATE eagerstream_runs SET next_seq = ? WHERE run_id = ?", last + 2, run)
+        case "counted":
+            do("UPDATE eagerstream_runs SET next_seq = next_seq - 1 WHERE run_id = ?", run)
+        case "torn":
+            put(one, bytes(content_of(one))[: random.randrange(20)])  # type: ignore[call-overload]
+        case "empty":
+            put(one, b"")
+        case "swapped":
+            first, second = content_of(one), content_of(other)
+            put(one, second)
+            put(other, first)
+        case _:
+            do("UPDATE eagerstream_entries SET seq = -1 WHERE run_id = ? AND seq = ?", run, one)
+            do("UPDATE eagerstream_entries SET seq = ? WHERE run_id = ? AND seq = ?", one, run, other)
+            do("UPDATE eagerstream_entries SET seq = ? WHERE run_id = ? AND seq = -1", other, run)
+    return f"{kind}: {one}, {other} of {numbers}"
+
+
 @contextmanager
 def model_server() -> Iterator[tuple[ReplayServer, Model]]:
     """A server that answers as the model."""
@@ -308,11 +402,15 @@ WAYS: Final = {
     "right before each write of the journal": "before",
     "right after each write of the journal": "after",
     "power loss: files cut back to the last sync": "power",
+    "SIGKILL at seeded instants, on PostgreSQL": "postgres",
+    "entries changed by somebody after each SIGKILL": "changes",
 }
 """Ways to die, as the table names them."""
 
 
-async def killed(folder: Path, way: str, seeds: Iterable[int], *, kills: int = 0, commits: int = 30) -> Tally:
+async def killed(
+    folder: Path, way: str, seeds: Iterable[int], *, kills: int = 0, commits: int = 30, server: str = ""
+) -> Tally:
     """Kill the conversations of each seed until they end.
 
     Args:
@@ -321,16 +419,20 @@ async def killed(folder: Path, way: str, seeds: Iterable[int], *, kills: int = 0
         seeds: Each stands for some conversations.
         kills: Stop after so many; 0 for no such limit.
         commits: The first process dies at one of so many commits.
+        server: The URL of a PostgreSQL server, for that way.
     """
     total = Tally()
-    with model_server() as (server, model), zygote() as child:
+    with model_server() as (api, model), zygote() as child:
         for seed in seeds:
             own = folder / f"{way}-{seed}"
             own.mkdir()
-            killing = Killing(own, server, child, seed=seed)
+            where = empty_schema(server) if way == "postgres" else ""
+            killing = Killing(own, api, child, seed=seed, where=where)
             match way:
-                case "instants":
+                case "instants" | "postgres":
                     await killing.at_instants()
+                case "changes":
+                    await killing.with_changes()
                 case "power":
                     await killing.at_power_losses()
                 case _:
@@ -352,6 +454,7 @@ def table(tallies: Mapping[str, Tally]) -> str:
         "results nobody knows",
         "decisions",
         "messages",
+        "changed runs refused",
         "violations",
     )
     lines = [f"| killed | {' | '.join(names)} |", f"|---|{'--:|' * len(names)}"]
@@ -359,7 +462,8 @@ def table(tallies: Mapping[str, Tally]) -> str:
     for tally in tallies.values():
         total.add(tally)
     for way, tally in {**tallies, "all": total}.items():
-        counts = (tally.conversations, tally.kills, tally.effects, tally.unknown, tally.decisions, tally.said)
+        done = (tally.conversations, tally.kills, tally.effects, tally.unknown)
+        counts = (*done, tally.decisions, tally.said, tally.changes)
         cells = [f"{count:,}" for count in (*counts, len(tally.violations))]
         lines.append(f"| {way} | {' | '.join(cells)} |")
     return "\n".join(lines)

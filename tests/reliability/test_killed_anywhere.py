@@ -16,8 +16,11 @@ from typing import Final
 import anyio
 import pytest
 
+from tests.journal.conftest import postgres_server
 from tests.reliability.killing_runs import WAYS, Tally, killed
 from tests.sampling import PARTS, SEED
+
+__all__ = ["postgres_server"]
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="it forks processes, and kills them by their descriptors"
@@ -43,9 +46,12 @@ def test_some_instants(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("way", WAYS.values())
-def test_each_way(tmp_path: Path, way: str) -> None:
+def test_each_way(tmp_path: Path, way: str, request: pytest.FixtureRequest) -> None:
     """Some processes are killed in each way."""
-    check(anyio.run(lambda: killed(tmp_path, way, count(_SEED), kills=30)), 30)
+    server = request.getfixturevalue("postgres_server") if way == "postgres" else ""
+    tally = anyio.run(lambda: killed(tmp_path, way, count(_SEED), kills=30, server=server))
+    check(tally, 30)
+    assert tally.changes > 10 or way != "changes"
 
 
 @pytest.mark.nightly
