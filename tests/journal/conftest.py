@@ -6,7 +6,9 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -27,8 +29,7 @@ def running_server() -> Iterator[str]:
 
     It runs as another user, so its folder is not one of pytest: other runs of pytest take the rights for these away.
     """
-    import pgserver
-
+    pgserver: Any = import_module("pgserver")  # its types lack what it exports
     with tempfile.TemporaryDirectory(prefix="eagerstream-", ignore_cleanup_errors=True) as folder:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # there is no XDG_RUNTIME_DIR in containers
