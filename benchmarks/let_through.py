@@ -1,4 +1,4 @@
-"""Successful tries of hostile statements, requests, peers and tools: the number that get through, of all tries.
+"""Successful tries of hostile requests, peers and tools: the number that get through, of all tries.
 
 Each kind runs in its own process. "Before" is the same program with the code before these defences existed, on this
 machine. It cannot be tried again, so its figures are stored. The tests also try each of these alone.
@@ -32,27 +32,8 @@ from .attack_cases import REQUEST, call, events_of, peer
 from .attacks import BEFORE
 from .targets import Row
 
-_STATEMENTS: Final = Path(__file__).parents[1] / "tests" / "fuzz" / "corpus" / "sql_guard"
 _KEY: Final = "Hunter2Secret"
 _TIMEOUT_S: Final = 100
-
-
-def statements() -> tuple[int, int]:
-    """Statements that do more than read, past the guard of SQL."""
-    from eagerstream.builtin._sql.guard import checked_read
-
-    through = tried = 0
-    for file in sorted(_STATEMENTS.glob("*.sql")):
-        for line in file.read_text(encoding="utf-8").splitlines():
-            tried += 1
-            try:
-                checked_read(line, file.stem)
-                through += 1
-            except eagerstream.ToolError:
-                pass
-            except Exception:
-                through += 1  # the caller of the guard gets an undocumented exception
-    return through, tried
 
 
 def redirects() -> tuple[int, int]:
@@ -233,7 +214,7 @@ def _until(holds: Callable[[], bool], seconds: float = 30) -> None:
 
 
 KINDS: Final[dict[str, Callable[[], tuple[int, int]]]] = {
-    kind.__name__: kind for kind in (statements, redirects, secrets, files, strangers, survivors)
+    kind.__name__: kind for kind in (redirects, secrets, files, strangers, survivors)
 }
 """Kinds of tries, by name."""
 

@@ -28,7 +28,6 @@ _OPTIONAL: Final = (
     "myst_parser",
     "nbclient",
     "numpy",
-    "pglast",
     "psycopg",
     "ray",
     "scipy",

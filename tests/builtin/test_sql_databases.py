@@ -1,8 +1,7 @@
-"""The guard of `SQL` against the databases themselves: what they say of its lists, and what attacks do to them."""
+"""`SQL` on real servers: what a read-only transaction refuses, and what is left to the rights of the user."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,15 +11,10 @@ import anyio
 import pytest
 
 from eagerstream.builtin import SQL
-from eagerstream.builtin._sql.allowed import allowed_functions, allowed_table_functions
-from eagerstream.builtin._sql.guard import checked_read
 from eagerstream.errors import ToolError, UsageError
-from tests.builtin.sql_queries import DUCKDB, GENERIC, POSTGRES, SHOP
-from tests.fuzz.sql_text import CORPUS
+from tests.journal.conftest import running_server
 
 pytestmark = pytest.mark.slow
-
-ATTACKS = {file.stem: file.read_text("utf-8").splitlines() for file in CORPUS.glob("*.sql")}
 
 
 async def says(tool: SQL, query: str) -> Any:
@@ -33,132 +27,73 @@ async def says(tool: SQL, query: str) -> Any:
     return response.data["rows"] if response.status != "error" else response.text
 
 
-def same_rows(before: list[Any], after: list[Any]) -> bool:
-    return sorted(map(repr, before)) == sorted(map(repr, after))
-
-
 # --- PostgreSQL -------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URI of a server of its own, with the shop, and a role `reader` that may only read it."""
-    pgserver = pytest.importorskip("pgserver")
+def postgres() -> Iterator[str]:
+    """The URI of a server of its own, and a role `reader` that may only read one table."""
+    pytest.importorskip("pgserver")
     psycopg = pytest.importorskip("psycopg")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # there is no XDG_RUNTIME_DIR in containers
-        server = pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="delete")
-        uri = server.get_uri()
-    try:
+    with running_server() as uri:
         with psycopg.connect(uri, autocommit=True) as owner:
-            owner.execute(SHOP)
             owner.execute("CREATE TABLE t (a int)")
             owner.execute("INSERT INTO t VALUES (1)")
+            owner.execute("CREATE TABLE secret (a int)")
             owner.execute("CREATE SEQUENCE s")
+            owner.execute("CREATE FUNCTION add() RETURNS int LANGUAGE sql AS 'INSERT INTO t VALUES (2) RETURNING a'")
             owner.execute("CREATE ROLE reader LOGIN")
-            owner.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
+            owner.execute("GRANT SELECT ON t TO reader")
         yield uri
-    finally:
-        server.cleanup()
 
 
-def as_reader(uri: str) -> str:
-    return uri.replace("//postgres:", "//reader:")
-
-
-def test_postgres_knows_the_functions(postgres: str) -> None:
-    """None of them may be called by the owner only, and all those that are not mere computations are known here."""
-    psycopg = pytest.importorskip("psycopg")
-    names = sorted(allowed_functions("postgres"))
-    with psycopg.connect(postgres) as connection:
-        query = "SELECT DISTINCT proname FROM pg_proc WHERE proname = ANY(%s) AND "
-        restricted = connection.execute(query + "proacl IS NOT NULL", [names]).fetchall()
-        volatile = connection.execute(query + "provolatile = 'v'", [names]).fetchall()
-    assert restricted == []
-    assert {name for (name,) in volatile} == {
-        *(
-            "random",
-            "random_normal",
-            "gen_random_uuid",
-            "array_sample",
-            "array_shuffle",
-            "clock_timestamp",
-            "timeofday",
-        ),
-        *("pg_relation_size", "pg_table_size", "pg_indexes_size", "pg_total_relation_size"),
-    }
-
-
-def test_postgres_calls_nothing_with_a_row(postgres: str) -> None:
-    """`table.function` is let through, as nobody can tell it from a column: so no function of a row has an effect."""
-    psycopg = pytest.importorskip("psycopg")
-    with psycopg.connect(postgres) as connection:
-        found = connection.execute(
-            "SELECT proname FROM pg_proc WHERE provolatile = 'v' AND pronargs >= 1 AND pronargs - pronargdefaults <= 1 "
-            "AND format_type(proargtypes[0], NULL) IN ('record', 'any', '\"any\"', 'anyelement', 'anynonarray', "
-            "'anycompatible', 'anycompatiblenonarray')"
-        ).fetchall()
-    assert found == []
-
-
-def test_postgres_gives_the_same_rows(postgres: str) -> None:
-    """What is sent means what was written."""
-    psycopg = pytest.importorskip("psycopg")
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        for query in GENERIC + POSTGRES:
-            before = connection.execute(query).fetchall()
-            assert same_rows(before, connection.execute(checked_read(query, "postgres")).fetchall()), query
-
-
-def test_postgres_gives_functions_the_names_that_are_sent(postgres: str) -> None:
-    """A function behind FROM gives the same columns with the alias that is written for it as without one."""
-    psycopg = pytest.importorskip("psycopg")
-    sources = (
-        *("unnest(ARRAY[1, 2])", "Generate_Series(1, 2)", "pg_catalog.generate_series(1, 2)", "left('abc', 1)"),
-        *("json_each_text('{\"a\": 1}')", "json_array_elements('[1]')", "unnest(ARRAY[1]) WITH ORDINALITY"),
-        *("ROWS FROM (unnest(ARRAY[1]), generate_series(1, 2))", "json_to_recordset('[{\"a\": 1}]') AS (a int)"),
-        *("t, LATERAL generate_series(1, a)", "t CROSS JOIN LATERAL unnest(ARRAY[a])", "coalesce(1, 2)"),
-        *("generate_series(1, 2), unnest(ARRAY[1])", "nullif(1, 2)", "greatest(1, 2)"),
-    )
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        for source in sources:
-            query = f"SELECT * FROM {source}"
-            before = connection.execute(query)
-            after = connection.execute(checked_read(query, "postgres"))
-            assert [column.name for column in before.description] == [column.name for column in after.description]
-            assert same_rows(before.fetchall(), after.fetchall()), query
+WRITES = (
+    "WITH x AS (DELETE FROM t RETURNING *) SELECT * FROM x",
+    "WITH x AS (INSERT INTO t VALUES (3) RETURNING *) SELECT * FROM x",
+    "SELECT * INTO n FROM t",
+    "SELECT * FROM t FOR UPDATE",
+    "EXPLAIN ANALYZE DELETE FROM t",
+    "SELECT nextval('s')",
+    "SELECT add()",
+    "SELECT set_config('transaction_read_only', 'off', false), add()",
+    "SELECT lo_create(0)",
+)
 
 
 @pytest.mark.anyio
-async def test_postgres_attacked(postgres: str) -> None:
-    """As a role that may only read: no session ends, no lock stays, nothing is written or read from a file."""
+async def test_postgres_writes_nothing(postgres: str) -> None:
+    """Not even for an owner whom no rights hold back. A statement that has others behind it is not sent."""
     psycopg = pytest.importorskip("psycopg")
-    with (
-        closing(psycopg.connect(as_reader(postgres))) as reader,
-        closing(psycopg.connect(as_reader(postgres), autocommit=True)) as application,
-        closing(psycopg.connect(postgres, autocommit=True)) as owner,
-        closing(psycopg.connect(postgres)) as superuser,
-    ):
-        tool = SQL(reader)
-        owners = SQL(superuser)  # whom nothing but the guard holds back
-        for attack in ATTACKS["postgres"]:
-            assert "The statement was not run" in await says(tool, attack), attack
-            assert "The statement was not run" in await says(owners, attack), attack
+    with closing(psycopg.connect(postgres)) as owner, closing(psycopg.connect(postgres, autocommit=True)) as other:
+        tool = SQL(owner)
+        for write in WRITES:
+            assert "read" in str(await says(tool, write)), write  # "in a read-only transaction", "mode must be set ..."
+        for several in ("SELECT 1; COMMIT; DELETE FROM t; COMMIT", "SELECT 1; SET TRANSACTION READ WRITE", "COMMIT"):
+            assert "The statement was not run" in await says(tool, several)
         assert await says(tool, "SELECT a FROM t") == [[1]]
-        assert application.execute("SELECT 1").fetchone() == (1,)
-        assert owner.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").fetchone() == (0,)
-        assert owner.execute("SELECT last_value, is_called FROM s").fetchone() == (1, False)
+        assert other.execute("SELECT count(*) FROM t").fetchone() == (1,)
+        assert other.execute("SELECT last_value, is_called FROM s").fetchone() == (1, False)
+        assert other.execute("SELECT to_regclass('n')").fetchone() == (None,)
 
 
 @pytest.mark.anyio
-async def test_postgres_with_escapes_in_texts(postgres: str) -> None:
-    """A connection that reads backslashes in texts in another way reads the same statement."""
+async def test_postgres_rights_are_the_boundary(postgres: str) -> None:
+    """What a user may not do, the model may not do: other tables, files of the server, other sessions."""
     psycopg = pytest.importorskip("psycopg")
-    with closing(psycopg.connect(postgres)) as connection:
-        connection.execute("SET standard_conforming_strings = off")
-        connection.commit()
-        rows = await says(SQL(connection), "SELECT '\\' AS a, ' , pg_sleep(9) --' AS b")
-        assert rows == [["\\", " , pg_sleep(9) --"]]
+    reader = postgres.replace("//postgres:", "//reader:")
+    with closing(psycopg.connect(reader)) as connection, closing(psycopg.connect(postgres)) as owner:
+        tool = SQL(connection)
+        pid = owner.execute("SELECT pg_backend_pid()").fetchone()[0]
+        for attack in (
+            "SELECT * FROM secret",
+            "SELECT pg_read_file('/etc/hostname')",
+            "SELECT * FROM pg_ls_dir('/')",
+            f"SELECT pg_terminate_backend({pid})",
+            "SELECT rolpassword FROM pg_authid",
+        ):
+            assert "denied" in str(await says(tool, attack)), attack
+        assert await says(tool, "SELECT a FROM t") == [[1]]
+        assert owner.execute("SELECT 1").fetchone() == (1,)
 
 
 # --- DuckDB -----------------------------------------------------------------------------------------------------------
@@ -169,41 +104,33 @@ def duckdb() -> Any:
     return pytest.importorskip("duckdb")
 
 
-def test_duckdb_knows_the_functions(duckdb: Any) -> None:
-    """Those with side effects are random numbers; each one behind FROM is a function for tables."""
-    with closing(duckdb.connect()) as database:
-        effects = database.execute(
-            "SELECT DISTINCT function_name FROM duckdb_functions() "
-            "WHERE has_side_effects AND list_contains(?, function_name)",
-            [sorted(allowed_functions("duckdb"))],
-        ).fetchall()
-    assert {name for (name,) in effects} <= {"random", "uuid", "uuidv4", "uuidv7", "gen_random_uuid"}
-    assert not {name for name in allowed_table_functions("duckdb") if name.startswith(("read_", "parquet_", "sniff"))}
-
-
-def test_duckdb_gives_the_same_rows(duckdb: Any) -> None:
-    """What is sent means what was written."""
-    with closing(duckdb.connect()) as database:
-        database.execute(SHOP)
-        for query in GENERIC + DUCKDB:
-            before = database.execute(query).fetchall()
-            assert same_rows(before, database.execute(checked_read(query, "duckdb")).fetchall()), query
+FILES = (
+    "SELECT * FROM '{secret}'",
+    "SELECT * FROM read_csv('{secret}')",
+    "SELECT * FROM read_text('{secret}')",
+    "SELECT * FROM glob('/etc/*')",
+    "FROM '{secret}'",
+    "SUMMARIZE '{secret}'",
+    "SELECT * FROM read_parquet('https://example.com/x.parquet')",
+)
 
 
 @pytest.mark.anyio
 async def test_duckdb_attacked(duckdb: Any, tmp_path: Path) -> None:
-    """No file of the host is read, through the guard or past it."""
+    """No file of the host is read, nothing is written, and the settings stay as they are."""
     secret = tmp_path / "users.csv"
     secret.write_text("user,password\nroot,hunter2\n")
     with closing(duckdb.connect()) as database:
         database.execute("CREATE TABLE t (a INT)")
         tool = SQL(database)
-        for attack in ATTACKS["duckdb"]:
-            said = await says(tool, attack.replace("/etc/users.csv", str(secret)))
-            assert "The statement was not run" in said, attack
-        for past in (f"FROM '{secret}'", f"SUMMARIZE '{secret}'", "FROM read_text('/etc/hostname')", "INSTALL httpfs"):
-            with pytest.raises(duckdb.Error):
-                database.execute(past)
+        for attack in FILES:
+            said = str(await says(tool, attack.format(secret=secret)))
+            assert "disabled" in said, (attack, said)
+            assert "hunter2" not in said
+        for write in ("INSERT INTO t VALUES (1)", "COPY t TO '/x'", "ATTACH '/x'", "SET threads = 1", "INSTALL httpfs"):
+            assert "The statement was not run" in await says(tool, write)
+        assert "read" in await says(tool, "EXPLAIN ANALYZE INSERT INTO t VALUES (1)")
+        assert await says(tool, "SELECT count(*) FROM t") == [[0]]
         with pytest.raises(duckdb.Error, match="locked"):
             database.execute("SET enable_external_access = true")
 
@@ -254,11 +181,8 @@ async def test_duckdb_of_who_needs_files(duckdb: Any, tmp_path: Path) -> None:
     with closing(duckdb.connect()) as database:
         database.execute(view)
         database.execute("SET lock_configuration = true")
-        tool = SQL(database)
-        assert await says(tool, "SELECT a FROM v") == [[7]]
+        assert await says(SQL(database), "SELECT a FROM v") == [[7]]
         assert database.execute("SELECT current_setting('enable_external_access')").fetchone() == (True,)
-        for attack in ATTACKS["duckdb"]:  # the guard is still there
-            assert "The statement was not run" in await says(tool, attack), attack
 
 
 def test_duckdb_that_is_closed(duckdb: Any) -> None:

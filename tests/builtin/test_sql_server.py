@@ -13,9 +13,8 @@ import pytest
 import sqlalchemy
 
 from eagerstream.builtin import SQL
-from eagerstream.errors import MissingExtraError, ToolError, UsageError
+from eagerstream.errors import ToolError
 from tests.builtin.databases import ask
-from tests.tables import rows
 
 
 class Cursor:
@@ -103,32 +102,25 @@ def connection() -> Iterator[Connection]:
     ],
 )
 async def test_reading(connection: Connection, dialect: str, begin: str | None) -> None:
-    """A transaction that cannot write, the statement as it was understood, and a roll-back; no more rows than shown."""
+    """A transaction that cannot write, the statement, and a roll-back; no more rows than shown."""
     response = await ask(SQL(connection, dialect=dialect, max_rows=3), "SELECT x /* all */ FROM t;")
     assert response.data == {"columns": ["x"], "rows": [[0], [1], [2]], "row_count": 3, "truncated": True}
-    assert connection.told == [*([begin] if begin else []), "SELECT x FROM t", "rollback", "close"]
+    assert connection.told == [*([begin] if begin else []), "SELECT x /* all */ FROM t", "rollback", "close"]
     assert connection.fetched == 4
 
 
 @pytest.mark.anyio
 async def test_refused(connection: Connection) -> None:
-    """Of what is not a read, the driver never hears."""
+    """Of what begins as no read, or could end the transaction, the driver never hears."""
     tool = SQL(connection, dialect="postgres")
-    for query in ("DELETE FROM t", "SELECT 1; DELETE FROM t", "WITH x AS (DELETE FROM t RETURNING *) SELECT * FROM x"):
+    for query in (
+        *("DELETE FROM t", "/* SELECT */ DELETE FROM t", "-- SELECT\nDROP TABLE t", "", " ; ", "SET ROLE x"),
+        *("SELECT 1; DELETE FROM t", "SELECT 1;COMMIT", "SELECT ';'", "COMMIT", "BEGIN", "CALL f()", "selective 1"),
+    ):
         with pytest.raises(ToolError, match="not run"):
             await ask(tool, query)
     assert connection.told == []
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("call", ["myHalf(4)", "MYHALF(4)", '"myHalf"(4)'])
-async def test_allowed_functions(connection: Connection, call: str) -> None:
-    """A function of the owner's is called if the tool was told its name, however the model spells it."""
-    connection.sqlite.create_function("myHalf", 1, lambda number: number / 2)
-    tool = SQL(connection, dialect="postgres", allowed_functions=["myHalf"])
-    assert (await ask(tool, f"SELECT {call} AS x")).data["rows"] == [[2.0]]
-    with pytest.raises(ToolError, match="not on the list"):
-        await ask(SQL(connection, dialect="postgres"), f"SELECT {call} AS x")
+    assert (await ask(tool, "\n select x FROM t LIMIT 1 ;\n")).data["rows"] == [[0]]
 
 
 @pytest.mark.anyio
@@ -185,26 +177,6 @@ async def test_too_slow(connection: Connection) -> None:
     assert (await ask(tool, "SELECT wait FROM t")).code == "TIMEOUT"
     assert (await ask(SQL(connection, dialect="postgres"), "SELECT 1 AS x")).data["rows"] == [[1]]
     assert connection.cancelled.is_set() or not connection.waiting.is_set()
-
-
-@rows(
-    "options, told",
-    [
-        ({}, "does not know the dialect 'tests'"),  # unknown driver
-        ({"dialect": "klingon"}, "does not know the dialect 'klingon'"),  # unknown dialect
-    ],
-)
-def test_dialects(connection: Connection, options: Any, told: str) -> None:
-    """Without a dialect nobody can tell what a statement does."""
-    with pytest.raises(UsageError, match=told):
-        SQL(connection, **options)
-
-
-def test_missing(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without sqlglot, the extra is named."""
-    monkeypatch.setitem(__import__("sys").modules, "sqlglot", None)
-    with pytest.raises(MissingExtraError, match=r"eagerstream\[sql\]"):
-        SQL(connection, dialect="postgres")
 
 
 # --- SQLAlchemy, with a driver that is not Python's sqlite3 -------------------------------------------------------------

@@ -13,8 +13,6 @@ from eagerstream.testing._framing import in_aws_frames
 from eagerstream.wire import SSEDecoder, decode_event
 from tests.streams import made_recordings, real_recordings
 
-from .sql_text import known_statements
-
 CORPUS: Final = Path(__file__).parent / "corpus"
 """What fuzzers have found: a folder for each target, a file for each input."""
 
@@ -32,7 +30,6 @@ _HEADER: Final = {
     "jail_paths": bytes(2),
     "worker_frames": bytes(2),
     "redaction": bytes(1),
-    "sql_guard": bytes(2),
     "flavors": bytes(12),
 }
 """Before raw input, per target: the choices of limits, of no grammar, and of a cut."""
@@ -75,9 +72,6 @@ def seeds(target: str) -> Iterator[bytes]:
     for path in sorted((CORPUS / target).glob("*")):
         yield path.read_bytes()
     header = _HEADER[target]
-    if target == "sql_guard":
-        yield from (header + statement.encode() for statement in known_statements())
-        return
     for path in (*made_recordings(), *real_recordings()):
         for part in _parts(target, path.read_bytes()):
             yield header + part

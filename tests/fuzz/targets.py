@@ -20,7 +20,6 @@ SHARES: Final = {
     "jail_paths": 0.02,  # a folder for each case
     "worker_frames": 0.05,
     "redaction": 0.01,  # hundreds of expressions, and windows of a few characters
-    "sql_guard": 0.02,  # sqlglot is slow
     "flavors": 0.02,  # two processes, and many lines
 }
 """Target to its part of all cases."""

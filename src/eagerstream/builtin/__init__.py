@@ -2,8 +2,8 @@
 
 - Tools with the API's schemas: `Bash`, `TextEditor`, `Memory`, `Computer` (with `ChromiumPage`, or a `ComputerHandler`
   of your own), `BrowserToolset`.
-- Tools with our own schemas, whose inputs stream eagerly: `EagerTextEditor`, `Files`, `SQL` (databases other than
-  SQLite need the extra `sql`), `BraveSearch`, `WikipediaSearch`, `Calculator`.
+- Tools with our own schemas, whose inputs stream eagerly: `EagerTextEditor`, `Files`, `SQL`, `BraveSearch`,
+  `WikipediaSearch`, `Calculator`.
 - `CodeTool`: code of the model that calls your tools, and runs while it is being written.
 - Definitions of tools that the API runs itself: `web_search`, `web_fetch`, `code_execution`, and more.
 

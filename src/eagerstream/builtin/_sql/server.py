@@ -1,7 +1,12 @@
-"""Databases other than SQLite, by a DB-API connection or SQLAlchemy. Read-only queries are rolled back."""
+"""Databases other than SQLite, by a DB-API connection or SQLAlchemy. Queries that read are rolled back.
+
+Nothing here parses statements: what a database makes of a text, only the database knows. What a statement may do is for
+the role of the connection to say. The read-only transaction is the second line.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -9,7 +14,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import ToolError, UsageError
-from .guard import check_one_statement, checked_read, sqlglot_dialect
 from .stop import Stop, Turn
 from .table import RowBounds, Table, read_table
 
@@ -18,15 +22,21 @@ if TYPE_CHECKING:
 
 
 _BEGIN_READING: Final = {
-    "postgres": "SET TRANSACTION READ ONLY",
-    "redshift": "SET TRANSACTION READ ONLY",
-    "mysql": "START TRANSACTION READ ONLY",
-    "oracle": "SET TRANSACTION READ ONLY",
+    **dict.fromkeys(("postgres", "postgresql", "psycopg", "psycopg2", "redshift"), "SET TRANSACTION READ ONLY"),
+    **dict.fromkeys(("mysql", "mariadb", "pymysql", "mysqldb"), "START TRANSACTION READ ONLY"),
+    **dict.fromkeys(("oracle", "oracledb", "cx_oracle"), "SET TRANSACTION READ ONLY"),
     "duckdb": "BEGIN TRANSACTION READ ONLY",
 }
-"""Statements by sqlglot's dialect that start a read-only transaction: the database itself then refuses to write."""
+"""Statements by dialects and drivers that start a read-only transaction: the database itself then refuses to write."""
 _BEGIN_WRITING: Final = {"duckdb": "BEGIN TRANSACTION"}
 """Statements that start a transaction, for drivers that do not send one themselves."""
+_READING: Final = ("SELECT", "WITH", "VALUES", "TABLE", "FROM", "SHOW", "DESCRIBE", "DESC", "EXPLAIN", "SUMMARIZE")
+"""The first words of statements that read."""
+_CONTROLLING: Final = (
+    *("BEGIN", "START", "COMMIT", "END", "ROLLBACK", "ABORT", "SAVEPOINT", "RELEASE", "SET", "PREPARE", "XA"),
+)
+"""The first words of statements that control transactions."""
+_FIRST_WORD: Final = re.compile(r"[\s(]*(\w*)")
 _MAX_TABLES: Final = 200
 
 
@@ -74,32 +84,23 @@ class Server:
 
     Args:
         sessions: The source of sessions.
-        dialect: Any name of the dialect.
-        functions: Functions that a statement may call in addition to those on the list.
-
-    Raises:
-        UsageError: sqlglot does not know the dialect.
-        MissingExtraError: sqlglot is not installed.
+        dialect: Any name of the dialect, or of the driver.
     """
 
-    def __init__(self, sessions: Sessions, dialect: str, functions: frozenset[str] = frozenset()) -> None:
+    def __init__(self, sessions: Sessions, dialect: str) -> None:
         self._sessions = sessions
-        self._dialect = sqlglot_dialect(dialect)
-        self._functions = functions | {name.lower() for name in functions}  # unquoted calls are compared in lower case
+        self._dialect = dialect.lower()
 
     def run_query(self, sql: str, bounds: RowBounds, stop: Stop, *, read_only: bool) -> Table:
         """Run one statement. With `read_only` it is rolled back, otherwise committed.
 
         Raises:
-            ToolError: The text is not one statement, or does more than read. The connection commits each statement
-                itself, or its owner has a transaction open.
+            ToolError: The text is not one statement, or begins as none that reads. The connection commits each
+                statement itself, or its owner has a transaction open.
             Exception: Any exception of the driver.
             Stopped: The caller no longer waits.
         """
-        if read_only:
-            sql = checked_read(sql, self._dialect, self._functions)
-        else:
-            check_one_statement(sql, self._dialect)
+        sql = _one_statement(sql, read_only=read_only)
         with self._sessions(stop) as session, stop.by(session.interrupt):
             if read_only and session.commits_itself:
                 raise ToolError("The connection commits each statement by itself: nothing could be taken back.")
@@ -118,6 +119,24 @@ class Server:
             else:
                 session.commit()
             return table
+
+
+def _one_statement(sql: str, *, read_only: bool) -> str:
+    """Return the statement without a semicolon at its end. Others could end the transaction in which it should run."""
+    sql = sql.strip().rstrip(";").rstrip()
+    if ";" in sql:
+        raise _not_run("it must be one statement, without a semicolon in it, also in texts and comments")
+    found = _FIRST_WORD.match(sql)
+    word = found[1].upper() if found else ""
+    if read_only and word not in _READING:
+        raise _not_run("only statements that read are allowed, such as SELECT, and no comment before the first word")
+    if word in _CONTROLLING:
+        raise _not_run("each statement is committed by itself")
+    return sql
+
+
+def _not_run(why: str) -> ToolError:
+    return ToolError(f"The statement was not run: {why}.", code="PERMISSION_DENIED")
 
 
 def _table(result: Rows, bounds: RowBounds, *, read_only: bool) -> Table:

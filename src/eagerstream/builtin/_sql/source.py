@@ -55,20 +55,16 @@ class Source:
         return await in_thread(lambda stop: run(sql, bounds, stop, read_only=read_only))
 
 
-def source_of(
-    database: object, dialect: str | None, *, read_only: bool, functions: frozenset[str] = frozenset()
-) -> Source:
+def source_of(database: object, dialect: str | None, *, read_only: bool) -> Source:
     """Return the source for a database.
 
     Args:
         database: As for `SQL`.
         dialect: The dialect's name. `None` derives it from the driver.
         read_only: Only reads are allowed.
-        functions: Additional functions that a statement may call. SQLite ignores them.
 
     Raises:
-        UsageError: The database is missing, cannot be used this way, or is of an unknown kind or dialect.
-        MissingExtraError: The database is not SQLite, and sqlglot is not installed.
+        UsageError: The database is missing, cannot be used this way, or is of an unknown kind.
     """
     if isinstance(database, str | Path):
         path = database if isinstance(database, Path) else path_of_url(database)
@@ -76,11 +72,11 @@ def source_of(
     if isinstance(database, sqlite3.Connection):
         return _of_sqlite(database, read_only=read_only)
     if type(database).__module__.startswith("sqlalchemy."):
-        return _of_sqlalchemy(database, read_only=read_only, functions=functions)
+        return _of_sqlalchemy(database, read_only=read_only)
     if not all(callable(getattr(database, name, None)) for name in ("cursor", "commit", "rollback")):
         raise UsageError(f"SQL takes a path, a DB-API connection, or an Engine or Connection, not {type(database)}")
     named = dialect or type(database).__module__.partition(".")[0].lstrip("_")
-    server = Server(dbapi_sessions(database), named, functions)
+    server = Server(dbapi_sessions(database), named)
     if named.lower() == "duckdb":
         confine(database)
     return Source(named, is_shared=True, read_schema=lambda: "", runner=lambda: server.run_query)
@@ -153,7 +149,7 @@ def _check_copies_do(*, read_only: bool) -> None:
 # --- SQLAlchemy -------------------------------------------------------------------------------------------------------
 
 
-def _of_sqlalchemy(bind: object, *, read_only: bool, functions: frozenset[str]) -> Source:
+def _of_sqlalchemy(bind: object, *, read_only: bool) -> Source:
     from sqlalchemy import Connection, Engine
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -170,7 +166,7 @@ def _of_sqlalchemy(bind: object, *, read_only: bool, functions: frozenset[str]) 
     if name == "duckdb":
         raise UsageError("give SQL DuckDB's own connection instead: it starts transactions in another way")
     sessions = engine_sessions(bind) if isinstance(bind, Engine) else connection_sessions(bind)
-    server = Server(sessions, name, functions)
+    server = Server(sessions, name)
     return Source(name, isinstance(bind, Connection), partial(inspected_schema, bind), lambda: server.run_query)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, Unpack
@@ -12,7 +11,7 @@ import anyio
 from pydantic import Field
 
 from ..._support.redaction import redact_excerpt, without_middle
-from ...errors import EagerStreamError, UsageError
+from ...errors import EagerStreamError
 from ...tools import Tool, ToolErrorCode, ToolOptions, ToolResponse
 from ...wire import check_count
 from .._tool_options import take_time_limit_s, with_defaults
@@ -49,11 +48,10 @@ class SQL(Tool):
 
     - SQLite: the file is opened read-only, and `query_only` is on. Each action of a statement is checked against a list
       of reading actions (no ATTACH, no pragma that sets, no access to files).
-    - Other databases: sqlglot must parse the statement as one SELECT. It may consist only of constructs that are known
-      to read tables, and call only functions that are known to compute a value. Anything else is refused, and the model
-      gets its name. The statement that is sent is rewritten from sqlglot's tree. If the dialect supports it, the
-      statement runs in a read-only transaction. It is always rolled back. Your own views, operators and casts run any
-      code that they contain: **connect as a user with read rights only**. This also limits the data that can be read.
+    - Other databases: **connect as a user who may only read, and only what the model may see. That user is the
+      boundary.** Beside it, the statement must begin as one that reads, and may contain no further one. In PostgreSQL,
+      MySQL, Oracle and DuckDB it runs in a read-only transaction, and it is always rolled back. A function that ends
+      sessions, reads files of the server or calls other systems runs nevertheless, if the user may call it.
 
     For DuckDB, the tool sets `enable_external_access = false` and `lock_configuration = true`. Both apply to all
     connections to that database in the process, and cannot be undone while it is open. Attached databases stay usable.
@@ -79,9 +77,8 @@ class SQL(Tool):
             that thread, up to 64 MiB.
         schema: The tables, for the description. `None` reads it from SQLite, or through SQLAlchemy. The constructor
             then blocks until it is read.
-        dialect: sqlglot's name of the dialect, for a DB-API connection whose driver's name does not show it.
-        allowed_functions: Your own functions that a statement may call, as `"area"` or `"app.area"`. Each of them must
-            have no effect that the model should not have. With SQLite, register functions on the connection instead.
+        dialect: Name of the dialect, for the description and for the read-only transaction, for a DB-API connection
+            whose driver's name does not show it: `"postgresql"`, `"mysql"`, `"oracle"`, `"duckdb"`, or another one.
         max_rows: Maximum number of rows of a result.
         max_cell_chars: Maximum number of characters of one value.
         max_result_chars: Maximum number of characters of all rows.
@@ -92,7 +89,6 @@ class SQL(Tool):
 
     Raises:
         UsageError: The database is missing, cannot be read, or is of an unknown kind, or an option is wrong.
-        MissingExtraError: The database is not SQLite, and sqlglot is not installed.
     """
 
     def __init__(
@@ -101,7 +97,6 @@ class SQL(Tool):
         *,
         schema: str | None = None,
         dialect: str | None = None,
-        allowed_functions: Collection[str] = (),
         max_rows: int = 100,
         max_cell_chars: int = 2_000,
         max_result_chars: int = 50_000,
@@ -110,13 +105,9 @@ class SQL(Tool):
         bounds = {"max_rows": max_rows, "max_cell_chars": max_cell_chars, "max_result_chars": max_result_chars}
         for name, bound in bounds.items():
             check_count(name, bound)
-        if isinstance(allowed_functions, str) or not all(isinstance(name, str) for name in allowed_functions):
-            raise UsageError(f"allowed_functions must be a collection of function names, not {allowed_functions!r:.80}")
         options = with_defaults(options, name="sql", read_only=True)
         read_only = options["read_only"]
-        source = source_of(database, dialect, read_only=read_only, functions=frozenset(allowed_functions))
-        if allowed_functions and source.dialect == "SQLite":
-            raise UsageError("allowed_functions does not work with SQLite: register functions on the connection")
+        source = source_of(database, dialect, read_only=read_only)
         self._source = source
         self._read_only = read_only
         self._bounds = RowBounds(**bounds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -35,15 +35,12 @@ class SQLTool(BaseTool):
         parameters: `sql_query`, a `str`, in the form of `BaseTool`.
         db_schema: Description of the tables.
         db_conn: A connection of any DB-API driver, a path, or an `Engine` or `Connection` of SQLAlchemy.
-        db_dialect: Dialect in the description. For a DB-API connection other than SQLite, statements are also checked
-            as this dialect.
+        db_dialect: Dialect in the description, and of the read-only transaction.
         read_only: Whether statements may only read. `False` lets the model write: one statement, committed.
-        allowed_functions: Further functions that a statement may call. See `eagerstream.builtin.SQL`.
 
     Raises:
         ValueError: A parameter is wrong.
-        UsageError: The database or the dialect is of an unknown kind.
-        MissingExtraError: The database is not SQLite, and sqlglot is not installed.
+        UsageError: The database is of an unknown kind.
     """
 
     def __init__(
@@ -56,7 +53,6 @@ class SQLTool(BaseTool):
         db_dialect: str,
         *,
         read_only: bool = True,
-        allowed_functions: Collection[str] = (),
     ) -> None:
         super().__init__(name, description, parameters)
         if not self._has_own_answer():
@@ -65,7 +61,7 @@ class SQLTool(BaseTool):
         self.db_conn = db_conn
         self.db_dialect = db_dialect
         self._read_only = read_only
-        same: dict[str, Any] = {"schema": db_schema, "dialect": db_dialect, "allowed_functions": allowed_functions}
+        same: dict[str, Any] = {"schema": db_schema, "dialect": db_dialect}
         self._for_model = SQL(db_conn, read_only=read_only, **same)
         self._for_programs = SQL(
             db_conn,
