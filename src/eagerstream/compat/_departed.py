@@ -49,18 +49,17 @@ _OF_HELLOAGENTS: Final = {
     ),
 }
 
+_VECTORS: Final = (
+    "give BackendSearchTool an object whose search(query, count) embeds the query, and asks the client of your store"
+)
+
 _OF_ANTHROPIC_TOOLS: Final = {
     "ElasticsearchSearchTool": (
         "give BackendSearchTool an object whose search(query, count) asks the client of Elasticsearch"
     ),
     "BraveAPI": "BraveSearchTool sends the requests itself",
-    "HuggingFaceEmbedder": "write a class with embed(text) and embed_batch(texts), see BaseEmbedder",
-    "DEFAULT_EMBEDDER DEFAULT_SPARSE_EMBEDDER": "there is no default: give VectorSearchTool an embedder",
-    "DATA_FILE": "no sample data is shipped: give embed_and_upload a file of your own",
-    "PineconeVectorStore": (
-        "write a class with upsert(embeddings) and query(query_embedding, n_search_results_to_use) around the client "
-        "of Pinecone, see BaseVectorStore; InMemoryVectorStore does for tests and small programs"
-    ),
+    "BaseEmbedder BaseVectorStore DEFAULT_EMBEDDER DEFAULT_SPARSE_EMBEDDER Embedding HuggingFaceEmbedder": _VECTORS,
+    "DATA_FILE Document PineconeVectorStore VectorSearchTool chunk_document embed_and_upload": _VECTORS,
     "construct_format_tool_for_claude_prompt": "a tool's own format_tool_for_claude() gives that text",
     """
 construct_error_function_run_injection_prompt construct_format_parameters_prompt construct_prompt_from_messages

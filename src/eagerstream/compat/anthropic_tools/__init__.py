@@ -14,47 +14,23 @@ from ._manual import ahandle_manual_claude_res, handle_manual_claude_res
 from ._search import BackendSearchTool, BaseSearchResult, BaseSearchTool, SearchBackend
 from ._sql_tool import SQLTool, construct_format_sql_tool_for_claude_prompt
 from ._tool_user import ExecutionMode, ToolUser
-from ._vectors import (
-    BaseEmbedder,
-    BaseVectorStore,
-    Document,
-    Embedder,
-    Embedding,
-    InMemoryVectorStore,
-    VectorSearchTool,
-    VectorStore,
-    aembed_and_upload,
-    chunk_document,
-    embed_and_upload,
-)
 from ._web_search import BraveSearchTool, WikipediaSearchTool
 
 __all__ = [
     "BackendSearchTool",
-    "BaseEmbedder",
     "BaseSearchResult",
     "BaseSearchTool",
     "BaseTool",
-    "BaseVectorStore",
     "BraveSearchTool",
-    "Document",
-    "Embedder",
-    "Embedding",
     "ExecutionMode",
-    "InMemoryVectorStore",
     "SQLTool",
     "SearchBackend",
     "ToolUser",
     "Validate",
-    "VectorSearchTool",
-    "VectorStore",
     "WikipediaSearchTool",
-    "aembed_and_upload",
     "ahandle_manual_claude_res",
     "check_messages",
-    "chunk_document",
     "construct_format_sql_tool_for_claude_prompt",
-    "embed_and_upload",
     "from_history",
     "handle_manual_claude_res",
     "to_history",

@@ -142,35 +142,6 @@ class BaseSearchTool(BaseTool):
         return type(self).use_tool is not BaseSearchTool.use_tool
 
 
-class ComposedSearchTool(BaseSearchTool):
-    """Search that calls other objects, sync or async.
-
-    Derived classes define `_search`. A program may still override `raw_search`.
-    """
-
-    def raw_search(self, query: str, n_search_results_to_use: int) -> Any:
-        """Return the results of a query, best first, as a list of `BaseSearchResult`.
-
-        Async methods run in one event loop for all synchronous calls. So any number of synchronous calls can share
-        objects with open connections. Synchronous and async calls cannot share them.
-
-        Raises:
-            UsageError: The search is async, and an event loop runs in this thread: await `asearch`.
-            Exception: As for `asearch`.
-        """
-        search = partial(self._search, query, checked_count(n_search_results_to_use))
-        return run_here("raw_search", "asearch", search)
-
-    @abstractmethod
-    async def _search(self, query: str, count: int, call: Call) -> list[BaseSearchResult]:
-        """Search with functions called through `call`."""
-
-    async def _found(self, query: str, n_search_results_to_use: int, call: Call) -> list[BaseSearchResult]:
-        if type(self).raw_search is not ComposedSearchTool.raw_search:
-            return await super()._found(query, n_search_results_to_use, call)
-        return await self._search(query, checked_count(n_search_results_to_use), call)
-
-
 class SearchBackend(Protocol):
     """Search service with a `search` as a `def` or an `async def`. A `SearchTool` of `eagerstream.builtin` is one."""
 
@@ -182,8 +153,8 @@ class SearchBackend(Protocol):
         """
 
 
-class BackendSearchTool(ComposedSearchTool):
-    """Search with your own object. New here, in place of ElasticsearchSearchTool.
+class BackendSearchTool(BaseSearchTool):
+    """Search with your own object. New here, in place of ElasticsearchSearchTool and VectorSearchTool.
 
         class Products:
             def search(self, query, count):
@@ -220,6 +191,24 @@ class BackendSearchTool(ComposedSearchTool):
         """Return the beginning of a content, within the maximum size."""
         tokens = self.truncate_to_n_tokens
         return (page_content if tokens is None else page_content[: tokens * CHARS_PER_TOKEN]).strip()
+
+    def raw_search(self, query: str, n_search_results_to_use: int) -> Any:
+        """Return the results of a query, best first, as a list of `BaseSearchResult`.
+
+        Async methods run in one event loop for all synchronous calls. So any number of synchronous calls can share
+        objects with open connections. Synchronous and async calls cannot share them.
+
+        Raises:
+            UsageError: The search is async, and an event loop runs in this thread: await `asearch`.
+            Exception: As for `asearch`.
+        """
+        search = partial(self._search, query, checked_count(n_search_results_to_use))
+        return run_here("raw_search", "asearch", search)
+
+    async def _found(self, query: str, n_search_results_to_use: int, call: Call) -> list[BaseSearchResult]:
+        if type(self).raw_search is not BackendSearchTool.raw_search:
+            return await super()._found(query, n_search_results_to_use, call)
+        return await self._search(query, checked_count(n_search_results_to_use), call)
 
     async def _search(self, query: str, count: int, call: Call) -> list[BaseSearchResult]:
         found = await call_search(call, self._backend.search, query, count)

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -17,15 +17,10 @@ import pytest
 import eagerstream
 from eagerstream.compat.anthropic_tools import (
     BackendSearchTool,
-    BaseEmbedder,
     BaseSearchResult,
     BaseSearchTool,
     BaseTool,
-    BaseVectorStore,
-    Embedding,
     SQLTool,
-    VectorSearchTool,
-    embed_and_upload,
 )
 from eagerstream.loop import RunResult
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
@@ -177,49 +172,3 @@ async def test_search(tool: BaseSearchTool) -> None:
     assert (found["type"], found["source"], is_error) == ("search_result", "0", False)
     assert found["content"] == [{"type": "text", "text": PRODUCTS[0]}]
     assert list(definition["input_schema"]["properties"]) == ["query", "n_search_results_to_use"]
-
-
-class WordEmbedder(BaseEmbedder):
-    """Which of some words are in a text."""
-
-    words = ("science", "telescope", "chemistry", "umbrella", "stargazers", "experiments")
-    near: ClassVar = {"science": ("telescope", "chemistry", "experiments")}
-    dim = len(words)
-
-    def embed(self, text: str) -> Embedding:
-        words = {word for found in text.lower().split() for word in (found, *self.near.get(found, ()))}
-        return Embedding([float(word in words) for word in self.words], text)
-
-    def embed_batch(self, texts: list[str]) -> list[Embedding]:
-        return [self.embed(text) for text in texts]
-
-
-class ListStore(BaseVectorStore):
-    """A store as programs write it."""
-
-    def __init__(self) -> None:
-        self.kept: list[Embedding] = []
-
-    def upsert(self, embeddings: list[Embedding]) -> None:
-        self.kept += embeddings
-
-    def query(self, query_embedding: Embedding, n_search_results_to_use: int = 10) -> list[BaseSearchResult]:
-        def nearness(kept: Embedding) -> float:
-            return sum(a * b for a, b in zip(kept.embedding, query_embedding.embedding, strict=True))
-
-        best = sorted(self.kept, key=nearness, reverse=True)[:n_search_results_to_use]
-        return [BaseSearchResult(source=str(hash(kept.text)), content=kept.text) for kept in best]
-
-
-@pytest.mark.anyio
-async def test_vector_search(tmp_path: Path) -> None:
-    """A file of products is embedded and stored, then searched by meaning."""
-    file, store = tmp_path / "products.jsonl", ListStore()
-    file.write_text("".join(json.dumps({"text": product}) + "\n" for product in PRODUCTS))
-    embed_and_upload(str(file), store, WordEmbedder(), batch_size=2)
-    tool = VectorSearchTool("search_amazon", "Searches products.", PARAMETERS, store, WordEmbedder())
-    input = {"query": "science gifts", "n_search_results_to_use": 2}
-    result, _ = await asked(tool, QUESTION, input, ANSWER)
-    ((blocks, is_error),) = results(result)
-    assert not is_error
-    assert [block["content"][0]["text"] for block in blocks] == [PRODUCTS[1], PRODUCTS[0]]
