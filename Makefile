@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Editable installations run the source: without it, each of them would ask for the compiler's packages.
 export EAGERSTREAM_COMPILE := 0
 
-.PHONY: demo test test-all compat-matrix fuzz fuzz-flavors check format docs bench bench-check conformance wheel wheels screenshots schema page secret-rules vectors clean
+.PHONY: demo test test-all compat-matrix fuzz fuzz-flavors check format docs bench bench-check conformance wheel wheels screenshots schema page vectors clean
 .DEFAULT_GOAL := demo
 
 # One environment, which grows: each command installs what it needs when it runs for the first time, and again after
@@ -129,9 +129,6 @@ schema: $(VENV)/.all  ## the JSON Schemas of the records of runs and of the resu
 RECORDS := clients/eagerstream-records
 page:  ## the web page's module for records, built anew from the TypeScript package, and that package; needs Node.js
 	cd $(RECORDS) && npm ci --no-progress && npm run types && npm run build
-
-secret-rules: $(VENV)/.all  ## the rules for secrets, written anew from SOURCE, a gitleaks.toml or a wheel that has it, of VERSION
-	$(BIN)/python -m tests.secret_rules $(SOURCE) $(VERSION)
 
 vectors: $(VENV)/.test  ## the conformance vectors, written anew
 	$(BIN)/python -m tests.conformance

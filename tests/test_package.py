@@ -154,7 +154,7 @@ _WITHOUT_TESTS = {
 """Modules of the core without a test file of their name, and the reason."""
 
 _BEHAVIOURS = {
-    "_support/secret_rules": "the rules of `secrets` against keys that are made for them",
+    "_support/secret_shapes": "`secrets` against the keys of many services, and against what the API sends",
     "loop/begun_anew": "responses that begin anew",
     "loop/cancellation": "`run.cancel()`",
     "loop/cancelled_anywhere": "cancelled at every step",

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings, strategies as st
 
 from eagerstream._support.redaction import is_secret_name, printable, redact, redact_headers, redact_text, secret_spans
-from eagerstream._support.secrets import forms, rules, windows, words
+from eagerstream._support.secrets import forms, windows, words
 from eagerstream._support.secrets.pem import MAX_KEY_CHARS
 from tests.fuzz.cost import executed_lines
 from tests.tables import rows
@@ -247,7 +247,7 @@ def test_windows_change_nothing(secret: str, monkeypatch: pytest.MonkeyPatch) ->
     text = "".join(f"{'x' * number} {secret} . " for number in range(40)) + secret * 3
     whole = list(secret_spans(text))
     with monkeypatch.context() as patched:
-        for module in (windows, words, forms, rules):
+        for module in (windows, words, forms):
             patched.setattr(module, "WINDOW_CHARS", 36)
         assert list(secret_spans(text)) == whole
 
@@ -258,7 +258,7 @@ def test_windows_of_any_text(monkeypatch: pytest.MonkeyPatch, text: str) -> None
     """As above, for what nobody thought of."""
     whole = list(secret_spans(text))
     with monkeypatch.context() as patched:
-        for module in (windows, words, forms, rules):
+        for module in (windows, words, forms):
             patched.setattr(module, "WINDOW_CHARS", 8)
         assert list(secret_spans(text)) == whole
 

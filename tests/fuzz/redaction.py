@@ -9,7 +9,7 @@ import json
 from typing import Any, Final
 
 from eagerstream._support.redaction import redact, redact_excerpt, redact_text, secret_spans
-from eagerstream._support.secrets import forms, rules, windows, words
+from eagerstream._support.secrets import forms, windows, words
 from eagerstream.progress._saved import redacted
 from eagerstream.recordings import Recording, redacted_body
 from eagerstream.testing import reply, tool_use
@@ -122,7 +122,7 @@ def _check_text(text: str, data: bytes) -> None:
 
 
 def _in_windows(text: str) -> list[Any]:
-    modules = (windows, words, forms, rules)
+    modules = (windows, words, forms)
     wide = windows.WINDOW_CHARS
     try:
         for module in modules:

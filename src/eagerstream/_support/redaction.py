@@ -2,7 +2,8 @@
 
 One place for logs, reprs, errors, traces and saved recordings. `_support/secrets` finds the secrets:
 
-- by their own form: `sk-ant-...`, a bearer token, a JWT, a private key, and the keys of about two hundred services
+- by their own form: a bearer token, a private key, the password in an address, and each token of 20 characters or more
+  that consists of more than words and numbers
 - by the name in front of them: `x-api-key: ...`, `password = ...`, `--token ...`
 - by their place in JSON, and in values of Python: `{"credentials": {...}}`, `{"name": "API_KEY", "value": ...}`
 
@@ -21,7 +22,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from .inspecting import head
-from .secrets import REDACTED, SecretSpan, is_secret_name, secret_spans
+from .secrets import REDACTED, FindSecrets, SecretSpan, finding_also, is_secret_name, secret_spans
 from .secrets.structure import (
     is_option,
     is_secret_key,
@@ -29,10 +30,13 @@ from .secrets.structure import (
     is_value_key,
     names_a_secret,
 )
+from .secrets.tokens import keeps_tokens
 
 __all__ = [
     "REDACTED",
+    "FindSecrets",
     "SecretSpan",
+    "finding_also",
     "is_secret_name",
     "printable",
     "redact",
@@ -54,14 +58,15 @@ _IDENTIFYING_HEADERS: Final = frozenset({"anthropic-organization-id", "anthropic
 # --- texts ------------------------------------------------------------------------------------------------------------
 
 
-def redact_text(text: str, *, keep_length: bool = False) -> str:
+def redact_text(text: str, *, keep_length: bool = False, key: str = "") -> str:
     """Return `text` with `[redacted]` in the place of each secret. Masking it again changes nothing.
 
     Args:
         text: Any text. It may be cut off anywhere.
         keep_length: Each character of a secret becomes a `*` instead, so offsets stay the same.
+        key: Name of the field that the text is the value of.
     """
-    return until_stable(lambda text: _masked(text, secret_spans(text), keep_length=keep_length), text)
+    return until_stable(lambda text: _masked(text, secret_spans(text, key), keep_length=keep_length), text)
 
 
 def until_stable(mask: Callable[[T], T], text: T) -> T:
@@ -133,7 +138,7 @@ def redact(value: Any) -> Any:
                     pending.append((twin, key, inner, secret, depth + 1))
             target[place] = copies.get(known, "[too deep]")
         else:
-            target[place] = _scalar(item, is_secret=is_secret)
+            target[place] = _scalar(item, is_secret=is_secret, key=place if isinstance(place, str) else "")
     return root[0]
 
 
@@ -174,11 +179,11 @@ def _unused(key: Any, twin: dict[Any, Any], repeated: Counter[Any]) -> Any:
     return free
 
 
-def _scalar(item: Any, *, is_secret: bool) -> Any:
+def _scalar(item: Any, *, is_secret: bool, key: str) -> Any:
     if is_secret:
         return item if item is None or isinstance(item, bool) or item in ("", b"") else REDACTED
     if isinstance(item, str):
-        return redact_text(item)
+        return redact_text(item, key=key if keeps_tokens(key) else "")
     if isinstance(item, bytes | bytearray):
         return redact_text(item.decode("latin-1")).encode("latin-1")
     return item

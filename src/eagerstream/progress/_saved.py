@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from .._support.files import open_instead, replacing, sync
 from .._support.plain_json import load_json
-from .._support.redaction import redact, redact_text
+from .._support.redaction import FindSecrets, finding_also, redact, redact_text
 from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS
 from ..wire import PartialJSON, apply_patch, check_positive, is_deeper
@@ -28,7 +28,7 @@ _MAX_DEPTH: Final = DEFAULT_LIMITS.max_depth + 8  # the value of an input is ins
 _MAX_S: Final = 1e9
 
 
-def save_records(path: Path, records: Iterable[Record], *, redact: bool = True) -> None:
+def save_records(path: Path, records: Iterable[Record], *, redact: bool | FindSecrets = True) -> None:
     """Write records to a file, one per line.
 
     The records are written to a new file, which replaces `path` after it is complete and on the disk. Only the owner
@@ -38,7 +38,8 @@ def save_records(path: Path, records: Iterable[Record], *, redact: bool = True) 
         path: The file. An existing file is replaced. A link is replaced too, not followed.
         records: The records, for example `RunLog.records()`.
         redact: Mask secrets: text that looks like a key, and fields named like one. If false, the file contains the
-            complete conversation: protect it accordingly.
+            complete conversation: protect it accordingly. A function masks more: it gets each text, and returns the
+            places of further secrets in it, `[(start, end), ...]`. If it raises, the complete text is masked.
 
     Raises:
         OSError: The file cannot be written. `FileExistsError` if a folder, a device or a pipe is at `path`.
@@ -48,7 +49,7 @@ def save_records(path: Path, records: Iterable[Record], *, redact: bool = True) 
         file.write(_lines(records, redact=redact))
 
 
-async def record_run(log: RunLog, path: Path, *, redact: bool = True) -> None:
+async def record_run(log: RunLog, path: Path, *, redact: bool | FindSecrets = True) -> None:
     """Write the unmerged records of a run to a file while the run continues. Return at its end.
 
     Use it for runs that are longer than a log can keep. Start it in its own task before the run starts. Records wait
@@ -96,8 +97,9 @@ async def record_run(log: RunLog, path: Path, *, redact: bool = True) -> None:
         await anyio.to_thread.run_sync(sync, file.wrapped)
 
 
-def _lines(records: Iterable[Record], *, redact: bool) -> bytes:
-    written = redacted(records) if redact else records
+def _lines(records: Iterable[Record], *, redact: bool | FindSecrets) -> bytes:
+    with finding_also(redact if callable(redact) else None):
+        written = redacted(records) if redact else records
     return "".join(dumps({**record, "v": VERSION}) + "\n" for record in written).encode("ascii")
 
 

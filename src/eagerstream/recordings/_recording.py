@@ -21,11 +21,14 @@ import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from .._support.files import replacing
 from ..errors import ProtocolError, UsageError
 from ..wire import AWSEventStreamDecoder, SSEDecoder, decode_event
+
+if TYPE_CHECKING:
+    from .._support.redaction import FindSecrets
 
 _VERSION: Final = 1
 _VERSION_KEY: Final = "eagerstream_recording"
@@ -139,7 +142,9 @@ class Recording:
             raise _fault(path, _first_data_line(content), "expected server-sent events of the Messages API")
         return cls.from_body(content)
 
-    def redacted(self, *, contents: bool = False, input_keys: Collection[str] = ()) -> Recording:
+    def redacted(
+        self, *, contents: bool = False, input_keys: Collection[str] = (), find: FindSecrets | None = None
+    ) -> Recording:
         """Return a copy without secrets: keys and tokens in the body, credentials and the sender's ids in the headers.
 
         Each byte of a secret in the body becomes a `*`, even if a model wrote the secret in pieces. Events, chunks and
@@ -151,13 +156,15 @@ class Recording:
                 field names stay. Each input stays as valid as it was; JSON keeps its structure.
             input_keys: With `contents`, the keys of inputs to keep: those that the tools of the request declare, which
                 are no words of the model. Other keys become different keys of the same length.
+            find: Finds further secrets: it gets each text, and returns the places of secrets in it, `[(start, end),
+                ...]`. If it raises, the complete text is masked.
 
         Raises:
             UsageError: The body is not text (an AWS event stream), so it cannot be masked.
         """
         if self.media_type == AWSEventStreamDecoder.media_type:
             raise UsageError("nothing can be masked in binary frames: save(redact=False) keeps them as they are")
-        from .._support.redaction import redact_headers, redact_text
+        from .._support.redaction import finding_also, redact_headers, redact_text
         from ._redacted_body import redacted_body
 
         body = self.body
@@ -165,13 +172,15 @@ class Recording:
             from ._redacted_contents import masked_contents
 
             body = masked_contents(body, input_keys)
-        body = redacted_body(body)
+        with finding_also(find):
+            body = redacted_body(body)
+            headers, note = redact_headers(self.headers), redact_text(self.note)
         chunks: list[Chunk] = []
         at = 0
         for chunk in self.chunks:
             chunks.append(Chunk(chunk.at_s, body[at : at + len(chunk.data)]))
             at += len(chunk.data)
-        return replace(self, chunks=tuple(chunks), headers=redact_headers(self.headers), note=redact_text(self.note))
+        return replace(self, chunks=tuple(chunks), headers=headers, note=note)
 
     def encoded(self) -> bytes:
         """Return the unmasked content of a `.jsonl` file with this recording."""
@@ -180,7 +189,7 @@ class Recording:
         lines = [json.dumps(header), *(json.dumps(_chunk_line(chunk), ensure_ascii=False) for chunk in self.chunks)]
         return "".join(f"{line}\n" for line in lines).encode()
 
-    def save(self, path: str | os.PathLike[str], *, redact: bool = True) -> None:
+    def save(self, path: str | os.PathLike[str], *, redact: bool | FindSecrets = True) -> None:
         """Write the recording to a `.jsonl` file.
 
         Only the owner may read the file. It appears under its name only when it is complete and on the disk.
@@ -188,7 +197,7 @@ class Recording:
         Args:
             path: Path of the file. An existing file is replaced; an existing link is replaced too, not followed.
             redact: Write the copy that `redacted` returns. With False, the file contains all secrets of the response,
-                and `load` returns an equal recording.
+                and `load` returns an equal recording. A function finds further secrets, as `find` of `redacted`.
 
         Raises:
             UsageError: The file cannot be written or has another suffix. Or the secrets cannot be masked, see
@@ -197,7 +206,8 @@ class Recording:
         path = Path(path)
         if path.suffix.lower() != ".jsonl":
             raise UsageError(f"{path}: a recording with its times is saved as a .jsonl file")
-        content = (self.redacted() if redact else self).encoded()
+        find = redact if callable(redact) else None
+        content = (self.redacted(find=find) if redact else self).encoded()
         try:
             with replacing(path) as file:
                 file.write(content)

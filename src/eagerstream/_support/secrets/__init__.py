@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .finding import secret_spans
+from .finding import FindSecrets, finding_also, secret_spans
 from .names import is_secret_name
 from .spans import REDACTED, SecretSpan
 
-__all__ = ["REDACTED", "SecretSpan", "is_secret_name", "secret_spans"]
+__all__ = ["REDACTED", "FindSecrets", "SecretSpan", "finding_also", "is_secret_name", "secret_spans"]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
-from typing import Final
+from typing import Final, TypeAlias
 
 from .forms import FORMS, by_form
 from .json_text import decoded, may_be_json, read_json, written_spans
 from .names import by_name
 from .pem import private_keys
-from .rules import by_rule, rules_by_word
 from .spans import SecretSpan, merged
+from .tokens import by_token
 from .words import Words
 
 MAX_JSON_DEPTH: Final = 4
@@ -21,18 +23,41 @@ _APART: Final = "\n\0\n"  # no secret contains it
 _MAX_CONTEXT_CHARS: Final = 64
 
 
-def secret_spans(text: str) -> Iterator[SecretSpan]:
+FindSecrets: TypeAlias = Callable[[str], Iterable[tuple[int, int]]]
+"""A function from a text to the places of secrets in it that must be masked, too, each as its start and end."""
+
+_further: ContextVar[FindSecrets | None] = ContextVar("_further", default=None)
+
+
+@contextmanager
+def finding_also(find: FindSecrets | None) -> Iterator[None]:
+    """Let the searches in the block find what a function of the user finds, too.
+
+    If it raises, or returns no places, the complete text is a secret: nothing that it should find may be seen.
+    """
+    token = _further.set(find)
+    try:
+        yield
+    finally:
+        _further.reset(token)
+
+
+def secret_spans(text: str, key: str = "") -> Iterator[SecretSpan]:
     """Yield the places of the secrets in a text, in order; none overlaps or touches another.
+
+    Args:
+        text: Of any length.
+        key: Name of the field that the text is the value of.
 
     A JSON text, complete or cut off, is read as JSON, and its strings are searched as texts. A masked text is therefore
     still JSON. The time is linear in the length of the text. No step of it keeps other threads waiting for long.
     """
-    if not may_be_json(text):
-        yield from _in_text(text)
+    if not key and not may_be_json(text):
+        yield from merged(_in_text(text), _found_further(text))
         return
     batch = Batch()
     document = Document(text)
-    document.add_to(batch)
+    document.add_to(batch, key=key)
     batch.search()
     yield from document.secrets()
 
@@ -82,7 +107,7 @@ class Document:
 
     def secrets(self) -> Iterator[SecretSpan]:
         """Yield the places of all secrets in the text, in order, after the batch was searched. None touches another."""
-        return merged(self._own, self._searched, self._inner_secrets())
+        return merged(self._own, self._searched, self._inner_secrets(), _found_further(self.text))
 
     def _inner_secrets(self) -> Iterator[SecretSpan]:
         for start, end, inner in self._inner:
@@ -123,10 +148,20 @@ class Batch:
 
 @cache
 def _words() -> Words:
-    return Words([*rules_by_word(), *(word for form in FORMS for word in form.words)])
+    return Words(word for form in FORMS for word in form.words)
+
+
+def _found_further(text: str) -> list[SecretSpan]:
+    find = _further.get()
+    if find is None or not text:
+        return []
+    try:
+        places = [SecretSpan(max(int(start), 0), min(int(end), len(text))) for start, end in find(text)]
+    except Exception:
+        return [SecretSpan(0, len(text))]
+    return sorted(place for place in places if place.start < place.end)
 
 
 def _in_text(text: str) -> Iterator[SecretSpan]:
-    windows = _words().windows(text)
-    forms = by_form(text, windows)
-    return merged(private_keys(text), by_name(text), sorted(by_rule(text, windows)), *forms)
+    forms = by_form(text, _words().windows(text))
+    return merged(private_keys(text), by_name(text), by_token(text), *forms)

@@ -1,4 +1,4 @@
-"""Secrets with a form of their own that the maintained rules of `rules.json` lack, or find only when complete.
+"""Secrets with a form of their own: those that are shorter than other tokens, consist of words, or follow a sign.
 
 A text may be cut anywhere, so the start of a key is enough here. Each secret includes the complete word around it: the
 rest of a text never depends on its masked neighbors.
@@ -45,30 +45,18 @@ FORMS: Final = (
     # The same, without its start.
     _form("api0 oat0 ort0 sid0 admin0", rf"{_START}(?:ant-)?(?:api|oat|ort|sid|admin)0[0-9]-[A-Za-z0-9_-]{{16}}"),
     _form("sk%2dant", rf"{_START}sk%2[dD]ant%2[dD]", "A-Za-z0-9_%-"),
-    _form("sk-", rf"{_START}sk-(?:proj-|svcacct-|admin-|or-v1-|[A-Za-z0-9]{{12}})[A-Za-z0-9]{{8}}"),
-    _form("k_live_ k_test_", rf"{_START}[rs]k_(?:live|test)_[A-Za-z0-9]{{8}}"),
+    _form("sk-", rf"{_START}sk-(?:[a-z]{{2,10}}-)?[A-Za-z0-9]{{12}}"),  # may be letters only
     _form("xox xapp-", rf"{_START}(?:xox[abeoprs]|xapp)-[A-Za-z0-9-]{{8}}"),
-    _form(
-        "ghp_ gho_ ghu_ ghs_ ghr_ npm_ hf_ gsk_ r8_ whsec_ shpat_ shpca_ shppa_ shpss_ lin_api_ dop_v1_ doo_v1_ "
-        "dor_v1_",
-        rf"{_START}(?:gh[pousr]_|npm_|hf_|gsk_|r8_|whsec_|shp(?:at|ca|pa|ss)_|lin_api_|do[opr]_v1_)[A-Za-z0-9]{{16}}",
-    ),
-    _form("nrak- age-secret-key-1 bsa", rf"{_START}(?:NRAK-|AGE-SECRET-KEY-1|BSA[A-Za-z0-9]{{8}})[A-Za-z0-9]{{16}}"),
-    _form(
-        "github_pat_ glpat- xai- pplx- gocspx- aiza pypi-age hvb. hvs. 1//0",
-        rf"{_START}(?:github_pat_|glpat-|xai-|pplx-|GOCSPX-|AIza|pypi-AgE|hv[bs]\.|1//0)[A-Za-z0-9_-]{{16}}",
-    ),
     _form("sg.", rf"{_START}SG\.[A-Za-z0-9_-]{{16,64}}+\.(?=[A-Za-z0-9_-])"),
     _form(":aa", r"(?<![0-9])[0-9]{8,10}+:AA[A-Za-z0-9_-]{20}"),  # bots of Telegram
-    _form("hooks.slack.com/", r"hooks\.slack\.com/(?:services|workflows|triggers)/()(?=[A-Z0-9])", "A-Za-z0-9/_-"),
+    # Who knows the path of a webhook may call it.
+    _form("hook", r"://[^\s/?#\"'<>\\]{0,256}(?i:hook)[^\s/?#\"'<>\\]{0,256}/()(?=[^\s\"'<>\\])", r"^\s\"'<>\\"),
     _form("/webhooks/", r"discord(?:app)?\.com/api/(?:v[0-9]{1,2}/)?webhooks/[0-9]{1,25}+/()(?=[A-Za-z0-9_-])"),
     _form("bearer", rf"{_START}(?i:bearer)[ \t]{{1,100}}+(){_CREDENTIAL})", "A-Za-z0-9._~+/=-"),
     _form("basic", rf"{_START}(?i:basic)[ \t]{{1,100}}+(){_CREDENTIAL}{{6}})", "A-Za-z0-9._~+/=-"),
     _form("eyj", r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{6,4000}+\.(?=[A-Za-z0-9_-])", "A-Za-z0-9_.-"),  # a JWT
     _form("ya29.", rf"{_START}ya29\.(?=[A-Za-z0-9_-])", "A-Za-z0-9_.-"),  # Google's access tokens
-    _form("akia asia abia acca", rf"{_START}(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{{16}}"),
-    # Session tokens of AWS.
-    _form("iqojb3jpz2lu fwogzxivyxdz", rf"{_START}(?:IQoJb3JpZ2lu|FwoGZXIvYXdz)[A-Za-z0-9+/=]{{20}}", "A-Za-z0-9+/=_-"),
+    _form("akia asia abia acca", rf"{_START}(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{{16}}"),  # may be letters only
     _form("signature=", r"(?i:signature=)()[0-9a-fA-F]{16}"),  # SigV4; the `"signature"` of thinking is another
     _form(  # in the query of an address
         "key= sig= signature= code= auth= pass= pwd= credential=",
@@ -84,6 +72,7 @@ FORMS: Final = (
         r"^\s\"'",
         behind="curl",
     ),
+    _form("-p", r"(?<=[ \t])-p[ \t]{1,9}()(?=[^\s\"'\[])", r"^\s\"'", behind="login"),
     _form("identified by", r"(?i:identified by) [\"']()(?=[^\s\"'\[])", r"^\s\"'"),  # SQL
     _form("$apr1$ $1$ $5$ $6$ $y$ $2", r"\$(?:apr1|[156y]|2[abxy])\$()[A-Za-z0-9./$]{16}", "A-Za-z0-9./$"),  # of crypt
     _form("private-lines:", r"Private-Lines: [0-9]{1,4}+[\r\n]{1,2}()(?=[A-Za-z0-9+/])", r"A-Za-z0-9+/=\r\n"),  # PuTTY
