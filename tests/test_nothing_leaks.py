@@ -1,40 +1,71 @@
 """No key, header, tool argument, result or text of a model in any repr, str or log record, unless asked for.
 
-Not looked at are: `Scripted` and `Scenario`, which are made by hand and are there to be looked at; `InputError`,
-`InputInterrupted` and `ToolError`, whose text is what the model is told; `Reject`, whose words are the guard's own.
+Each public class is looked at, or is in `_SHOWN_ON_PURPOSE` with the reason.
 """
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import logging
 import time
+import traceback
+import typing
 from collections.abc import Iterator
-from dataclasses import is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
+from datetime import datetime
+from enum import Enum
+from functools import cache, partial
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from typing_extensions import is_typeddict
 
 import eagerstream
-from eagerstream import (
+from eagerstream import HTTPTransport, ItemStream, Recording, ToolResponse, tool
+from eagerstream.builtin import Jail
+from eagerstream.capture import RecordingFolder, RecordingTransport
+from eagerstream.compat import helloagents
+from eagerstream.errors import (
     APIError,
-    HTTPTransport,
-    ItemStream,
+    EagerStreamError,
+    HistoryError,
+    JournalError,
+    LimitError,
+    MissingExtraError,
+    OwnershipLostError,
     ProtocolError,
-    Recording,
+    RunExistsError,
+    RunNotFoundError,
+    RunOwnedError,
     StreamInterrupted,
-    ToolResponse,
     UsageError,
-    tool,
+    WorkerLost,
 )
-from eagerstream.loop import Conversation, RunEvent, TurnStop
-from eagerstream.progress import RunRecorder, RunView
+from eagerstream.journal import Journal
+from eagerstream.limits import DEFAULT_LIMITS
+from eagerstream.loop import Conversation, RunEndedError, RunEvent, RunResult, RunStatus, TurnStop
+from eagerstream.progress import Hub, RunRecorder, RunView, WatcherDropped
+from eagerstream.progress.gateway import RunsFull
+from eagerstream.progress.vercel import UIMessageError
 from eagerstream.recordings import Chunk
-from eagerstream.streaming import GrowingInput
+from eagerstream.streaming import FinishedField, GrowingInput, OutputFormat, OutputReader
 from eagerstream.testing import encode_event, error_event, reply, text, thinking, tool_use
 from eagerstream.testing._received import RequestLog
-from eagerstream.tools import Tool, ToolCall
+from eagerstream.tools import (
+    CircuitBreaker,
+    Tool,
+    ToolCall,
+    ToolFailure,
+    ask_elsewhere,
+    repair_history,
+    validate_history,
+)
 from eagerstream.wire import MessageAssembler, PartialJSON, SSEDecoder, TextDelta, WireEvent, decode_event
+from eagerstream.wire._type_variables import InputT_co
 from tests.streams import (
     MESSAGE_STOP,
     block_delta,
@@ -86,8 +117,8 @@ WHOLE = b"".join(map(encode_event, BODY))
 
 
 def shown(value: object) -> str:
-    """Both ways in which a value is shown."""
-    return f"{value!r} {value!s}"
+    """All ways in which a value is shown."""
+    return f"{value!r} {value!s} {format(value)}"
 
 
 def events() -> list[Any]:
@@ -138,12 +169,13 @@ def _objects() -> Iterator[object]:
     call = ToolCall(call_input, turn=1)
     call.fail(ValueError(CANARY))
     yield call
-    yield call.response
+    yield from (call_input, call.response)
+    yield ToolFailure.of("say", ValueError(CANARY))
     yield ToolResponse.success(CANARY, {"a": CANARY}, {"b": CANARY}, {"c": CANARY})
     yield ToolResponse.partial(CANARY, reason=CANARY, content=[{"type": "text", "text": CANARY}])
     yield ToolResponse.error("NOT_FOUND", CANARY, data={"a": CANARY})
     recording = Recording((Chunk(0.5, WHOLE),), headers={"set-cookie": CANARY}, note=CANARY)
-    yield from (recording, recording.redacted(), recording.chunks)
+    yield from (recording, recording.redacted(), recording.chunks, *recording.chunks)
     received = RequestLog().add({"x-api-key": CANARY, "x": CANARY}, f"api_key={CANARY}")
     received.body = {"messages": [CANARY]}
     yield received
@@ -152,13 +184,53 @@ def _objects() -> Iterator[object]:
     recorder = RunRecorder(lambda records: [view.feed(record) for record in records], id="run_1")
     recorder.take([*events()])
     yield from (recorder, view, *view.calls)
-    yield ProtocolError("the data is wrong", excerpt=CANARY)
-    yield APIError(f"{KEY} is wrong", message={"content": CANARY})
-    yield StreamInterrupted("lost", message={"content": CANARY})
     yield Tool(_echo)
     yield Conversation(**REQUEST, tools=[Tool(_echo)], system=CANARY)
     yield eagerstream.run(recording, **REQUEST, system=CANARY)
     yield eagerstream.stream(recording, **REQUEST, system=CANARY)
+    yield from SSEDecoder().feed(WHOLE)
+    parser = PartialJSON()
+    parser.feed(f'{{"a": {CANARY}')
+    yield from (parser, parser.error)
+    reader = OutputReader(OutputFormat({"type": "object"}, "prompted"), limits=DEFAULT_LIMITS)
+    taken = reader.take([TextDelta(0, f'{{"{CANARY}": "{CANARY}"}}')])
+    yield from (*taken[1:], taken[1].output)
+    yield FinishedField((CANARY, 0), 1.5)
+    yield CircuitBreaker()
+    yield helloagents.CircuitBreaker()
+    yield helloagents.Config.model_validate({"api_key": KEY})
+    yield helloagents.SimpleAgent("a", helloagents.HelloAgentsLLM("m", api_key=KEY), system_prompt=CANARY)
+    yield helloagents.CalculatorTool()
+    yield Jail(".")
+    yield Journal("runs.db", key=CANARY.encode().ljust(32))
+    folder = RecordingFolder("recordings")
+    yield from (folder, RecordingTransport(HTTPTransport(base_url="http://host", api_key=KEY), folder))
+    yield from validate_history([_DAMAGED])
+    calls = [{"type": "tool_use", "id": "toolu_1", "name": "b", "input": {CANARY: CANARY}}]
+    yield from repair_history([_DAMAGED, {"role": "assistant", "content": calls}])[1]
+
+
+_DAMAGED = {"role": "assistant", "content": [{"type": "text", "text": f"{CANARY} "}]}
+
+
+def _errors() -> Iterator[BaseException]:
+    result = RunResult(RunStatus.ERROR, None, [{"role": "user", "content": CANARY}])
+    for cls in (
+        *(EagerStreamError, UsageError, WorkerLost, UIMessageError),
+        *(JournalError, OwnershipLostError, RunOwnedError, RunExistsError, RunNotFoundError),
+    ):
+        error = cls("told")
+        error.result = result
+        yield error
+    yield ProtocolError("the data is wrong", excerpt=CANARY)
+    yield APIError(f"{KEY} is wrong", message={"content": CANARY}, body=CANARY, details={"token": CANARY})
+    yield StreamInterrupted("lost", message={"content": CANARY})
+    yield LimitError("max_event_bytes", 1, "an event")
+    yield WatcherDropped("max_recent", 1, "the backlog of a watcher")
+    yield RunsFull(1, 0.5)
+    yield MissingExtraError("web", "starlette")
+    yield HistoryError(validate_history([_DAMAGED]))
+    yield RunEndedError(result)
 
 
 async def _echo(text: str) -> str:
@@ -166,10 +238,166 @@ async def _echo(text: str) -> str:
     return text
 
 
-@rows("value", _objects())
+@rows("value", chain(_objects(), _errors()))
 def test_objects(value: object) -> None:
     """Calls, results, requests, recordings, transports, errors."""
     assert CANARY not in shown(value)
+
+
+# --- every public class -------------------------------------------------------------------------------------------------
+
+_ROOT = Path(eagerstream.__file__).parent
+_INTEGRATIONS = ("claude_agent_sdk", "dbos", "langchain", "mcp", "otel", "pydantic_ai", "ray", "temporal")
+_WITH_PACKAGES = [*(f"eagerstream.integrations.{name}" for name in _INTEGRATIONS), "eagerstream.progress.agui"]
+"""Modules that import a package which takes up to a second, or which the matrix of versions does not install."""
+
+_SHOWN_ON_PURPOSE = {
+    "Claude": "the address of a double and the number of its requests; only the plugin makes one",
+    "DBOSJournal": "the id of its workflow; only a workflow makes one",
+    "TemporalJournal": "the id of its workflow; only a client of a server makes one",
+    "EagerTool": "the definition of a tool, as LangChain shows it",
+    "Entry": "names of files, for authors of tools who list a folder",
+    "Fault": "a kind and a place, chosen in a test",
+    "Scripted": "made by hand in a test, and there to be looked at",
+    "InputError": "its text is for the model",
+    "InputFaults": "its text is for the model",
+    "InputInterrupted": "its text is for the model",
+    "TextDelta": "the start of the text for the user, to whoever prints it",
+    "ToolError": "its text is for the model",
+    "ModelFacts": "a row of a table of the library",
+    "Summary": "the words about a call that a formatter of the program wants on the screen",
+    "ToolParameter": "a definition, which the author of a tool has written",
+}
+"""Public classes that are not looked at, and the reason."""
+
+_FIELDS = {
+    "ids": "id ids run run_id call request_id message_id session_id parent_tool_use_id container",
+    "names": "name model group tool agent_name kind trigger method path",
+    "states": "status outcome owner",
+    "counts": "usage sub_usage",
+    "reasons that the API or the library gives, without secrets": "error thread_refused cut",
+    "secrets in it are masked, see `_objects`": "query",
+    "written by the author of the program": "description skipped",
+}
+"""Fields of text that a repr may show, by the reason."""
+_MAY_BE_SHOWN = {field for names in _FIELDS.values() for field in names.split()}
+
+_STR_OF_OLDER_LIBRARIES = ("AgentEvent", "Message")
+"""Programs of HelloAgents print them: there, `str` is the content."""
+
+
+def _public_modules() -> Iterator[str]:
+    for file in sorted(_ROOT.rglob("*.py")):
+        *folders, name = file.relative_to(_ROOT.parent).with_suffix("").parts
+        parts = folders if name == "__init__" else [*folders, name]
+        if not any(part.startswith("_") for part in parts):
+            yield ".".join(parts)
+
+
+def _ways(cls: type[Any]) -> list[object]:
+    return [cls.__repr__, cls.__str__]
+
+
+def _public_classes(name: str) -> Iterator[type[Any]]:
+    """The classes whose instances show more than their address, without plain data."""
+    module = importlib.import_module(name)
+    exported = getattr(module, "__all__", None)
+    for value in map(partial(getattr, module), exported or [key for key in vars(module) if not key.startswith("_")]):
+        if not isinstance(value, type) or not value.__module__.startswith("eagerstream." if exported else name):
+            continue
+        if _ways(value) != _ways(object) and not issubclass(value, dict | Enum) and not is_typeddict(value):
+            yield value
+
+
+def _has_made_repr(cls: type[Any]) -> bool:
+    """True if only `dataclass` or `NamedTuple` has written how it is shown: all fields, but those with `repr=False`."""
+    if _ways(cls)[1:] != _ways(object)[1:] and cls.__name__ not in _STR_OF_OLDER_LIBRARIES:
+        return False
+    code = getattr(inspect.unwrap(cls.__repr__), "__code__", None)
+    return code is not None and Path(code.co_filename).parent.name in ("", "collections")
+
+
+def _is_content(annotation: Any) -> bool:
+    """True if a value of this type may be, or may have in it, a text; classes of the library are looked at themselves."""
+    if isinstance(annotation, typing.TypeVar):
+        return annotation is not InputT_co and (annotation.__bound__ is None or _is_content(annotation.__bound__))
+    if typing.get_origin(annotation) is typing.Literal:
+        return False
+    if arguments := [each for each in typing.get_args(annotation) if each is not ...]:
+        return any(map(_is_content, arguments))
+    if annotation in (int, float, bool, type(None), datetime, Path):
+        return False
+    if not isinstance(annotation, type) or is_typeddict(annotation):
+        return True
+    return not (annotation.__module__.startswith("eagerstream.") or issubclass(annotation, Enum))
+
+
+def _filled(cls: type[Any]) -> object:
+    """An instance with the canary in each field for content."""
+    names = [field.name for field in fields(cls)] if is_dataclass(cls) else cls._fields
+    hints = typing.get_type_hints(cls)
+    values = {
+        name: [{CANARY: CANARY}] if _is_content(hints[name]) and name not in _MAY_BE_SHOWN else None for name in names
+    }
+    if not is_dataclass(cls):
+        return tuple.__new__(cls, values.values())
+    filled = object.__new__(cls)
+    for name, value in values.items():
+        object.__setattr__(filled, name, value)
+    return filled
+
+
+@cache
+def _instances() -> list[Any]:
+    return [*events(), *_objects(), *_errors()]
+
+
+def _instances_of(cls: type[Any]) -> list[object]:
+    """Those of a class. If one of the library wrote its repr for all that derive from it, those of all of them."""
+    if _has_made_repr(cls):
+        return [_filled(cls)]
+    writer = next(base for base in cls.__mro__ if "__repr__" in vars(base))
+    if writer.__module__.startswith("eagerstream."):
+        return [value for value in _instances() if _ways(type(value)) == _ways(cls)]
+    return [value for value in _instances() if type(value) is cls]
+
+
+def _check_classes(module: str) -> None:
+    for cls in _public_classes(module):
+        if cls.__name__ in _SHOWN_ON_PURPOSE:
+            continue
+        instances = _instances_of(cls)
+        assert instances, f"{cls} has no instance here: make one with secrets in it, or say why it needs none"
+        for instance in instances:
+            show = repr if cls.__name__ in _STR_OF_OLDER_LIBRARIES else shown
+            assert CANARY not in show(instance), cls
+
+
+@pytest.mark.filterwarnings("ignore:eagerstream.compat.anthropic_tools is deprecated:DeprecationWarning")
+@rows("module", [module for module in _public_modules() if module not in _WITH_PACKAGES])
+def test_public_classes(module: str) -> None:
+    """Whoever adds a class adds an instance to `_instances`, unless `dataclass` or `NamedTuple` writes its repr."""
+    _check_classes(module)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", _WITH_PACKAGES)
+def test_public_classes_of_integrations(module: str) -> None:
+    """The same, for those that need packages of others."""
+    _check_classes(module)
+
+
+def test_a_class_that_shows_its_content() -> None:
+    """It would be found, as would one without an instance."""
+
+    @dataclass
+    class Shows:
+        id: str
+        calls: list[ToolCall]
+        said: list[Any]
+
+    assert CANARY in shown(_filled(Shows))
+    assert _instances_of(type("Other", (), {"__repr__": lambda _: CANARY})) == []
 
 
 @rows("data", [CANARY, f'"{CANARY}"', f'{{"a": "{CANARY}"}}', f'{{"type": "x", "a": "{CANARY}'])
@@ -313,6 +541,47 @@ async def test_a_run(kind: str, end: list[Piece], caplog: pytest.LogCaptureFixtu
     assert any("blocked the event loop" in record.getMessage() for record in records)
     for record in records:
         assert CANARY not in f"{record.getMessage()} {record.args!r} {record.exc_info!r}"
+
+
+@tool(approve=ask_elsewhere)
+async def asked(text: str) -> str:
+    """Never runs."""
+    return text
+
+
+@pytest.mark.anyio
+async def test_a_run_in_a_journal(tmp_path: Path) -> None:
+    """And its records: what other processes see of a run, without the run itself."""
+    api = LocalAPI([reply(tool_use("say", _INPUT), tool_use("asked", _INPUT))])
+    request = {**REQUEST, "messages": [{"role": "user", "content": CANARY}], "system": CANARY}
+    hub = Hub()
+    async with (
+        Journal(tmp_path / "runs.db") as journal,
+        eagerstream.run(api.transport(), tools=[say, asked], journal=journal, **request) as run,
+    ):
+        log = hub.observe(run)
+        await run.finish()
+        view = await journal.view(run.id)
+        batch = log.snapshot()
+        assert CANARY in str(view.messages) and CANARY in str(view.calls[0].input) and CANARY in str(batch.records), (
+            "otherwise nothing could leak"
+        )
+        for value in (journal, run, run.result, view, view.summary, *view.calls, hub, log, batch):
+            assert CANARY not in shown(value)
+
+
+@pytest.mark.anyio
+async def test_variables_of_a_traceback() -> None:
+    """Some programs log them with an error. A key or a password in a variable of the program itself is its own."""
+    transport = HTTPTransport(base_url=f"http://me:{CANARY}@127.0.0.1:1", api_key=KEY, library="httpx")
+    with pytest.raises(APIError) as caught:
+        async with transport, eagerstream.run(transport, **REQUEST, system=CANARY, max_restarts=0) as run:
+            await run.finish()
+    error: BaseException | None = caught.value
+    while error is not None:
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            assert frame.f_globals["__name__"] == __name__ or CANARY not in repr(frame.f_locals), frame
+        error = error.__cause__ or error.__context__
 
 
 @pytest.mark.anyio

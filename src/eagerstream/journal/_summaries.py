@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from .._support.redaction import redact
@@ -35,7 +35,7 @@ class RunSummary:
 
     run_id: str
     status: str
-    facts: Mapping[str, Any]
+    facts: Mapping[str, Any] = field(repr=False)
     fence: int
     beat: int
     owner: Literal["none", "alive", "silent"]

@@ -27,7 +27,7 @@ class CallView:
 
     id: str
     name: str
-    input: Any
+    input: Any = field(repr=False)  # what models, tools and users say does not belong in a log
     state: Literal["written", "asked", "decided", "begun", "done"] = "written"
 
 
@@ -46,9 +46,9 @@ class RunView:
 
     summary: RunSummary
     model: str
-    messages: list[Any]
+    messages: list[Any] = field(repr=False)
     calls: list[CallView] = field(default_factory=list)
-    said: list[Any] = field(default_factory=list)
+    said: list[Any] = field(default_factory=list, repr=False)
     is_cancelled: bool = False
 
     @property

@@ -53,7 +53,7 @@ class Batch:
         is_snapshot: The records do not continue the earlier ones. Discard those; these build the state of the run.
     """
 
-    records: list[Record]
+    records: list[Record] = field(repr=False)
     seq: int
     is_snapshot: bool
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)

@@ -64,6 +64,10 @@ class FinishedField(NamedTuple):
     path: Path
     at_s: float
 
+    def __repr__(self) -> str:
+        # Without the path: its keys are written by the model.
+        return f"FinishedField({len(self.path)} steps, at_s={self.at_s!r})"
+
 
 class BlockMarks:
     """The times of one content block, by the clock of the marks. `None`: has not happened.

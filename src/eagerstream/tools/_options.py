@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any, Final, Literal
 
@@ -38,7 +38,7 @@ class Reject:
         cut: True to end the response here, because the rest costs tokens and will not be used.
     """
 
-    reason: str
+    reason: str = field(repr=False)  # may quote the input
     cut: bool = False
 
 
@@ -50,7 +50,7 @@ class Done:
         result: The result, as the tool would have returned it.
     """
 
-    result: Any
+    result: Any = field(repr=False)
 
 
 class ToolOptions(TypedDict, total=False):

@@ -6,7 +6,7 @@ import html
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Annotated, Final, Unpack
 from urllib.parse import urlsplit
 
@@ -36,9 +36,9 @@ class SearchResult:
         content: Its text, without markup. If it is empty, the title replaces it.
     """
 
-    source: str
-    title: str
-    content: str = ""
+    source: str = field(repr=False)  # results do not belong in a log
+    title: str = field(repr=False)
+    content: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,9 +40,9 @@ class BaseSearchResult:
         title: Title of the result. New here.
     """
 
-    content: str
-    source: str
-    title: str = field(default="", kw_only=True)  # for derived classes: their fields may have no default
+    content: str = field(repr=False)  # results do not belong in a log
+    source: str = field(repr=False)
+    title: str = field(default="", kw_only=True, repr=False)  # for derived classes: their fields may have no default
 
 
 class BaseSearchTool(BaseTool):

@@ -56,7 +56,7 @@ class Happening(Generic[K]):
     type: K
     timestamp: float
     agent_name: str
-    data: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
     def create(cls, event_type: K, agent_name: str, **data: Any) -> Self:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -51,6 +51,10 @@ class Config(BaseModel):
         unused = sorted(name for name, value in (self.model_extra or {}).items() if value)
         if unused:
             _log.warning("settings without effect: %s", ", ".join(unused))
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Yield the settings that have an effect. One of the others may be a key."""
+        yield from self.to_dict().items()
 
     @classmethod
     def from_env(cls) -> Self:
@@ -152,10 +156,10 @@ class Message:
         UsageError: The role is another one.
     """
 
-    content: str
+    content: str = field(repr=False)
     role: Literal["user", "assistant"]
     timestamp: datetime | None = field(default_factory=datetime.now, kw_only=True)
-    metadata: dict[str, Any] | None = field(default_factory=dict, kw_only=True)
+    metadata: dict[str, Any] | None = field(default_factory=dict, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         if self.role not in _ROLES:

@@ -191,7 +191,6 @@ def test_classes_of_results() -> None:
         score: float
 
     assert manual(pages=[Scored("Oil the chain.", "manual#1", 0.5), PAGES[1]]).use_tool("a", 2) == XML
-    assert repr(BaseSearchResult(content="c", source="s")).startswith("BaseSearchResult(content='c', source='s'")
 
 
 def test_a_title() -> None:
