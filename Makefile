@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Editable installations run the source: without it, each of them would ask for the compiler's packages.
 export EAGERSTREAM_COMPILE := 0
 
-.PHONY: demo test test-all compat-matrix fuzz fuzz-flavors check format docs bench bench-check conformance wheel wheels screenshots schema page vectors clean
+.PHONY: demo test test-all compat-matrix fuzz fuzz-flavors check format docs bench bench-check conformance wheel wheels screenshots schema page pins audit vectors clean
 .DEFAULT_GOAL := demo
 
 # One environment, which grows: each command installs what it needs when it runs for the first time, and again after
@@ -113,11 +113,17 @@ conformance: $(VENV)/.conformance  ## the scores of other libraries on the confo
 bench-check: $(VENV)/.all  ## whether the hot path costs more than it did, or more with size; instructions, where there is valgrind
 	$(BIN)/python -m benchmarks.guard
 
-wheel: $(VENV)/.all  ## both wheels into dist/: pure Python, and with compiled modules for this platform and this Python
+MAKER := build/maker
+$(MAKER)/.installed: .ci/build.txt .ci/build-env | $(VENV)/.python
+	@.ci/build-env $(MAKER) $(PYTHON)
+	@touch $@
+
+make_wheel := $(MAKER)/bin/python -m build --no-isolation --wheel --outdir dist
+wheel: $(MAKER)/.installed  ## both wheels into dist/: pure Python, and with compiled modules for this platform and this Python
 	rm -f dist/*.whl
-	$(BIN)/python -m build --wheel --outdir dist
-	@if echo '#include <Python.h>' | $${CC:-cc} -E -I"$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("include"))')" - >/dev/null 2>&1; \
-	then EAGERSTREAM_COMPILE=1 $(BIN)/python -m build --wheel --outdir dist; \
+	$(make_wheel)
+	@if echo '#include <Python.h>' | $${CC:-cc} -E -I"$$($(MAKER)/bin/python -c 'import sysconfig; print(sysconfig.get_path("include"))')" - >/dev/null 2>&1; \
+	then EAGERSTREAM_COMPILE=1 $(make_wheel); \
 	else echo 'The compiled wheel is left out: it needs a C compiler and the headers of Python (python3-dev).'; fi
 
 wheels:  ## the wheels of all Pythons of pyenv, or of PYTHONS=..., into dist/; each is tested
@@ -129,6 +135,12 @@ schema: $(VENV)/.all  ## the JSON Schemas of the records of runs and of the resu
 RECORDS := clients/eagerstream-records
 page:  ## the web page's module for records, built anew from the TypeScript package, and that package; needs Node.js
 	cd $(RECORDS) && npm ci --no-progress && npm run types && npm run build
+
+pins:  ## the requirements with hashes in .ci, written anew from uv.lock; needs uv
+	for group in build release; do uv export --quiet --frozen --no-annotate --only-group $$group --output-file .ci/$$group.txt >/dev/null || exit 1; done
+
+audit: $(VENV)/.test  ## known vulnerabilities of the locked dependencies, and of the oldest ones that pyproject.toml allows; asks OSV
+	$(BIN)/python -m tests.audit
 
 vectors: $(VENV)/.test  ## the conformance vectors, written anew
 	$(BIN)/python -m tests.conformance

@@ -45,7 +45,7 @@ class CompiledWheel(BuildHookInterface[Any]):
 
     def dependencies(self) -> list[str]:
         """Return the packages that the build needs besides hatchling."""
-        return [] if _missing() else ["mypy[mypyc]>=2.0"]
+        return [] if _missing() else ["mypy[mypyc]==2.4.1", "setuptools==84.2.1"]  # as in the group `build`
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile before the wheel is packed. An editable installation runs the source."""

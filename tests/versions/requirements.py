@@ -21,20 +21,21 @@ _TOOLS: Final = frozenset(
 _NEWER_TOOLS: Final = frozenset({"mcp"})
 
 
-def _pyproject() -> dict[str, Any]:
+def pyproject() -> dict[str, Any]:
+    """pyproject.toml."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         return tomllib.load(file)
 
 
 def project() -> dict[str, Any]:
     """The `[project]` of pyproject.toml."""
-    table: dict[str, Any] = _pyproject()["project"]
+    table: dict[str, Any] = pyproject()["project"]
     return table
 
 
 def group_of_tests() -> list[str]:
     """The dependency group `test` of pyproject.toml."""
-    lines: list[str] = _pyproject()["dependency-groups"]["test"]
+    lines: list[str] = pyproject()["dependency-groups"]["test"]
     return lines
 
 
