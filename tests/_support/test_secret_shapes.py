@@ -225,6 +225,8 @@ def test_what_is_sent_stays() -> None:
         '{"encrypted_content": "EqoBCkgIARABGAIiQL8abcDEF123+/xyzABC456defGHI789jklMNO012pqrSTU345vwx=="}',
         '{"source": {"type": "base64", "data": "' + base64.b64encode(bytes(range(256))).decode() + '"}}',
         "msg_01P7nF1bmxyzFZjF8zwbUDBM toolu_bdrk_017QoD96fYwGzCWvLfaPADWg req_011CSHoEeqs5C35K2UUqR7Fy",
+        "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        '{"trace_id": "4bf92f3577b34da6a3ce929d0e0e4736", "span_id": "00f067aa0ba902b7"}',
         "20260301-report-final-version-2b.pdf IMG_20240301_123456.jpg utf8mb4_unicode_520_ci",
     ],
 )

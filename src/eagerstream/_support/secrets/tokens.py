@@ -28,6 +28,7 @@ _CHARS: Final = "A-Za-z0-9_+/.~%-"
 _TOKEN: Final = re.compile(rf"(?<![{_CHARS}])[{_CHARS}]{{{MIN_CHARS}}}")
 _REST: Final = re.compile(rf"[{_CHARS}]*+")
 _PADDING: Final = re.compile(r"={0,2}")  # of base64
+_PREFIXED: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{1,7}_(?:[a-z]{18,}|[A-Z]{18,})")
 _SIGNS: Final = re.compile(r"%[0-9A-Fa-f]{2}|[^A-Za-z0-9]+")
 
 _HARMLESS: Final = re.compile(
@@ -35,6 +36,7 @@ _HARMLESS: Final = re.compile(
       [0-9a-fA-F]{8}(?:-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}  # a UUID
     | [0-9.,:_+TZ-]*+  # numbers and times
     | sha[0-9]{1,3} - [A-Za-z0-9+/]*+  # the integrity of a file
+    | [0-9a-f]{2} - [0-9a-f]{32} - [0-9a-f]{16} - [0-9a-f]{2}  # the header traceparent
     # Ids of this API, and of those that gateways speak to.
     | (?: [a-z]{1,12}_ )? (?: msg | toolu | srvtoolu | mcptoolu | req | container | file | msgbatch | session ) _ \w*+
     | (?: call | resp | rs | fc | run | thread | item ) _ \w*+ | (?: chatcmpl | cmpl | gen ) - [\w-]*+
@@ -58,7 +60,8 @@ _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,30}+://[^\s\"'<>?#]*+\Z")
 _HARMLESS_NAMES: Final = re.compile(
     r"""
     (?<![a-z]) [a-z_]{0,20}
-    (?: sha-?[0-9]{1,3} | md5 | hash | digest | checksum | fingerprint | integrity | etag | commit | revision | tree )
+    (?: sha-?[0-9]{1,3} | md5 | hash | digest | checksum | fingerprint | integrity | etag | commit | revision | tree
+      | (?:trace|span)_?id )
     [\\"']{0,4} \s? [:=\s-] \s? [\\"']{0,4} (?: sha[0-9]{1,3}[:-] )? \Z
     """,
     re.VERBOSE | re.IGNORECASE,
@@ -97,6 +100,8 @@ def _is_made_by_chance(token: str) -> bool:
     token = token.rstrip("=.-_/")
     if len(token) < MIN_CHARS or _OF_PATH.match(token) or _HARMLESS.fullmatch(token):
         return False
+    if _PREFIXED.fullmatch(token):
+        return True
     odd = sum(len(piece) for piece in _SIGNS.split(token) if not _is_word(piece))
     return odd >= _MIN_ODD_CHARS
 
