@@ -32,10 +32,14 @@ export type Json = null | boolean | number | string | ExactNumber | readonly Jso
 /**
  * Return the value of JSON text in which such integers are marked.
  *
- * @throws SyntaxError if the text is not JSON.
+ * @throws SyntaxError if the text is not JSON, or is nested too deeply.
  */
 export function parse(text: string): Json {
-  return text.includes('number"') ? JSON.parse(text, revive) : JSON.parse(text);
+  try {
+    return text.includes('number"') ? JSON.parse(text, revive) : JSON.parse(text);
+  } catch (error) {
+    throw error instanceof RangeError ? new SyntaxError("the JSON is nested too deeply") : error;
+  }
 }
 
 // A data key that looks like the mark has one more "$".

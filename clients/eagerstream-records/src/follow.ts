@@ -19,7 +19,7 @@ export interface FollowOptions {
    * faster than you do, and reports HTTP errors.
    */
   readonly transport?: "EventSource" | "fetch";
-  /** Longest time between two attempts to connect. The time starts at 0.4 s, or what the server asks for. */
+  /** Longest time between two attempts to connect. The time starts at 0.4 s, or what the server asks for, from 0.1 s. */
   readonly maxDelayMs?: number;
   /** With `fetch`: the time without a byte after which the connection counts as lost. The server sends one each 15 s. */
   readonly maxSilenceMs?: number;
@@ -28,6 +28,7 @@ export interface FollowOptions {
 }
 
 const FIRST_DELAY_MS = 400;
+const LEAST_DELAY_MS = 100; // whatever the server asks for: each reader would hold up the others
 
 /**
  * Follow a run: `for await (const message of follow("/watch/events?run=ID"))`.
@@ -78,7 +79,7 @@ async function* messages(
         if (opened.type === "open") {
           yield { type: "connection", state: "live" };
         } else if (opened.type === "retry") {
-          firstDelayMs = Math.min(opened.retryMs, maxDelayMs);
+          firstDelayMs = Math.min(Math.max(opened.retryMs, LEAST_DELAY_MS), maxDelayMs);
         } else {
           delayMs = firstDelayMs;
           const message = read(opened.message.event, opened.message.data, Number(opened.message.id));

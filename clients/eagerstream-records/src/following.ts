@@ -7,6 +7,9 @@ export interface Following extends AsyncIterableIterator<RunMessage, undefined> 
   close(): void;
 }
 
+/** The longest time that a timer of JavaScript can wait: with a longer one, it does not wait at all. */
+export const MAX_TIMER_MS = 2 ** 31 - 1;
+
 // Wakes up early if the network is back.
 export function pause(delayMs: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -20,7 +23,7 @@ export function pause(delayMs: number, signal: AbortSignal): Promise<void> {
       done();
       reject(signal.reason);
     };
-    const timer = setTimeout(done, delayMs);
+    const timer = setTimeout(done, Math.min(delayMs, MAX_TIMER_MS));
     if (signal.aborted) return fail();
     signal.addEventListener("abort", fail);
     globalThis.addEventListener?.("online", done);

@@ -1,6 +1,6 @@
 // The messages of the `events` endpoint.
 
-import { type Json, parse } from "./exact.js";
+import { type Json, type JsonObject, isContainer, parse } from "./exact.js";
 import type { RunRecord } from "./records.js";
 
 /** A message of the `events` endpoint, or the state of the connection to it. */
@@ -37,18 +37,37 @@ export interface RunSummary {
 export function read(event: string, data: string, seq: number): RunMessage | null {
   switch (event) {
     case "records": {
-      const { snapshot, records } = parse(data) as unknown as { snapshot: boolean; records: readonly RunRecord[] };
+      const { snapshot, records } = objectOf(parse(data));
       if (!Array.isArray(records) || !Number.isSafeInteger(seq)) throw new SyntaxError("the server sent no records");
-      return { type: "records", snapshot: snapshot === true, records, seq };
+      return { type: "records", snapshot: snapshot === true, records: records.map(recordOf), seq };
     }
-    case "runs":
-      return { type: "runs", runs: parse(data) as unknown as readonly RunSummary[] };
+    case "runs": {
+      const runs = parse(data);
+      if (!Array.isArray(runs)) throw new SyntaxError("the server sent no list of runs");
+      return { type: "runs", runs: runs.map(objectOf) as unknown as readonly RunSummary[] };
+    }
     case "clock":
-      return { type: "clock", elapsedS: (parse(data) as { readonly [name: string]: Json })["elapsed_s"] as number };
+      return { type: "clock", elapsedS: Number(objectOf(parse(data))["elapsed_s"]) };
     case "end":
     case "gone":
       return { type: event };
     default:
       return null; // "dropped" too: the server closes the connection, and the next one begins with a snapshot
   }
+}
+
+/**
+ * Return a value as a record, if it has what all records have. The rest depends on its type.
+ *
+ * @throws SyntaxError if it is none.
+ */
+export function recordOf(value: Json): RunRecord {
+  const { type, seq, at_s } = objectOf(value);
+  if (typeof type !== "string" || typeof seq !== "number" || typeof at_s !== "number") throw new SyntaxError("the server sent no record");
+  return value as unknown as RunRecord;
+}
+
+function objectOf(value: Json): JsonObject {
+  if (!isContainer(value) || Array.isArray(value)) throw new SyntaxError("the server sent no object");
+  return value as JsonObject;
 }

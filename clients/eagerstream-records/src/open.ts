@@ -1,5 +1,6 @@
 // One connection to a server that sends server-sent events: by `EventSource`, or by `fetch`.
 
+import { MAX_TIMER_MS } from "./following.js";
 import { MessageTooLong, SSEDecoder, type SSEMessage } from "./sse.js";
 
 export type Opened =
@@ -33,7 +34,9 @@ export interface Limits {
 
 const EVENTS = ["records", "runs", "clock", "end", "gone", "dropped"];
 const MAX_WAITING_CHARS = 2 ** 25;
+const MESSAGE_CHARS = 100; // what the objects of a message take, in characters
 const MAX_REASON_CHARS = 1000;
+const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu; // would act on a terminal, or reorder the text
 
 /**
  * The messages of one `EventSource`. It ends if the connection is lost: the caller reconnects, because an `EventSource`
@@ -64,7 +67,7 @@ export async function* openEventSource(url: string, signal: AbortSignal, limits:
         failure = new MessageTooLong(limits.maxChars);
         return close();
       }
-      chars += data.length;
+      chars += data.length + MESSAGE_CHARS;
       take({ type: "message", message: { event, data, id: lastEventId } });
     });
   }
@@ -72,7 +75,7 @@ export async function* openEventSource(url: string, signal: AbortSignal, limits:
   try {
     for (;;) {
       for (let opened = waiting.shift(); opened; opened = waiting.shift()) {
-        if (opened.type === "message") chars -= opened.message.data.length;
+        if (opened.type === "message") chars -= opened.message.data.length + MESSAGE_CHARS;
         yield opened;
       }
       signal.throwIfAborted();
@@ -89,7 +92,8 @@ export async function* openEventSource(url: string, signal: AbortSignal, limits:
 /**
  * The messages of one response. It ends with the response, and a reader that waits lets the server wait.
  *
- * @throws HTTPError if the response is no stream of events.
+ * @throws HTTPError if the response is no stream of events. A redirect is none: a token, other headers and the question
+ *   of a run go to no other server.
  * @throws ConnectionLost if the network fails.
  */
 export async function* openFetch(
@@ -100,7 +104,7 @@ export async function* openFetch(
   const abort = (): void => controller.abort(signal.reason);
   // Only while the server has to act: a reader that takes its time is not its fault.
   const inTime = async <T>(waiting: Promise<T>): Promise<T> => {
-    const timer = setTimeout(() => controller.abort(new Error("the server is silent")), maxSilenceMs);
+    const timer = setTimeout(() => controller.abort(new Error("the server is silent")), Math.min(maxSilenceMs, MAX_TIMER_MS));
     try {
       return await waiting;
     } catch (error) {
@@ -113,9 +117,13 @@ export async function* openFetch(
   signal.addEventListener("abort", abort);
   try {
     const headers = { Accept: "text/event-stream", ...(request.headers as Record<string, string>) };
-    const response = await inTime(fetch(url, { ...request, headers, signal: controller.signal }));
+    const response = await inTime(fetch(url, { ...request, headers, redirect: "manual", signal: controller.signal }));
     const type = response.headers.get("content-type") ?? "";
-    if (response.status !== 200 || !type.startsWith("text/event-stream") || !response.body) throw await refusal(response);
+    if (response.status !== 200 || !type.startsWith("text/event-stream") || !response.body) {
+      const reason = await inTime(reasonOf(response));
+      signal.throwIfAborted();
+      throw refusal(response, reason);
+    }
     yield { type: "open" };
     const decoder = new SSEDecoder(maxChars);
     const reader = response.body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array<ArrayBuffer>>).getReader();
@@ -135,9 +143,22 @@ export async function* openFetch(
   }
 }
 
-async function refusal(response: Response): Promise<HTTPError> {
-  const seconds = Number(response.headers.get("retry-after") ?? NaN);
-  const isText = response.status >= 400;
-  const text = isText ? (await response.text().catch(() => "")).slice(0, MAX_REASON_CHARS) : "it did not send server-sent events";
-  return new HTTPError(response.status, `HTTP ${response.status}: ${text}`, seconds >= 0 ? Math.min(seconds, 3600) : null);
+function refusal({ status, headers }: Response, reason: string): HTTPError {
+  const seconds = Number(headers.get("retry-after") ?? NaN);
+  return new HTTPError(status, `HTTP ${status}: ${reason}`, seconds >= 0 ? Math.min(seconds, 3600) : null);
+}
+
+// The start of the text of a refusal. The rest is not read: it may have no end.
+async function reasonOf(response: Response): Promise<string> {
+  // A browser shows a page nothing of a redirect, not even its status.
+  if (response.type === "opaqueredirect" || (response.status >= 300 && response.status < 400)) return "it redirects, which is not followed";
+  if (response.status < 400) return "it did not send server-sent events";
+  let text = "";
+  try {
+    const reader = response.body!.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array<ArrayBuffer>>).getReader();
+    for (let part = await reader.read(); !part.done && text.length < MAX_REASON_CHARS; part = await reader.read()) text += part.value;
+  } catch {
+    // the status says enough
+  }
+  return text.slice(0, MAX_REASON_CHARS).replace(INVISIBLE, " ").trim();
 }

@@ -131,6 +131,8 @@ export class RunReader {
   readonly turns: Turn[] = [];
   readonly blocks = new Map<number, Block>();
   readonly calls: Call[] = [];
+  /** The latest call with each id. */
+  readonly callById = new Map<string, Call>();
   readonly gaps: Gap[] = [];
   id: string | null = null;
   name: string | null = null;
@@ -142,6 +144,8 @@ export class RunReader {
   /** Time of the newest record, in seconds since the start of the run. */
   atS = 0;
   usage: JsonObject = {};
+  /** The token counts of each turn, by its number. */
+  readonly usageOf = new Map<number, JsonObject>();
   /** Number of complete responses; null until the run has ended. */
   turnCount: number | null = null;
   /** True if no more records come, also if the last one is no `run_stop`. */
@@ -154,7 +158,11 @@ export class RunReader {
     return this.status !== null || this.ended;
   }
 
-  /** Take the next record. */
+  /**
+   * Take the next record.
+   *
+   * @throws TypeError if a field of its type is missing or has another form.
+   */
   feed(record: RunRecord): void {
     this.version++;
     this.atS = Math.max(this.atS, ("to_s" in record ? record.to_s : undefined) ?? record.at_s);
@@ -231,8 +239,8 @@ const HANDLERS: { readonly [Type in RecordType]: Handler<Extract<RunRecord, { ty
     Object.assign(block, { content, stopS: at_s });
     block.version++;
     const id = content["tool_use_id"];
-    const call = id && run.calls.find((other) => other.id === id && !other.isVoid);
-    if (!call) return;
+    const call = typeof id === "string" ? run.callById.get(id) : undefined;
+    if (!call || call.isVoid) return;
     const inner = content["content"]; // the result of a tool that ran on the server
     const type = isContainer(inner) && !Array.isArray(inner) ? (inner as JsonObject)["type"] : null;
     const isError = content["is_error"] === true || (typeof type === "string" && type.includes("error"));
@@ -243,6 +251,7 @@ const HANDLERS: { readonly [Type in RecordType]: Handler<Extract<RunRecord, { ty
     const call = new Call(block, kind, run.turn.turn, at_s, id, name, input, run.calls.length + 1);
     addBlock(run, call);
     run.calls.push(call);
+    run.callById.set(id, call);
   },
   input_delta(run, record) {
     change(run, record.block, (call) => growInput(call, record));
@@ -254,11 +263,12 @@ const HANDLERS: { readonly [Type in RecordType]: Handler<Extract<RunRecord, { ty
     });
   },
   message_stop(run, { usage }) {
-    run.turn.usage = usage;
-    run.turn.version++;
-    // After a gap, a turn may come a second time.
-    const turns = new Map(run.turns.map((turn) => [turn.turn, turn]));
-    run.usage = [...turns.values()].reduce<JsonObject>((sum, turn) => addUsage(sum, turn.usage), {});
+    const { turn } = run;
+    turn.usage = usage;
+    turn.version++;
+    // After a gap, a turn may come a second time. Its counts replace those of the first.
+    run.usage = addUsage(addUsage(run.usage, run.usageOf.get(turn.turn), -1), usage);
+    run.usageOf.set(turn.turn, usage);
   },
   tool_start(run, { block, at_s }) {
     change(run, block, (call) => (call.toolStartS = at_s));
@@ -367,10 +377,10 @@ function touchAll(run: RunReader): void {
   for (const block of run.blocks.values()) block.version++;
 }
 
-function addUsage(sum: JsonObject, usage: JsonObject | null): JsonObject {
-  const total: { [name: string]: Json } = { ...sum };
+function addUsage(sum: JsonObject, usage: JsonObject | undefined, sign = 1): JsonObject {
+  const total = new Map(Object.entries(sum)); // any name may be one of JavaScript's own
   for (const [name, count] of Object.entries(usage ?? {})) {
-    if (typeof count === "number") total[name] = ((total[name] as number | undefined) ?? 0) + count;
+    if (typeof count === "number") total.set(name, ((total.get(name) as number | undefined) ?? 0) + sign * count);
   }
-  return total;
+  return Object.fromEntries(total);
 }

@@ -3,9 +3,8 @@
 import { type JsonObject, parse, stringify } from "./exact.js";
 import type { FollowOptions } from "./follow.js";
 import { type Following, closable } from "./following.js";
-import type { RunMessage } from "./messages.js";
+import { type RunMessage, recordOf } from "./messages.js";
 import { ConnectionLost, openFetch } from "./open.js";
-import type { RunRecord } from "./records.js";
 
 export type StartOptions = Pick<FollowOptions, "token" | "headers" | "signal" | "maxSilenceMs" | "maxMessageChars">;
 
@@ -20,6 +19,7 @@ export type StartOptions = Pick<FollowOptions, "token" | "headers" | "signal" | 
  * @throws HTTPError by the iteration: the gateway refuses the run. It is full if the status is 503; ask again after
  *   `retryAfterS`.
  * @throws ConnectionLost by the iteration, if the records end before the `run_stop`.
+ * @throws SyntaxError by the iteration: the server sent something other than records.
  */
 export function startRun(url: string | URL, asked: JsonObject, options: StartOptions = {}): Following {
   const headers: Record<string, string> = { ...options.headers, "Content-Type": "application/json" };
@@ -36,7 +36,7 @@ async function* messages(opened: ReturnType<typeof openFetch>): AsyncGenerator<R
   for await (const item of opened) {
     if (item.type === "open") yield { type: "connection", state: "live" };
     if (item.type !== "message") continue;
-    const record = parse(item.message.data) as unknown as RunRecord;
+    const record = recordOf(parse(item.message.data));
     isOver ||= record.type === "run_stop";
     yield { type: "records", snapshot: false, records: [record], seq: record.seq };
   }

@@ -17,7 +17,11 @@ var ExactNumber = class {
   }
 };
 function parse(text) {
-  return text.includes('number"') ? JSON.parse(text, revive) : JSON.parse(text);
+  try {
+    return text.includes('number"') ? JSON.parse(text, revive) : JSON.parse(text);
+  } catch (error) {
+    throw error instanceof RangeError ? new SyntaxError("the JSON is nested too deeply") : error;
+  }
 }
 var ESCAPED = /^\$+\$number$/;
 var DIGITS = /^-?[1-9][0-9]{0,4299}$/;
@@ -40,6 +44,7 @@ function stringify(value) {
   return `{${Object.entries(value).map(([name, item]) => `${JSON.stringify(name)}:${stringify(item)}`).join(",")}}`;
 }
 
+var MAX_TIMER_MS = 2 ** 31 - 1;
 function pause(delayMs, signal) {
   return new Promise((resolve, reject) => {
     const done = () => {
@@ -52,7 +57,7 @@ function pause(delayMs, signal) {
       done();
       reject(signal.reason);
     };
-    const timer = setTimeout(done, delayMs);
+    const timer = setTimeout(done, Math.min(delayMs, MAX_TIMER_MS));
     if (signal.aborted) return fail();
     signal.addEventListener("abort", fail);
     globalThis.addEventListener?.("online", done);
@@ -100,20 +105,32 @@ function closable(start, outer) {
 function read(event, data, seq) {
   switch (event) {
     case "records": {
-      const { snapshot, records } = parse(data);
+      const { snapshot, records } = objectOf(parse(data));
       if (!Array.isArray(records) || !Number.isSafeInteger(seq)) throw new SyntaxError("the server sent no records");
-      return { type: "records", snapshot: snapshot === true, records, seq };
+      return { type: "records", snapshot: snapshot === true, records: records.map(recordOf), seq };
     }
-    case "runs":
-      return { type: "runs", runs: parse(data) };
+    case "runs": {
+      const runs = parse(data);
+      if (!Array.isArray(runs)) throw new SyntaxError("the server sent no list of runs");
+      return { type: "runs", runs: runs.map(objectOf) };
+    }
     case "clock":
-      return { type: "clock", elapsedS: parse(data)["elapsed_s"] };
+      return { type: "clock", elapsedS: Number(objectOf(parse(data))["elapsed_s"]) };
     case "end":
     case "gone":
       return { type: event };
     default:
       return null;
   }
+}
+function recordOf(value) {
+  const { type, seq, at_s } = objectOf(value);
+  if (typeof type !== "string" || typeof seq !== "number" || typeof at_s !== "number") throw new SyntaxError("the server sent no record");
+  return value;
+}
+function objectOf(value) {
+  if (!isContainer(value) || Array.isArray(value)) throw new SyntaxError("the server sent no object");
+  return value;
 }
 
 var MessageTooLong = class extends Error {
@@ -197,7 +214,9 @@ var ConnectionLost = class extends Error {
 };
 var EVENTS = ["records", "runs", "clock", "end", "gone", "dropped"];
 var MAX_WAITING_CHARS = 2 ** 25;
+var MESSAGE_CHARS = 100;
 var MAX_REASON_CHARS = 1e3;
+var INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu;
 async function* openEventSource(url, signal, limits) {
   signal.throwIfAborted();
   const source = new EventSource(url);
@@ -223,7 +242,7 @@ async function* openEventSource(url, signal, limits) {
         failure = new MessageTooLong(limits.maxChars);
         return close();
       }
-      chars += data.length;
+      chars += data.length + MESSAGE_CHARS;
       take({ type: "message", message: { event, data, id: lastEventId } });
     });
   }
@@ -231,7 +250,7 @@ async function* openEventSource(url, signal, limits) {
   try {
     for (; ; ) {
       for (let opened = waiting.shift(); opened; opened = waiting.shift()) {
-        if (opened.type === "message") chars -= opened.message.data.length;
+        if (opened.type === "message") chars -= opened.message.data.length + MESSAGE_CHARS;
         yield opened;
       }
       signal.throwIfAborted();
@@ -249,7 +268,7 @@ async function* openFetch(url, request, signal, { maxChars, maxSilenceMs }) {
   const controller = new AbortController();
   const abort = () => controller.abort(signal.reason);
   const inTime = async (waiting) => {
-    const timer = setTimeout(() => controller.abort(new Error("the server is silent")), maxSilenceMs);
+    const timer = setTimeout(() => controller.abort(new Error("the server is silent")), Math.min(maxSilenceMs, MAX_TIMER_MS));
     try {
       return await waiting;
     } catch (error) {
@@ -262,9 +281,13 @@ async function* openFetch(url, request, signal, { maxChars, maxSilenceMs }) {
   signal.addEventListener("abort", abort);
   try {
     const headers = { Accept: "text/event-stream", ...request.headers };
-    const response = await inTime(fetch(url, { ...request, headers, signal: controller.signal }));
+    const response = await inTime(fetch(url, { ...request, headers, redirect: "manual", signal: controller.signal }));
     const type = response.headers.get("content-type") ?? "";
-    if (response.status !== 200 || !type.startsWith("text/event-stream") || !response.body) throw await refusal(response);
+    if (response.status !== 200 || !type.startsWith("text/event-stream") || !response.body) {
+      const reason = await inTime(reasonOf(response));
+      signal.throwIfAborted();
+      throw refusal(response, reason);
+    }
     yield { type: "open" };
     const decoder = new SSEDecoder(maxChars);
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -283,14 +306,24 @@ async function* openFetch(url, request, signal, { maxChars, maxSilenceMs }) {
     controller.abort();
   }
 }
-async function refusal(response) {
-  const seconds = Number(response.headers.get("retry-after") ?? NaN);
-  const isText = response.status >= 400;
-  const text = isText ? (await response.text().catch(() => "")).slice(0, MAX_REASON_CHARS) : "it did not send server-sent events";
-  return new HTTPError(response.status, `HTTP ${response.status}: ${text}`, seconds >= 0 ? Math.min(seconds, 3600) : null);
+function refusal({ status, headers }, reason) {
+  const seconds = Number(headers.get("retry-after") ?? NaN);
+  return new HTTPError(status, `HTTP ${status}: ${reason}`, seconds >= 0 ? Math.min(seconds, 3600) : null);
+}
+async function reasonOf(response) {
+  if (response.type === "opaqueredirect" || response.status >= 300 && response.status < 400) return "it redirects, which is not followed";
+  if (response.status < 400) return "it did not send server-sent events";
+  let text = "";
+  try {
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (let part = await reader.read(); !part.done && text.length < MAX_REASON_CHARS; part = await reader.read()) text += part.value;
+  } catch {
+  }
+  return text.slice(0, MAX_REASON_CHARS).replace(INVISIBLE, " ").trim();
 }
 
 var FIRST_DELAY_MS = 400;
+var LEAST_DELAY_MS = 100;
 function follow(url, options = {}) {
   const { after = 0, maxDelayMs = 8e3, maxMessageChars = 2 ** 28, maxSilenceMs = 45e3 } = options;
   for (const [name, value, least] of [
@@ -327,7 +360,7 @@ async function* messages(open, { after, maxDelayMs, stays }, signal) {
         if (opened.type === "open") {
           yield { type: "connection", state: "live" };
         } else if (opened.type === "retry") {
-          firstDelayMs = Math.min(opened.retryMs, maxDelayMs);
+          firstDelayMs = Math.min(Math.max(opened.retryMs, LEAST_DELAY_MS), maxDelayMs);
         } else {
           delayMs = firstDelayMs;
           const message = read(opened.message.event, opened.message.data, Number(opened.message.id));
@@ -576,6 +609,8 @@ var RunReader = class {
   turns = [];
   blocks = /* @__PURE__ */ new Map();
   calls = [];
+  /** The latest call with each id. */
+  callById = /* @__PURE__ */ new Map();
   gaps = [];
   id = null;
   name = null;
@@ -587,6 +622,8 @@ var RunReader = class {
   /** Time of the newest record, in seconds since the start of the run. */
   atS = 0;
   usage = {};
+  /** The token counts of each turn, by its number. */
+  usageOf = /* @__PURE__ */ new Map();
   /** Number of complete responses; null until the run has ended. */
   turnCount = null;
   /** True if no more records come, also if the last one is no `run_stop`. */
@@ -597,7 +634,11 @@ var RunReader = class {
   get isOver() {
     return this.status !== null || this.ended;
   }
-  /** Take the next record. */
+  /**
+   * Take the next record.
+   *
+   * @throws TypeError if a field of its type is missing or has another form.
+   */
   feed(record) {
     this.version++;
     this.atS = Math.max(this.atS, ("to_s" in record ? record.to_s : void 0) ?? record.at_s);
@@ -665,8 +706,8 @@ var HANDLERS = {
     Object.assign(block, { content, stopS: at_s });
     block.version++;
     const id = content["tool_use_id"];
-    const call = id && run.calls.find((other) => other.id === id && !other.isVoid);
-    if (!call) return;
+    const call = typeof id === "string" ? run.callById.get(id) : void 0;
+    if (!call || call.isVoid) return;
     const inner = content["content"];
     const type = isContainer(inner) && !Array.isArray(inner) ? inner["type"] : null;
     const isError = content["is_error"] === true || typeof type === "string" && type.includes("error");
@@ -677,6 +718,7 @@ var HANDLERS = {
     const call = new Call(block, kind, run.turn.turn, at_s, id, name, input, run.calls.length + 1);
     addBlock(run, call);
     run.calls.push(call);
+    run.callById.set(id, call);
   },
   input_delta(run, record) {
     change(run, record.block, (call) => growInput(call, record));
@@ -688,10 +730,11 @@ var HANDLERS = {
     });
   },
   message_stop(run, { usage }) {
-    run.turn.usage = usage;
-    run.turn.version++;
-    const turns = new Map(run.turns.map((turn) => [turn.turn, turn]));
-    run.usage = [...turns.values()].reduce((sum, turn) => addUsage(sum, turn.usage), {});
+    const { turn } = run;
+    turn.usage = usage;
+    turn.version++;
+    run.usage = addUsage(addUsage(run.usage, run.usageOf.get(turn.turn), -1), usage);
+    run.usageOf.set(turn.turn, usage);
   },
   tool_start(run, { block, at_s }) {
     change(run, block, (call) => call.toolStartS = at_s);
@@ -789,12 +832,12 @@ function touchAll(run) {
   for (const turn of run.turns) turn.version++;
   for (const block of run.blocks.values()) block.version++;
 }
-function addUsage(sum, usage) {
-  const total = { ...sum };
+function addUsage(sum, usage, sign = 1) {
+  const total = new Map(Object.entries(sum));
   for (const [name, count] of Object.entries(usage ?? {})) {
-    if (typeof count === "number") total[name] = (total[name] ?? 0) + count;
+    if (typeof count === "number") total.set(name, (total.get(name) ?? 0) + sign * count);
   }
-  return total;
+  return Object.fromEntries(total);
 }
 
 var Snapshots = class {
@@ -870,7 +913,7 @@ async function* messages2(opened) {
   for await (const item of opened) {
     if (item.type === "open") yield { type: "connection", state: "live" };
     if (item.type !== "message") continue;
-    const record = parse(item.message.data);
+    const record = recordOf(parse(item.message.data));
     isOver ||= record.type === "run_stop";
     yield { type: "records", snapshot: false, records: [record], seq: record.seq };
   }
