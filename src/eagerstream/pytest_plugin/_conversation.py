@@ -5,15 +5,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from math import inf
+from typing import Final
 
 import pytest
 
+from .._support.redaction import printable, redact_excerpt
 from ..errors import UsageError
 from ..testing import ReceivedRequest, ReplayServer, Scenario
 from ..tools import ToolFailure, count_breakpoints, validate_history
 from ._picture import picture
 from ._script import Exchange, Script
 from ._settings import Settings
+
+_MAX_PROBLEM_CHARS: Final = 4_000
 
 
 class Conversation(ABC):
@@ -80,7 +84,7 @@ class Conversation(ABC):
         """Fail the test if there are problems."""
         self._checked = len(self.exchanges())
         if problems := self.problems():
-            pytest.fail("\n".join(problems), pytrace=False)
+            pytest.fail("\n".join(map(_shown, problems)), pytrace=False)
 
     def check_late(self) -> None:
         """Check again if requests came after `check`, for example from the teardown of a fixture."""
@@ -100,6 +104,11 @@ class Conversation(ABC):
             for number, exchange in enumerate(self.exchanges(), 1)
             for fault in history_faults(exchange.request)
         ]
+
+
+def _shown(problem: str) -> str:
+    # A fault quotes an id of the model, and an error a text of anybody.
+    return printable(redact_excerpt(problem, _MAX_PROBLEM_CHARS))
 
 
 def history_faults(request: ReceivedRequest) -> list[str]:

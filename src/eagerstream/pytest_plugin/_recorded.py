@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shutil
 from collections.abc import Sequence
@@ -65,7 +66,9 @@ def label_of(item: pytest.Item) -> str:
 def _safe(name: str) -> str:
     """Return a name for a folder: different for different names, on systems with short and simple names too."""
     safe = _UNSAFE.sub("_", name)[:_MAX_NAME_CHARS]
-    return safe if safe == name else f"{safe}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    if safe == name and name.strip("."):  # dots alone would be another folder
+        return safe
+    return f"{safe}-{hashlib.sha256(name.encode(errors='surrogatepass')).hexdigest()[:8]}"
 
 
 def load(folder: Path) -> list[Reply]:
@@ -85,7 +88,10 @@ def load(folder: Path) -> list[Reply]:
         raise UsageError(f"{path}: cannot be read: {error}") from error
     if not isinstance(index, dict) or index.get(_VERSION_KEY) != _VERSION:
         raise UsageError(f"{path}: expected an object with {_VERSION_KEY!r}: {_VERSION}; record the test again")
-    return [_reply(folder, path, entry) for entry in index.get("requests", ())]
+    entries = index.get("requests")
+    if not isinstance(entries, list):
+        raise UsageError(f"{path}: expected a list of requests; record the test again")
+    return [_reply(folder, path, entry) for entry in entries]
 
 
 def _reply(folder: Path, path: Path, entry: Any) -> Reply:
@@ -113,7 +119,7 @@ def new_folder(folder: Path) -> Path:
     """Return the folder to record into, beside that of the test. What an interrupted run left there is removed."""
     _recover(folder)
     part = folder.with_name(f".{folder.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
+    _remove(part)
     return part
 
 
@@ -127,7 +133,7 @@ def keep(part: Path, folder: Path, recorded: Sequence[Recorded]) -> None:
     with replacing(part / _INDEX, private=False) as file:
         file.write(json.dumps(index, indent=2).encode() + b"\n")
     old = _old(folder)
-    if folder.exists():
+    if os.path.lexists(folder):  # a link may lead nowhere
         folder.rename(old)
     try:
         part.rename(folder)
@@ -135,7 +141,7 @@ def keep(part: Path, folder: Path, recorded: Sequence[Recorded]) -> None:
         _recover(folder)
         raise
     sync_folder(folder.parent)
-    shutil.rmtree(old, ignore_errors=True)
+    _remove(old)
 
 
 def _old(folder: Path) -> Path:
@@ -147,4 +153,12 @@ def _recover(folder: Path) -> None:
     old = _old(folder)
     if old.exists() and not folder.exists():
         old.rename(folder)
-    shutil.rmtree(old, ignore_errors=True)
+    _remove(old)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder with its files; of a link, the link alone."""
+    if folder.is_symlink():
+        folder.unlink()
+    else:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -11,7 +11,7 @@ from time import monotonic
 from traceback import extract_tb
 from typing import Any, Final
 
-from .._support.redaction import redact_text
+from .._support.redaction import printable, redact_excerpt, redact_text
 from ..recordings import Recording
 from ..testing import ReceivedRequest, Scenario, http_error
 from ..testing._received import MAX_REQUESTS
@@ -201,4 +201,4 @@ def _is_whole_message(response: Recording) -> bool:
 def _told(error: Exception) -> str:
     frames = extract_tb(error.__traceback__)
     place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {error}"[:_MAX_ERROR_CHARS] + place
+    return printable(redact_excerpt(f"{type(error).__name__}: {error}", _MAX_ERROR_CHARS)) + place
