@@ -164,7 +164,15 @@ async def test_settings_that_are_none() -> None:
     wrong: list[dict[str, Any]] = [
         *({"timeout_s": 0}, {"timeout_s": float("inf")}, {"timeout_s": "5"}, {"timeout_s": True}),
         *({"max_output_chars": 10}, {"max_output_chars": 1e9}, {"argv": ()}, {"argv": "bash"}, {"argv": ("bash", 7)}),
-        *({"cwd": 7}, {"env": {"A": 1}}, {"env": {1: "a"}}),
+        *({"argv": ("",)}, {"argv": ("bash\0",)}, {"argv": (Path("a"), b"b")}, {"cwd": 7}, {"cwd": "/tmp\0"}),
+        *(
+            {"env": {"A": 1}},
+            {"env": {1: "a"}},
+            {"env": {"A": Path("a")}},
+            {"env": {"A=B": "a"}},
+            {"env": {"": "a"}},
+            {"env": {"A": "a\0"}},
+        ),
     ]
     for settings in wrong:
         with case(settings), pytest.raises(UsageError):

@@ -154,6 +154,11 @@ _SECRETS: Final = [
     Attack("environment", "import os\nprint(dict(os.environ))", "leaks"),
     Attack("environment of the program", "print(open('/proc/$PID/environ').read())", "leaks"),
     Attack("network", "import socket\nsocket.create_connection(('127.0.0.1', $PORT)).close()", "connects"),
+    Attack(
+        "setting of the kernel",  # a core_pattern is run by the kernel, outside of any sandbox
+        "open('/proc/sys/kernel/core_pattern', 'r+b').close()\nprint('TOOK')",
+        "takes",
+    ),
     Attack("modules of the program", "import eagerstream\nprint('TOOK')", "takes"),
 ]
 _PIPE: Final = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
@@ -20,12 +21,11 @@ _PYTHON: Final = ("/usr/bin/python3", "-I")
 """The system's: other users may not be able to read the one of this environment."""
 _CLEAN: Final = ("env", "-i", *(f"{name}={value}" for name, value in sandbox_mark().items()))
 """A wrapper has the environment of the program, and would pass it on."""
-_OTHER_USER: Final = (
-    *_CLEAN,
-    *("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs", *_PYTHON),
-)
+_AS_NOBODY: Final = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs")
+_OTHER_USER: Final = (*_CLEAN, *_AS_NOBODY, *_PYTHON)
 _BUBBLEWRAP: Final = (
     *_CLEAN,
+    *(_AS_NOBODY if os.geteuid() == 0 else ()),  # root is the owner of the kernel's settings in a container, too
     *("bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/usr", "/usr"),
     *("--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev"),
     *("--tmpfs", "/tmp"),

@@ -85,7 +85,11 @@ class Bash(Tool):
 
     - Another user: `argv=("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs", "bash",
       "--noprofile", "--norc")` in a program that runs as root.
-    - A container: `argv=("docker", "exec", "-i", ...)`.
+    - A container: `argv=("docker", "exec", "-i", ...)`, or `argv=("bwrap", "--unshare-all", "--die-with-parent",
+      "--ro-bind", "/usr", "/usr", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64", "--proc",
+      "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "/usr/bin/bash", "--noprofile", "--norc")`. If the program runs as
+      root, put the words of the other user before `"bwrap"`: root can write the settings of the kernel in any
+      bubblewrap, and through them leave it.
     - For this process alone, if it does not run as root: `ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)` before the first call
       (`PR_SET_DUMPABLE`). It then writes no core dumps, and no debugger can attach. Its workers and its parent process
       stay readable.
@@ -102,7 +106,8 @@ class Bash(Tool):
         argv: The command that starts the shell: a bash that reads its script from stdin. A wrapper (`docker exec -i
             ...`) must pass stdin, stdout and stderr through, unchanged and separately (no terminal). Delays are
             allowed. `env` and `cwd` apply to the wrapper. After a timeout it is killed with its group. If that does not
-            kill its remote processes (`docker exec`), the command continues there.
+            kill its remote processes (`docker exec`, or `bwrap --new-session` without `--die-with-parent`), the command
+            continues there.
         cache_control: A cache breakpoint behind the definition.
         options: See `ToolOptions`.
 
@@ -125,7 +130,7 @@ class Bash(Tool):
             raise UsageError("this platform has no process groups, which a shell needs")
         check_positive("timeout_s", timeout_s, is_finite=True)
         check_count("max_output_chars", max_output_chars, least=_MIN_OUTPUT_CHARS)
-        if isinstance(argv, str) or not argv or not all(isinstance(word, str | os.PathLike) for word in argv):
+        if isinstance(argv, str) or not argv or not argv[0] or not all(map(_is_word, argv)):
             raise UsageError('argv must be the program and its arguments, such as ("bash", "--norc")')
         if not isinstance(cwd, str | os.PathLike | None):
             raise UsageError(f"cwd must be the path of a folder, not {cwd!r:.80}")
@@ -133,6 +138,8 @@ class Bash(Tool):
             raise UsageError(f"{os.fspath(cwd)} is not a folder, so no shell can start in it")
         if not all(isinstance(text, str) for variable in (env or {}).items() for text in variable):
             raise UsageError("env must have only texts as names and values")
+        if any(not name or "=" in name or "\0" in name + value for name, value in (env or {}).items()):
+            raise UsageError("a name in env has a character, but no '=', and nothing in env has a NUL")
         self._cwd = None if cwd is None else os.fspath(cwd)
         self._env = dict(env or {})
         self._command_timeout_s = timeout_s
@@ -233,6 +240,11 @@ class _Holder:
         """End the shell, unless this process was forked from its owner."""
         if self.session is not None and os.getpid() == owner:
             self.session.close_and_wait()
+
+
+def _is_word(word: object) -> bool:
+    text = os.fspath(word) if isinstance(word, str | os.PathLike) else None
+    return isinstance(text, str) and "\0" not in text
 
 
 def _checked(input: Mapping[str, Any]) -> tuple[str | None, bool]:
