@@ -11,6 +11,9 @@ from eagerstream.errors import LimitError, OwnershipLostError
 from eagerstream.integrations._engine_log import Commit, EngineLog, applied, name_of
 from tests.tables import rows
 
+_CALL = {"input": {"name": "pay\0\x1b[2J\n" + "!" * 1000}}
+_SHOWN = "start pay " + "!" * 55
+
 
 async def _nothing(after: int) -> list[tuple[int, Any]]:
     return []
@@ -31,11 +34,11 @@ async def _group() -> None:
     log = _log(commit)
     first = log.append({"kind": "request", "turn": 1})
     await asyncio.sleep(0)
-    rest = [log.append({"kind": "start", "turn": 1, "call": {"name": "pay"}}), log.settle({"kind": "turn", "turn": 1})]
+    rest = [log.append({"kind": "start", "turn": 1, "call": _CALL}), log.settle({"kind": "turn", "turn": 1})]
     gate.set()
     for write in (*rest, first):
         await write
-    assert [name_of(record) for record in records] == ["request", "start pay+turn"]
+    assert [name_of(record) for record in records] == ["request", f"{_SHOWN}+turn"]
     entries: list[Any] = []
     for record in records:
         entries = applied(entries, record)

@@ -9,7 +9,7 @@ import json
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from typing import Any, Final
 
-from .._support.redaction import redact
+from .._support.redaction import printable, redact
 from ..errors import JournalError, LimitError, UsageError
 from ..wire import JSONObject
 
@@ -161,9 +161,11 @@ def name_of(record: Mapping[str, Any]) -> str:
 
 
 def _name(entry: Mapping[str, Any]) -> str:
-    call = entry.get("call")
-    tool = call.get("name") if isinstance(call, Mapping) else None
-    return f"{entry['kind']} {tool:.64}" if isinstance(tool, str) else str(entry["kind"])
+    match entry:
+        case {"kind": kind, "call": {"input": {"name": str(tool)}}}:  # a model may call a tool that is none
+            return " ".join([kind, *printable(tool[:64]).split()])
+        case _:
+            return str(entry["kind"])
 
 
 def _masked(entry: JSONObject) -> JSONObject:

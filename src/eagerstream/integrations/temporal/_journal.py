@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
+from uuid import uuid4
 
-from temporalio.client import Client, RPCTimeoutOrCancelledError, WorkflowUpdateFailedError
-from temporalio.service import RPCError
+from temporalio.client import Client
+from temporalio.exceptions import TemporalError
 
 from ...errors import JournalError, OwnershipLostError, RunExistsError, RunNotFoundError
 from ...loop import RunLog
 from ...wire import JSONObject, check_count
 from .._engine_log import EngineLog
+from ._keeper import MAX_PIECE_BYTES
 
 
 class TemporalJournal:
@@ -44,42 +47,67 @@ class TemporalJournal:
             RunExistsError: The workflow has a run.
             JournalError: The workflow cannot be reached, or has ended.
         """
-        opened = await self._update(run_id, "eagerstream_open", entry)
-        if not opened["fence"]:
+        fence = await self._update(run_id, "eagerstream_open", await self._sent(run_id, entry))
+        if not fence:
             raise RunExistsError("the workflow has a run", run_id=run_id)
-        return self._log(run_id, opened)
+        return self._log(run_id, fence, [entry])
 
     async def open(self, run_id: str) -> RunLog:
         """See `RunJournal`. It takes the run from another owner: Temporal decides which attempt is the last.
 
         Raises:
             RunNotFoundError: The workflow has no run.
+            OwnershipLostError: A later attempt opened the run meanwhile.
             JournalError: The workflow cannot be reached, or has ended.
         """
-        opened = await self._update(run_id, "eagerstream_open", None)
-        if opened["fence"] < 0:
+        fence = await self._update(run_id, "eagerstream_open", None)
+        if fence < 0:
             raise RunNotFoundError("the workflow has no run", run_id=run_id)
-        return self._log(run_id, opened)
+        return self._log(run_id, fence, await self._entries(run_id, fence))
 
-    def _log(self, run_id: str, opened: JSONObject) -> RunLog:
-        fence: int = opened["fence"]
+    async def _entries(self, run_id: str, fence: int) -> list[JSONObject]:
+        # Not in the answer of the update: it would be in the history each time, and have Temporal's limit.
+        text = bytearray()
+        while piece := await self._query(run_id, "eagerstream_entries", fence, len(text), result_type=bytes):
+            text += piece
+        try:
+            entries: list[JSONObject] = json.loads(text)
+        except ValueError as error:
+            raise OwnershipLostError("a later attempt has the run", run_id=run_id) from error
+        return entries
 
+    def _log(self, run_id: str, fence: int, entries: list[JSONObject]) -> RunLog:
         async def commit(record: JSONObject) -> None:
-            if not await self._update(run_id, "eagerstream_commit", fence, record):
+            sent = await self._sent(run_id, record)
+            if not await self._update(run_id, "eagerstream_commit", fence, sent):
                 raise OwnershipLostError("a later attempt has the run", run_id=run_id)
 
         async def inbox(after: int) -> list[tuple[int, JSONObject]]:
-            try:
-                messages: Any = await self._handle.query("eagerstream_messages", after)
-            except RPCError as error:
-                raise JournalError(f"the workflow does not answer: {error.status.name}", run_id=run_id) from error
+            messages: list[JSONObject] = []
+            while more := await self._query(run_id, "eagerstream_messages", after + len(messages)):
+                messages += more
             return [*enumerate(messages, after + 1)]
 
-        entries: list[JSONObject] = opened["entries"]
         return EngineLog(run_id, fence, entries, commit, inbox, max_run_bytes=self._max_run_bytes)
+
+    async def _sent(self, run_id: str, value: JSONObject) -> JSONObject:
+        """Return a value for an update. One that is too large for it is sent in pieces before."""
+        text = json.dumps(value).encode()
+        if len(text) <= MAX_PIECE_BYTES:
+            return value
+        id = uuid4().hex
+        for at in range(0, len(text), MAX_PIECE_BYTES):
+            await self._update(run_id, "eagerstream_piece", id, text[at : at + MAX_PIECE_BYTES])
+        return {"pieces": id}
 
     async def _update(self, run_id: str, name: str, *args: Any) -> Any:
         try:
             return await self._handle.execute_update(name, args=args)
-        except (WorkflowUpdateFailedError, RPCTimeoutOrCancelledError, RPCError) as error:
+        except TemporalError as error:
             raise JournalError(f"the workflow takes no update: {type(error).__name__}", run_id=run_id) from error
+
+    async def _query(self, run_id: str, name: str, *args: Any, result_type: type | None = None) -> Any:
+        try:
+            return await self._handle.query(name, args=args, result_type=result_type)
+        except TemporalError as error:
+            raise JournalError(f"the workflow does not answer: {type(error).__name__}", run_id=run_id) from error
