@@ -102,6 +102,7 @@ def test_an_index_of_another_form(tmp_path: Path) -> None:
             load(tmp_path)
 
 
+@pytest.mark.slow
 def test_texts_in_a_failure(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ids of a model and errors of a reply act on no terminal, and show no key."""
     monkeypatch.setenv("HOSTILE", _ACTING + _KEY)
@@ -132,6 +133,7 @@ def test_an_error(claude):
     assert all(character not in shown for character in "\x1b\x07\u202e")
 
 
+@pytest.mark.slow
 def test_no_real_key(pytester: pytest.Pytester, upstream: ReplayServer) -> None:
     """A test that is not recorded, or has no recordings, asks no API. Clients that it makes have no key of yours."""
     code = f"""
