@@ -17,6 +17,8 @@ class Limits:
         max_input_chars: Characters of one tool input. Beyond it: the input is `INVALID`, and the rest is dropped.
         max_depth: Levels of nested containers in one input. Beyond it: the input is `INVALID`.
         max_integer_digits: Digits of one integer (CPython's own default). Beyond it: the input is `INVALID`.
+        max_values: JSON values in one event, in the fields and blocks of one message, or in one input. Beyond it, an
+            event or a message raises `LimitError`, and the stream is abandoned; an input is `INVALID`.
         max_blocks: Content blocks of one message. Beyond it: `LimitError`, and the stream is abandoned.
         max_reply_bytes: Bytes of the body of one response. Beyond it: `LimitError`, and the stream is abandoned.
         max_waiting_events: Events buffered for a slow consumer, after deltas are merged. Beyond it: `LimitError`, and
@@ -38,6 +40,7 @@ class Limits:
     max_input_chars: int = 16 * 1024 * 1024
     max_depth: int = 512
     max_integer_digits: int = 4_300
+    max_values: int = 50_000
     max_blocks: int = 4_096
     max_reply_bytes: int = 256 * 1024 * 1024
     max_waiting_events: int = 65_536

@@ -32,7 +32,9 @@ from .choices import Choices, pieces
 from .cost import check_cost, is_sampled
 from .wire_text import body
 
-_SMALL: Final = Limits(max_event_bytes=300, max_input_chars=40, max_depth=3, max_integer_digits=9, max_blocks=3)
+_SMALL: Final = Limits(
+    max_event_bytes=300, max_input_chars=40, max_depth=3, max_integer_digits=9, max_blocks=3, max_values=40
+)
 _LIMITS: Final = (DEFAULT_LIMITS, DEFAULT_LIMITS, DEFAULT_LIMITS, _SMALL)
 _ERRORS: Final = (APIError, ProtocolError, LimitError)  # StreamInterrupted is an APIError
 _MAX_CHUNKS: Final = 60  # each goes through the event loop, which takes longer than reading it
@@ -98,7 +100,7 @@ async def _receive(cut: Sequence[bytes], limits: Limits) -> _Reply:
 
 def _by_the_core(stream: bytes, limits: Limits) -> _Reply:
     """The same without any transport or event loop."""
-    decoder = WireDecoder(max_event_bytes=limits.max_event_bytes)
+    decoder = WireDecoder(max_event_bytes=limits.max_event_bytes, max_values=limits.max_values)
     assembler: MessageAssembler[Any] = MessageAssembler(limits=limits)
     events: list[Any] = []
     error: Exception | None = None

@@ -37,7 +37,7 @@ _LIMITS: Final = (
     DEFAULT_LIMITS,
     DEFAULT_LIMITS,
     Limits(max_input_chars=2_000, max_depth=100, max_integer_digits=100, max_blocks=50),
-    Limits(max_event_bytes=300, max_input_chars=40, max_depth=3, max_integer_digits=9, max_blocks=3),
+    Limits(max_event_bytes=300, max_input_chars=40, max_depth=3, max_integer_digits=9, max_blocks=3, max_values=40),
 )
 _MAX_STEPS: Final = 40
 _MAX_DEPTH: Final = 300

@@ -597,3 +597,23 @@ def test_a_parser_of_the_users_own() -> None:
     writer = Writer(parser=Own)
     with pytest.raises(UsageError, match="PartialJSON"):
         writer.input.partial_as(_File)
+
+
+@pytest.mark.anyio
+async def test_a_loop_over_items_that_are_all_there_lets_others_run() -> None:
+    """They may all come in one fragment. Two million of them blocked the event loop for 3 s."""
+    writer = Writer()
+    writer.write(json.dumps({"a": [1] * 1_000}))
+    turns = 0
+
+    async def watch() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch)
+        assert [item async for item in writer.input.items("a")] == [1] * 1_000
+        tasks.cancel_scope.cancel()
+    assert turns > 10

@@ -170,6 +170,57 @@ async def test_too_many_blocks() -> None:
 
 
 @pytest.mark.anyio
+async def test_too_many_values() -> None:
+    """They end the stream, before the event is made and after the events before it."""
+    event = {"type": "odd", "values": [[]] * 60_000}
+    body = encode_event(message_start()) + encode_event(event)
+    events, error = await failure_of(LocalAPI([body]).transport())
+    assert isinstance(error, LimitError)
+    assert (error.limit, kinds(events)) == ("max_values", ["MessageStart"])
+    events, _ = await failure_of(LocalAPI([body]).transport(), limits=Limits(max_values=200_000))
+    assert kinds(events) == ["MessageStart", "UnknownEvent"]
+
+
+@pytest.mark.anyio
+async def test_many_events_at_once_come_in_portions() -> None:
+    """One `message_start` may bring 4,096 calls: to start one takes 0.1 ms, so others get their turn in between."""
+    calls = [{"type": "tool_use", "id": f"toolu_{number}", "name": "f", "input": {}} for number in range(1_000)]
+    body = (
+        encode_event(message_start(content=calls))
+        + encode_event(message_delta("tool_use"))
+        + encode_event(MESSAGE_STOP)
+    )
+    turns = 0
+    seen: list[tuple[int, int]] = []
+
+    class Seer:
+        """Notes the number of events, and the turns of the event loop until then."""
+
+        def take(self, events: Any) -> None:
+            seen.append((len(events), turns))
+
+        def end(self, end: object) -> None:
+            pass
+
+    async def watch() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch)
+        async with eagerstream.stream(LocalAPI([body]).transport(), **REQUEST) as stream:
+            stream.observe(Seer())
+            await stream.finish()
+        tasks.cancel_scope.cancel()
+    portions = [(number, turn) for number, turn in seen if number > 100]
+    assert sum(number for number, _ in portions) >= 2_000
+    assert max(number for number, _ in portions) <= 256
+    assert len({turn for _, turn in portions}) == len(portions)
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize("data", [b"data: {nonsense\n\n", b"data: [1]\n\n", b"data: {}\n\n"])
 @pytest.mark.parametrize("together", [True, False])
 async def test_what_is_no_event(data: bytes, *, together: bool) -> None:

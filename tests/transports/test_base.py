@@ -14,9 +14,11 @@ import pytest
 import eagerstream
 from eagerstream.errors import LimitError, ProtocolError
 from eagerstream.limits import DEFAULT_LIMITS, Limits
-from eagerstream.testing import reply, tool_use
+from eagerstream.testing import encode_event, reply, tool_use
 from eagerstream.transports import HTTPTransport, StreamedReply
+from eagerstream.transports._body import BodyTransport
 from eagerstream.wire import FragmentDecoder, MessageAssembler
+from eagerstream.wire._decoding import to_wire_event
 from tests.support import REQUEST, LocalAPI
 
 TEXT = "x" * 20_000
@@ -170,3 +172,47 @@ async def test_a_body_that_a_hook_has_read(library: Any) -> None:
     async with eagerstream.stream(HTTPTransport(base_url="http://local", http_client=client), **REQUEST) as stream:
         await stream.finish()
     assert stream.inputs[0].value == {"a": TEXT}
+
+
+def _long_delta(kind: str, text: str) -> dict[str, Any]:
+    name = {"input_json_delta": "partial_json", "text_delta": "text", "thinking_delta": "thinking"}[kind]
+    extra = {"estimated_tokens": 7} if kind == "thinking_delta" else {}
+    return {"type": "content_block_delta", "index": 3, "delta": {"type": kind, name: text, **extra}}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("kind", ["input_json_delta", "text_delta", "thinking_delta"])
+@pytest.mark.parametrize("form", ["bytes", "events"])
+async def test_a_long_delta_comes_in_portions(kind: str, form: str) -> None:
+    """Some peers send an input of megabytes in one delta: what parses and shows it works for a second, in one step."""
+    text = "".join(f'{number} "\\\u00e9\n' for number in range(20_000))
+    event, after = _long_delta(kind, text), {"type": "ping"}
+    body = encode_event({"type": "ping"}) + encode_event(event) + encode_event(after)
+
+    async def source() -> AsyncIterator[Any]:
+        for item in [body] if form == "bytes" else [{"type": "ping"}, event, after]:
+            yield item
+
+    turns = 0
+
+    async def watch() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await anyio.lowlevel.checkpoint()
+
+    events: list[Any] = []
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch)
+        async with BodyTransport(source()).open({}, DEFAULT_LIMITS) as reply:
+            while (batch := await reply.receive()) is not None:
+                events += [to_wire_event(each) for each in batch]
+        tasks.cancel_scope.cancel()
+    assert [events[0], events[-1]] == [{"type": "ping"}, after]
+    deltas = [each["delta"] for each in events[1:-1]]
+    [name] = {key for delta in deltas for key in delta} - {"type", "estimated_tokens"}
+    assert "".join(delta[name] for delta in deltas) == text
+    assert max(len(delta[name]) for delta in deltas) <= 16_384
+    assert sum(delta.get("estimated_tokens", 0) for delta in deltas) == (7 if kind == "thinking_delta" else 0)
+    assert all((each["type"], each["index"]) == ("content_block_delta", 3) for each in events[1:-1])
+    assert turns >= len(deltas) - 1 > 10

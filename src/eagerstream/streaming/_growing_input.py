@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any, Final, NamedTuple, Protocol, overload
 
 import anyio
+import anyio.lowlevel
 
 from ..errors import InputInterrupted
 from ..limits import Limits
@@ -39,6 +40,7 @@ class TextPlace(NamedTuple):
     after_blocks: int = 0
 
 
+_ITEMS_IN_ONE_GO: Final = 64
 _COMPARED_CHARS: Final = 64  # of a string that may have been written twice
 
 
@@ -176,6 +178,8 @@ class GrowingInput(ToolInput):
         Raises:
             TypeError, KeyError, InputInterrupted: As `items`.
         """
+        if number % _ITEMS_IN_ONE_GO == _ITEMS_IN_ONE_GO - 1:
+            await anyio.lowlevel.checkpoint()  # all items may be there, and nothing else waits in a loop over them
         # In a tuple, because None may be an item.
         while True:
             self._raise_if_interrupted(path)

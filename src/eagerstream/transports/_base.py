@@ -17,10 +17,11 @@ from ..errors import APIError, LimitError, ProtocolError, UsageError
 from ..limits import Limits
 from ..recordings._recording import media_type
 from ..wire import AWSEventStreamDecoder, Decoder, FragmentDecoder, InputFragment, WireEvent
+from ..wire._events import TEXT_FIELDS
 from ..wire._tool_kind import LEGACY_BETA, forbids_legacy_beta, tool_kind
 from ..wire._values import mapping_in
-from ._error_bodies import MAX_ERROR_BYTES, read_error
-from ._failures import interruption, may_be_events, no_stream_error, raise_as, request_id_of
+from ._error_bodies import read_error
+from ._failures import MAX_ERROR_BYTES, interruption, may_be_events, no_stream_error, raise_as, request_id_of
 
 RequestBody: TypeAlias = Mapping[str, Any]
 """The parameters of `POST /v1/messages`, without `stream`."""
@@ -29,7 +30,7 @@ BETA_HEADER: Final = "anthropic-beta"
 
 _CLOSE_TIMEOUT_S: Final = 5.0
 _PIECE_BYTES: Final = 16_384
-"""Bytes of a longer chunk that are decoded at once: about 150 events, 0.25 ms."""
+"""Bytes of a longer chunk that are decoded at once: about 150 events, 0.25 ms. Also characters of a longer delta."""
 _CHUNK_COST_BYTES: Final = 256
 """Bytes that each chunk counts as, in addition to its own: there is a pause after about 45 small ones.
 
@@ -52,7 +53,8 @@ class Reply(Protocol):
         Raises:
             StreamInterrupted: The connection was lost.
             ProtocolError: The body does not have the API's format.
-            LimitError: An event exceeds `Limits.max_event_bytes`, or the body exceeds `Limits.max_reply_bytes`.
+            LimitError: An event exceeds `Limits.max_event_bytes` or `Limits.max_values`, or the body exceeds
+                `Limits.max_reply_bytes`.
         """
         ...
 
@@ -103,6 +105,7 @@ class StreamedReply:
         "_max_in_a_row",
         "_next_chunk",
         "_pieces",
+        "_portions",
         "_unpacker",
         "ended",
         "headers",
@@ -117,7 +120,7 @@ class StreamedReply:
         *,
         request_id: str | None,
         limits: Limits,
-        decoder: type[Decoder[Any]],
+        decoder: Callable[..., Decoder[Any]],
         headers: Mapping[str, str] | None = None,
         content_encoding: str = "",
     ) -> None:
@@ -127,7 +130,7 @@ class StreamedReply:
         self.sent_bytes: int | None = None
         self.ended: bool | None = None
         self._next_chunk = chunks.__anext__  # `anext` with a default wraps each of its awaitables
-        self._decoder = decoder(max_event_bytes=limits.max_event_bytes)
+        self._decoder = decoder(max_event_bytes=limits.max_event_bytes, max_values=limits.max_values)
         self._head: bytearray | None = bytearray()  # the start of the body, until there is an event in it
         self._max_bytes = limits.max_reply_bytes
         self._bytes = 0
@@ -135,6 +138,7 @@ class StreamedReply:
         # If each chunk is all that has arrived, the next one is waited for, and nobody needs a pause.
         self._max_in_a_row = math.inf if getattr(chunks, "takes_all", False) else _PIECE_BYTES
         self._pieces: Iterator[bytes] = iter(())  # the rest of a long chunk
+        self._portions: Iterator[Sequence[WireEvent | InputFragment]] = iter(())  # the rest of a batch
         self._unpacker: Unpacker | None = None
         if content_encoding:
             with self._as_our_errors():
@@ -148,47 +152,58 @@ class StreamedReply:
         Raises:
             StreamInterrupted: The connection was lost.
             ProtocolError: The body does not have the API's format, or cannot be unpacked.
-            LimitError: An event exceeds `Limits.max_event_bytes`, or the body exceeds `Limits.max_reply_bytes`.
+            LimitError: An event exceeds `Limits.max_event_bytes` or `Limits.max_values`, or the body exceeds
+                `Limits.max_reply_bytes`.
         """
+        portion = next(self._portions, None)
+        if portion is not None:
+            await anyio.lowlevel.cancel_shielded_checkpoint()
+            return portion
         piece = next(self._pieces, None)
         if piece is not None or self._bytes_in_a_row >= self._max_in_a_row:
             self._bytes_in_a_row = 0
             # Shielded: received bytes are processed before a cancellation takes effect.
             await anyio.lowlevel.cancel_shielded_checkpoint()
-        if piece is not None:
-            return self._decoder.feed(piece) if self._head is None else self._begun(piece)
-        chunk = None
-        try:
-            chunk = await self._next_chunk()
-        except StopAsyncIteration:
-            pass  # the end; as the context of a later error it would only confuse
-        except Exception as error:
-            self.ended = False
-            # A JSON error may be complete although its connection was lost then.
-            told = no_stream_error(bytes(self._head), self.headers) if self._head else None
-            raise_as(told if isinstance(told, APIError) else interruption(error, self.request_id), error)
-        if chunk is None:
-            self.ended = True
-            if self._head is not None:
-                fault = no_stream_error(head := bytes(self._head), self.headers)
-                if isinstance(fault, APIError) or not may_be_events(head):
-                    raise fault
-            self._decoder.close()
-            return None
-        self._bytes_in_a_row += _CHUNK_COST_BYTES + len(chunk)
-        if self._unpacker is not None:
-            self._pieces = self._unpacked(self._unpacker, chunk)
-            piece = next(self._pieces, b"")
-            return self._decoder.feed(piece) if self._head is None else self._begun(piece)
-        if self.tap is not None:
-            self.tap(chunk)
-        self._bytes += len(chunk)
-        if self._bytes > self._max_bytes:
-            raise self._too_long()
-        if len(chunk) > _PIECE_BYTES:
-            self._pieces = pieces_of(chunk, _PIECE_BYTES)
-            chunk = next(self._pieces)
-        return self._decoder.feed(chunk) if self._head is None else self._begun(chunk)
+        if piece is None:
+            chunk = None
+            try:
+                chunk = await self._next_chunk()
+            except StopAsyncIteration:
+                pass  # the end; as the context of a later error it would only confuse
+            except Exception as error:
+                self.ended = False
+                # A JSON error may be complete although its connection was lost then.
+                told = no_stream_error(bytes(self._head), self.headers) if self._head else None
+                raise_as(told if isinstance(told, APIError) else interruption(error, self.request_id), error)
+            if chunk is None:
+                self.ended = True
+                if self._head is not None:
+                    fault = no_stream_error(head := bytes(self._head), self.headers)
+                    if isinstance(fault, APIError) or not may_be_events(head):
+                        raise fault
+                self._decoder.close()
+                return None
+            self._bytes_in_a_row += _CHUNK_COST_BYTES + len(chunk)
+            if self._unpacker is not None:
+                self._pieces = self._unpacked(self._unpacker, chunk)
+                piece = next(self._pieces, b"")
+            else:
+                if self.tap is not None:
+                    self.tap(chunk)
+                self._bytes += len(chunk)
+                if self._bytes > self._max_bytes:
+                    raise self._too_long()
+                piece = chunk
+                if len(chunk) > _PIECE_BYTES:
+                    self._pieces = pieces_of(chunk, _PIECE_BYTES)
+                    piece = next(self._pieces)
+        events = self._decoder.feed(piece) if self._head is None else self._begun(piece)
+        # Only the first may be longer than a piece. No function is called for an `InputFragment`.
+        first = events[0] if events else ()
+        if first and len(first[1] if isinstance(first, tuple) else _text_of(first)) > _PIECE_BYTES:
+            self._portions = portions_of(events)
+            return next(self._portions)
+        return events
 
     def _begun(self, piece: bytes) -> Sequence[WireEvent | InputFragment]:
         """Decode a piece before the first event. It is kept: some peers send an error with this content type."""
@@ -223,6 +238,42 @@ class StreamedReply:
 
     def _too_long(self) -> LimitError:
         return LimitError("max_reply_bytes", self._max_bytes, "the response")
+
+
+def portions_of(events: Sequence[WireEvent | InputFragment]) -> Iterator[Sequence[WireEvent | InputFragment]]:
+    """Yield a batch in portions: the pieces of its first event if that is a long delta of a text, then the others.
+
+    Some peers send an entire input in one delta. To parse 8 MB, and to show them to all observers, takes seconds.
+    Other tasks get their turn between the portions.
+    """
+    first = events[0]
+    text = first[1] if isinstance(first, tuple) else _text_of(first)
+    if len(text) <= _PIECE_BYTES:
+        yield events
+        return
+    if isinstance(first, tuple):
+        for start in range(0, len(text), _PIECE_BYTES):
+            yield [(first[0], text[start : start + _PIECE_BYTES])]
+    else:
+        delta = first["delta"]
+        name = TEXT_FIELDS[delta["type"]]
+        yield [{**first, "delta": {**delta, name: text[:_PIECE_BYTES]}}]
+        bare = {key: value for key, value in first.items() if key in ("type", "index")}
+        for start in range(_PIECE_BYTES, len(text), _PIECE_BYTES):
+            # Without other fields: an estimate of the tokens of the delta must not count twice.
+            yield [{**bare, "delta": {"type": delta["type"], name: text[start : start + _PIECE_BYTES]}}]
+    if len(events) > 1:
+        yield events[1:]
+
+
+def _text_of(event: WireEvent) -> str:
+    """Return the text of a delta; "" for any other event."""
+    delta = event.get("delta")
+    if event.get("type") != "content_block_delta" or not isinstance(delta, dict):
+        return ""
+    kind = delta.get("type")
+    text = delta.get(TEXT_FIELDS.get(kind, "")) if isinstance(kind, str) else None
+    return text if isinstance(text, str) else ""
 
 
 async def close_quietly(response: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeGuard
 
@@ -13,7 +13,7 @@ from ..errors import ProtocolError, UsageError
 from ..limits import Limits
 from ..wire import FragmentDecoder, InputFragment, WireEvent
 from ..wire._decoding import to_wire_event
-from ._base import Reply, RequestBody, StreamedReply, Transport, streamed
+from ._base import Reply, RequestBody, StreamedReply, Transport, portions_of, streamed
 from ._failures import interruption, raise_as
 
 _ITEMS_IN_ONE_GO: Final = 32
@@ -79,11 +79,16 @@ class _Items:
         self._limits = limits
         self._bytes: StreamedReply | None = None
         self._in_a_row = 0
+        self._portions: Iterator[Sequence[WireEvent | InputFragment]] = iter(())  # the rest of an event
 
     async def receive(self) -> Sequence[WireEvent | InputFragment] | None:
         """See `Reply.receive`."""
         if self._bytes is not None:
             return await self._bytes.receive()
+        portion = next(self._portions, None)
+        if portion is not None:
+            await anyio.lowlevel.checkpoint()
+            return portion
         try:
             await self._pause()
             item = await anext(self._items, None)
@@ -98,7 +103,8 @@ class _Items:
                 raise ProtocolError("an item of the body is neither bytes nor an event") from error
             if not isinstance(event.get("type"), str):
                 raise ProtocolError("an item of the body is an event without a type")
-            return [event]
+            self._portions = portions_of([event])
+            return next(self._portions)
         self._bytes = StreamedReply(
             self._chunks(bytes(item)), request_id=None, limits=self._limits, decoder=FragmentDecoder
         )

@@ -6,15 +6,13 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any
 
 import anyio.lowlevel
 
 from .._support.cancellation import unwind
 from .._support.unpacking import TooManyBytesError, Unpacker, UnpackingError
-from ._failures import refusal
-
-MAX_ERROR_BYTES: Final = 64 * 1024
+from ._failures import MAX_ERROR_BYTES, refusal
 
 _is_bounded: ContextVar[bool] = ContextVar("eagerstream_is_bounded", default=False)
 

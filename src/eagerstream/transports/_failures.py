@@ -69,7 +69,12 @@ _PEER_BYTES: Final = re.compile(r"""\n|\\n|\b(?:bytearray\()?b['"]""")
 _EXTRAS: Final = {"boto3": "bedrock", "botocore": "bedrock", "google": "vertex"}
 """The extra of eagerstream that installs the top-level module of another platform."""
 
+MAX_ERROR_BYTES: Final = 64 * 1024
+"""Maximum size of an error body to look at, in bytes or characters. Each may take a microsecond."""
+
+_MAX_DETAILS: Final = 100
 _MAX_PAGE_CHARS: Final = 20_000
+_MAX_BODY_DEPTH: Final = 512
 _MAX_DETAILS_CHARS: Final = 8_000
 _MAX_DETAILS_DEPTH: Final = 32
 _MAX_WORDS_CHARS: Final = 2_000
@@ -100,7 +105,7 @@ def raise_as(translated: Exception, error: Exception) -> NoReturn:
 
 
 _PAGE: Final = re.compile(r"\s*<(?:!doctype html|html|head|body)\b", re.IGNORECASE)
-_TITLE: Final = re.compile(r"<(title|h1)\b[^>]*>([^<]*)", re.IGNORECASE)
+_TITLE: Final = re.compile(r"<(title|h1)\b[^<>]*>([^<]*)", re.IGNORECASE)
 
 
 def _of_page(text: str) -> str | None:
@@ -284,6 +289,7 @@ def status_error(status: int, body: object, headers: Mapping[str, str], otherwis
         otherwise: The text of the error if the body has none.
         raw: The body as a text, if it is known.
     """
+    otherwise = head(otherwise, MAX_ERROR_BYTES)
     told = _read_body(body)
     error_type = told.error_type or _error_type(headers, "x-amzn-errortype")
     reason = told.message or _of_page(otherwise) or otherwise
@@ -292,7 +298,7 @@ def status_error(status: int, body: object, headers: Mapping[str, str], otherwis
     # The API's own decision. Its clients obey it too.
     retryable = {"true": True, "false": False}.get(headers.get("x-should-retry", ""), retryable)
     retry_after_s = _retry_after_s(headers)
-    raw = raw or _text_of(body)
+    raw = raw or _text_of(body, otherwise)
     error = APIError(
         reason,
         hint=_hint(reason[:_MAX_HINTED_CHARS]) if status == 400 else None,
@@ -304,13 +310,14 @@ def status_error(status: int, body: object, headers: Mapping[str, str], otherwis
         details=told.details,
         body=raw,
     )
-    # In all of the body, before secrets are masked and the rest is cut off: a name may stand anywhere in it.
+    # Before secrets are masked and most is cut off: a name may stand anywhere in it.
     error.names_of_eager = frozenset(found.lower() for found in EAGER_NAMES.findall(f"{otherwise} {raw}"))
     return error
 
 
 def body_error(status: int, body: str | bytes, headers: Mapping[str, str], otherwise: str) -> APIError:
     """Return the error for an HTTP status and a body that may be JSON. See `status_error`."""
+    body = body[:MAX_ERROR_BYTES]
     text = body if isinstance(body, str) else body.decode("utf-8", "replace")
     try:
         decoded: object = json.loads(text)
@@ -429,11 +436,15 @@ def _read_body(body: object) -> _Told:
     )
 
 
-def _text_of(body: object) -> str:
+def _text_of(body: object, otherwise: str) -> str:
+    """Return the text of a decoded body; `otherwise` if it is long."""
     if isinstance(body, str) or body is None:
-        return body or ""
+        return head(body or "", MAX_ERROR_BYTES)
     try:
+        check_size(body, max_chars=MAX_ERROR_BYTES, max_depth=_MAX_BODY_DEPTH)
         return json.dumps(body, ensure_ascii=False)
+    except TooMuchError:
+        return otherwise
     except (TypeError, ValueError, RecursionError):
         return ""
 
@@ -509,7 +520,7 @@ def _retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 def _retry_delay_s(details: object) -> float | None:
     """Return the seconds of `google.rpc.RetryInfo` in an error's details, for example `{"retryDelay": "21s"}`."""
-    for detail in details if isinstance(details, list) else ():
+    for detail in details[:_MAX_DETAILS] if isinstance(details, list) else ():
         delay = _text(detail, "retryDelay") if isinstance(detail, Mapping) else None
         if delay is not None and delay.endswith("s"):
             return _seconds(delay[:-1])

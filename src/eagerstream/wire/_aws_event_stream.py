@@ -20,9 +20,11 @@ from typing import Any, Final
 
 from ..errors import LimitError, ProtocolError
 from ..limits import DEFAULT_LIMITS
+from ._checks import check_positive
 from ._decoder import Decoder
 from ._decoding import as_wire_event, decode_json
 from ._events import WireEvent
+from ._value_count import check_values
 
 _PRELUDE: Final = struct.Struct("!III")
 _CRC: Final = struct.Struct("!I")
@@ -47,15 +49,23 @@ class AWSEventStreamDecoder(Decoder[WireEvent]):
 
     Args:
         max_event_bytes: Maximum bytes of one frame.
+        max_values: Maximum number of JSON values in one event. Beyond it: `LimitError`, before the event is parsed.
 
     Raises:
-        UsageError: `max_event_bytes` is not a positive number.
+        UsageError: A bound is not a positive number.
     """
 
     media_type = "application/vnd.amazon.eventstream"
 
-    def __init__(self, *, max_event_bytes: int = DEFAULT_LIMITS.max_event_bytes) -> None:
+    def __init__(
+        self,
+        *,
+        max_event_bytes: int = DEFAULT_LIMITS.max_event_bytes,
+        max_values: int = DEFAULT_LIMITS.max_values,
+    ) -> None:
         super().__init__(max_event_bytes=max_event_bytes)
+        check_positive("max_values", max_values)
+        self._max_values = max_values
         # A bytearray grows in place, and is read again only when the current frame is complete: its first bytes give
         # its length. A copy per chunk would be quadratic for a frame of 8 MB in 8,000 chunks.
         self._unfinished = bytearray()
@@ -115,17 +125,19 @@ class AWSEventStreamDecoder(Decoder[WireEvent]):
         payload = frame[payload_start : -_CRC.size]
         match self._headers:
             case {":message-type": "exception" | "error"}:
-                return _error_event(self._headers, payload)
+                return _error_event(self._headers, payload, self._max_values)
             case {":event-type": "chunk"}:
-                return _chunk_event(payload)
+                return _chunk_event(payload, self._max_values)
             case _:
                 # A kind of event before or during the response. It is skipped, because the service may add others; an
                 # error would end responses that are fine.
                 return None
 
 
-def _chunk_event(payload: bytes) -> WireEvent | None:
+def _chunk_event(payload: bytes, max_values: int) -> WireEvent | None:
+    check_values(payload, max_values)
     data = _chunk_data(payload)
+    check_values(data, max_values)
     event = decode_json(data)
     if isinstance(event, dict) and not event.keys() & {"type", "error"}:
         return None  # metrics of the service
@@ -143,11 +155,12 @@ def _chunk_data(payload: bytes) -> bytes:
         raise ProtocolError("a chunk frame contains no base64", excerpt=excerpt) from error
 
 
-def _error_event(headers: Mapping[str, str], payload: bytes) -> WireEvent:
+def _error_event(headers: Mapping[str, str], payload: bytes, max_values: int) -> WireEvent:
     """Return the `error` event for an exception frame (modelled by the service) or an error frame (not modelled)."""
     try:
+        check_values(payload, max_values)
         said = decode_json(payload)
-    except ProtocolError:
+    except (ProtocolError, LimitError):
         said = None  # the headers name the error: a fault in its text must not hide the service's error
     details = said if isinstance(said, dict) else {}
     words = (details.get(name) for name in ("message", "Message", "originalMessage"))

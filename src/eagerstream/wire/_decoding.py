@@ -10,10 +10,12 @@ import jiter
 
 from ..errors import ProtocolError, UsageError
 from ..limits import DEFAULT_LIMITS
+from ._checks import check_positive
 from ._decoder import T
 from ._events import InputFragment, WireEvent
 from ._mypyc import mypyc_attr
 from ._sse import EventStreamDecoder
+from ._value_count import check_value_count
 from ._values import as_mapping
 
 _from_json: Final = jiter.from_json  # bytes in, dicts out: no text of the event in between
@@ -33,6 +35,9 @@ _NAMES_OF_OBJECTS: Final = (
     "message_stop",
 )
 """Names of events whose data must be an object: anything else is damage, and something of the message may be lost."""
+_MAX_ODD_BYTES: Final = 8 * 1024 * 1024
+"""Maximum size of data that jiter refuses. `json` reads it, or it is a text. Both take ten times as long: 80 ms."""
+_EXCERPT_BYTES: Final = 400
 _MAX_LESSONS: Final = 8  # consecutive failed attempts, for a peer that writes the fields in another order
 
 
@@ -46,6 +51,10 @@ def decode_json(data: str | bytes) -> object:
         value: object = jiter.from_json(data if isinstance(data, bytes) else data.encode())
     except ValueError:
         # jiter refuses invalid UTF-8, lone surrogates and deep nesting. None of these justifies abandoning a stream.
+        if len(data) > _MAX_ODD_BYTES:
+            head = data[:_EXCERPT_BYTES]
+            excerpt = head if isinstance(head, str) else head.decode("utf-8", "replace")
+            raise ProtocolError("the data of an event is not JSON, and too long to mend", excerpt=excerpt) from None
         text = data if isinstance(data, str) else data.decode("utf-8", "replace")
         try:
             value = json.loads(text)
@@ -70,7 +79,7 @@ def decode_event(data: str | bytes, name: str = "") -> WireEvent:
     try:
         value = decode_json(data)
     except ProtocolError:
-        if not is_free:
+        if not is_free or len(data) > _MAX_ODD_BYTES:
             raise
         value = data if isinstance(data, str) else data.decode("utf-8", "replace")
     if name == "error":
@@ -134,6 +143,7 @@ class _DataDecoder(EventStreamDecoder[T]):
 
     __slots__ = (
         "_index",
+        "_max_values",
         "_may_learn",
         "_prefix",
         "_short_bytes",
@@ -142,8 +152,16 @@ class _DataDecoder(EventStreamDecoder[T]):
 
     _learns: ClassVar[bool] = False
 
-    def __init__(self, *, max_event_bytes: int = DEFAULT_LIMITS.max_event_bytes) -> None:
+    def __init__(
+        self,
+        *,
+        max_event_bytes: int = DEFAULT_LIMITS.max_event_bytes,
+        max_values: int = DEFAULT_LIMITS.max_values,
+    ) -> None:
         super().__init__(max_event_bytes=max_event_bytes)
+        check_positive("max_values", max_values)
+        self._max_values = max_values
+        self._max_uncounted_bytes = min(max_event_bytes, max_values)  # each value takes a byte
         # The bytes before the text of each fragment of the current input, up to its quote; see `_learn`.
         self._prefix = _NOWHERE
         self._text_start = 0  # offset of the quote
@@ -216,6 +234,9 @@ class _DataDecoder(EventStreamDecoder[T]):
             self._index = index
             self._may_learn = _MAX_LESSONS
 
+    def _check_values(self, values: int) -> None:
+        check_value_count(values, self._max_values)
+
     def _dispatched(self, data: bytes) -> Any:
         # The try costs nothing unless it raises; a check first would cost each event three tests.
         try:
@@ -236,6 +257,13 @@ class WireDecoder(_DataDecoder[WireEvent]):
     """Turns chunks of a response body, cut anywhere, into wire events: server-sent events, decoded as they complete.
 
     `feed` raises `ProtocolError` if the data of an event is not a wire event, in the same way as `LimitError`.
+
+    Args:
+        max_event_bytes: Maximum size of one event.
+        max_values: Maximum number of JSON values in one event. Beyond it: `LimitError`, before the event is parsed.
+
+    Raises:
+        UsageError: A bound is not a positive number.
     """
 
 

@@ -14,6 +14,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from ._server_tools import call_kind, is_server_result
+from ._values import long_texts_apart
 
 _LEGAL_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
 _LEGAL_SERVER_ID: Final = re.compile(r"srvtoolu_[a-zA-Z0-9_]+")
@@ -89,10 +90,10 @@ def repaired(block: Mapping[str, Any]) -> dict[str, Any]:
 
 def has_json_form(value: object) -> bool:
     """Return False for an infinity, an integer of thousands of digits, and values nested too deep to write."""
-    if value is None or isinstance(value, (str, bool)):
-        return True
     try:
-        json.dumps(value, allow_nan=False)
+        for part in long_texts_apart(value):
+            if part is not None and not isinstance(part, str | bool):
+                json.dumps(part, allow_nan=False)
     except (ValueError, RecursionError, TypeError):
         return False
     return True

@@ -100,6 +100,7 @@ _ESCAPES: Final[dict[str, str]] = {
     "r": "\r",
     "t": "\t",
 }
+_MAX_LONG_INTEGERS: Final = 20
 LITERALS: Final[dict[str, str]] = {"t": "true", "f": "false", "n": "null"}
 LITERAL_VALUES: Final[dict[str, JSON]] = {"true": True, "false": False, "null": None}
 EXPECTED: Final[dict[int, str]] = {
@@ -131,6 +132,7 @@ class ScalarReader(JSONBuilder):
         "_length",
         "_literal",
         "_literal_at",
+        "_long_digits",
         "_max_digits",
         "_number",
         "_number_start",
@@ -149,6 +151,7 @@ class ScalarReader(JSONBuilder):
         """Offset of the first number too large for a float. It becomes infinity, as in `json.loads`."""
         self._max_digits = limits.max_integer_digits
         self._short_digits = min(limits.max_integer_digits, _ALWAYS_CONVERTED_DIGITS)
+        self._long_digits = 0  # of all integers that are longer than that
         self._failed_in = VALUE
         self._length = 0  # characters fed, all fragments together
         self._base = 0  # offset of the current fragment
@@ -370,7 +373,8 @@ class ScalarReader(JSONBuilder):
         """End the current number before the character at `at`; return the offset at which reading continues.
 
         The digits are counted before any conversion: int() of a decimal text is quadratic. An integer over the limit is
-        a fault, not an exception. It is no float either, which would be another number than the model wrote.
+        a fault, not an exception. It is no float either, which would be another number than the model wrote. So are
+        many long ones: to write 3,000 integers of 4,000 digits takes 0.6 s, each time that the value is sent.
         """
         text = "".join(self._parts)
         number: int | float
@@ -381,6 +385,10 @@ class ScalarReader(JSONBuilder):
             if len(text) > beyond:
                 at = self._number_start - self._base + beyond
                 return self._fail(f"an integer of more than {self._max_digits} digits", at, text[beyond])
+            self._long_digits += len(text) if len(text) > self._short_digits else 0
+            if self._long_digits > _MAX_LONG_INTEGERS * self._max_digits:
+                at = self._number_start - self._base
+                return self._fail(f"more long integers than {_MAX_LONG_INTEGERS} of the longest", at, text[0])
             try:
                 number = int(text)
             except ValueError:  # sys.set_int_max_str_digits() is lower than `Limits.max_integer_digits`

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, Generic, cast
 
+from ..errors import LimitError
 from ..limits import DEFAULT_LIMITS, Limits
 from ._accumulator import TOOL_BLOCKS, InputAccumulator, check_block_count, content_of_start, named
 from ._assistant_message import AssistantMessage, Block, counted, uncounted_tokens
@@ -39,7 +40,7 @@ from ._partial_json import PartialJSON
 from ._server_tools import SERVER_CALLS, is_server_result, server_calls
 from ._tool_input import INVALID_JSON, Outcome, ToolInput
 from ._type_variables import InputT
-from ._values import encodable, mapping_in
+from ._values import encodable, mapping_in, values_in
 
 
 class MessageState(Enum):
@@ -68,7 +69,7 @@ class _OpenBlock:
     1.28 MB in pieces of 8 characters took 33 s, and 11 ms with a list.
     """
 
-    __slots__ = ("_appended", "_citations", "block", "index", "input")
+    __slots__ = ("_appended", "_citations", "_echoed", "block", "index", "input")
 
     def __init__(self, index: int, block: Mapping[str, Any]) -> None:
         self.index = index
@@ -77,6 +78,7 @@ class _OpenBlock:
         self.input: ToolInput | None = None
         self._appended: dict[str, list[str]] = {}
         self._citations: list[Any] | None = None
+        self._echoed: dict[str, Any] | None = None  # the input, once it is settled
 
     def append(self, name: str, piece: str) -> None:
         pieces = self._appended.get(name)
@@ -103,8 +105,10 @@ class _OpenBlock:
             self.block["name"] = self.input.echo_name
             if self.input.outcome is not None:
                 # As it can be sent: half of a surrogate pair has no form in UTF-8, and no client would send it.
-                wrapped = self.input.wrapped
-                self.block["input"] = encodable(wrapped) if self.input._has_surrogates else wrapped
+                if self._echoed is None:
+                    wrapped = self.input.wrapped
+                    self._echoed = encodable(wrapped) if self.input._has_surrogates else wrapped
+                self.block["input"] = self._echoed
         return self.block
 
 
@@ -143,6 +147,7 @@ class MessageAssembler(Generic[InputT]):
         "_open",
         "_server_calls",
         "_usage",
+        "_values",
         "_voided",
         "_voided_blocks",
         "feed_deltas",
@@ -179,6 +184,7 @@ class MessageAssembler(Generic[InputT]):
         self._voided: AssistantMessage | None = None
         self._voided_blocks: list[_OpenBlock] = []
         self._open: dict[int, _OpenBlock] = {}
+        self._values = 0  # of the fields and the blocks of the current message, at most
         self._server_calls: dict[str, _OpenBlock] = {}  # of the current message, by id
         self._messages = messages
         # The calls in `messages`, once one was needed. A result seldom answers a call of an earlier response, and a
@@ -266,7 +272,7 @@ class MessageAssembler(Generic[InputT]):
             event: As for `InputAccumulator.feed`.
 
         Raises:
-            LimitError: The message has more than `Limits.max_blocks` blocks.
+            LimitError: The message has more than `Limits.max_blocks` blocks or `Limits.max_values` values.
             UsageError: `event` is neither a mapping, an `InputFragment` nor an event object.
         """
         data = to_wire_event(event)
@@ -318,6 +324,8 @@ class MessageAssembler(Generic[InputT]):
         check_block_count(len(content), self._limits)
         if self._accumulator.is_repeated(data):
             return []
+        self._values = 0
+        self._count(message)
         events: list[MessageEvent[InputT]] = [*self._accumulator.close(), *self._close_blocks()]
         # In the middle of a message: a gateway retries. Displays of the first attempt must learn that it is void. After
         # `message_stop` it is another message, and the first one stands.
@@ -364,6 +372,7 @@ class MessageAssembler(Generic[InputT]):
         events += self._begin_unannounced()
         if type(index) is not int or not isinstance(block, Mapping):
             return events + list(self._accumulator.feed_event(data))
+        self._count(block)
         # The index may be open already. Its block ends as it is: the texts of two blocks must not be joined.
         replaced = self._open.pop(index, None)
         if replaced is not None and replaced.input is None:
@@ -378,6 +387,18 @@ class MessageAssembler(Generic[InputT]):
                 events.append(said)
         self._look_for_successor(opened)
         return events
+
+    def _count(self, added: Mapping[str, Any]) -> None:
+        """Count the values of a new part of the message, before any other work for them.
+
+        The response is settled in one step, and the next request is written in one step.
+
+        Raises:
+            LimitError: The message has more than `Limits.max_values`, without its texts and inputs that are streamed.
+        """
+        self._values += values_in(added, self._limits.max_values)
+        if self._values > self._limits.max_values:
+            raise LimitError("max_values", self._limits.max_values, "the number of values in a message")
 
     def _said_at_start(self, opened: _OpenBlock) -> TextDelta | ThinkingDelta | None:
         """Return the delta of a text that came with the start of its block, as some gateways send it; None if none."""
@@ -441,6 +462,7 @@ class MessageAssembler(Generic[InputT]):
             citation = delta.get("citation")
             if not isinstance(citation, Mapping):
                 return [UnknownEvent(data)]
+            self._count(citation)
             opened.cite(citation)
             return [CitationDelta(opened.index, citation)]
         return [UnknownEvent(data)]
@@ -461,6 +483,7 @@ class MessageAssembler(Generic[InputT]):
         # Gateways and newer versions of the API put fields of the message next to the delta, for example
         # `context_management`. A null keeps the known value: it means "nothing new", as in usage counts.
         events = self._begin_unannounced()
+        self._count(data)
         known = {name: value for name, value in data.items() if name not in {"type", "delta", "usage"}}
         known.update(mapping_in(data, "delta"))
         known.pop("usage", None)

@@ -15,8 +15,10 @@ from ..errors import LimitError
 from ..limits import DEFAULT_LIMITS
 from ._decoder import Decoder, T
 from ._mypyc import mypyc_attr
+from ._value_count import ValueCount
 
 _BOM: Final = b"\xef\xbb\xbf"
+_DATA: Final = b"data:"
 _CR: Final = 0x0D
 _LF: Final = 0x0A
 _MAX_RETRY_DIGITS: Final = 4_300  # the default limit of int(); no reconnection time is longer
@@ -64,10 +66,12 @@ class EventStreamDecoder(Decoder[T]):
         "_event",
         "_event_bytes",
         "_id",
+        "_max_uncounted_bytes",
         "_pieces",
         "_pieces_bytes",
         "_retry",
         "_start",
+        "_values",
         "reconnection_time_ms",
     )
 
@@ -92,12 +96,17 @@ class EventStreamDecoder(Decoder[T]):
         self._event = b""
         self._id = b""
         self._retry: int | None = None
+        self._max_uncounted_bytes = max_event_bytes  # of an event whose data a subclass need not count
+        self._values: ValueCount | None = None  # of the data of the current event, once it is longer than that
 
     # A subclass, without a list of `ServerSentEvent`s in between. An event of the Messages API repeats its type in its
     # data, so a wire decoder needs neither the name nor the id, nor the data as text (jiter reads bytes).
     def _dispatched(self, data: bytes) -> T | None:
         """Return the event for this data; None for no event. An `EagerStreamError` ends the decoding."""
         raise NotImplementedError
+
+    def _check_values(self, values: int) -> None:
+        """Refuse an event whose data has so many values. It is called only for long events."""
 
     def _take(self, chunk: bytes, events: list[T]) -> None:
         # The API sends events of two lines that end with LF, and an HTTP client usually returns complete ones. Such a
@@ -117,6 +126,7 @@ class EventStreamDecoder(Decoder[T]):
     def _forget(self) -> None:
         self._pieces.clear()
         self._data.clear()
+        self._values = None
 
     def _feed_blocks(self, chunk: bytes, events: list[T]) -> None:
         """Read LF-terminated lines from the first byte of an event on: nearly all chunks of nearly all streams."""
@@ -130,7 +140,8 @@ class EventStreamDecoder(Decoder[T]):
     def _feed_block(self, block: bytes, events: list[T]) -> None:
         """Read an event without its blank line. One of two lines, its name and its data, is split in one step."""
         name, _, data = block.partition(b"\ndata: ")
-        if data and _LF not in data and name.startswith(b"event: ") and _LF not in name:
+        is_short = len(data) <= self._max_uncounted_bytes
+        if data and is_short and _LF not in data and name.startswith(b"event: ") and _LF not in name:
             self._event = name[7:]
             event = self._dispatched(data)
             if event is not None:
@@ -161,6 +172,8 @@ class EventStreamDecoder(Decoder[T]):
         self._after_cr = last == _CR
         pieces = self._pieces
         for line in lines:
+            if self._event_bytes + self._pieces_bytes + len(line) > self._max_uncounted_bytes:
+                self._count(line, is_end=True)
             if pieces:
                 pieces.append(line)
                 line = b"".join(pieces)
@@ -171,6 +184,8 @@ class EventStreamDecoder(Decoder[T]):
             elif self._event_bytes:
                 self._dispatch(events)
         if unfinished:
+            if self._event_bytes + self._pieces_bytes + len(unfinished) > self._max_uncounted_bytes:
+                self._count(unfinished, is_end=False)
             self._pieces.append(unfinished)
             self._pieces_bytes += len(unfinished)
             self._check_size(self._pieces[0], self._pieces_bytes)
@@ -187,11 +202,40 @@ class EventStreamDecoder(Decoder[T]):
         if event_bytes + line_bytes > self._max_event_bytes:
             raise LimitError("max_event_bytes", self._max_event_bytes, "a server-sent event")
 
+    def _count(self, piece: bytes, *, is_end: bool) -> None:
+        """Count the values in the next piece of the current line if it is a line of data, and check their number.
+
+        The count begins with the piece that makes the event longer than `_max_uncounted_bytes`. It ends at
+        `max_event_bytes`, so every cut of the body exceeds the same of the two limits. A line counts, too: it is work.
+        """
+        values = self._values
+        if values is None:
+            values = self._values = ValueCount()
+            for line in self._data:
+                values.feed(line)
+                values.end_line()
+            if self._is_data(b""):
+                values.feed(b"".join(self._pieces))
+        if self._is_data(piece):
+            room = max(0, self._max_event_bytes - self._event_bytes - self._pieces_bytes)
+            values.feed(piece if len(piece) <= room else piece[: int(room)])
+            if is_end and len(piece) <= room:
+                values.end_line()
+            self._check_values(values.values)
+
+    def _is_data(self, piece: bytes) -> bool:
+        """Return True if the current line, of which `piece` is the next piece, has the start of a line of data."""
+        return b"".join([*self._pieces[: len(_DATA)], piece[: len(_DATA)]]).startswith(_DATA)
+
     def _take_line(self, line: bytes) -> None:
         """Read a line that is not empty. Fields with unknown names are ignored, as the standard requires."""
         event_bytes = self._event_bytes + len(line)
         if event_bytes > self._max_event_bytes:
             self._check_size(line, len(line))
+        if line.startswith(b"data: "):  # in one copy: each copy of a line of 32 MB takes 10 ms
+            self._event_bytes = event_bytes
+            self._data.append(line[6:])
+            return
         name, _, value = line.partition(b":")
         if not name:
             return  # a comment, which keeps a connection alive and takes no space
@@ -221,6 +265,7 @@ class EventStreamDecoder(Decoder[T]):
         self._event = b""
         self._retry = None
         self._event_bytes = 0
+        self._values = None
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

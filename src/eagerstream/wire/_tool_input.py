@@ -24,6 +24,7 @@ from ._parser import Parser
 from ._partial_json import PartialJSON
 from ._patch import Patch, finite
 from ._server_tools import SERVER_CALLS
+from ._value_count import ValueCount
 from ._values import MISSING, JSONObject, Path, copy_json, encodable, find, has_colliding_keys, is_deeper
 from ._watchers import Watchers
 
@@ -91,6 +92,7 @@ class ToolInput:
         "_has_surrogates",
         "_max_chars",
         "_max_depth",
+        "_max_values",
         "_own_id",
         "_parsed",
         "_parser",
@@ -99,6 +101,7 @@ class ToolInput:
         "_tail",
         "_too_deep",
         "_typed",
+        "_values",
         "_watchers",
         "block",
         "chars",
@@ -140,6 +143,8 @@ class ToolInput:
         self.invalid_key: str = invalid_key
         self._parser = parser
         self._max_chars = limits.max_input_chars
+        self._max_values = limits.max_values
+        self._values: ValueCount | None = None  # of the blocks, once they are long enough for too many
         self.chars: int = 0
         # The text: complete blocks in UTF-8, a byte for most characters; then the newest fragments. A single character
         # beyond U+FFFF makes each character of a `str` take four bytes.
@@ -347,7 +352,7 @@ class ToolInput:
         room = len(plain["raw"]) + 1  # no less than there was: the outcome is known
         # An input that came complete has no text, and may have the depth that is always allowed.
         depth = max(room, DEFAULT_LIMITS.max_depth)
-        limits = Limits(max_input_chars=room, max_depth=depth, max_integer_digits=room)
+        limits = Limits(max_input_chars=room, max_depth=depth, max_integer_digits=room, max_values=room)
         key = plain.get("invalid_key", INVALID_JSON)
         input = cls(plain["index"], plain["block"], parser=PartialJSON(limits=limits), limits=limits, invalid_key=key)
         input.echo_id = plain.get("echo_id", input.echo_id)
@@ -450,7 +455,8 @@ class ToolInput:
             # One text for all waiting fragments: the parser reads long texts at a fraction of the cost per character.
             text = self._tail[-1] if waiting == 1 else "".join(self._tail[self._parsed :])
             self._parsed += waiting
-            if self._damage is None:  # after a loss, further text has no meaning
+            # After a loss, further text has no meaning. Of too many values, the first ones stay.
+            if self._damage is None and not self._has_too_many:
                 self._parser.feed(text)
         return self._parser
 
@@ -465,9 +471,31 @@ class ToolInput:
         room = self._max_chars - self._blocks_chars
         if room > 0:
             self._blocks.append("".join(self._tail)[:room].encode("utf-8", "surrogatepass"))
+            if self.chars > self._max_values:
+                self._count_values()
         self._blocks_chars = self.chars
         self._tail.clear()
         self._parsed = 0
+
+    def _count_values(self) -> None:
+        """Count the values in the newest block, at first in all blocks. Too many are a fault.
+
+        Each later step looks at all of them: the checks of a call, the copies for its tool, the next request.
+        """
+        if self._has_too_many:
+            return
+        uncounted = self._blocks[-1:]
+        if self._values is None:
+            self._values = ValueCount()
+            uncounted = self._blocks
+        for block in uncounted:
+            self._values.feed(block)
+        if self._has_too_many and self._fault is None:
+            self._fault = ParseFault(f"more than {self._max_values} values", 0, "")
+
+    @property
+    def _has_too_many(self) -> bool:
+        return self._values is not None and self._values.values > self._max_values
 
     @property
     def _is_empty(self) -> bool:
@@ -519,6 +547,7 @@ class ToolInput:
             # It was decoded with its event, by a reader that accepts infinities. The API refuses them in a history.
             if not has_json_form(self._given):
                 return ParseFault("a value that cannot be sent back", 0, "")
+            self._has_surrogates = encodable(self._given) is not self._given
         fault = self._fault_of_text()
         # U+FFFD replaces lone surrogates for a tool. If that makes one key of two, a value would be lost.
         if fault is None and self._has_surrogates and has_colliding_keys(self.partial):
@@ -529,9 +558,7 @@ class ToolInput:
     def _may_have_surrogates(self) -> bool:
         """True if the input may have lone surrogates; found without reading each value."""
         # An escape of any character, possibly split between two blocks of text, or the bytes of a surrogate itself.
-        return self._given is not None or any(
-            b"\\u" in block or block.endswith(b"\\") or b"\xed" in block for block in self._blocks
-        )
+        return any(b"\\u" in block or block.endswith(b"\\") or b"\xed" in block for block in self._blocks)
 
     def _fault_of_text(self) -> ParseFault | None:
         # The first character decides if it is an object, before the parser's error: `[1,2]` and `"x"` are JSON, and the
