@@ -84,21 +84,21 @@ def counting(job: Job) -> Iterator[Parsed]:
     """Count the characters that the parser of JSON and the splitter examine, by wrapping the functions that do it."""
     parsed = Parsed()
     lexer = statements._Lexer  # noqa: SLF001  # only to count what it gets
-    split = StatementSplitter.feed
+    split = StatementSplitter.steps
     feed, take, begins = PartialJSON.feed, lexer.take, statements._begins_statement  # noqa: SLF001
 
     def counted_feed(self: PartialJSON, fragment: str) -> Any:
         parsed.json_chars += len(fragment)
         return feed(self, fragment)
 
-    def counted_take(self: Any, line: str) -> bool:
+    def counted_take(self: Any, line: str) -> Iterator[None]:
         parsed.code_chars += len(line)
         return take(self, line)
 
-    def counted_split(self: StatementSplitter, text: str) -> list[Statement]:
-        complete = split(self, text)
-        parsed.early_chars += sum(len(statement.source) for statement in complete)
-        return complete
+    def counted_split(self: StatementSplitter, text: str) -> Iterator[Statement | None]:
+        for statement in split(self, text):
+            parsed.early_chars += 0 if statement is None else len(statement.source)
+            yield statement
 
     def counted_begins(head: str) -> bool:
         parsed.code_chars += len(head)
@@ -107,7 +107,7 @@ def counting(job: Job) -> Iterator[Parsed]:
     with ExitStack() as patches:
         if job.counts:
             patches.enter_context(patch.object(PartialJSON, "feed", counted_feed))
-            patches.enter_context(patch.object(StatementSplitter, "feed", counted_split))
+            patches.enter_context(patch.object(StatementSplitter, "steps", counted_split))
             patches.enter_context(patch.object(lexer, "take", counted_take))
             patches.enter_context(patch.object(statements, "_begins_statement", counted_begins))
         yield parsed

@@ -264,12 +264,17 @@ texts = st.lists(st.sampled_from(FRAGMENTS), max_size=12).map("".join)
 
 @given(texts, st.data())
 def test_any_chunking(text: str, data: st.DataObject) -> None:
-    """The statements do not depend on the pieces. Together they have all of the code, in order, and nothing twice."""
+    """The statements do not depend on the pieces. Together they have all of the code, in order, and nothing twice.
+
+    If the compiler refuses the code, it refuses one of the statements. It also refuses a NUL in a comment, which is in
+    no statement.
+    """
     found = split([text])
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
     assert split(text[start:end] for start, end in pairwise([0, *cuts, len(text)])) == found
     assert split(text) == found
     lines = re.split(r"\r\n|\r|\n", text)
+    assert "\0" in text or is_valid("\n".join(lines)) or not all(is_valid(each.source) for each in found)
     last = 0
     for each in found:
         assert all(is_blank(line) for line in lines[last : each.line - 1])
@@ -285,10 +290,27 @@ def is_blank(line: str) -> bool:
     return line in ("", "\\") or line.startswith("#")
 
 
-@rows("text", ["", "\n", "\r", "\r\n \t\n", "# c", "# c\n#", "\f", "  # c\n\n", "\\\n"])
+@rows("text", ["", "\n", "\r", "\r\n \t\n", "# c", "# c\n#", "\f", "  # c\n\n", "\\\n\n", "\\\n# c"])
 def test_text_without_code(text: str) -> None:
     """It gives no statement."""
     assert split([text]) == split(text) == []
+
+
+@rows("before", ["", "x = 1\n", "if x:\n  y\n", "if x:\n  y\n# c\n\n", "@d\ndef f():\n\tx\n"])
+@rows("end", ["\\", "\\\n", "\\\r\n", "\\\r", "\f\\\n", "\\\n\\\n", "\\ ", "x = 1 \\\n", "(\\\n"])
+def test_a_backslash_at_the_end(before: str, end: str) -> None:
+    """It joins nothing to its line. Without a statement of its own, code that no compiler accepts would run well."""
+    found = split([before + end])
+    assert split(before + end) == found
+    assert found[:-1] == split([before])
+    assert not is_valid(found[-1].source)
+
+
+@rows("end", ["# \\", "x = r'\\ '\n", "\\\n# c", "\\\n\n", "x = 1 + \\\n1", "\\\nx = 2"])
+def test_a_backslash_before_the_end(end: str) -> None:
+    """The next line makes it valid, also an empty one."""
+    assert is_valid("x = 1\n" + end)
+    assert all(is_valid(each.source) for each in split("x = 1\n" + end))
 
 
 @rows(
@@ -373,8 +395,8 @@ class CountingPattern:
         self._counts.append((len(line) if found is None else found.end()) - position)
         return found
 
-    def match(self, line: str, position: int = 0) -> re.Match[str] | None:
-        found = self._pattern.match(line, position)
+    def match(self, line: str, position: int = 0, *end: int) -> re.Match[str] | None:
+        found = self._pattern.match(line, position, *end)
         self._counts.append(0 if found is None else found.end() - position)
         return found
 
@@ -423,3 +445,32 @@ def test_the_cost_is_linear(name: str, source: str, counts: list[int]) -> None:
     # Once in strings or brackets, and at the beginning of a line for the indentation and the first word.
     assert sum(counts) <= 5 * len(source)
     assert len(counts) <= 2 * len(source)
+
+
+LONG = {
+    "statements": "x = 1\n" * 20_000,
+    "a line": "x = [" + "[], " * 30_000 + "]\n",
+    "a line without an end": "x = [" + "{'a': 1}, " * 10_000,
+    "a string": "x = '''" + "it's" * 30_000 + "'''\n",
+    "a formatted string": "f'" + "{x}" * 30_000 + "'\n",
+    "lines of a block": "if x:\n" + "  y = [1]\n" * 10_000,
+}
+
+
+@rows("name, source", LONG.items())
+def test_no_step_is_long(name: str, source: str, counts: list[int]) -> None:
+    """A fragment may bring a megabyte of code, or a line may end that has grown for long: both took a second."""
+    splitter = StatementSplitter()
+    found: list[Statement] = []
+    most = pauses = 0
+    for steps in (splitter.steps(source), splitter.last_steps()):
+        counts.clear()
+        for step in steps:
+            most = max(most, len(counts))
+            pauses += step is None
+            found += [] if step is None else [step]
+            counts.clear()
+        most = max(most, len(counts))
+    assert found == split([source]), name
+    assert pauses >= 10
+    assert most <= 6_000  # searches, of 0.5 to 1 us each

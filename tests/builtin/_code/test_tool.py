@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 import eagerstream
 from eagerstream import EarlyCalls, Tool, ToolProgress, UsageError
 from eagerstream._support.sessions import is_alive
 from eagerstream.builtin import CodeTool, MontySandbox, ProcessSandbox
+from eagerstream.builtin._code.sandbox import CodeValue, StatementEnd, StatementResult
+from eagerstream.builtin._code.statements import StatementSplitter
 from eagerstream.loop import Run, RunStatus
 from eagerstream.testing import reply, text
 from tests.builtin.cases import case
@@ -430,3 +433,55 @@ async def test_values_and_errors_are_bounded_as_the_output(log: Log) -> None:
     assert value == "x" * 50 + "\n... Output truncated (1 total lines) ...\n" + "x" * 50
     assert error.startswith("Traceback:\n  line 1\n")
     assert len(error) < 400
+
+
+class _Idle:
+    """A sandbox and a session in it, whose statements end at once and do nothing."""
+
+    has_ended = False
+
+    async def open(self, _functions: object) -> _Idle:
+        return self
+
+    @asynccontextmanager
+    async def serve(self, _host: object) -> AsyncIterator[None]:
+        yield
+
+    async def run(self, _statement: object) -> StatementResult:
+        return StatementResult(StatementEnd.DONE)
+
+    async def finish(self) -> CodeValue:
+        return CodeValue()
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.mark.parametrize("code", ["x = 1\n" * 5_000, "x = [" + "[], " * 20_000 + "]"], ids=["statements", "a line"])
+async def test_code_that_comes_at_once_lets_others_run(log: Log, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A megabyte of statements, or one long line, took a second in one step."""
+    at_once = most = 0
+    steps = StatementSplitter.steps
+    last_steps = StatementSplitter.last_steps
+
+    def counted(found: Iterator[Any]) -> Iterator[Any]:
+        nonlocal at_once, most
+        for each in found:
+            at_once += 1
+            most = max(most, at_once)
+            yield each
+
+    async def watch() -> None:
+        nonlocal at_once
+        while True:
+            at_once = 0
+            await anyio.lowlevel.checkpoint()
+
+    monkeypatch.setattr(StatementSplitter, "steps", lambda self, text: counted(steps(self, text)))
+    monkeypatch.setattr(StatementSplitter, "last_steps", lambda self: counted(last_steps(self)))
+    async with CodeTool(log.tools(), sandbox=_Idle()) as tool, anyio.create_task_group() as tasks:
+        tasks.start_soon(watch)
+        [(_, is_error)] = await answered(tool, code)
+        tasks.cancel_scope.cancel()
+    assert not is_error
+    assert 1 <= most <= 3

@@ -104,10 +104,10 @@ class EarlyCodeCalls:
 
     def see(self, statement: Statement) -> None:
         """Take a complete statement, in order, and start its calls. Does not block."""
-        found = calls_in(statement.source, self._reading, self._writing, self._rebound)
-        self._rebound |= found.rebound
         room = max(0, self._left - len(self._waiting))
-        self._waiting += [(statement, call) for call in found.literal[:room]]
+        found = calls_in(statement.source, self._reading, self._writing, self._rebound, max_calls=room)
+        self._rebound |= found.rebound
+        self._waiting += [(statement, call) for call in found.literal]
         self._start()
         if found.may_write:
             self._may_write.append(statement)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final
 
 import anyio
+import anyio.lowlevel
 
 from ...errors import InputInterrupted, ToolError
 from ...limits import Limits
@@ -165,8 +166,8 @@ class CodeExecution:
         """Read the code, and keep its statements as they become complete."""
         try:
             async for piece in self._code:
-                self._add(self._splitter.feed(piece))
-            self._add(self._splitter.close())
+                await self._add(self._splitter.steps(piece))
+            await self._add(self._splitter.last_steps())
         except InputInterrupted as error:
             # The complete statements that wait do not run either: the model does not mean this code.
             self._cut = error
@@ -176,13 +177,16 @@ class CodeExecution:
         self._is_written = True
         self._more.set()
 
-    def _add(self, statements: list[Statement]) -> None:
-        self._complete += statements
-        if self._calls.early is not None:
-            for statement in statements:
-                self._calls.early.see(statement)
-        if statements:
-            self._more.set()
+    async def _add(self, steps: Iterator[Statement | None]) -> None:
+        """Keep the statements of some text. If it takes several steps, others run in between."""
+        for number, statement in enumerate(steps):
+            if number:
+                await anyio.lowlevel.checkpoint()
+            if statement is not None:
+                if self._calls.early is not None:
+                    self._calls.early.see(statement)
+                self._complete.append(statement)
+                self._more.set()
 
     async def _next(self) -> Statement | None:
         """Wait for the next complete statement. Return None after the last one."""
