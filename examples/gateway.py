@@ -25,7 +25,6 @@ from eagerstream.workers import ProcessPool, RemoteExecutor
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.routing import Mount
 
 URL = os.environ.get("ANTHROPIC_BASE_URL", "https://api.anthropic.com")
@@ -67,5 +66,4 @@ if __name__ == "__main__":
     port = int(arguments[0]) if arguments else 8000
     runs = int(arguments[1]) if len(arguments) > 1 else 1000
     app = Starlette(routes=[Mount("/", gateway_app(start, slots=RunSlots(runs), hub=hub))], lifespan=lifespan)
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"])
     uvicorn.run(app, port=port, log_level="warning", timeout_graceful_shutdown=5)

@@ -17,6 +17,7 @@ from eagerstream.progress.vercel import ChatRequest, vercel_app
 
 from anthropic import AsyncAnthropic
 
+PAGES = ["http://localhost:3000", "http://localhost:5173"]  # of Next.js and Vite: they forward requests with these
 hub = Hub()
 
 
@@ -45,12 +46,10 @@ def main(model: str, port: int) -> None:
             messages=chat.messages,  # as the client sends them; see to_messages
         )
 
-    app = vercel_app(start, hub=hub)  # names the extra if it is missing, which the next imports do not
+    # It names the extra if it is missing, which the next import does not.
+    app = vercel_app(start, hub=hub, origins=PAGES)
     import uvicorn
-    from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-    # Refuse other host names: a page could use one that resolves to this machine, and would count as the same origin.
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"])
     uvicorn.run(app, host="127.0.0.1", port=port)
 
 

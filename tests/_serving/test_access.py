@@ -1,8 +1,11 @@
-"""Names of this machine, and tokens."""
+"""Names of this machine, and tokens. `test_every_server.py` tries the rule over sockets."""
 
 from __future__ import annotations
 
-from eagerstream._serving.access import Address, is_loopback, is_token, new_token, parse_host, same_token
+import pytest
+
+from eagerstream._serving.access import ACCESS_STATE, Access, Address, Refused, is_loopback, new_token, parse_host
+from eagerstream.errors import UsageError
 from tests.tables import rows
 
 
@@ -30,6 +33,11 @@ def test_which_hosts_are_this_machine(host: str, expected: bool) -> None:
         ("127.0.0.1:49152", Address("127.0.0.1", 49152)),
         ("[::1]:8080", Address("::1", 8080)),
         ("[::1]", Address("::1", None)),
+        ("localhost.", Address("localhost", None)),
+        ("localhost.:80", Address("localhost", 80)),
+        ("a" * 253, Address("a" * 253, None)),
+        ("a" * 255, None),
+        ("[::1].", None),
         ("::1", None),
         ("", None),
         (":80", None),
@@ -50,12 +58,50 @@ def test_the_value_of_a_host_header(value: str, address: Address | None) -> None
 
 
 def test_tokens() -> None:
-    """New ones differ and are well-formed; comparing takes any text."""
+    """New ones differ and are well-formed. A malformed one is refused; comparing takes any text."""
     token = new_token()
-    assert is_token(token)
     assert token != new_token()
-    assert same_token(token, token)
-    assert not any(same_token(given, token) for given in ("", token[:-1], f"{token}x", "\u24db"))
-    assert not any(
-        is_token(text) for text in ("", "short", "x" * 257, "with a space in it", f"{token}\n", "\u24db" * 20)
-    )
+    access = Access(token=token)
+    access.check_token(["x", token])
+    for given in ((), ("",), (token[:-1],), (f"{token}x",), ("\u24db",)):
+        with pytest.raises(Refused):
+            access.check_token(given)
+    Access().check_token([])
+    assert not Access().is_token("")
+    for text in ("", "short", "x" * 257, "with a space in it", f"{token}\n", "\u24db" * 20):
+        with pytest.raises(UsageError):
+            Access(token=text)
+
+
+@rows(
+    "headers, status",
+    [
+        ([], 421),
+        ([(b"host", b"127.0.0.1"), (b"host", b"127.0.0.1")], 421),
+        ([(b"Host", b"evil.example"), (b"host", b"127.0.0.1")], 421),
+        ([(b"host", b"127.0.0.1"), (b"origin", b"http://127.0.0.1"), (b"Origin", b"http://127.0.0.1")], 403),
+        ([(b"host", b"[2001:db8::1]:8000")], None),
+        ([(b"host", b"gateway.example")], None),
+        ([(b"host", b"127.0.0.1"), (b"origin", b"https://app.example")], None),
+    ],
+)
+def test_what_servers_of_others_pass(headers: list[tuple[bytes, bytes]], status: int | None) -> None:
+    """Some let a doubled header through. The rule of the command `gateway` is followed by the applications in it."""
+    scope = {"type": "http", "method": "GET", "path": "", "headers": headers}
+    outer = Access(hosts=["gateway.example"], origins=["https://app.example"], host="2001:db8::1")
+    try:
+        Access().check({**scope, "state": {ACCESS_STATE: outer}})
+    except Refused as refused:
+        assert refused.status == status
+    else:
+        assert status is None
+        with pytest.raises(Refused):
+            Access().check(scope)
+
+
+def test_any_name() -> None:
+    """On request, if the application around it checks them. Pages from elsewhere are refused all the same."""
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"host", b"any.example")]}
+    Access(hosts=None).check(scope)
+    with pytest.raises(Refused):
+        Access(hosts=None).check({**scope, "headers": [*scope["headers"], (b"origin", b"https://evil.example")]})

@@ -106,7 +106,7 @@ def test_an_upstream_with_a_password(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGTERM cannot be handled there")
 def test_who_else_may_use_it(tmp_path: Path) -> None:
     """Names and origins are options; others are refused."""
-    with ReplayServer(SAID) as server:
+    with ReplayServer(SAID, origins=["https://app.example"]) as server:
         options = ("--allow-host", "recorder.test:80", "--allow-origin", "https://app.example")
         with recording("--proxy", "--out", str(tmp_path), "--upstream", server.base_url, *options) as process:
             assert process.stdout is not None

@@ -12,6 +12,7 @@ from unittest.mock import Mock
 import pytest
 
 from eagerstream import MissingExtraError, UsageError
+from eagerstream._serving.access import Access
 from eagerstream.cli import _gateway
 from eagerstream.cli._gateway import WorkerFactory, load_application, serve_gateway
 from tests.tables import rows
@@ -42,7 +43,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def serve(target: str, **options: Any) -> None:
     settings: dict[str, Any] = {"workers": 1, "host": "127.0.0.1", "port": 0, "grace_s": 1, "redis_url": None}
-    settings |= {"advertised": None, "has_metrics": False, "on_start": print}
+    settings |= {"advertised": None, "has_metrics": False, "on_start": print, "hosts": (), "origins": ()}
     serve_gateway(target, **settings | options)
 
 
@@ -105,4 +106,5 @@ def test_an_extra_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_password_is_in_no_repr() -> None:
     """A traceback of a worker may have it."""
-    assert "secret" not in repr(WorkerFactory("a:b", None, "redis://:secret@here", "http://here", False))
+    factory = WorkerFactory("a:b", None, "redis://:secret@here", "http://here", Access(), has_metrics=False)
+    assert "secret" not in repr(factory)

@@ -42,7 +42,7 @@ SCOPE = {
     "path": "/",
     "query_string": b"",
     "root_path": "",
-    "headers": [(b"content-type", b"application/json")],
+    "headers": [(b"content-type", b"application/json"), (b"host", b"localhost")],
 }
 
 
@@ -81,7 +81,7 @@ def app_for(api: LocalAPI, *, tools: Sequence[Any] = (get_weather, draw), **opti
 
 
 async def ask(app: Any, body: Any, *, path: str = "/", **options: Any) -> httpx.Response:
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
         with anyio.fail_after(10):
             return await client.post(path, json=body, **options)
 
@@ -345,7 +345,7 @@ async def test_requests_that_are_refused() -> None:
         (b"{}", {"content-type": "text/plain"}, 415),
         (b"{}", {"accept": "application/vnd.ag-ui.event+proto"}, 406),
     ]:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
             response = await client.post("/", content=body, headers={"content-type": "application/json", **headers})
             assert response.status_code == status, (body, headers, status)
             assert len(response.content) < 1_200, (body, headers, status)

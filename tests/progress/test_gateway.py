@@ -51,7 +51,7 @@ def post_scope() -> dict[str, Any]:
         "path": "/runs",
         "query_string": b"",
         "root_path": "",
-        "headers": [(b"content-type", b"application/json")],
+        "headers": [(b"content-type", b"application/json"), (b"host", b"localhost")],
     }
 
 
@@ -148,7 +148,7 @@ def starting(transport: Any, **options: Any) -> Callable[[Mapping[str, Any]], Ru
 
 
 async def ask(app: Any) -> httpx.Response:
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
         with anyio.fail_after(10):
             return await client.post("/runs", json=ASKED)
 
@@ -203,7 +203,7 @@ async def test_a_full_gateway_says_when_to_come_back() -> None:
         refused = await ask(app)
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "2")
         assert refused.json() == {"error": "the gateway is full"}
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
             told = (await client.get("/runs")).json()
         assert told == {"held": 1, "max_runs": 1, "waiting": 0, "max_waiting": 0}
         gate.opened.set()
@@ -251,7 +251,7 @@ async def test_bodies_that_are_not_taken(options: dict[str, Any], status: int) -
     """Each is told what is wrong, and keeps no place."""
     slots = RunSlots(1)
     app = gateway_app(starting(LocalAPI([b""]).transport()), slots=slots, max_body_bytes=1_000)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
         response = await client.post("/runs", **options)
     assert response.status_code == status
     assert response.json()["error"]
@@ -312,7 +312,7 @@ async def test_an_error_of_the_api_is_told() -> None:
 
 async def say(app: Any, run: str, asked: Any) -> tuple[int, Any]:
     """Status and body of the answer to a message to a run."""
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
         answer = await client.post(f"/runs/{run}/messages", json=asked)
         return answer.status_code, answer.json()
 
@@ -367,7 +367,7 @@ async def test_a_client_cancels_its_run() -> None:
         tasks.start_soon(first)
         await gate.reached.wait()
         (log,) = hub.logs
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
             address = f"/runs/{log.id}/cancel"
             assert (await client.post(address, data={"a": "b"})).status_code == 415
             assert (await client.post("/runs/another/cancel", json={})).status_code == 404
@@ -451,9 +451,7 @@ async def asking(server: ThreadedServer, question: str) -> AsyncIterator[anyio.a
     """A connection on which a run was asked for, and that has read nothing yet."""
     async with await anyio.connect_tcp("127.0.0.1", server.port) as stream:
         body = json.dumps({"question": question}).encode()
-        head = (
-            f"POST /runs HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-        )
+        head = f"POST /runs HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
         await stream.send(head.encode() + body)
         yield stream
 

@@ -83,7 +83,7 @@ async def ask(
         "path": path,
         "root_path": "",
         "query_string": b"",
-        "headers": [(b"content-type", content_type.encode()), (b"x-user", b"me")],
+        "headers": [(b"content-type", content_type.encode()), (b"x-user", b"me"), (b"host", b"localhost")],
     }
     parts = [{"type": "http.request", "body": content, "more_body": False}]
 
@@ -418,7 +418,7 @@ async def test_a_client_that_leaves_before_it_has_asked() -> None:
     async def send(message: Any) -> None:
         statuses.append(message.get("status"))
 
-    headers = [(b"content-type", b"application/json")]
+    headers = [(b"content-type", b"application/json"), (b"host", b"localhost")]
     scope = {"type": "http", "method": "POST", "path": "/api/chat", "query_string": b"", "headers": headers}
     await vercel_app(start)(scope, receive, send)
     assert statuses[0] == 400

@@ -118,10 +118,11 @@ async def test_a_saved_run_is_replayed(saved: Path, capsys: pytest.CaptureFixtur
     """With a speed it comes in its own time; on the command's own event loop. A run that is given twice is there twice."""
     from eagerstream.cli._commands import _watch
     from eagerstream.progress import load_records
+    from eagerstream.progress.web import serve
 
     records = load_records(saved)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(lambda: _watch([records, records], demo=False, speed=2.0, host="127.0.0.1", port=0))
+        tasks.start_soon(lambda: _watch([records, records], serve, demo=False, speed=2.0))
         printed = ""
         with anyio.fail_after(10):
             while "token" not in printed:

@@ -94,7 +94,7 @@ def _connect(server: ReplayServer, request: dict[str, Any] = _REQUEST, receive_b
     connection.settimeout(20)
     connection.connect(("127.0.0.1", server.port))
     raw = json.dumps(request).encode()
-    head = f"POST /v1/messages HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {len(raw)}\r\n\r\n"
+    head = f"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {len(raw)}\r\n\r\n"
     connection.sendall(head.encode() + raw)
     return connection
 

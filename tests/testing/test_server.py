@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -22,6 +23,7 @@ from anthropic import APIStatusError, AsyncAnthropic
 from eagerstream.errors import MissingExtraError, UsageError
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.testing import ReplayServer, Scenario, encode_event, http_error, reply, text, thinking, tool_use
+from tests.platforms import PlatformClient, each_client
 from tests.tables import rows
 
 _WEATHER = reply(thinking("Weather."), text("Let me look."), tool_use("get_weather", {"city": "Oslo"}, id="toolu_1"))
@@ -111,7 +113,7 @@ async def test_clients_at_the_same_time() -> None:
 async def test_disconnect_is_noticed() -> None:
     """A client that leaves in the middle ends its reply at once, and the request says so."""
     raw = json.dumps(_BODY).encode()
-    head = f"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: {len(raw)}\r\n\r\n"
+    head = f"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(raw)}\r\n\r\n"
     async with ReplayServer(_ENDLESS) as server:
         async with await anyio.connect_tcp("127.0.0.1", server.port) as connection:
             await connection.send(head.encode() + raw)
@@ -128,7 +130,7 @@ def test_disconnect_in_the_request() -> None:
     with ReplayServer(_DONE) as server:
         with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
             connection.sendall(
-                b"POST /v1/messages HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 9\r\n\r\n"
+                b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-length: 9\r\n\r\n"
             )
             assert connection.recv(100).startswith(b"HTTP/1.1 100")  # so the request has arrived
         (request,) = server.requests
@@ -324,3 +326,29 @@ def test_importing_is_cheap() -> None:
         "sys.exit(repr(heavy) if heavy else 0)\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+@pytest.mark.anyio
+@each_client
+async def test_a_token_is_brought_as_a_key(platform_client: PlatformClient) -> None:
+    """Any client of the API brings it with its own key. With another key, it gets an error as the API's."""
+    token = "token-of-the-tests"
+    keys = {"api_key": token, "aws_access_key": token, "access_token": token, "token_provider": lambda: token}
+    given = {name: keys.get(name, value) for name, value in platform_client.arguments.items()}
+    with ReplayServer(_DONE, token=token) as server:
+        async with replace(platform_client, arguments=given).client(server) as client:
+            message = await client.messages.create(model="m", max_tokens=64, messages=[_USER])
+        assert message.content[0].text
+        async with platform_client.client(server) as client:
+            with pytest.raises(APIStatusError, match="has a token") as caught:
+                await client.messages.create(model="m", max_tokens=64, messages=[_USER])
+        assert caught.value.status_code == 401
+        assert len(server.requests) == 1
+
+
+def test_the_environment_has_the_token() -> None:
+    """As the keys of all clients that read it."""
+    with ReplayServer(_DONE, token="token-of-the-tests") as server:
+        variables = server.environment()
+    names = {name for name, value in variables.items() if value == server.token}
+    assert names == {"ANTHROPIC_API_KEY", "ANTHROPIC_FOUNDRY_API_KEY", "AWS_ACCESS_KEY_ID", "OPENAI_API_KEY"}

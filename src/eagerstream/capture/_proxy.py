@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 from collections.abc import Collection, MutableMapping
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Any, Final
 
-from .._serving.access import new_token
+from .._serving.access import Access, Refused, new_token, token_for
 from .._serving.asgi_server import TRANSPORT_STATE, Receive, Send, ThreadedServer
+from .._serving.guard import as_api_error, refuse
 from .._support.cancellation import unwind
 from ..testing._endings import close, reset
 from ..transports import close_quietly
-from ._admission import Admission, Refused
+from ._admission import Admission
 from ._folder import RecordingFolder
 from ._tape import Recorder, Tape
 from ._upstream import Upstream, end_to_end, request_headers
@@ -58,9 +58,10 @@ class RecordingProxy(ThreadedServer):
             keys.
         port: Port to listen on; 0 takes a free one.
         hosts: Further names of the proxy for clients, with or without a port, such as this machine's name. `host` and
-            the loopback names are always allowed.
+            the names of loopback are always allowed, at any port.
         origins: Origins of pages that may use the proxy, such as `"https://app.example"`. None by default.
-        token: Token that clients must know. Default: a new one if the upstream's URL has a password, otherwise none.
+        token: Token that clients must know. Default: a new one if the upstream's URL has a password or `host` is not
+            loopback, otherwise none.
 
     Raises:
         UsageError: The URL is malformed, the port does not exist, a host, an origin or the token is malformed, or the
@@ -81,8 +82,7 @@ class RecordingProxy(ThreadedServer):
         self.upstream: Upstream = Upstream.parse(upstream)
         if token is None and self.upstream.authorization is not None:
             token = new_token()
-        self._token = token
-        self._admission = Admission(host=host, hosts=hosts, origins=origins, token=token)
+        self._access = Access(hosts=hosts, origins=origins, token=token_for(host, token), host=host)
         self.folder: RecordingFolder = folder if isinstance(folder, RecordingFolder) else RecordingFolder(folder)
         self._forwarding: Forwarding | None = None
         super().__init__(
@@ -101,7 +101,7 @@ class RecordingProxy(ThreadedServer):
         Raises:
             UsageError: The proxy is not running.
         """
-        return super().base_url + (f"/{self._token}" if self._token is not None else "")
+        return super().base_url + (f"/{self._access.token}" if self._access.token is not None else "")
 
     def close(self) -> None:
         """Stop the proxy. Responses in progress are cut. On return, the thread has ended and the files are written."""
@@ -111,7 +111,7 @@ class RecordingProxy(ThreadedServer):
         self.folder.flush()
 
     def _make_forwarding(self) -> Forwarding:
-        self._forwarding = Forwarding(self.upstream, self.folder, self._admission)
+        self._forwarding = Forwarding(self.upstream, self.folder, Admission(self._access))
         return self._forwarding
 
 
@@ -159,7 +159,7 @@ class Forwarding:
         try:
             path, body = await self._admitted(scope, receive)
         except Refused as refusal:
-            await _refuse(send, refusal)
+            await _refuse(scope, send, refusal)
         except _ClientLeft:
             pass
         else:
@@ -179,8 +179,7 @@ class Forwarding:
             raise
         body = await _read_body(receive, MAX_REQUEST_BYTES)
         if body is None:
-            what = f"the proxy takes no request over {MAX_REQUEST_BYTES} bytes"
-            raise Refused(413, "request_too_large", what)
+            raise Refused(413, f"the proxy takes no request over {MAX_REQUEST_BYTES} bytes")
         return path, body
 
     async def _answer(
@@ -240,7 +239,7 @@ class Forwarding:
             response = await self._client.send(request, stream=True)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
             what = f"the proxy cannot reach {self._upstream.host} ({type(error).__name__})"
-            await _refuse(send, Refused(502, "api_error", what))
+            await _refuse(scope, send, Refused(502, what))
             return
         except Exception as error:
             await _break_off(error, scope, send, leaving)
@@ -320,13 +319,9 @@ def _dated(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     return [*headers, (b"date", formatdate(usegmt=True).encode())]
 
 
-async def _refuse(send: Send, refusal: Refused) -> None:
+async def _refuse(scope: MutableMapping[str, Any], send: Send, refusal: Refused) -> None:
     """Send an error of the proxy, in the format of the API's errors."""
-    told = {"type": refusal.error_type, "message": refusal.message}
-    body = json.dumps({"type": "error", "error": told}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": _dated(headers)})
-    await send({"type": "http.response.body", "body": body, "more_body": False})
+    await refuse(scope, send, refusal, as_api_error, *_dated([]))
 
 
 async def _break_off(

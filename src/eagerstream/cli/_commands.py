@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import anyio
 import typer
@@ -27,11 +27,19 @@ from ._runs import runs_app
 from ._verify import verify
 
 if TYPE_CHECKING:
-    from ..progress import Record
+    from ..progress import Hub, Record
+    from ..progress.web import WatchServer
     from ..testing import ReceivedRequest, ReplayServer
 
 _PORT: Final = 8765
 _PAUSE_S: Final = 5.0  # between two runs of a demo that repeats until Ctrl-C
+
+_AllowedHosts: TypeAlias = Annotated[
+    list[str] | None, typer.Option(help="Another host name under which clients reach it, with or without a port.")
+]
+_AllowedOrigins: TypeAlias = Annotated[
+    list[str] | None, typer.Option(help="Origin of a web page that may use it: https://app.example")
+]
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -104,7 +112,7 @@ def serve(
         bool, typer.Option("--script", help="Answer any request: call its tools with generated inputs.")
     ] = False,
     log: Annotated[bool, typer.Option("--log", help="Print a line about each request, without contents.")] = False,
-    host: Annotated[str, typer.Option(help="Address to listen on. Anyone who can reach it can connect.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on. Traffic is not encrypted.")] = "127.0.0.1",
     port: Annotated[
         int | None,
         typer.Option(
@@ -136,16 +144,26 @@ def serve(
         bool,
         typer.Option(help="Hold inputs back, member by member, unless the request wants them as they are written."),
     ] = True,
+    allow_host: _AllowedHosts = None,
+    allow_origin: _AllowedOrigins = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            help="Key that clients must send. Default: a new one if --host is not loopback, otherwise none.",
+            envvar="EAGERSTREAM_TOKEN",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Answer as a Messages API on this machine: play recordings, or call the tools of any request (--script).
 
     Until Ctrl-C, or as long as a command runs that you add after `--`:
     eagerstream serve --script -- python agent.py
 
-    Without a command, run the two printed `export` lines in another shell: they point any client of the API here. It
-    accepts any key, or none. All other lines are comments, so `eval` and `source` take the complete output. The other
-    URLs use the dialects of platforms, for the anthropic package's platform clients. They require credentials, of any
-    value.
+    Without a command, run the two printed `export` lines in another shell: they point any client of the API here. On
+    loopback it accepts any key, or none. Elsewhere, the key is a token. All other lines are comments, so `eval` and
+    `source` take the complete output. The other URLs use the dialects of platforms, for the anthropic package's
+    platform clients. They require credentials, of any value if there is no token.
     """
     from .._serving.command import run_command
     from ..testing import Faults, ReplayServer, Scenario, Timing, retime
@@ -184,6 +202,9 @@ def serve(
         eager=eager,
         on_answer=on_answer,
         buffer_inputs=buffer_inputs,
+        hosts=allow_host or (),
+        origins=allow_origin or (),
+        token=token,
     )
     if command:
         with server:
@@ -269,22 +290,19 @@ def record(
         str | None,
         typer.Option(help="Target of requests. Default: ANTHROPIC_BASE_URL, or the API.", show_default=False),
     ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on. Anyone who can reach it can connect.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Address to listen on. Traffic, with the keys of clients, is not encrypted.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on. 0 selects a free one.", min=0, max=65_535)] = 0,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(help="Another host name of the proxy, with or without a port."),
-    ] = None,
-    allow_origin: Annotated[
-        list[str] | None, typer.Option(help="Origin of a web page that may use the proxy: https://app.example")
-    ] = None,
+    allow_host: _AllowedHosts = None,
+    allow_origin: _AllowedOrigins = None,
 ) -> None:
     """Record the API's responses to a command's requests, or to any client's, with the times of their chunks.
 
     Requests and responses pass through a proxy on this machine unchanged. Each response is a file `0001.jsonl`, with
     its request in `0001.request.json` beside it, unless contents are masked. `eagerstream serve` plays the responses.
-    If the upstream's URL has a password, the printed address contains a token: use the complete address, and keep it
-    secret.
+    If the upstream's URL has a password, or --host is not loopback, the printed address contains a token: use the
+    complete address, and keep it secret.
     """
     from ..capture import RecordingFolder, RecordingProxy
     from ..capture._command import BASE_URL, Report, default_upstream, run_recorded, run_until_told
@@ -345,6 +363,8 @@ def gateway(
         typer.Option(help="With --redis: URL at which other machines reach this gateway.", show_default="its address"),
     ] = None,
     metrics: Annotated[bool, typer.Option(help="Answer GET /metrics, without contents.")] = True,
+    allow_host: _AllowedHosts = None,
+    allow_origin: _AllowedOrigins = None,
 ) -> None:
     """Hold runs in several processes: serve an application that has `gateway_app`, or any other that starts runs.
 
@@ -367,6 +387,8 @@ def gateway(
         grace_s=grace_s,
         redis_url=redis,
         advertised=advertise,
+        hosts=allow_host or (),
+        origins=allow_origin or (),
         has_metrics=metrics,
         on_start=tell,
     )
@@ -382,6 +404,8 @@ def watch(
         "127.0.0.1"
     ),
     port: Annotated[int, typer.Option(help="Port to listen on. 0 selects a free one.", min=0, max=65_535)] = 0,
+    allow_host: _AllowedHosts = None,
+    allow_origin: _AllowedOrigins = None,
 ) -> None:
     """Show runs on a web page, until Ctrl-C.
 
@@ -389,22 +413,25 @@ def watch(
     `eagerstream.progress.web.serve(hub)`.
     """
     from ..progress import load_records
+    from ..progress.web import serve
 
     if not runs and not demo:
         raise UsageError("watch needs saved runs to show, or --demo")
     if speed is not None:
         check_positive("speed", speed)
     saved = [load_records(path) for path in runs or ()]
+    server = partial(serve, host=host, port=port, hosts=allow_host or (), origins=allow_origin or ())
     try:
-        anyio.run(lambda: _watch(saved, demo=demo, speed=speed, host=host, port=port))
+        anyio.run(lambda: _watch(saved, server, demo=demo, speed=speed))
     except KeyboardInterrupt:
         pass  # the normal way to stop this command
 
 
-async def _watch(saved: list[list[Record]], *, demo: bool, speed: float | None, host: str, port: int) -> None:
+async def _watch(
+    saved: list[list[Record]], make_server: Callable[[Hub], WatchServer], *, demo: bool, speed: float | None
+) -> None:
     from ..progress import Hub, RunLog, replay
     from ..progress._joined import joined_runs
-    from ..progress.web import serve
     from ._demo.watched import play_watched
 
     hub = Hub(max_runs=max(100, len(saved)))
@@ -422,7 +449,7 @@ async def _watch(saved: list[list[Record]], *, demo: bool, speed: float | None, 
             await replay(records, log, speed=math.inf)  # the page shows the complete run as soon as it opens
         else:
             timed.append(partial(replay, records, log, speed=speed))
-    async with serve(hub, host=host, port=port) as server, anyio.create_task_group() as tasks:
+    async with make_server(hub) as server, anyio.create_task_group() as tasks:
         typer.echo(f"open {server.url}")
         for start_replay in timed:
             tasks.start_soon(start_replay)

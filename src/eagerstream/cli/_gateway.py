@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from inspect import Parameter, signature
@@ -19,6 +19,7 @@ from typing import Final
 
 import anyio
 
+from .._serving.access import Access
 from .._serving.asgi_server import ASGIApplication, listen
 from ..errors import MissingExtraError, UsageError
 
@@ -41,6 +42,7 @@ class WorkerFactory:
         folder: Folder of the workers' sockets; None for a single worker.
         redis: URL of Redis, which may contain a password; None if there are no other machines.
         advertised: URL at which other machines reach this gateway.
+        access: The rule for requests to the gateway.
         has_metrics: Answer `GET /metrics`.
     """
 
@@ -48,6 +50,7 @@ class WorkerFactory:
     folder: Path | None
     redis: str | None = field(repr=False)
     advertised: str
+    access: Access
     has_metrics: bool
 
     def __call__(self) -> ASGIApplication:
@@ -64,7 +67,8 @@ class WorkerFactory:
         if self.folder is not None:
             logger.setLevel(logging.WARNING)  # the supervisor says what the workers do
         try:
-            return Worker(load_application(self.target), self.folder, registry, has_metrics=self.has_metrics)
+            application = load_application(self.target)
+            return Worker(application, self.folder, registry, self.access, has_metrics=self.has_metrics)
         except Exception:
             if self.folder is None:
                 raise
@@ -106,6 +110,8 @@ def serve_gateway(
     grace_s: int,
     redis_url: str | None,
     advertised: str | None,
+    hosts: Collection[str],
+    origins: Collection[str],
     has_metrics: bool,
     on_start: Callable[[str], object],
 ) -> None:
@@ -119,11 +125,14 @@ def serve_gateway(
         grace_s: Seconds that the runs of a worker have to end when it is stopped. Then they are cancelled.
         redis_url: URL of Redis, which knows the gateways of other machines; None if there are none.
         advertised: URL at which other machines reach this gateway.
+        hosts: Further names of the gateway, beside `host` and those of loopback.
+        origins: Origins of pages that may use the gateway.
         has_metrics: Answer `GET /metrics`.
         on_start: Called with the URL of the gateway, when clients can connect.
 
     Raises:
-        UsageError: The target is no application, the port is in use, Redis does not answer, or a worker did not start.
+        UsageError: The target is no application, the port is in use, Redis does not answer, a worker did not start, a
+            host or an origin is malformed.
         MissingExtraError: An extra is not installed.
     """
     for package in ("uvicorn", "prometheus_client"):  # not imported yet: it reads the environment when it is
@@ -133,6 +142,7 @@ def serve_gateway(
 
     from ..progress.gateway._protocol import PROTOCOL
 
+    access = Access(hosts=hosts, origins=origins, host=host)
     if sys.platform == "win32":
         raise UsageError("the gateway needs Unix sockets and signals, which Windows does not have")
     with tempfile.TemporaryDirectory(prefix="eagerstream-") as private, listen(host, port) as listener:
@@ -146,8 +156,16 @@ def serve_gateway(
         if workers > 1 and len(str(folder)) + len("/01234567.sock") > _MAX_SOCKET_CHARS:
             raise UsageError(f"the path of {folder.parent} is too long for sockets: set TMPDIR to a shorter one")
         load_application(target)  # its errors are reported here, once
+        factory = WorkerFactory(
+            target=target,
+            folder=folder if workers > 1 else None,
+            redis=redis_url,
+            advertised=advertised or url,
+            access=access,
+            has_metrics=has_metrics,
+        )
         config = uvicorn.Config(
-            WorkerFactory(target, folder if workers > 1 else None, redis_url, advertised or url, has_metrics),
+            factory,
             factory=True,
             lifespan="on",  # the worker answers for an application that has none
             interface="asgi3",

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from time import monotonic, sleep
 from typing import Any, Final, Literal
 
+from .._serving.access import Access
 from .._serving.asgi_server import ASGIApplication, ASGIMessage, Receive, Send, ThreadedServer
 from .._support.unpacking import Unpacker, UnpackingError
 from ..capture._admission import Admission
@@ -206,8 +207,7 @@ class WireProxy(ThreadedServer):
         super().__init__(self._make, name="measuring proxy", host="127.0.0.1", port=0, date_header=False)
 
     def _make(self) -> ASGIApplication:
-        admission = Admission(host="127.0.0.1", hosts=(), origins=(), token=None)
-        forwarding = Forwarding(self._upstream, self.log, admission)
+        forwarding = Forwarding(self._upstream, self.log, Admission(Access()))
 
         async def application(scope: ASGIMessage, receive: Receive, send: Send) -> None:
             self.log.notice(scope["method"], scope["path"])

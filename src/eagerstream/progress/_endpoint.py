@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from .. import errors
+from .._serving.access import Access
+from .._serving.guard import Guard
 from .._support.redaction import redact_excerpt
 from ..loop import Run
 from ._log import RunLog
@@ -23,18 +25,23 @@ Endpoint: TypeAlias = Callable[..., Awaitable[Any]]
 _MAX_ERROR_CHARS: Final = 2_000
 
 
-def application(routes: Iterable[tuple[str, str, Endpoint]], *, extra: str = "web") -> Starlette:
-    """Return an ASGI application with these routes: method, path, endpoint.
+def application(
+    routes: Iterable[tuple[str, str, Endpoint]], access: Access | None = None, *, extra: str = "web"
+) -> Starlette:
+    """Return an ASGI application with these routes: method, path, endpoint. It answers what the rule admits.
 
     Raises:
         MissingExtraError: Starlette, which comes with `extra`, is not installed.
     """
     try:
         from starlette.applications import Starlette
+        from starlette.middleware import Middleware
         from starlette.routing import Route
     except ModuleNotFoundError as error:
         raise errors.MissingExtraError(extra, "starlette") from error
-    return Starlette(routes=[Route(path, endpoint, methods=[method]) for method, path, endpoint in routes])
+    guards = [] if access is None else [Middleware(Guard, access)]
+    found = [Route(path, endpoint, methods=[method]) for method, path, endpoint in routes]
+    return Starlette(routes=found, middleware=guards)
 
 
 def json_response(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from math import inf
 from typing import Final, get_args
 
+from .._serving.access import Access, token_for
 from .._serving.asgi_server import ThreadedServer
+from .._serving.guard import Guard, as_api_error
 from ..errors import UsageError
 from ..recordings import Recording
 from ..wire import EagerSupport, check_choice, check_positive
@@ -20,7 +22,7 @@ from ._scenario import Scenario
 from ._schedule import Faults
 from ._threads import MessageThreads
 
-_KEYS: Final = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY")
+_KEYS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_FOUNDRY_API_KEY", "AWS_ACCESS_KEY_ID", "OPENAI_API_KEY")
 _PLATFORM_NAMES: Final = {
     "BEDROCK": Platform.BEDROCK,
     "BEDROCK_MANTLE": Platform.BEDROCK_MANTLE,
@@ -31,11 +33,9 @@ _PLATFORM_NAMES: Final = {
 }
 _PLATFORM_SETTINGS: Final = {
     "ANTHROPIC_AWS_WORKSPACE_ID": "simulated",
-    "ANTHROPIC_FOUNDRY_API_KEY": "simulated",
     "ANTHROPIC_GOOGLE_CLOUD_PROJECT": "simulated",
     "ANTHROPIC_GOOGLE_CLOUD_WORKSPACE_ID": "simulated",
     "ANTHROPIC_VERTEX_PROJECT_ID": "simulated",
-    "AWS_ACCESS_KEY_ID": "simulated",
     "AWS_REGION": "us-east-1",
     "AWS_SECRET_ACCESS_KEY": "simulated",
     "CLOUD_ML_REGION": "global",
@@ -63,7 +63,7 @@ class ReplayServer(ThreadedServer):
 
     Args:
         replies: A scenario, or one recording that answers every request.
-        host: The address to listen on. Anybody who can reach it can connect: keep it on loopback unless you want that.
+        host: The address to listen on. Traffic is not encrypted: keep it on loopback unless you want others to read it.
         port: 0 takes a free port.
         speed: Factor by which to play faster than recorded. `inf` plays without any waiting.
         faults: A schedule by turn, or `Faults.random`. Requests that are refused anyway get no fault.
@@ -76,12 +76,17 @@ class ReplayServer(ThreadedServer):
         read_bytes_per_s: Bytes of a request's body that are read per second, to model an upload, or the time that the
             API needs for the text. The response starts `body_bytes / read_bytes_per_s` seconds later; `speed` applies
             to that, too. `inf` (default) adds no time.
+        hosts: Further names of the server for clients, with or without a port, such as this machine's name. `host` and
+            the names of loopback are always allowed, at any port.
+        origins: Origins of pages that may use the server, such as `"http://localhost:5173"`. None by default.
+        token: Text that clients must send as their key, in the header of any platform's client. Default: a new one if
+            `host` is not loopback, otherwise none, and any key is accepted. `environment` has it.
         buffer_inputs: Hold the inputs of each tool back, member by member, unless the request wants them as they are
             written: by `eager_input_streaming` on the tool, or by the legacy beta. False plays each response as it is.
 
     Raises:
-        UsageError: `host` is empty, `port` does not exist, `speed` or `read_bytes_per_s` is not a positive number, or
-            `eager` is unknown.
+        UsageError: `host` is empty, `port` does not exist, `speed` or `read_bytes_per_s` is not a positive number,
+            `eager` is unknown, or a host, an origin or the token is malformed.
     """
 
     def __init__(
@@ -97,6 +102,9 @@ class ReplayServer(ThreadedServer):
         threads: MessageThreads | None = None,
         read_bytes_per_s: float = inf,
         buffer_inputs: bool = True,
+        hosts: Collection[str] = (),
+        origins: Collection[str] = (),
+        token: str | None = None,
     ) -> None:
         check_positive("speed", speed)
         check_positive("read_bytes_per_s", read_bytes_per_s)
@@ -107,7 +115,19 @@ class ReplayServer(ThreadedServer):
         threads = MessageThreads() if threads is None else threads
         buffering = InputBuffering() if buffer_inputs else None
         behaviour = Behaviour(scenario, speed, faults, eager, on_answer, threads, read_bytes_per_s, buffering)
-        super().__init__(lambda: make_application(behaviour, self._log), name="replay server", host=host, port=port)
+        access = Access(hosts=hosts, origins=origins, token=token_for(host, token), host=host)
+        self._token = access.token
+        super().__init__(
+            lambda: Guard(make_application(behaviour, self._log), access, as_api_error),
+            name="replay server",
+            host=host,
+            port=port,
+        )
+
+    @property
+    def token(self) -> str | None:
+        """Text that clients must send as their key; `None` if any key is accepted."""
+        return self._token
 
     def url_of(self, platform: Platform) -> str:
         """Return the base URL for the client of a platform. Requests there are answered in the platform's dialect.
@@ -154,15 +174,16 @@ class ReplayServer(ThreadedServer):
 
             subprocess.run(["python", "agent.py"], env={**os.environ, **server.environment()})
 
-        The keys are of no value. Variables of platforms with credentials (AWS) are included, because a client requires
-        some.
+        The keys are the token, or of no value if there is none. Variables of platforms with credentials (AWS) are
+        included, because a client requires some.
 
         Raises:
             UsageError: The server is not running.
         """
         urls = {f"ANTHROPIC_{name}_BASE_URL": self.url_of(platform) for name, platform in _PLATFORM_NAMES.items()}
         plain = {"ANTHROPIC_BASE_URL": self.base_url, "OPENAI_BASE_URL": self.chat_url()}
-        return {**plain, **dict.fromkeys(_KEYS, "simulated"), **urls, **_PLATFORM_SETTINGS}
+        keys = dict.fromkeys(_KEYS, self._token or "simulated")
+        return {**plain, **urls, **_PLATFORM_SETTINGS, **keys}
 
     @property
     def requests(self) -> list[ReceivedRequest]:

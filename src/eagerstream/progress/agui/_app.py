@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import anyio
 
+from ..._serving.access import Access
 from ...errors import EagerStreamError, MissingExtraError, UsageError
 from ...loop import Run
 from .._endpoint import application, begin, drive, json_response, public_error
@@ -39,6 +40,8 @@ def agui_app(
     hub: Hub | None = None,
     max_body_bytes: int = MAX_BODY_BYTES,
     min_interval_s: float = 0.05,
+    hosts: Collection[str] | None = (),
+    origins: Collection[str] = (),
 ) -> Starlette:
     """Return an ASGI application that speaks AG-UI. Each POST starts a run and streams its events.
 
@@ -52,8 +55,8 @@ def agui_app(
     tools are cancelled. Any other error becomes a `RUN_ERROR`: errors of eagerstream with their text, without secrets;
     all others with their class only. The others, and all errors that `start` raises, are logged.
 
-    The application around it must check who may ask, and from which origin. Bodies other than JSON are refused, so that
-    a page of another origin needs a preflight request.
+    The application around it must check who may ask. Requests under other host names, from pages of other origins, and
+    with bodies other than JSON are refused.
 
     Args:
         start: Takes the request as `ag_ui.core.RunAgentInput` and returns a run; may be async. Do not trust the
@@ -62,9 +65,14 @@ def agui_app(
         max_body_bytes: Maximum size of a request; a larger one gets HTTP 413. So does one with more than one value for
             each 40 of these bytes. Raise it for conversations with images: the client sends them again with each
             message.
+        hosts: Names under which clients reach the application, beside those of loopback, with or without a port. A
+            request under another name gets HTTP 421. None allows any, if the application around it checks them.
+        origins: Origins of pages that may use it, beside its own, such as `"http://localhost:3000"`. Others get HTTP
+            403.
         min_interval_s: Fragments that come within this time are sent as one, in seconds.
 
     Raises:
+        UsageError: A host or an origin is malformed.
         MissingExtraError: The extra `agui` is not installed.
     """
     try:
@@ -107,7 +115,7 @@ def agui_app(
 
         return EventStream(produce)
 
-    return application([("POST", "/{path:path}", answer)], extra="agui")
+    return application([("POST", "/{path:path}", answer)], Access(hosts=hosts, origins=origins), extra="agui")
 
 
 def run_input(plain: Any) -> tuple[dict[str, Any], RunAgentInput]:

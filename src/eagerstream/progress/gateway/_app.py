@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
+from ..._serving.access import Access
 from ..._support.redaction import redact_excerpt
 from ...errors import EagerStreamError, UsageError
 from ...loop import Run
@@ -43,6 +44,8 @@ def gateway_app(
     path: str = "/runs",
     max_body_bytes: int = MAX_BODY_BYTES,
     stall_s: float = STALL_S,
+    hosts: Collection[str] | None = (),
+    origins: Collection[str] = (),
 ) -> Starlette:
     """Return an ASGI application that holds runs for clients.
 
@@ -60,8 +63,8 @@ def gateway_app(
     read no faster than its client reads, and the rest of the response waits at the API. With `"merge"`, the run
     continues, and its client gets larger deltas. Neither slows other runs, and watchers of the hub slow none.
 
-    The application around it must check who may ask. Bodies other than JSON are refused, so that a page of another
-    origin needs a preflight request.
+    The application around it must check who may ask. Requests under other host names, from pages of other origins, and
+    with bodies other than JSON are refused.
 
     Args:
         start: Takes the JSON object from the client, which is not to be trusted, and returns a run; may be async. Its
@@ -71,9 +74,14 @@ def gateway_app(
         path: The path of the endpoint.
         max_body_bytes: Maximum size of a request; a larger one gets HTTP 413. So does one with more than one value for
             each 40 of these bytes. At the default, parsing takes about 0.1 s, in a thread.
+        hosts: Names under which clients reach the application, beside those of loopback, with or without a port. A
+            request under another name gets HTTP 421. None allows any, if the application around it checks them.
+        origins: Origins of pages that may use it, beside its own, such as `"http://localhost:3000"`. Others get HTTP
+            403.
         stall_s: Seconds after which a client that accepts nothing is dropped, and its run cancelled.
 
     Raises:
+        UsageError: A host or an origin is malformed.
         MissingExtraError: The extra `web` is not installed.
     """
     watched = hub or Hub(max_runs=1)  # ended runs are not needed here
@@ -138,7 +146,8 @@ def gateway_app(
             ("GET", path, tell),
             ("POST", f"{path}/{{run}}/messages", say),
             ("POST", f"{path}/{{run}}/cancel", cancel),
-        ]
+        ],
+        Access(hosts=hosts, origins=origins),
     )
 
 

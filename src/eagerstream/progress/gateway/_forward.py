@@ -133,8 +133,8 @@ def _headers(scope: Any) -> Headers:
     headers = [
         (name, value) for name, value in request_headers(scope["headers"], uncompressed=False) if name not in own
     ]
-    host = next((value for name, value in scope["headers"] if name == b"host"), b"gateway")
-    headers += [(b"host", host), (b"x-forwarded-proto", scope["scheme"].encode()), (_WAS_FORWARDED, b"1")]
+    hosts = [value for name, value in scope["headers"] if name == b"host"]  # of two, the process refuses both
+    headers += [(b"host", b", ".join(hosts)), (b"x-forwarded-proto", scope["scheme"].encode()), (_WAS_FORWARDED, b"1")]
     if client := scope.get("client"):
         headers.append((b"x-forwarded-for", client[0].encode()))
     names = {name for name, _ in headers}

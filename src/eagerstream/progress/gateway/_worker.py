@@ -7,7 +7,9 @@ from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
+from ..._serving.access import ACCESS_STATE, Access, Refused
 from ..._serving.asgi_server import ASGIApplication, ASGIMessage, Receive, Send
+from ..._serving.guard import as_text, refuse
 from ..._support.run_ids import name_process, run_in
 from ...streaming import on_every_feed
 from ._forward import Unreachable, forward, target_of, was_forwarded
@@ -28,13 +30,21 @@ class Worker:
         application: The user's application.
         folder: Folder of the sockets of all workers, which only this user may open; None for a single worker.
         registry: Knows the workers of other machines; None if there are none.
+        access: The rule for `GET /metrics`. Applications of this library admit what it admits.
         has_metrics: Answer `GET /metrics`.
     """
 
     def __init__(
-        self, application: ASGIApplication, folder: Path | None, registry: Registry | None, *, has_metrics: bool
+        self,
+        application: ASGIApplication,
+        folder: Path | None,
+        registry: Registry | None,
+        access: Access,
+        *,
+        has_metrics: bool,
     ) -> None:
         self._application = application
+        self._access = access
         self._owners = Owners(folder, registry)
         self._has_metrics = has_metrics
         self._metrics = Metrics(self._owners.name)
@@ -48,10 +58,18 @@ class Worker:
         elif scope["type"] != "http":
             await self._application(scope, receive, send)
         elif self._has_metrics and scope["method"] == "GET" and scope["path"] == _METRICS_PATH:
-            body, content_type = exposition()
-            await _respond(send, 200, body, (b"content-type", content_type.encode()))
+            await self._tell_metrics(scope, send)
         elif not await self._passed_on(scope, receive, send):
             await self._own(scope, receive, send)
+
+    async def _tell_metrics(self, scope: Any, send: Send) -> None:
+        try:
+            self._access.check(scope)
+        except Refused as refused:
+            await refuse(scope, send, refused, as_text)
+        else:
+            body, content_type = exposition()
+            await _respond(send, 200, body, (b"content-type", content_type.encode()))
 
     async def _passed_on(self, scope: Any, receive: Receive, send: Send) -> bool:
         """Pass on a request about a run of another process. Return False if it is about none, or about a lost one."""
@@ -81,6 +99,8 @@ class Worker:
 
     async def _own(self, scope: Any, receive: Receive, send: Send) -> None:
         """Answer a request about a run of this process, or about none. Another worker may have passed it on."""
+        if scope["type"] == "http":
+            scope.setdefault("state", {})[ACCESS_STATE] = self._access
 
         async def respond(send: Send) -> None:
             await self._application(scope, receive, send)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import anyio
 
+from ..._serving.access import Access
 from ...errors import EagerStreamError
 from ...loop import Run
 from ...wire import Message
@@ -108,6 +109,8 @@ def vercel_app(
     describe_error: Callable[[Mapping[str, Any]], str] = describe_error,
     min_interval_s: float = 0.05,
     max_body_bytes: int = MAX_BODY_BYTES,
+    hosts: Collection[str] | None = (),
+    origins: Collection[str] = (),
 ) -> Starlette:
     """Return an ASGI application for `useChat`. Each message of the user starts a run, which is streamed to the client.
 
@@ -125,7 +128,9 @@ def vercel_app(
     `POST /api/chat/ID/approval`    decides about a waiting call: `{"approvalId": ..., "approved": true, "reason": ...}`
     ==============================  ====================================================================================
 
-    The application around it must check who may ask, and for which chat: the id of a chat opens its stream.
+    The application around it must check who may ask, and for which chat: the id of a chat opens its stream. Requests
+    under other host names and from pages of other origins are refused. If the page's server forwards them under a name
+    of its own, as rewrites of Next.js do, allow the page: `origins=["http://localhost:3000"]`.
 
     Args:
         start: Takes a request and returns a run that is not entered yet; may be async. Its `UIMessageError` is answered
@@ -141,8 +146,13 @@ def vercel_app(
             again at each of its chunks.
         max_body_bytes: Maximum size of a request; a larger one gets HTTP 413. So does one with more than one value for
             each 40 of these bytes. Raise it for chats with images: the client sends them again with each message.
+        hosts: Names under which clients reach the application, beside those of loopback, with or without a port. A
+            request under another name gets HTTP 421. None allows any, if the application around it checks them.
+        origins: Origins of pages that may use it, beside its own, such as `"http://localhost:3000"`. Others get HTTP
+            403.
 
     Raises:
+        UsageError: A host or an origin is malformed.
         MissingExtraError: The extra `web` is not installed.
     """
     new_encoder = partial(UIMessageEncoder, static_tools=static_tools, sdk=sdk, describe_error=describe_error)
@@ -160,7 +170,8 @@ def vercel_app(
             ("GET", f"{path}/{{id:path}}/stream", chats.resume),
             ("DELETE", f"{path}/{{id:path}}/stream", chats.stop),
             ("POST", f"{path}/{{id:path}}/approval", chats.decide),
-        ]
+        ],
+        Access(hosts=hosts, origins=origins),
     )
 
 

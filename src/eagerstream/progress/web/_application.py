@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 
-from ..._serving.access import LOOPBACK_HOSTS
+from ..._serving.access import Access
 from ..._serving.asgi_server import ASGIApplication
 from .._endpoint import Endpoint, application
 from .._hub import MAX_REASON_CHARS, Hub
 from .._log import RunLog, WatcherDropped
 from .._request_body import BadBody, RequestBodies, json_object
 from .._sse import EventStream, Write, encode_json
-from ._access import Guard
+from ._access import PageGuard
 from ._journal_pages import JournalPages
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ def web_app(
     hub: Hub,
     *,
     token: str | None,
-    hosts: Collection[str] | None = LOOPBACK_HOSTS,
+    hosts: Collection[str] | None = (),
+    origins: Collection[str] = (),
     journal: Journal | None = None,
 ) -> ASGIApplication:
     """Return the page as an ASGI application, to be mounted under any path that ends with a slash.
@@ -71,13 +72,21 @@ def web_app(
         hub: The runs.
         token: The secret that opens the page, see `new_token`. Pass None only if the application around it checks
             access.
-        hosts: Names under which the page is requested, without ports. None allows any, which is safe only with a token.
+        hosts: Names under which the page is requested, beside those of loopback, with or without a port. None allows
+            any, if the application around it checks them.
+        origins: Origins of pages from elsewhere that may use its other paths.
         journal: A journal whose runs have a page, too. Everyone who can open the page can decide about their calls.
 
     Raises:
-        UsageError: The token is not 16 to 256 letters, digits or `-._~`.
+        UsageError: The token is not 16 to 256 letters, digits or `-._~`, or a host or an origin is malformed.
         MissingExtraError: The extra `web` is not installed.
     """
+    access = Access(hosts=hosts, origins=origins, token=token, has_pages=True)
+    return guarded_page(hub, access, journal)
+
+
+def guarded_page(hub: Hub, access: Access, journal: Journal | None) -> ASGIApplication:
+    """Return the application of `web_app`, with this rule."""
     pages = _Pages(hub, has_journal=journal is not None)
     routes: list[tuple[str, str, Endpoint]] = [
         ("GET", "/", pages.page),
@@ -87,7 +96,7 @@ def web_app(
     ]
     if journal is not None:
         routes += JournalPages(journal).routes()
-    return Guard(application(routes), token=token, hosts=hosts)
+    return PageGuard(application(routes), access)
 
 
 class _Pages:

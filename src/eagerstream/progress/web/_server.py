@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
-from ..._serving.access import LOOPBACK_HOSTS, is_loopback, new_token
+from ..._serving.access import Access, new_token
 from ..._serving.asgi_server import ThreadedServer
-from ._application import web_app
+from ._application import guarded_page
 
 if TYPE_CHECKING:
     from ...journal import Journal
@@ -22,11 +23,21 @@ token, and each takes one of about 1,000 file descriptors of the process.
 class WatchServer(ThreadedServer):
     """Serves the page; see `serve`."""
 
-    def __init__(self, hub: Hub, *, host: str, port: int, token: str | None, journal: Journal | None) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        *,
+        host: str,
+        port: int,
+        token: str | None,
+        journal: Journal | None,
+        hosts: Collection[str],
+        origins: Collection[str],
+    ) -> None:
         self._token = token or new_token()
-        hosts = LOOPBACK_HOSTS if is_loopback(host) else None  # elsewhere the names of this machine are unknown
+        access = Access(hosts=hosts, origins=origins, token=self._token, host=host, has_pages=True)
         super().__init__(
-            lambda: web_app(hub, token=self._token, hosts=hosts, journal=journal),
+            lambda: guarded_page(hub, access, journal),
             name="watch server",
             host=host,
             port=port,
@@ -49,7 +60,14 @@ class WatchServer(ThreadedServer):
 
 
 def serve(
-    hub: Hub, *, host: str = "127.0.0.1", port: int = 0, token: str | None = None, journal: Journal | None = None
+    hub: Hub,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    token: str | None = None,
+    journal: Journal | None = None,
+    hosts: Collection[str] = (),
+    origins: Collection[str] = (),
 ) -> WatchServer:
     """Return a server for the page, with its own socket and thread. A slow browser delays no run.
 
@@ -65,10 +83,13 @@ def serve(
         port: The port; 0 takes a free one.
         token: The secret that opens the page. If None or empty, a new one is made.
         journal: A journal whose runs have a page, too, and whose waiting calls can be decided there.
+        hosts: Further names under which the page is requested, with or without a port, such as this machine's name.
+            `host` and the names of loopback are always allowed.
+        origins: Origins of pages from elsewhere that may use the other paths of `web_app`.
 
     Raises:
-        UsageError: `port` is not from 0 to 65535, or `host` is empty. On entering: the server is running already or
-            cannot listen there, or the token is not 16 to 256 letters, digits or `-._~`.
+        UsageError: `port` is not from 0 to 65535, `host` is empty, a host or an origin is malformed, or the token is
+            not 16 to 256 letters, digits or `-._~`. On entering: the server is running already or cannot listen there.
         MissingExtraError: On entering: the extra `web` is not installed.
     """
-    return WatchServer(hub, host=host, port=port, token=token, journal=journal)
+    return WatchServer(hub, host=host, port=port, token=token, journal=journal, hosts=hosts, origins=origins)
