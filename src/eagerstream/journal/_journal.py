@@ -117,9 +117,12 @@ class Journal:
 
         If it is cancelled, the entries are written all the same.
         """
-        self._ends()
+        try:
+            self._parts.reader.close()
+            await self._parts.reader.closed  # two connections that close at once would both leave the WAL to the other
+        finally:
+            self._ends()
         await self._parts.writer.closed
-        await self._parts.reader.closed
 
     # --- for runs -----------------------------------------------------------------------------------------------------
 
