@@ -29,8 +29,13 @@ _OPTIONS = (
 
 
 @contextmanager
-def chromium(profile: Path) -> Iterator[webdriver.Chrome]:
-    """A browser with a profile of its own, which keeps what pages complain of; skips the test where there is none."""
+def chromium(profile: Path, *more: str) -> Iterator[webdriver.Chrome]:
+    """A browser with a profile of its own, which keeps what pages complain of; skips the test where there is none.
+
+    Args:
+        profile: Its folder.
+        more: Further options of its command line.
+    """
     browser, control = shutil.which("chromium"), shutil.which("chromedriver")
     if browser is None or control is None:
         if os.environ.get("CI"):
@@ -39,7 +44,7 @@ def chromium(profile: Path) -> Iterator[webdriver.Chrome]:
     options = webdriver.ChromeOptions()
     options.binary_location = browser
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    for option in (*_OPTIONS, f"--user-data-dir={profile}"):
+    for option in (*_OPTIONS, *more, f"--user-data-dir={profile}"):
         options.add_argument(option)
     with webdriver.Chrome(options=options, service=Service(control)) as chrome:
         yield chrome

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,10 +13,11 @@ import httpx
 import pytest
 
 import eagerstream
+from eagerstream._serving.asgi_server import ThreadedServer
 from eagerstream.journal import Journal
 from eagerstream.progress import Hub
 from eagerstream.progress.web import new_token, serve, web_app
-from eagerstream.testing import Scenario, reply, text, tool_use
+from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ask_elsewhere
 from tests.loop.durable import client_of
 from tests.support import REQUEST
@@ -23,10 +25,11 @@ from tests.support import REQUEST
 TOKEN = new_token()
 HOST = "127.0.0.1:8765"
 MARKUP = "<img src=x onerror=alert(1)>"
+GIVEN = {"to": MARKUP, "password": "hunter2-hunter2"}
 
 
 @eagerstream.tool(approve=ask_elsewhere)
-async def launch(to: str, password: str) -> str:
+async def launch(to: Any, password: str) -> str:
     """Launch."""
     return "launched"
 
@@ -36,8 +39,8 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("eagerstream.loop._durability._LOOK_S", 0.01)
 
 
-async def _begin(journal: Journal, run_id: str) -> None:
-    asks = reply(tool_use("launch", {"to": MARKUP, "password": "hunter2-hunter2"}))
+async def _begin(journal: Journal, run_id: str, given: Any = GIVEN) -> None:
+    asks = reply(tool_use("launch", given))
     async with client_of(Scenario(asks, reply(text("Done.")))) as client:
         async with eagerstream.run(client, **REQUEST, tools=[launch], journal=journal, run_id=run_id) as run:
             await run.finish()
@@ -175,6 +178,65 @@ async def test_requests_that_are_refused(tmp_path: Path) -> None:
             assert b"journal-link" not in (await other.get("/")).content
 
 
+@pytest.mark.anyio
+async def test_what_is_not_shown_is_marked(tmp_path: Path) -> None:
+    """The page has no button that approves such a call: its end, or its depth, may have something else."""
+    deep: Any = "rm -rf /"
+    for _ in range(150):
+        deep = [deep]
+    inputs = {"long": "x" * 60_000 + "rm -rf /", "deep": deep, "short": "x" * 40_000}
+    async with page_of(tmp_path / "runs.db") as (journal, browser):
+        for run_id, to in inputs.items():
+            await _begin(journal, run_id, {"to": to, "password": "x"})
+        shown = {run["run_id"]: run["asked"][0] for run in (await browser.get("/journal/runs")).json()}
+    assert {run_id: call["is_cut"] for run_id, call in shown.items()} == {
+        "r/1": False,
+        "long": True,
+        "deep": True,
+        "short": False,
+    }
+    assert inputs["short"] in shown["short"]["input"]
+    assert "rm -rf" not in shown["long"]["input"] + shown["deep"]["input"]
+
+
+@pytest.mark.anyio
+async def test_two_people_decide_at_the_same_time(tmp_path: Path) -> None:
+    """One decision counts, and only its sender is told that it was taken."""
+    async with page_of(tmp_path / "runs.db") as (journal, browser):
+        call = (await journal.view("r/1")).approvals[0].id
+        answers: list[tuple[int, Any]] = []
+
+        async def decide(number: int) -> None:
+            decision = {"run": "r/1", "call": call, "approved": False, "reason": f"{number}"}
+            answers.append(((await browser.post("/journal/decide", json=decision)).status_code, f"{number}"))
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(6):
+                tasks.start_soon(decide, number)
+        [(_, left)] = await journal.messages("r/1")
+        assert sorted(status for status, _ in answers) == [204] + [409] * 5
+        assert (204, left["decision"]) in answers
+
+
+@pytest.mark.anyio
+async def test_ids_that_no_run_can_have(tmp_path: Path) -> None:
+    """They open nothing, and are no error of the journal. Neither is the call of another run."""
+    async with page_of(tmp_path / "runs.db") as (journal, browser):
+        await _begin(journal, "other", {"to": "elsewhere", "password": "x"})
+        call = (await journal.view("other")).approvals[0].id
+        for run_id in ("\ud800", "a\0b", "", "x" * 9_000, "../r/1", "r%2f1", "\u202e"):
+            body = json.dumps({"run": run_id, "call": call, "approved": True})
+            kind = {"content-type": "application/json"}
+            assert (await browser.post("/journal/decide", content=body, headers=kind)).status_code == 404, ascii(run_id)
+            assert (await browser.post("/journal/cancel", content=body, headers=kind)).status_code in (404, 409)
+        for query in ("id=%ed%a0%80", "id=%00", "id=..%2fr%2f1", "id=other%00", ""):
+            answer = await browser.get(f"/journal/run?{query}")
+            assert (answer.status_code, answer.text) == (404, "There is no such run.\n")
+        decision = {"run": "r/1", "call": call, "approved": True}
+        assert (await browser.post("/journal/decide", json=decision)).status_code == 409
+        assert await journal.messages("r/1") == await journal.messages("other") == []
+
+
 @pytest.fixture
 def driver(tmp_path: Path) -> Iterator[Any]:
     from tests.browser import chromium
@@ -219,3 +281,155 @@ def test_a_person_decides_in_a_browser(tmp_path: Path, driver: Any) -> None:
         wait.until(lambda _: not driver.find_elements("css selector", ".journal-call"))
         assert [entry["message"] for entry in driver.get_log("browser")] == []
     assert [[message["decision"] for message in messages] for messages in anyio.run(left)] == [[True], ["No rockets."]]
+
+
+@pytest.mark.slow
+def test_hostile_texts_in_a_browser(tmp_path: Path, driver: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They hide nothing and turn nothing. A denial is about the call beside it, whatever the ids look like together."""
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    from eagerstream.progress.web import _journal_pages
+
+    shown = _journal_pages._shown_call
+    name = f"{MARKUP}\u202e\u200b"  # of no tool of the library, whose names have letters, digits, _ and -
+    monkeypatch.setattr(_journal_pages, "_shown_call", lambda call: {**shown(call), "name": name})
+    where = tmp_path / "runs.db"
+    inputs = {
+        MARKUP: {"to": "safe\u202etxt.exe\u200b\u2066\u3164\u00ad", "password": "x"},
+        "long": {"to": "x" * 60_000, "password": "x"},
+        "../a?b#c": {"to": {"__proto__": "\ud800", "n": 12345678901234567890123}, "password": "x"},
+    }
+
+    async def begin() -> None:
+        async with Journal(where) as journal:
+            for run_id, given in inputs.items():
+                await _begin(journal, run_id, given)
+
+    async def left() -> dict[str, int]:
+        async with Journal(where) as journal:
+            return {run_id: len(await journal.messages(run_id)) for run_id in inputs}
+
+    anyio.run(begin)
+    wait = WebDriverWait(driver, 20)
+    with serve(Hub(), journal=Journal(where)) as server:
+        driver.get(server.url)
+        wait.until(lambda _: driver.find_elements("id", "journal-link"))[0].click()
+        wait.until(lambda _: len(driver.find_elements("css selector", ".journal-call")) == 3)
+        runs = {
+            each.find_element("css selector", "h2").text: each
+            for each in driver.find_elements("css selector", ".journal-run")
+        }
+        assert set(runs) == set(inputs)
+        texts = {run_id: each.find_element("css selector", "pre").text for run_id, each in runs.items()}
+        mark = "\ufffd"
+        assert f"safe{mark}txt.exe{mark * 4}" in texts[MARKUP]
+        assert f'"__proto__": "{mark}"' in texts["../a?b#c"]
+        assert "12345678901234567890123" in texts["../a?b#c"]
+        assert {each.text for each in driver.find_elements("css selector", "h3")} == {f"{MARKUP}{mark * 2}"}
+        buttons = {run_id: each.find_elements("css selector", "[data-does=approve]") for run_id, each in runs.items()}
+        assert {run_id: len(found) for run_id, found in buttons.items()} == {MARKUP: 1, "long": 0, "../a?b#c": 1}
+        assert "cannot be approved here" in runs["long"].text
+        assert driver.find_elements("css selector", "img:not([src='static/icon.svg']), iframe, script:not([src])") == []
+        driver.execute_script("arguments[0].click()", buttons["../a?b#c"][0])
+        wait.until(lambda _: len(driver.find_elements("css selector", ".journal-call")) == 2)
+        driver.execute_script("arguments[0].click()", runs[MARKUP].find_element("css selector", "a"))
+        wait.until(lambda _: "/journal/run?id=" in driver.current_url)
+        assert driver.find_element("css selector", "body").text.startswith(f"{MARKUP}: waiting")
+        told = [entry["message"] for entry in driver.get_log("browser")]
+        assert [message for message in told if "/favicon.ico" not in message] == []  # a text names no icon
+    assert anyio.run(left) == {MARKUP: 0, "long": 0, "../a?b#c": 1}
+
+
+_ATTACKS = """
+const told = [];
+const tell = (what, promise) => Promise.race([promise, new Promise((done) => setTimeout(done, 4000, "silent"))])
+  .then((got) => told.push(`${what}: ${got}`), () => told.push(`${what}: refused`));
+const [url, body, done] = arguments;
+const read = (options) => fetch(url + "/journal/runs", options).then((got) => got.text());
+const send = (options) => fetch(url + "/journal/decide", { method: "POST", body, ...options }).then((got) => got.type);
+const element = (tag, values) => new Promise((done, fail) => {
+  const made = Object.assign(document.createElement(tag), values, { onload: () => done("loaded"), onerror: fail });
+  document.body.append(made);
+});
+const form = (enctype) => {
+  const target = Object.assign(document.createElement("iframe"), { name: "f" });
+  const made = Object.assign(document.createElement("form"),
+    { action: url + "/journal/decide", method: "POST", enctype, target: "f" });
+  made.append(Object.assign(document.createElement("input"), { name: body, value: "" }));
+  document.body.append(target, made);
+  return new Promise((done) => { target.onload = () => done("sent"); made.submit(); });
+};
+Promise.all([
+  tell("read", read({ credentials: "include" })),
+  tell("read opaque", read({ credentials: "include", mode: "no-cors" })),
+  tell("post", send({ credentials: "include", headers: { "Content-Type": "application/json" } })),
+  tell("post text", send({ credentials: "include", mode: "no-cors" })),
+  tell("post token", send({ headers: { "Content-Type": "application/json", Authorization: "Bearer guess" } })),
+  tell("form", form("text/plain")),
+  tell("script", element("script", { src: url + "/journal/runs" })),
+  tell("module", element("script", { src: url + "/static/records.js", type: "module" })),
+  tell("style", element("link", { href: url + "/static/page.css", rel: "stylesheet" })),
+  tell("image", element("img", { src: url + "/static/icon.svg" })),
+]).then(() => done(told.sort()));
+"""
+
+
+@pytest.mark.slow
+def test_a_page_from_elsewhere_in_a_browser(tmp_path: Path) -> None:
+    """It reads nothing and decides nothing, under its own name or under one that it gave our address.
+
+    Its browser is signed in at the page. A frame with the page stays empty.
+    """
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    from tests.browser import chromium
+
+    where = tmp_path / "runs.db"
+
+    async def begin() -> str:
+        async with Journal(where) as journal:
+            await _begin(journal, "r1")
+            return (await journal.view("r1")).approvals[0].id
+
+    async def left() -> Any:
+        async with Journal(where) as journal:
+            return await journal.messages("r1")
+
+    async def evil_page(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/html")]})
+        await send({"type": "http.response.body", "body": b"<!doctype html><body>"})
+
+    call = anyio.run(begin)
+    body = json.dumps({"run": "r1", "call": call, "approved": True})
+    elsewhere = ThreadedServer(lambda: evil_page, name="page of somebody else", host="127.0.0.1", port=0)
+    rules = "--host-resolver-rules=MAP *.example 127.0.0.1"
+    with (
+        serve(Hub(), journal=Journal(where)) as server,
+        ReplayServer(reply(text("private"))) as double,
+        elsewhere,
+        chromium(tmp_path / "profile", rules) as driver,
+    ):
+        driver.set_script_timeout(30)
+        driver.get(server.url)
+        wait = WebDriverWait(driver, 20)
+        wait.until(lambda _: driver.find_elements("id", "journal-link"))
+        # From another site, and from another program on this machine, to which the browser does send the cookie.
+        for origin in (f"http://evil.example:{elsewhere.port}", elsewhere.base_url):
+            driver.get(origin)
+            told = driver.execute_async_script(_ATTACKS, server.base_url, body)
+            opened = {line for line in told if not line.endswith((": refused", ": silent"))}
+            assert opened <= {"form: sent", "post text: opaque", "read opaque: "}, opened  # sent, and refused there
+            driver.execute_script(
+                "document.body.append(Object.assign(document.createElement('iframe'), {id: 'x', src: arguments[0]}))",
+                f"{server.base_url}/journal",
+            )
+            driver.switch_to.frame("x")
+            assert driver.find_elements("css selector", "#journal, .top") == []
+            driver.switch_to.default_content()
+        for port, path in ((server.port, "/journal/runs"), (double.port, "/")):
+            driver.get(f"http://rebound.example:{port}{path}")
+            assert "not known as rebound.example" in driver.find_element("css selector", "body").text
+        driver.get(f"{elsewhere.base_url}/")
+        driver.execute_script("location = arguments[0]", f"{server.base_url}/journal")  # a link does open it
+        wait.until(lambda _: driver.find_elements("css selector", ".journal-call"))
+    assert anyio.run(left) == []

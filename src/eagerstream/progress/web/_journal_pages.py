@@ -6,6 +6,8 @@ import json
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
+import anyio
+
 from ... import errors
 from ..._support.redaction import redact, redact_excerpt
 from .._endpoint import Endpoint, json_response, no_content
@@ -21,10 +23,12 @@ if TYPE_CHECKING:
 _MAX_RUNS: Final = 200
 _MAX_WAITING: Final = 500
 _MAX_RUNNING: Final = 50  # whose calls are shown: each reads all entries of a run
-_MAX_INPUT_CHARS: Final = 10_000
+_MAX_INPUT_CHARS: Final = 50_000
+_TOO_DEEP: Final = "[too deep]"  # in place of what `redact` does not show
 _MAX_BODY_BYTES: Final = 16_384
 _MAX_PAGE_CHARS: Final = 500_000
 _HEAD_LINES: Final = 2
+_NO_RUN: Final = "There is no such run."
 
 
 class JournalPages:
@@ -33,6 +37,7 @@ class JournalPages:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._bodies = RequestBodies(_MAX_BODY_BYTES)
+        self._deciding = anyio.Lock()
         self._views: dict[str, tuple[tuple[int, ...], list[dict[str, Any]]]] = {}
         self._page = (resources.files(__package__) / "static" / "journal.html").read_bytes()
 
@@ -109,10 +114,13 @@ class JournalPages:
                 return body  # the response that refuses it
         if reason is not None and not (isinstance(reason, str) and len(reason) <= MAX_REASON_CHARS):
             return _refused(f"A reason is a text of at most {MAX_REASON_CHARS} characters.")
+        if not run.isprintable():
+            return _refused(_NO_RUN, 404)  # half a surrogate pair, for example, which no database takes
         try:
-            if all(each.id != call for each in (await self._journal.view(run)).approvals):
-                return _refused("Nothing waits for a decision there.", 409)
-            await self._journal.decide(run, call, decision=approved or reason or False)
+            async with self._deciding:  # of two people who decide at the same time, the second one is told
+                if all(each.id != call for each in (await self._journal.view(run)).approvals):
+                    return _refused("Nothing waits for a decision there.", 409)
+                await self._journal.decide(run, call, decision=approved or reason or False)
         except errors.EagerStreamError as error:
             return _failed(error)
         return no_content()
@@ -152,7 +160,8 @@ def _shown(summary: RunSummary, asked: list[dict[str, Any]]) -> dict[str, Any]:
 def _shown_call(call: CallView) -> dict[str, Any]:
     given = call.input
     text = given if isinstance(given, str) else json.dumps(redact(given), ensure_ascii=False, indent=2)
-    return {"id": call.id, "name": call.name, "input": redact_excerpt(text, _MAX_INPUT_CHARS)}
+    is_cut = len(text) > _MAX_INPUT_CHARS or _TOO_DEEP in text  # nobody approves there what is not shown
+    return {"id": call.id, "name": call.name, "input": redact_excerpt(text, _MAX_INPUT_CHARS), "is_cut": is_cut}
 
 
 def _refused(text: str, status: int = 400) -> Response:
@@ -163,5 +172,5 @@ def _refused(text: str, status: int = 400) -> Response:
 
 def _failed(error: errors.EagerStreamError) -> Response:
     if isinstance(error, errors.RunNotFoundError):
-        return _refused("There is no such run.", 404)
+        return _refused(_NO_RUN, 404)
     return _refused(str(error), 409 if isinstance(error, errors.LimitError | errors.UsageError) else 503)
