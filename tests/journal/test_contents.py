@@ -81,16 +81,17 @@ ATTACKS = {
     "numbers swapped": f"{MOVED}; UPDATE {ENTRIES} SET seq = 107 - seq WHERE seq > 100",
     "contents swapped": f"UPDATE {ENTRIES} SET content = (SELECT content FROM {ENTRIES} AS other WHERE other.run_id = 'a'"
     f" AND other.seq = 7 - {ENTRIES}.seq) WHERE run_id = 'a' AND seq IN (3, 4)",
+    "another turn": f"UPDATE {ENTRIES} SET turn = turn + 1 WHERE run_id = 'a' AND seq = 3",
     "another number": f"UPDATE {ENTRIES} SET seq = 9 WHERE run_id = 'a' AND seq = 4",
-    "an entry doubled": f"INSERT INTO {ENTRIES} SELECT run_id, 5, content FROM {ENTRIES} WHERE run_id = 'a' AND seq = 4",
-    "doubled, and counted": f"INSERT INTO {ENTRIES} SELECT run_id, 5, content FROM {ENTRIES} WHERE run_id = 'a' AND seq = 4;"
+    "an entry doubled": f"INSERT INTO {ENTRIES} SELECT run_id, 5, turn, content FROM {ENTRIES} WHERE run_id = 'a' AND seq = 4",
+    "doubled, and counted": f"INSERT INTO {ENTRIES} SELECT run_id, 5, turn, content FROM {ENTRIES} WHERE run_id = 'a' AND seq = 4;"
     " UPDATE eagerstream_runs SET next_seq = 6",
     "one of another run": f"UPDATE {ENTRIES} SET content = (SELECT content FROM {ENTRIES} WHERE run_id = 'b') WHERE seq = 0",
     "zeros": f"UPDATE {ENTRIES} SET content = zeroblob(60) WHERE seq = 3",
     "cut": f"UPDATE {ENTRIES} SET content = substr(content, 1, 12) WHERE seq = 3",
     "a text": f"UPDATE {ENTRIES} SET content = 'abc' WHERE seq = 3",
     "plain JSON": f'UPDATE {ENTRIES} SET content = CAST(\'{{"kind": "x", "turn": 1}}\' AS BLOB) WHERE seq = 3',
-    "the number of a settled entry taken": f"INSERT INTO {ENTRIES} SELECT run_id, 1, content FROM {ENTRIES} WHERE seq = 3",
+    "the number of a settled entry taken": f"INSERT INTO {ENTRIES} SELECT run_id, 1, turn, content FROM {ENTRIES} WHERE seq = 3",
     "another seal": "UPDATE eagerstream_runs SET entries_seal = zeroblob(200) WHERE run_id = 'a'",
     "the seal of another run": "UPDATE eagerstream_runs SET entries_seal = (SELECT entries_seal FROM eagerstream_runs WHERE run_id = 'b')",
     "the seal of the inbox": "UPDATE eagerstream_runs SET entries_seal = inbox_seal",

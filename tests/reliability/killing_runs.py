@@ -370,7 +370,7 @@ def changed_entries(database: sqlite3.Connection, run: str, random: Random) -> s
         case "cut off":
             do("DELETE FROM eagerstream_entries WHERE run_id = ? AND seq >= ?", run, one)
         case "doubled":
-            do("INSERT INTO eagerstream_entries VALUES (?, ?, ?)", run, last + 1, content_of(one))
+            do("INSERT INTO eagerstream_entries VALUES (?, ?, 1, ?)", run, last + 1, content_of(one))
             do("UPDATE eagerstream_runs SET next_seq = ? WHERE run_id = ?", last + 2, run)
         case "counted":
             do("UPDATE eagerstream_runs SET next_seq = next_seq - 1 WHERE run_id = ?", run)

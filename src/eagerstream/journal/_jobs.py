@@ -118,6 +118,7 @@ class Create(Single[Owned]):
 
     Args:
         run_id: The run.
+        turn: The turn of the entry.
         content: The bytes of the entry.
         seals: The bytes that say which entries and which messages it has.
         lease_s: The lease of this ownership.
@@ -126,8 +127,9 @@ class Create(Single[Owned]):
         token: The name of the ownership, if there will be one.
     """
 
-    def __init__(self, run_id: str, content: bytes, seals: tuple[bytes, bytes], lease_s: float) -> None:
+    def __init__(self, run_id: str, turn: int, content: bytes, seals: tuple[bytes, bytes], lease_s: float) -> None:
         super().__init__(run_id)
+        self._turn = turn
         self._content = content
         self._seals = seals
         self._lease_s = lease_s
@@ -139,7 +141,7 @@ class Create(Single[Owned]):
         return [
             (sql.CREATE_RUN, (run_id, token, self._lease_s, entries, len(content), inbox)),
             (sql.FIRST_FENCE, (run_id, token)),
-            (sql.CREATE_ENTRY, (run_id, content, run_id, token)),
+            (sql.CREATE_ENTRY, (run_id, self._turn, content, run_id, token)),
             (sql.OWNER, (run_id,)),
         ]
 

@@ -21,7 +21,7 @@ from . import _sql as sql
 from ._contents import Contents
 from ._database import Database
 from ._jobs import LONGEST_LEASE_S, Begin, Bounds, Claim, Create, Delete, Held, Leave, Owned, Single, Undo
-from ._log import Log, Parts, bounded, check_entry
+from ._log import Log, Parts, bounded, checked_turn
 from ._reading import Entries, next_message
 from ._seals import Seal, sealed_entry, stored_inbox
 from ._sqlite import SQLite
@@ -136,14 +136,14 @@ class Journal:
             UsageError: The id or the entry is unusable.
         """
         _check_id(run_id)
-        check_entry(entry)
+        turn = checked_turn(entry)
         content = bounded(entry, f"an entry of run {run_id!r}", self._parts.bounds)
         await self._prepare()
         contents = self._parts.contents
         stored = sealed_entry(contents, run_id, content, Seal())
         seal = Seal().with_entry(stored).settled()
         seals = seal.stored(contents, run_id), stored_inbox(contents, run_id, 1)
-        owned = await self._ownership(Create(run_id, stored, seals, self._parts.lease_s))
+        owned = await self._ownership(Create(run_id, turn, stored, seals, self._parts.lease_s))
         log = self._logs[run_id] = Log(self._parts, owned)
         log.load(Entries([entry], seal, len(content), len(content)))
         return log

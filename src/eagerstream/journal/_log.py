@@ -51,7 +51,7 @@ class Parts:
 class _Write:
     """Entries that were added by one call."""
 
-    contents: list[bytes]
+    rows: list[tuple[int, bytes]]  # the turn, the content
     receipt: Receipt[None] = field(default_factory=Receipt[None])
     settles: bool = False
     read_to: int | None = None  # the number of the last message that is in the entries
@@ -148,16 +148,15 @@ class Log(Beating):
 
     def _add(self, entries: Sequence[JSONObject], *, settles: bool = False) -> Receipt[None]:
         bounds = self._parts.bounds
-        for entry in entries:
-            check_entry(entry)
-        contents = [bounded(entry, f"an entry of run {self.run_id!r}", bounds) for entry in entries]
+        what = f"an entry of run {self.run_id!r}"
+        rows = [(checked_turn(entry), bounded(entry, what, bounds)) for entry in entries]
         with self._lock:
             self._check_usable()
             before = self._settled_bytes if settles else self._size_bytes
-            size = before + sum(map(len, contents))
+            size = before + sum(len(content) for _, content in rows)
             if size > bounds.max_run_bytes:
                 raise LimitError("max_run_bytes", bounds.max_run_bytes, f"the journal of run {self.run_id!r}")
-            write = _Write(contents, settles=settles, read_to=_last_read(entries))
+            write = _Write(rows, settles=settles, read_to=_last_read(entries))
             self._queue(write)
             self._size_bytes = size
             if settles:
@@ -183,7 +182,7 @@ class Log(Beating):
             self._writing, self._added = self._added, []
             size_bytes = self._size_bytes
         guard = self._owned.guard
-        next_seq = self._seal.next_seq + sum(len(write.contents) for write in self._writing)
+        next_seq = self._seal.next_seq + sum(len(write.rows) for write in self._writing)
         done = (*guard, next_seq)
         statements = [statement for write in self._writing for statement in self._statements_of(write, done)]
         if next_seq > self._written_seq:
@@ -201,9 +200,9 @@ class Log(Beating):
         if write.read_to is not None:
             yield sql.DROP_MESSAGES, (run_id, write.read_to, *done)
             self._seal = self._seal.with_taken(write.read_to)
-        for content in write.contents:
+        for turn, content in write.rows:
             stored = sealed_entry(self._parts.contents, run_id, content, self._seal)
-            yield sql.ADD_ENTRY, (run_id, self._seal.next_seq, stored, *done)
+            yield sql.ADD_ENTRY, (run_id, self._seal.next_seq, turn, stored, *done)
             self._seal = self._seal.with_entry(stored)
         if write.settles:
             self._seal = self._seal.settled()
@@ -235,14 +234,16 @@ class Log(Beating):
             write.receipt.failed(error, wakes)
 
 
-def check_entry(entry: Mapping[str, Any]) -> None:
-    """Check that an entry has what each has.
+def checked_turn(entry: Mapping[str, Any]) -> int:
+    """Return the turn of an entry.
 
     Raises:
         UsageError: It has no turn or no kind.
     """
-    if type(entry.get("turn")) is not int or not isinstance(entry.get("kind"), str):
+    turn = entry.get("turn")
+    if type(turn) is not int or not isinstance(entry.get("kind"), str):
         raise UsageError('an entry of a journal needs a "kind", which is a string, and a "turn", which is an integer')
+    return turn
 
 
 def bounded(entry: Mapping[str, Any], what: str, bounds: Bounds) -> bytes:

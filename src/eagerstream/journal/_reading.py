@@ -50,7 +50,7 @@ def read_entries(database: Database, contents: Contents, bounds: Bounds, run_id:
     entries: list[JSONObject] = []
     found = Seal(taken=seal.taken)
     size_bytes = settled_bytes = 0
-    for _, seq, stored in rows:
+    for _, seq, turn, stored in rows:
         # The steps of a turn leave a gap in the numbers when the turn takes their place.
         if type(seq) is not int or seq < found.next_seq:
             raise JournalError(_CHANGED, run_id=run_id)
@@ -60,16 +60,13 @@ def read_entries(database: Database, contents: Contents, bounds: Bounds, run_id:
         size_bytes += len(content)
         if seq == seal.settled_seq:
             found, settled_bytes = found.settled(), size_bytes
-        entries.append(_checked(decoded(content), run_id))
+        entry = decoded(content)
+        if not isinstance(entry.get("kind"), str) or type(turn) is not int or entry.get("turn") != turn:
+            raise JournalError("the journal is damaged: an entry has no kind, or another turn", run_id=run_id)
+        entries.append(entry)
     if found != seal:
         raise JournalError(_CHANGED, run_id=run_id)
     return Entries(entries, seal, size_bytes, settled_bytes)
-
-
-def _checked(entry: JSONObject, run_id: str) -> JSONObject:
-    if not isinstance(entry.get("kind"), str) or type(entry.get("turn")) is not int:
-        raise JournalError("the journal is damaged: an entry has no kind or no turn", run_id=run_id)
-    return entry
 
 
 def read_inbox(

@@ -17,14 +17,16 @@ SCHEMA: Final = (
         id BIGINT PRIMARY KEY, version BIGINT NOT NULL, encryption BLOB, last_fence BIGINT NOT NULL)""",
     # `fence` grows with each owner, and `beat` with each sign of life. `owner` is the unique name of an ownership; null
     # if the run was released. `entries_seal` and `inbox_seal` say which entries and messages there are; see `_seals`.
-    # `ended_s` is null unless the run was released with the status of an end. The times are for people and for `prune`.
+    # `ended_s` is null unless the run was released with the status of an end. The times are for people and for `prune`,
+    # and so is the turn of an entry, which its content has, too.
     """CREATE TABLE IF NOT EXISTS eagerstream_runs (
         run_id TEXT PRIMARY KEY, fence BIGINT NOT NULL, beat BIGINT NOT NULL, owner TEXT,
         lease_s DOUBLE PRECISION NOT NULL, status TEXT NOT NULL, summary TEXT NOT NULL, next_seq BIGINT NOT NULL,
         entries_seal BLOB NOT NULL, size_bytes BIGINT NOT NULL, next_message BIGINT NOT NULL, inbox_seal BLOB NOT NULL,
         created_s DOUBLE PRECISION NOT NULL, changed_s DOUBLE PRECISION NOT NULL, ended_s DOUBLE PRECISION)""",
     """CREATE TABLE IF NOT EXISTS eagerstream_entries (
-        run_id TEXT NOT NULL, seq BIGINT NOT NULL, content BLOB NOT NULL, PRIMARY KEY (run_id, seq))""",
+        run_id TEXT NOT NULL, seq BIGINT NOT NULL, turn BIGINT NOT NULL, content BLOB NOT NULL,
+        PRIMARY KEY (run_id, seq))""",
     """CREATE TABLE IF NOT EXISTS eagerstream_inbox (
         run_id TEXT NOT NULL, number BIGINT NOT NULL, token TEXT NOT NULL, content BLOB NOT NULL,
         PRIMARY KEY (run_id, number))""",
@@ -61,7 +63,7 @@ FIRST_FENCE: Final = """
 """A statement of its own, because it sees the deletion for which `CREATE_RUN` may have waited."""
 
 CREATE_ENTRY: Final = f"""
-    INSERT INTO eagerstream_entries (run_id, seq, content) SELECT ?, 0, ? WHERE {_IF_OWNER}
+    INSERT INTO eagerstream_entries (run_id, seq, turn, content) SELECT ?, 0, ?, ? WHERE {_IF_OWNER}
     ON CONFLICT DO NOTHING"""
 
 CLAIM: Final = """
@@ -89,7 +91,7 @@ ADVANCE: Final = f"""
 """Comes first in a transaction. The others are done only if it was, now or by an earlier attempt."""
 
 ADD_ENTRY: Final = f"""
-    INSERT INTO eagerstream_entries (run_id, seq, content) SELECT ?, ?, ? WHERE {_IF_WRITING}
+    INSERT INTO eagerstream_entries (run_id, seq, turn, content) SELECT ?, ?, ?, ? WHERE {_IF_WRITING}
     ON CONFLICT DO NOTHING"""
 
 SETTLE: Final = f"DELETE FROM eagerstream_entries WHERE run_id = ? AND seq > ? AND seq < ? AND {_IF_WRITING}"
@@ -111,7 +113,7 @@ SIZES: Final = f"""
 """The bytes of the entries, without what encryption adds, and of the messages."""
 
 ENTRIES: Final = """
-    SELECT eagerstream_runs.entries_seal, eagerstream_entries.seq, eagerstream_entries.content
+    SELECT eagerstream_runs.entries_seal, eagerstream_entries.seq, eagerstream_entries.turn, eagerstream_entries.content
     FROM eagerstream_runs LEFT JOIN eagerstream_entries ON eagerstream_entries.run_id = eagerstream_runs.run_id
     WHERE eagerstream_runs.run_id = ? ORDER BY eagerstream_entries.seq"""
 """One statement, so that the seal and the entries are of the same moment."""
