@@ -7,7 +7,7 @@ nothing that could be refused enters the history. `test_settle.py` cuts response
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, cast
 
 from ..tools._call import ToolCall
 from ..tools._content import is_empty_text, to_json
@@ -91,7 +91,16 @@ def kept_blocks(
     # repairs look at the blocks as received. It replaces lone surrogates, which UTF-8 cannot carry, in all that is
     # left.
     content = _without_orphans(content, server_calls)
-    return [encodable(block) for block in _sendable(content, message.get("stop_reason"))]
+    return [_encodable(block) for block in _sendable(content, message.get("stop_reason"))]
+
+
+def _encodable(block: Block) -> Block:
+    """Return a block without lone surrogates. The input of a call has none: it was mended when it was settled."""
+    if block.get("type") not in TOOL_BLOCKS:
+        return cast("Block", encodable(block))
+    rest = {name: value for name, value in block.items() if name != "input"}
+    mended = encodable(rest)
+    return block if mended is rest else {**mended, "input": block["input"]}
 
 
 def answer(call: ToolCall) -> None:

@@ -15,7 +15,8 @@ import anyio.to_thread
 from .._support.cancellation import raise_if_cancelled
 from ..limits import DEFAULT_LIMITS, Limits
 from ..streaming._faults import InputError
-from ..wire import INVALID_JSON, JSONObject, Outcome, check_count
+from ..wire import INVALID_JSON, JSONObject, Outcome, ToolInput, check_count
+from ..wire._values import values_in
 from ._breaker import CircuitBreaker
 from ._call import CallState, Invoked, ToolCall
 from ._definition import Tool
@@ -65,6 +66,8 @@ R = TypeVar("R")
 _MAX_NAME_CHARS: Final = 128
 _QUICK_CHARS: Final = 16 * 1024
 """Inputs up to this length are checked on the event loop, in well under 1 ms; larger ones in a thread."""
+_QUICK_VALUES: Final = 1_000
+"""The same for an input that came complete, without a text."""
 
 
 @dataclass(slots=True)
@@ -136,7 +139,8 @@ class InProcessExecutor:
         tool = self._tools.find(call.block)
         self._refuse_if_open(call, tool)
         arguments = None
-        if call.result is None and call.input.outcome is not None and call.input.chars <= _QUICK_CHARS:
+        is_quick = 0 < call.input.chars <= _QUICK_CHARS or not _is_large(call.input)
+        if call.result is None and call.input.outcome is not None and is_quick:
             arguments = self._arguments(call, tool)
         group = tool.group if tool else None
         if group:
@@ -154,8 +158,7 @@ class InProcessExecutor:
         """Return True if the call waits only for its turn. A large input is still unchecked."""
         if tool is None or tool.approve is not None or call.result is not None:
             return False
-        is_large = call.input.outcome is Outcome.VALID and call.input.chars > _QUICK_CHARS
-        return arguments is not None or is_large
+        return arguments is not None or (call.input.outcome is Outcome.VALID and _is_large(call.input))
 
     async def execute(self, call: ToolCall) -> None:
         """See `Executor.execute`.
@@ -239,7 +242,7 @@ class InProcessExecutor:
     async def _arguments_in_time(self, call: ToolCall, tool: Tool | None) -> JSONObject | None:
         """Do the same as `_arguments`. A large input is checked in a thread, for at most the tool's time limit."""
         value = call.input.value
-        if tool is None or value is None or call.input.chars <= _QUICK_CHARS:
+        if tool is None or value is None or not _is_large(call.input):
             return self._arguments(call, tool)
         timeout_s = self._timeout_s(tool)
         told = f"Error: the input could not be checked within {timeout_s:g} seconds"
@@ -353,7 +356,7 @@ class InProcessExecutor:
             fault = await _in_thread_if_large(call, tool.fault_of, call.input)
         except anyio.get_cancelled_exc_class():
             if said is not None:  # its work is done, and must not be lost
-                is_large = call.input.outcome is None or call.input.chars > _QUICK_CHARS
+                is_large = call.input.outcome is None or _is_large(call.input)
                 _end_early(call, said, fault=CANCELLED_TEXT if is_large else tool.fault_of(call.input))
             raise
         _end_early(call, said, fault=fault)
@@ -392,9 +395,16 @@ def _end(call: ToolCall, said: Invoked, *, fault: str | None = None, is_unsure: 
 
 async def _in_thread_if_large(call: ToolCall, look: Callable[[A], R], at: A) -> R:
     """Read an input without blocking the event loop for long."""
-    if call.input.chars <= _QUICK_CHARS:
+    if not _is_large(call.input):
         return look(at)
     return await anyio.to_thread.run_sync(look, at, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
+
+
+def _is_large(input: ToolInput) -> bool:
+    """Return True if checking an input takes more than about a millisecond."""
+    if input.chars:
+        return input.chars > _QUICK_CHARS
+    return values_in(input.partial, _QUICK_VALUES) > _QUICK_VALUES
 
 
 def _note_failure(call: ToolCall, group: Group) -> None:

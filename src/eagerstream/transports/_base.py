@@ -100,6 +100,7 @@ class StreamedReply:
         "_bytes",
         "_bytes_in_a_row",
         "_decoder",
+        "_event_bytes",
         "_head",
         "_max_bytes",
         "_max_in_a_row",
@@ -135,6 +136,7 @@ class StreamedReply:
         self._max_bytes = limits.max_reply_bytes
         self._bytes = 0
         self._bytes_in_a_row = 0
+        self._event_bytes = 0  # of pieces without the end of an event, before the current one
         # If each chunk is all that has arrived, the next one is waited for, and nobody needs a pause.
         self._max_in_a_row = math.inf if getattr(chunks, "takes_all", False) else _PIECE_BYTES
         self._pieces: Iterator[bytes] = iter(())  # the rest of a long chunk
@@ -198,9 +200,13 @@ class StreamedReply:
                     self._pieces = pieces_of(chunk, _PIECE_BYTES)
                     piece = next(self._pieces)
         events = self._decoder.feed(piece) if self._head is None else self._begun(piece)
-        # Only the first may be longer than a piece. No function is called for an `InputFragment`.
-        first = events[0] if events else ()
-        if first and len(first[1] if isinstance(first, tuple) else _text_of(first)) > _PIECE_BYTES:
+        # Only the first may be longer than a piece.
+        if not events:
+            self._event_bytes += len(piece)
+        elif self._event_bytes <= _PIECE_BYTES:
+            self._event_bytes = 0
+        else:
+            self._event_bytes = 0
             self._portions = portions_of(events)
             return next(self._portions)
         return events
@@ -241,17 +247,17 @@ class StreamedReply:
 
 
 def portions_of(events: Sequence[WireEvent | InputFragment]) -> Iterator[Sequence[WireEvent | InputFragment]]:
-    """Yield a batch in portions: the pieces of its first event if that is a long delta of a text, then the others.
+    """Yield a batch whose first event is long in portions. Other tasks get their turn between them.
 
-    Some peers send an entire input in one delta. To parse 8 MB, and to show them to all observers, takes seconds.
-    Other tasks get their turn between the portions.
+    A long text of a delta comes in pieces. Some peers send an entire input in one delta: to parse 8 MB, and to show
+    them to all observers, takes seconds. Each other event comes alone, because the one behind a long event may be as
+    much work: the end of an input that came complete with its start, or the end of the message.
     """
     first = events[0]
     text = first[1] if isinstance(first, tuple) else _text_of(first)
     if len(text) <= _PIECE_BYTES:
-        yield events
-        return
-    if isinstance(first, tuple):
+        yield [first]
+    elif isinstance(first, tuple):
         for start in range(0, len(text), _PIECE_BYTES):
             yield [(first[0], text[start : start + _PIECE_BYTES])]
     else:
@@ -262,8 +268,7 @@ def portions_of(events: Sequence[WireEvent | InputFragment]) -> Iterator[Sequenc
         for start in range(_PIECE_BYTES, len(text), _PIECE_BYTES):
             # Without other fields: an estimate of the tokens of the delta must not count twice.
             yield [{**bare, "delta": {"type": delta["type"], name: text[start : start + _PIECE_BYTES]}}]
-    if len(events) > 1:
-        yield events[1:]
+    yield from ([event] for event in events[1:])
 
 
 def _text_of(event: WireEvent) -> str:

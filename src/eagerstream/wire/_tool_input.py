@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 
 from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS, Limits
-from ._echo import has_json_form, legal_id, legal_name, stand_in_id
+from ._echo import legal_id, legal_name, stand_in_id
 from ._json_scalars import ParseFault
 from ._mypyc import mypyc_attr
 from ._parser import Parser
@@ -545,9 +545,12 @@ class ToolInput:
             if self._too_deep:
                 return ParseFault(f"nested deeper than {self._max_depth}", 0, "")
             # It was decoded with its event, by a reader that accepts infinities. The API refuses them in a history.
-            if not has_json_form(self._given):
+            try:
+                json.dumps(self._given, ensure_ascii=False, allow_nan=False).encode()
+            except UnicodeEncodeError:
+                self._has_surrogates = True
+            except (ValueError, RecursionError, TypeError):
                 return ParseFault("a value that cannot be sent back", 0, "")
-            self._has_surrogates = encodable(self._given) is not self._given
         fault = self._fault_of_text()
         # U+FFFD replaces lone surrogates for a tool. If that makes one key of two, a value would be lost.
         if fault is None and self._has_surrogates and has_colliding_keys(self.partial):

@@ -73,8 +73,12 @@ def is_deeper(value: JSONObject | list[JSON], bound: int) -> bool:
     """
     level: list[JSONObject | list[JSON]] = [value]
     for _ in range(bound):
-        items = (item for container in level for item in (container.values() if type(container) is dict else container))
-        level = [item for item in items if isinstance(item, (dict, list))]
+        level = [
+            item
+            for container in level
+            for item in (container.values() if type(container) is dict else container)
+            if isinstance(item, (dict, list))
+        ]
         if not level:
             return False
     return True
