@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any, Final
 
+import pytest
+
 from eagerstream._support.redaction import redact, redact_text
 from eagerstream._support.secrets import finding_also
 from tests.streams import needs_recordings, real_recordings
@@ -191,6 +193,7 @@ def strings_of(value: Any) -> Iterator[str]:
         yield value
 
 
+@pytest.mark.slow
 @needs_recordings
 def test_what_is_sent_stays() -> None:
     """Of the texts in real streams, which have no secrets, at most one in a hundred is changed."""
