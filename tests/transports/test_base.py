@@ -212,7 +212,7 @@ async def test_a_long_delta_comes_in_portions(kind: str, form: str) -> None:
     deltas = [each["delta"] for each in events[1:-1]]
     [name] = {key for delta in deltas for key in delta} - {"type", "estimated_tokens"}
     assert "".join(delta[name] for delta in deltas) == text
-    assert max(len(delta[name]) for delta in deltas) <= 16_384
+    assert max(len(delta[name]) for delta in deltas) <= 4_096
     assert sum(delta.get("estimated_tokens", 0) for delta in deltas) == (7 if kind == "thinking_delta" else 0)
     assert all((each["type"], each["index"]) == ("content_block_delta", 3) for each in events[1:-1])
     assert turns >= len(deltas) - 1 > 10

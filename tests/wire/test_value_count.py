@@ -10,7 +10,15 @@ from hypothesis import given, strategies as st
 
 from eagerstream.errors import LimitError
 from eagerstream.limits import DEFAULT_LIMITS
-from eagerstream.wire import AWSEventStreamDecoder, FragmentDecoder, Outcome, WireDecoder
+from eagerstream.wire import (
+    AWSEventStreamDecoder,
+    FragmentDecoder,
+    InputDelta,
+    MessageAssembler,
+    Outcome,
+    WireDecoder,
+    apply_patch,
+)
 from eagerstream.wire._value_count import ValueCount
 from tests.aws_frames import chunk_frame, exception_frame
 from tests.streams import block_start, cuts_of, input_delta, message_delta, message_start, one_by_one, tool_start
@@ -136,6 +144,25 @@ def test_an_input_with_too_many_values(fragments: int) -> None:
     assert input.outcome is Outcome.INVALID
     assert str(input.error).startswith("more than 50000 values")
     assert input.wrapped == {"INVALID_JSON": text}
+
+
+def test_changes_of_an_input_with_too_many_values() -> None:
+    """Its first values stay. Text that is not read changes nothing, and no earlier change comes again."""
+    assembler = MessageAssembler(reports=True)
+    shown: Any = {}
+    for event in [
+        message_start(),
+        tool_start(0),
+        *(input_delta(0, each) for each in ['{"a": [', *["[1]," * 500] * 200]),
+    ]:
+        for out in assembler.feed(event):
+            if isinstance(out, InputDelta):
+                assert out.patch is not None
+                shown = apply_patch(shown, out.patch)
+    input = assembler.inputs[0]
+    assert str(input.error).startswith("more than 50000 values")
+    assert shown == input.partial
+    assert 25_000 <= len(shown["a"]) <= 26_000
 
 
 @rows(

@@ -438,8 +438,6 @@ class InputAccumulator(Generic[InputT]):
     def _delta(self, input: InputT, fragment: str) -> InputDelta[InputT]:
         if not self._reports:
             return InputDelta(input, fragment)
-        if input._damage is not None:
-            return InputDelta(input, fragment, [])
         parser = input._parser
         return InputDelta(input, fragment, parser.patch, parser.finished_fields if parser.ended else ())
 

@@ -455,9 +455,10 @@ class ToolInput:
             # One text for all waiting fragments: the parser reads long texts at a fraction of the cost per character.
             text = self._tail[-1] if waiting == 1 else "".join(self._tail[self._parsed :])
             self._parsed += waiting
-            # After a loss, further text has no meaning. Of too many values, the first ones stay.
-            if self._damage is None and not self._has_too_many:
-                self._parser.feed(text)
+            # After a loss, further text has no meaning. Of too many values, the first ones stay. An empty text instead:
+            # the parser must not report the same changes again.
+            is_read = self._damage is None and not self._has_too_many
+            self._parser.feed(text if is_read else "")
         return self._parser
 
     def _compact(self) -> None:
