@@ -462,7 +462,7 @@ def test_serve_agui(tmp_path: Path) -> None:
             while "running on" not in program.stderr.readline():
                 assert program.poll() is None
             url = f"http://127.0.0.1:{port}/agent"
-            assert httpx.post(url, json=asked, headers={"host": "elsewhere.example"}).status_code == 400
+            assert httpx.post(url, json=asked, headers={"host": "elsewhere.example"}).status_code == 421
             answer = httpx.post(url, json=asked, timeout=30)
             program.send_signal(signal.SIGINT)
             program.communicate(timeout=30)

@@ -481,3 +481,24 @@ async def test_a_change_that_the_database_refuses_fails_alone(tmp_path: Path) ->
         with pytest.raises(JournalError, match="larger than SQLite accepts"):
             await first
         assert await journal.read("b") == [BEGIN, entry(1)]
+
+
+async def test_entries_that_come_during_a_failure(tmp_path: Path) -> None:
+    """They are queued before it is known, and fail with it. The next owner finds the run as it was."""
+    async with Journal(tmp_path / "runs.db", lease_s=0.2) as journal:
+        log = await journal.create("r", BEGIN)
+        commit = journal._parts.writer._database.commit
+        behind: list[Any] = []
+
+        def failing(statements: Any) -> Any:
+            journal._parts.writer._database.commit = commit  # type: ignore[method-assign]
+            behind.append(log.append(entry(2)))
+            raise DatabaseFault("the disk is full")
+
+        journal._parts.writer._database.commit = failing  # type: ignore[method-assign]
+        for receipt in (log.append(entry(1)), behind):
+            with pytest.raises(JournalError, match="the disk is full"):
+                await (receipt[0] if isinstance(receipt, list) else receipt)
+        await journal.aclose()
+    async with Journal(tmp_path / "runs.db", lease_s=0.2) as journal:
+        assert (await journal.open("r")).entries == [BEGIN]

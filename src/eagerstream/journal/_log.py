@@ -179,6 +179,8 @@ class Log(Beating):
     def statements(self) -> list[Statement]:
         """See `Job`."""
         with self._lock:
+            if self._error is not None:  # it was queued again before the failure was known: the seal has what failed
+                raise self._error
             self._writing, self._added = self._added, []
             size_bytes = self._size_bytes
         guard = self._owned.guard
