@@ -15,8 +15,8 @@ Path: TypeAlias = tuple[str | int, ...]
 """The place of a value: object keys and array indexes from the root, `()` for the root itself."""
 
 
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_LONE_SURROGATE: Final = re.compile("[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]")
+_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
+_LONE_SURROGATE: Final = re.compile(r"[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]")
 
 _LONG_BITS: Final = 2_048
 _MAX_FIELDS: Final = 32  # of a content block
