@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from eagerstream.limits import Limits
 from eagerstream.wire._echo import legal_id, legal_name, repaired
 from tests.streams import block_stop, input_delta, message_start, tool_start
 from tests.tables import rows
@@ -15,9 +16,10 @@ def test_fields_of_a_call_without_a_json_form_are_left_out() -> None:
     """The API would refuse them in each later request, and a call that runs must be kept."""
     odd: dict[str, Any] = {"a": 1, "b": float("inf"), "c": [10**5000], "d": {1}, "caller": 5}
     deep: Any = []
-    for _ in range(40_000):
+    for _ in range(100_000):
         deep = [deep]
-    assembler, _ = fed(message_start(), tool_start(0, "now", **odd, e=deep), input_delta(0, "{}"), block_stop(0))
+    events = message_start(), tool_start(0, "now", **odd, e=deep), input_delta(0, "{}"), block_stop(0)
+    assembler, _ = fed(*events, limits=Limits(max_values=1_000_000))
     assert assembler.message["content"] == [{"type": "tool_use", "id": "toolu_0", "name": "now", "input": {}, "a": 1}]
 
 
