@@ -181,6 +181,17 @@ def test_no_key_stays(name: str, shape: str, seed: int) -> None:
     assert secret not in json.dumps(redact({"note": text}))
 
 
+def test_keys_in_places_that_look_harmless() -> None:
+    """Behind a name for hashes, at the end of a long word, after a sign of a path."""
+    random = Random(7)
+    for shape in ("hash: <A40>", "tree <A40>", "etag=<A40>", "a session_<A40>", "/<A40>", "data: <A60>"):
+        for _ in range(50):
+            text = made(shape, random)
+            assert secret_of(text) not in redact_text(text), text
+    long = ".".join(["words"] * 150) + "." + made("<A40>", random)
+    assert redact_text(long) == "[redacted]"
+
+
 def strings_of(value: Any) -> Iterator[str]:
     """All texts of a value."""
     if isinstance(value, dict):

@@ -20,8 +20,8 @@ from .windows import run_end, search
 
 MIN_CHARS: Final = 20
 _MIN_ODD_CHARS: Final = 10
-_SEEN_CHARS: Final = 512
-"""Number of characters of a token that are looked at."""
+_PART_CHARS: Final = 512
+"""A long token is judged in parts of so many characters: it is masked if one of them is odd."""
 _CONTEXT_CHARS: Final = 48
 
 _CHARS: Final = "A-Za-z0-9_+/.~%-"
@@ -33,13 +33,13 @@ _SIGNS: Final = re.compile(r"%[0-9A-Fa-f]{2}|[^A-Za-z0-9]+")
 
 _HARMLESS: Final = re.compile(
     r"""
-      [0-9a-fA-F]{8}(?:-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}  # a UUID
+      [0-9a-fA-F]{8}(?:-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}  # a UUID; the ids of runs have no signs
     | [0-9.,:_+TZ-]*+  # numbers and times
     | sha[0-9]{1,3} - [A-Za-z0-9+/]*+  # the integrity of a file
     | [0-9a-f]{2} - [0-9a-f]{32} - [0-9a-f]{16} - [0-9a-f]{2}  # the header traceparent
     # Ids of this API, and of those that gateways speak to.
-    | (?: [a-z]{1,12}_ )? (?: msg | toolu | srvtoolu | mcptoolu | req | container | file | msgbatch | session ) _ \w*+
-    | (?: call | resp | rs | fc | run | thread | item ) _ \w*+ | (?: chatcmpl | cmpl | gen ) - [\w-]*+
+    | (?: [a-z]{1,12}_ )? (?: msg | toolu | srvtoolu | mcptoolu | req | container | file | msgbatch ) _ \w*+
+    | (?: call | resp | rs | fc ) _ \w*+ | (?: chatcmpl | cmpl | gen ) - [\w-]*+
     """,
     re.VERBOSE | re.ASCII,
 )
@@ -55,7 +55,8 @@ _PIECE: Final = re.compile(
 _WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _MIN_WORD_CHARS: Final = 3.2
 """Mean length of the words in names of programs. Of letters by chance, 2.6 look like a word."""
-_OF_PATH: Final = re.compile(r"(?:~|\.{1,2})?/")
+_OF_PATH: Final = re.compile(r"(?:~|\.{1,2})?/[A-Za-z_.-]{1,64}/|//")  # of a file, or the rest of a URL
+_HEX: Final = re.compile(r"[0-9a-fA-F]++")
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,30}+://[^\s\"'<>?#]*+\Z")
 _HARMLESS_NAMES: Final = re.compile(
     r"""
@@ -78,32 +79,39 @@ def by_token(text: str) -> Iterator[SecretSpan]:
         start = found.start()
         at = run_end(_REST, text, found.end())
         at = run_end(_PADDING, text, at)
-        token = text[start : min(at, start + _SEEN_CHARS)]
+        token = text[start:at]
         before = text[max(0, start - _CONTEXT_CHARS) : start]
-        if _is_made_by_chance(token) and not _is_known(before, at - start) and not _is_in_url(text, start):
+        if not _is_known(before, token) and _is_made_by_chance(token) and not _is_in_url(text, start):
             yield SecretSpan(start, at)
 
 
 def keeps_tokens(name: str) -> bool:
     """Return True if a field of this name may have a token that is no secret: a hash, a signature, an image."""
-    return _is_known(f"{name}: ", _MIN_MEDIA_CHARS)
+    return _is_known(f"{name}: ", "0" * _MIN_MEDIA_CHARS)
 
 
-def _is_known(before: str, chars: int) -> bool:
+def _is_known(before: str, token: str) -> bool:
     """Return True if a token is a hash, or the API has signed or encrypted it, or it is an image or a document."""
-    if _HARMLESS_NAMES.search(before) or _OF_THE_API.search(before):
+    if _OF_THE_API.search(before):
         return True
-    return chars >= _MIN_MEDIA_CHARS and _MEDIA.search(before) is not None
+    if len(token) >= _MIN_MEDIA_CHARS and _MEDIA.search(before):
+        return True
+    return _HARMLESS_NAMES.search(before) is not None and _HEX.fullmatch(token) is not None
 
 
 def _is_made_by_chance(token: str) -> bool:
     token = token.rstrip("=.-_/")
-    if len(token) < MIN_CHARS or _OF_PATH.match(token) or _HARMLESS.fullmatch(token):
+    if len(token) < MIN_CHARS or _OF_PATH.match(token):
+        return False
+    if len(token) <= _PART_CHARS and _HARMLESS.fullmatch(token):
         return False
     if _PREFIXED.fullmatch(token):
         return True
-    odd = sum(len(piece) for piece in _SIGNS.split(token) if not _is_word(piece))
-    return odd >= _MIN_ODD_CHARS
+    return any(_is_odd(token[start : start + _PART_CHARS]) for start in range(0, len(token), _PART_CHARS))
+
+
+def _is_odd(part: str) -> bool:
+    return sum(len(piece) for piece in _SIGNS.split(part) if not _is_word(piece)) >= _MIN_ODD_CHARS
 
 
 def _is_word(piece: str) -> bool:
@@ -114,4 +122,4 @@ def _is_word(piece: str) -> bool:
 
 def _is_in_url(text: str, start: int) -> bool:
     """Return True if a token is in the address or the path of a URL, which has tokens of its own in its query."""
-    return _URL.search(text, max(0, start - _SEEN_CHARS), start) is not None
+    return _URL.search(text, max(0, start - _PART_CHARS), start) is not None
