@@ -235,6 +235,7 @@ def test_what_is_sent_stays() -> None:
         "sha512-z4PhNX7vuL3xVChQ1m2AB9Yg5AULVxXcg/SpIdNs6c5H0NE8XYXysP+DGNKHfuwvY7kxvUdBeoGlODJ6+SfaPg==",
         "document.getElementById, internationalization, SQLAlchemyConnectionPool, test_a_name_of_many_words",
         "1234567890123456789012345678901234567890 +49.30.1234567.8901234 3.14159265358979323846",
+        "1e" + "0" * 600 + " " + "7" * 2_000 + " -1.5E+" + "0" * 30,
         '{"signature": "EqoBCkgIARABGAIiQL8abcDEF123+/xyzABC456defGHI789jklMNO012pqrSTU345vwx=="}',
         '{"encrypted_content": "EqoBCkgIARABGAIiQL8abcDEF123+/xyzABC456defGHI789jklMNO012pqrSTU345vwx=="}',
         '{"source": {"type": "base64", "data": "' + base64.b64encode(bytes(range(256))).decode() + '"}}',

@@ -45,7 +45,7 @@ _HARMLESS: Final = re.compile(
 )
 _PIECE: Final = re.compile(
     r"""
-      [0-9]{0,24}
+      [0-9]*+(?:[eE][0-9]*+)?  # numbers of any length
     | [a-z]{1,24} | [A-Z]{1,15}
     | [0-9]{1,8}[A-Za-z]{1,4} | (?: [A-Z]?[a-z]{1,12} | [A-Z]{1,8} ) [0-9]{1,6} [a-z]?  # 5th, 20px; utf8, ISO8601, v2b
     | [0-9]{8}T[0-9]{6}Z?  # a time
