@@ -202,7 +202,6 @@ class _Worker:
             if not (await self._journal.summary(run_id)).is_due:
                 return "running"  # another worker was faster
             entries = await self._journal.read(run_id)
-            check_entries(entries, run_id)
             parent = await self._status_of_parent(entries[0])
             if parent in ("running", "waiting"):
                 self._failures[run_id] = _Failure(_LONGEST_PAUSE_S, anyio.current_time() + _LONGEST_PAUSE_S)

@@ -117,7 +117,7 @@ class JournalPages:
         if not run.isprintable():
             return _refused(_NO_RUN, 404)  # half a surrogate pair, for example, which no database takes
         try:
-            async with self._deciding:  # of two people who decide at the same time, the second one is told
+            async with self._deciding:  # if two people decide at the same time, the second one gets a refusal
                 if all(each.id != call for each in (await self._journal.view(run)).approvals):
                     return _refused("Nothing waits for a decision there.", 409)
                 await self._journal.decide(run, call, decision=approved or reason or False)
