@@ -36,7 +36,7 @@ from tests.tables import rows
 
 def an_input(index: int = 0) -> GrowingInput:
     block = {"type": "tool_use", "id": f"toolu_{index}", "name": "tool", "input": {}}
-    return GrowingInput(index, block, parser=PartialJSON(), limits=DEFAULT_LIMITS)
+    return GrowingInput(index, block, parser=PartialJSON, limits=DEFAULT_LIMITS)
 
 
 async def drained(buffer: EventBuffer[Any]) -> list[Any]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from eagerstream.errors import UsageError
 from eagerstream.limits import Limits
@@ -17,31 +18,33 @@ from tests.tables import rows
 from tests.wire.inputs import ended, fed, told
 from tests.wire.json_texts import texts
 
-_BACKLOG_CHARS = 4_096
+_BLOCK_CHARS = 1_024
+_UNREAD_CHARS = 256 * 1_024
 
 
 class Counting(PartialJSON):
     """A parser that keeps what it was fed."""
 
-    def __init__(self, *, limits: Limits) -> None:
+    def __init__(self, fed: list[str], *, limits: Limits) -> None:
         super().__init__(limits=limits)
-        self.fed: list[str] = []
+        self.fed = fed
 
     def feed(self, fragment: str) -> None:
         self.fed.append(fragment)
         super().feed(fragment)
 
 
-def started(limits: Limits | None = None) -> tuple[InputAccumulator, ToolInput, Counting]:
-    parsers: list[Counting] = []
-
-    def parser(*, limits: Limits) -> Counting:
-        parsers.append(Counting(limits=limits))
-        return parsers[-1]
-
-    accumulator = InputAccumulator(parser=parser, limits=limits or Limits())
+def started(limits: Limits | None = None) -> tuple[InputAccumulator, ToolInput]:
+    accumulator: InputAccumulator = InputAccumulator(limits=limits or Limits())
     accumulator.feed(tool_start(0))
-    return accumulator, accumulator.inputs[0], parsers[0]
+    return accumulator, accumulator.inputs[0]
+
+
+def counted() -> tuple[InputAccumulator, ToolInput, list[str]]:
+    fed: list[str] = []
+    accumulator: InputAccumulator = InputAccumulator(parser=partial(Counting, fed))
+    accumulator.feed(tool_start(0))
+    return accumulator, accumulator.inputs[0], fed
 
 
 def grow(accumulator: InputAccumulator, *fragments: str) -> None:
@@ -51,60 +54,87 @@ def grow(accumulator: InputAccumulator, *fragments: str) -> None:
 
 def test_a_fragment_that_nobody_looks_at_is_not_parsed() -> None:
     """Not before somebody looks; then all that waited, and at the next look only what is new."""
-    accumulator, tool_input, parser = started()
+    accumulator, tool_input, fed = counted()
     grow(accumulator, '{"a"', ": [1,")
     assert tool_input.chars == 9
     assert tool_input.raw == '{"a": [1,'
-    assert parser.fed == []
+    assert fed == []
     assert tool_input.partial == {"a": [1]}
-    assert parser.fed == ['{"a": [1,']
+    assert fed == ['{"a": [1,']
     assert tool_input.partial == {"a": [1]}
     grow(accumulator, "2,")
     assert tool_input.is_finished("a", 1)
-    assert parser.fed == ['{"a": [1,', "2,"]
+    assert fed == ['{"a": [1,', "2,"]
     grow(accumulator, "]")
     assert tool_input.error is not None
     assert tool_input.error.offset_chars == 11
 
 
-def test_the_backlog_is_bounded() -> None:
-    """Neither a look nor the end may take long because nobody has looked before."""
-    accumulator, tool_input, parser = started()
-    grow(accumulator, '{"a": "')
+def test_a_look_finds_little_to_parse() -> None:
+    """Once somebody has looked, a block at most; before that, no more than can be parsed at once."""
+    accumulator, tool_input, fed = counted()
+    grow(accumulator, '{"a": "', "word " * 50)
+    assert tool_input.partial == {"a": "word " * 50}
     for _ in range(3_000):
         grow(accumulator, "word ")
-        assert tool_input.chars - sum(map(len, parser.fed)) <= _BACKLOG_CHARS
-    assert len(parser.fed) < 100
-    grow(accumulator, '"}')
+        assert tool_input.chars - sum(map(len, fed)) < _BLOCK_CHARS
+    assert len(fed) < 100
+    accumulator, tool_input, fed = counted()
+    grow(accumulator, '{"a": "')
+    while tool_input.chars <= _UNREAD_CHARS:
+        assert fed == []
+        grow(accumulator, "word " * 200)
+    grow(accumulator, "word " * 205)
+    assert tool_input.chars == sum(map(len, fed))
+
+
+def test_an_input_that_nobody_looks_at_is_parsed_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By jiter: our parser reads only what that refuses, and what it would read by other rules."""
+    fed: list[str] = []
+    monkeypatch.setattr(PartialJSON, "feed", lambda _, fragment: fed.append(fragment))
+    order = json.dumps({"lines": [{"item": f"pen {number}", "price": number / 8} for number in range(1_000)]})
+    accumulator, tool_input = started()
+    grow(accumulator, *(order[at : at + 7] for at in range(0, len(order), 7)))
     accumulator.feed(block_stop(0))
-    assert tool_input.outcome is Outcome.VALID
-    assert tool_input.value == {"a": "word " * 3_000}
+    assert tool_input.value == json.loads(order)
+    assert tool_input.is_finished("lines", 999, "price")
+    assert tool_input.error is None
+    assert fed == []
+    for text in ('{"a": "\\ud83d"}', '{"a": 1e400}', '{"a": ' + "1" * 641 + "}", '{"a": }', '{"a": 1'):
+        accumulator, _ = started()
+        grow(accumulator, text)
+        accumulator.feed(block_stop(0))
+        assert fed.pop() == text
 
 
-def test_who_watches_is_told_at_the_fragment() -> None:
-    """A watcher is a look at each fragment, until it has been told."""
-    accumulator, tool_input, parser = started()
-    grow(accumulator, '{"a": 1, "b": ')
-    told: list[object] = []
-    tool_input.watch("a", callback=told.append)
-    assert told == [1]
-    tool_input.watch("b", callback=told.append)
-    grow(accumulator, "2")
-    assert told == [1]
-    grow(accumulator, ", ")
-    assert told == [1, 2]
-    looks = len(parser.fed)
-    grow(accumulator, '"c"', ": 3")
-    assert len(parser.fed) == looks
+_LIMITS = [
+    Limits(),
+    Limits(max_depth=3),
+    Limits(max_integer_digits=4),
+    Limits(max_input_chars=20),
+    Limits(max_values=3),
+]
 
 
-def test_a_look_at_each_fragment_is_a_fragment_for_the_parser() -> None:
-    accumulator, tool_input, parser = started()
-    fragments = ["{", '"a"', ":", "1", "}"]
-    for fragment in fragments:
-        grow(accumulator, fragment)
-        _ = tool_input.partial
-    assert parser.fed == fragments
+@given(st.data(), texts, st.sampled_from(_LIMITS))
+@example(None, '{"a": "' + "\\n" * 600 + '", "b": [1, 2, 3, 4, 5, 6]}', _LIMITS[4])
+@example(None, '{"a":' * 203 + "1" + "}" * 203, _LIMITS[0])
+@example(None, '{"a": ' + "1" * 4_301 + "}", Limits(max_integer_digits=5_000))
+def test_a_look_changes_nothing(data: st.DataObject | None, text: str, limits: Limits) -> None:
+    """An input that is watched ends as one that nobody looks at, by whatever reader."""
+    fragments = data.draw(cuts_of(text)) if data else [text]
+    ends = []
+    for is_watched in (True, False):
+        accumulator, tool_input = started(limits)
+        for fragment in fragments:
+            grow(accumulator, fragment)
+            _ = tool_input.partial if is_watched else None
+        accumulator.feed(block_stop(0))
+        accumulator.close("end_turn")
+        value = written(tool_input.value)
+        ends.append((tool_input.outcome, tool_input.error, value, tool_input.raw, list(tool_input.partial)))
+    watched, unread = ends
+    assert watched == unread
 
 
 @rows("text", ["x", "é", "…", "😀", "\ud83d", "\ud83d\ude00"])
@@ -112,7 +142,7 @@ def test_a_look_at_each_fragment_is_a_fragment_for_the_parser() -> None:
 def test_the_raw_text_is_what_came(text: str, size: int) -> None:
     """Whatever it is written in, in blocks and between them; lone surrogates, too."""
     whole = json.dumps({"a": text * 4_000}, ensure_ascii=False)
-    accumulator, tool_input, _ = started()
+    accumulator, tool_input = started()
     for at in range(0, len(whole), size):
         grow(accumulator, whole[at : at + size])
         if at % 1_000 == 0:
@@ -127,7 +157,7 @@ def test_the_raw_text_is_what_came(text: str, size: int) -> None:
 @rows("bound", [5, 1_000, 1_024, 1_025, 3_000])
 def test_the_raw_text_ends_at_the_limit(bound: int) -> None:
     """In the middle of a fragment, of a block, and between them."""
-    accumulator, tool_input, _ = started(Limits(max_input_chars=bound))
+    accumulator, tool_input = started(Limits(max_input_chars=bound))
     whole = '{"a": "' + "0123456789" * 400
     for at in range(0, len(whole), 7):
         grow(accumulator, whole[at : at + 7])
@@ -149,7 +179,7 @@ def test_the_raw_text_ends_at_the_limit(bound: int) -> None:
     ],
 )
 def test_an_input_must_be_an_object_however_much_is_blank(before: str, fault: int | None) -> None:
-    accumulator, tool_input, _ = started()
+    accumulator, tool_input = started()
     grow(accumulator, *before, "{}")
     accumulator.feed(block_stop(0))
     if fault is None:
@@ -179,7 +209,7 @@ def test_a_long_input_takes_little_more_room_than_its_text_and_its_value() -> No
 
 def test_the_raw_text_of_a_settled_input_is_joined_once() -> None:
     """A message with an invalid input has it, and so have its result and the history."""
-    accumulator, tool_input, _ = started()
+    accumulator, tool_input = started()
     grow(accumulator, '{"a": ', "x" * 5_000)
     accumulator.feed(block_stop(0))
     assert tool_input.outcome is Outcome.INVALID

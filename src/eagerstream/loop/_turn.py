@@ -224,14 +224,16 @@ class Turn:
         if tool.guard is not None:
             self._guarded[input] = tool
             self.looks_at_deltas = True
-        if self._must_wait(tool) or input.error is not None:
-            # A fragment lost before its block, or an `input` that is no object: such a call is only answered, at its
-            # end. A streaming tool would start its work for nothing.
+        if self._must_wait(tool):
             return
         if not tool.is_streaming:
             # A task is prepared, so that the tool starts sooner once the input ends: to start one then took 53 of the
             # 440 µs from the end of an input to its tool. The call itself is made when its outcome is known.
             step.expected.append(input)
+        elif input.error is not None:
+            # A fragment lost before its block, or an `input` that is no object: such a call is only answered, at its
+            # end. A streaming tool would start its work for nothing.
+            return
         elif (call := self._make(input)) is not None:
             # Nobody can approve an input that is not written yet. With approval the call waits for its end, but it has
             # its place in its group from now on (test_approval_is_for_the_whole_input).

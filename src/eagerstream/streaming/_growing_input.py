@@ -10,7 +10,7 @@ import anyio.lowlevel
 
 from ..errors import InputInterrupted
 from ..limits import Limits
-from ..wire import INVALID_JSON, Outcome, Parser, ToolInput
+from ..wire import INVALID_JSON, Outcome, ParserFactory, ToolInput
 from ..wire._values import MISSING, Path, find
 from ..wire._watchers import Table
 from ._faults import InputError
@@ -60,7 +60,7 @@ class GrowingInput(ToolInput):
         index: int,
         block: Mapping[str, Any],
         *,
-        parser: Parser,
+        parser: ParserFactory,
         limits: Limits,
         invalid_key: str = INVALID_JSON,
     ) -> None:

@@ -375,7 +375,7 @@ class InputAccumulator(Generic[InputT]):
         input = self._input_type(
             place,
             block,
-            parser=self._parser(limits=self._limits),
+            parser=self._parser,
             limits=self._limits,
             invalid_key=self._invalid_key,
         )
@@ -413,8 +413,7 @@ class InputAccumulator(Generic[InputT]):
                 self.note(f"input_json_delta for {named(index)}, which is not an open tool call")
                 self._lose_fragment(index)
         elif fragment:
-            # Not parsed here. `_append` keeps the fragment. The parser reads it when the input is read, or together
-            # with other fragments: 0.2 us per fragment instead of 0.6 to 2.
+            # Not parsed here: `_append` keeps the fragment until somebody looks at the input, or it ends.
             input._append(fragment)
             delta = self._delta(input, fragment)
             return [*self._finish_empty(whole=True), delta] if self._empty else [delta]
@@ -438,7 +437,7 @@ class InputAccumulator(Generic[InputT]):
     def _delta(self, input: InputT, fragment: str) -> InputDelta[InputT]:
         if not self._reports:
             return InputDelta(input, fragment)
-        parser = input._parser
+        parser = input._caught_up()
         return InputDelta(input, fragment, parser.patch, parser.finished_fields if parser.ended else ())
 
     def _lose_fragment(self, index: Any) -> None:

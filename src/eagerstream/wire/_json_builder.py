@@ -8,7 +8,7 @@ each of them one more attribute look-up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
 from ..limits import Limits
@@ -114,8 +114,7 @@ class JSONBuilder:
         self._changes = (self._changes or Changes()) if reports else None
         self.tracks = reports
 
-    # Separate from `reports`, because it is cheaper: recording the operations prevents the parser from taking runs of
-    # values at once (`PartialJSON._take_run`), and most watchers of an input need no patch.
+    # Separate from `reports`, because it is cheaper, and most watchers of an input need no patch.
     @property
     def tracks(self) -> bool:
         """True if `feed` records the values it finishes. It can be switched on and off at any time."""
@@ -286,21 +285,3 @@ class JSONBuilder:
             self._node, self._key = self._node
             self._number_ends = _OBJECT_NUMBER_ENDS if type(container) is dict else _ARRAY_NUMBER_ENDS
         self._end_value()
-
-    def _end_run(self, values: Iterable[tuple[Any, Any]]) -> None:
-        """Finish the values of a run, given with their keys, and everything inside them."""
-        assert self.ended is not None
-        depth = len(self._stack)
-        for key, value in values:
-            self._end_whole(depth, self._node, key, value)
-
-    def _end_whole(self, depth: int, node: Any, key: Any, value: Any) -> None:
-        """Finish a complete value and its contents. It recurses: values of a run are not nested deep."""
-        if type(value) is dict:
-            for inner, item in value.items():
-                self._end_whole(depth + 1, (node, key), inner, item)
-        elif type(value) is list:
-            for place, item in enumerate(value):
-                self._end_whole(depth + 1, (node, key), place, item)
-        if self.ended is not None:
-            self.ended.append((depth, node, key, value))

@@ -10,8 +10,6 @@ import re
 from math import isinf
 from typing import Final, NamedTuple
 
-import jiter
-
 from ..limits import Limits
 from ._json_builder import (
     COLON,
@@ -74,20 +72,7 @@ _NUMBER_STEPS: Final[tuple[dict[str, int], ...]] = (
 # Every Python converts integers of up to 640 digits, with any value of sys.set_int_max_str_digits().
 _ALWAYS_CONVERTED_DIGITS: Final = 640
 
-# Minimum number of remaining characters at which a search for runs pays. Compiled, a character costs 25 ns, and
-# fragments of 64 characters take 1.45 us instead of 2.5 without a search. In plain Python it pays from 32 characters.
-LONG_FRAGMENT: Final = 32 if __file__.endswith((".py", ".pyc")) else 256
-# The same with finished values recorded, compiled or not: of a key that comes twice, a run reports one value.
-LONG_IF_RECORDED: Final = 32
-
-# Text in a string, up to its quote, to an incomplete escape, or to the escape of a surrogate without its other half.
-# jiter refuses lone surrogates, and a half at the end of a fragment may still get its other half.
-_PLAIN: Final = r'[^"\\\x00-\x1f\ud800-\udfff]'
-_UNIT: Final = r"u(?:(?![dD][89a-fA-F])[0-9a-fA-F]{4}|[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
-_ESCAPED: Final = rf'\\(?:["\\/bfnrt]|{_UNIT})'
-# Not possessive as one group, which Python before 3.11.5 gets wrong (gh-106052). Bounded, for it stores each escape.
-_TEXT_RUN: Final = re.compile(f"{_PLAIN}*+(?:{_ESCAPED}{_PLAIN}*+){{0,1000}}")
-
+_UNIT: Final = re.compile("(?![dD][89a-fA-F])[0-9a-fA-F]{4}")  # no half of a surrogate pair
 _HEX_DIGITS: Final = "0123456789abcdefABCDEF"
 # RFC 8259, section 7. \u is missing: it needs four more characters, and therefore its own state.
 _ESCAPES: Final[dict[str, str]] = {
@@ -184,7 +169,7 @@ class ScalarReader(JSONBuilder):
         return at
 
     def _read_text(self, text: str, at: int) -> int:
-        """Read inside a string: up to its closing quote, or to an escape other than one backslash and one letter."""
+        """Read inside a string: up to its closing quote, or to an escape that is cut, or that is half a pair."""
         end = len(text)
         run = ""
         while at < end:
@@ -194,12 +179,6 @@ class ScalarReader(JSONBuilder):
             stop = self._quote if self._quote >= 0 else end
             backslash = text.find("\\", at, stop)
             if backslash >= 0:
-                # jiter decodes a long text with escapes in one call. It must not get the text to the end of the
-                # fragment, because an escape or a surrogate pair may be cut there: the expression stops before that.
-                if stop - backslash >= LONG_FRAGMENT and (after := _end_of_run(text, at)) > backslash:
-                    run += jiter.from_json(f'"{text[at:after]}"'.encode())
-                    at = after
-                    continue
                 stop = backslash
             piece = text[at:stop]
             # RFC 8259 forbids control characters in strings, and models write raw line feeds into them. Reading on
@@ -221,13 +200,18 @@ class ScalarReader(JSONBuilder):
                         self._grow(run)
                     self._end_value()
                 return at
-            # An escape of one letter is decoded here, without a state change: code in an input has one per line.
+            # A complete escape is decoded here, without a state change: code in an input has one per line, and texts in
+            # other alphabets often have one per character.
             escaped = _ESCAPES.get(text[at]) if at < end else None
-            if escaped is None:
+            if escaped is not None:
+                at += 1
+            elif text[at : at + 1] == "u" and (unit := _UNIT.match(text, at + 1)):
+                escaped = chr(int(unit[0], 16))
+                at += 5
+            else:
                 self._state = ESCAPE
                 break
             run += escaped
-            at += 1
         self._append(run)
         return at
 
@@ -418,9 +402,3 @@ class ScalarReader(JSONBuilder):
         self._failed_in = self._state  # for `open_path`: watchers of the cut value must be told
         self._state = FAILED
         return self._length - self._base
-
-
-def _end_of_run(text: str, at: int) -> int:
-    """Return the end of the text of a string, including escapes that each stand for one character."""
-    run = _TEXT_RUN.match(text, at)
-    return run.end() if run else at

@@ -25,14 +25,13 @@ in a document of 10,000 characters and 128 us in one of 100,000, and this parser
 
 One typed, character-level source: plain Python runs it, and mypyc can compile it unchanged. Compilation made a
 prototype of regular expressions 5 to 25% faster, and one of characters 2 to 4.5 times as fast. The median fragment of
-recorded streams has 7 characters, too few for the fixed cost of a regular expression. In long fragments, a regular
-expression finds runs of complete values, and jiter reads them.
+recorded streams has 7 characters, too few for the fixed cost of a regular expression. A document that is complete
+before anybody looks at it needs no such parser: jiter reads it (`of_whole`).
 """
 
 from __future__ import annotations
 
-import re
-from typing import Final
+from typing import Any, Final
 
 import jiter
 
@@ -60,8 +59,6 @@ from ._json_scalars import (
     EXPECTED,
     LITERAL_VALUES,
     LITERALS,
-    LONG_FRAGMENT,
-    LONG_IF_RECORDED,
     ScalarReader,
 )
 from ._mypyc import mypyc_attr
@@ -72,20 +69,11 @@ _WHITE_SPACE: Final = " \t\n\r"  # RFC 8259, section 2; str.isspace() accepts mo
 _NUMBER_START: Final = "-0123456789"
 _STRING_STATES: Final = (TEXT, ESCAPE, HEX, HIGH)
 
-# Runs of complete values, up to a comma or the closing bracket: they need no state. The expressions only find the end
-# of a run; jiter decides if it is JSON, and reads it. An expression for JSON itself has 16,000 characters and takes
-# 100 ms to compile; this one takes under 1 ms. It excludes values that jiter accepts but this parser must check:
-# exponents, which may exceed floats, and long numbers, which have a limit. Everything is possessive, so a long run
-# never backtracks: linear, without memory. (Python before 3.11.5 may find the end too late; then jiter refuses it.)
-_LEXEME: Final = r'"(?:[^"\\]++|\\.)*+"|[-.0-9]{1,100}+(?![-+.0-9eE])|true|false|null|[ \t\n\r:]++'
-_FLAT: Final = rf"[\[{{](?:{_LEXEME}|,)*+[\]}}]"
-_NESTED: Final = rf"[\[{{](?:{_LEXEME}|,|{_FLAT})*+[\]}}]"
-_RUN: Final = re.compile(rf"(?:(?:{_LEXEME}|{_NESTED})*+,)*+((?:{_LEXEME}|{_NESTED})++(?=[\]}}]))?", re.DOTALL)
-# Levels of containers in a value that a run takes as one: records, and a list or an object in a record. In deeper
-# values, the brackets are read as characters, and their contents as runs.
-_RUN_DEPTH: Final = 2
-_LONG_DIGITS: Final = 100  # maximum digits of a number in a run
-_PAUSE: Final = 16  # characters until the next search after a failed one: in deep documents most searches fail
+# What jiter reads by the same rules: it refuses deeper documents (202 levels, of which the parser allows one less), and
+# reads longer integers, which the parser counts, and which a Python may be set to refuse.
+_JITER_DEPTH: Final = 201
+_PLAIN_DIGITS: Final = 640
+_LONG_INTEGER: Final = 10**_PLAIN_DIGITS
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -102,7 +90,7 @@ class PartialJSON(ScalarReader):
             several values under the same key, all except the last may be omitted.
     """
 
-    __slots__ = ("_closed", "_max_chars", "_no_run_before", "_takes_runs")
+    __slots__ = ("_closed", "_max_chars")
 
     def __init__(
         self,
@@ -113,10 +101,28 @@ class PartialJSON(ScalarReader):
     ) -> None:
         super().__init__(limits=limits, reports=reports, tracks=tracks)
         self._max_chars = limits.max_input_chars
-        # With fewer digits allowed, a run could contain an integer that is an error here, but not for jiter.
-        self._takes_runs = limits.max_integer_digits >= _LONG_DIGITS
         self._closed = False
-        self._no_run_before = 0  # in the current fragment
+
+    @classmethod
+    def of_whole(cls, text: bytes, *, limits: Limits = DEFAULT_LIMITS) -> PartialJSON | None:
+        """Return a parser that has read a complete document, by one call of jiter: at a tenth of the cost.
+
+        None if jiter refuses the text, or reads it by other rules: then a parser must read it by itself. jiter accepts
+        nothing that the parser refuses, but refuses lone surrogates and long integers, and has no offset of a fault.
+        """
+        if limits.max_depth < _JITER_DEPTH or limits.max_integer_digits < _PLAIN_DIGITS:
+            return None
+        try:
+            value = jiter.from_json(text, allow_inf_nan=False)
+        except ValueError:
+            return None
+        if not _has_plain_numbers(value):
+            return None
+        parser = cls(limits=limits)
+        parser.started = True
+        parser._root = value
+        parser._state = DONE
+        return parser
 
     @property
     def complete(self) -> bool:
@@ -220,7 +226,6 @@ class PartialJSON(ScalarReader):
         at = 0
         end = len(text)
         self._quote = -2
-        self._no_run_before = 0
         # Plain branches, in the order in which fragments of streams need them, not a table of methods. A bound method
         # from a dict costs a look-up and an object for each step, and mypyc compiles branches to jumps.
         while at < end:
@@ -265,18 +270,6 @@ class PartialJSON(ScalarReader):
                 at += 1
             elif FIRST_KEY <= state <= KEY:  # a tuple of names would be made anew for each character
                 if character == '"':
-                    if (
-                        end - at >= LONG_IF_RECORDED
-                        and (end - at >= LONG_FRAGMENT or self.ended is not None)
-                        and self._takes_runs
-                        and self._changes is None
-                    ):
-                        # Not while changes are recorded: each value needs its own operation, and of a run only the end
-                        # is known. Most watchers of an input only track finished values.
-                        after = self._take_run(text, at)
-                        if after > at:
-                            at = after
-                            continue
                     at = self._begin_key(text, at + 1)
                     if self._state == TEXT:
                         return at
@@ -289,17 +282,6 @@ class PartialJSON(ScalarReader):
                 # `{"a":1}{"b":2}` is no input. jiter's partial mode accepts the first object, and drops the rest.
                 return self._fail(EXPECTED[state], at, character)
             else:
-                if (
-                    end - at >= LONG_IF_RECORDED
-                    and (end - at >= LONG_FRAGMENT or self.ended is not None)
-                    and self._takes_runs
-                    and self._changes is None
-                    and type(self._container) is list
-                ):
-                    after = self._take_run(text, at)
-                    if after > at:
-                        at = after
-                        continue
                 if character in _NUMBER_START:
                     at = self._begin_number(text, at)
                 else:
@@ -340,45 +322,21 @@ class PartialJSON(ScalarReader):
             return at + 1
         return self._fail(EXPECTED[self._state], at, character)
 
-    def _take_run(self, text: str, at: int) -> int:
-        """Read all complete values, or members, from `at` on at once; return `at` itself if there are none.
 
-        Without it, fragments of 20,000 characters take five times as long; for fragments of 7 it makes no difference.
-        """
-        if at < self._no_run_before or len(self._stack) + _RUN_DEPTH > self._max_depth:
-            return at
-        run = _RUN.match(text, at)
-        end = at if run is None else run.end()
-        is_last = run is not None and run.lastindex is not None  # the run reaches the closing bracket, without a comma
-        if end > at and not is_last:
-            end -= 1  # the comma is read here, so that jiter can get the run as a list
-        whole = text[at:end]
-        if not whole or whole.isspace():
-            self._no_run_before = at + _PAUSE  # for example a number with an exponent, or a string that is cut here
-            return at
-        closing = "]" if type(self._container) is list else "}"
-        if text[end] != (closing if is_last else ","):
-            # The wrong bracket. A number before it must not show, so it is read character by character.
-            self._no_run_before = len(text)
-            return at
-        try:
-            # Strict: without `allow_inf_nan=False` jiter reads NaN. It also refuses an empty run between two commas.
-            if type(self._container) is list:
-                items = jiter.from_json(f"[{whole}]".encode(), allow_inf_nan=False)
-                if self.ended is not None:
-                    self._end_run(enumerate(items, len(self._container)))
-                self._container += items
-                self._state = AFTER if is_last else VALUE
-            else:
-                members = jiter.from_json(f"{{{whole}}}".encode(), allow_inf_nan=False)
-                if self.ended is not None:
-                    self._end_run(members.items())
-                self._container.update(members)
-                self._state = AFTER if is_last else KEY
-        except ValueError:
-            # Either it is no JSON, or it has a lone surrogate, which jiter refuses. Reading it character by character
-            # finds the cause and its place. No other run is tried in this fragment: failing at each comma would be
-            # quadratic.
-            self._no_run_before = len(text)
-            return at
-        return end if is_last else end + 1
+def _has_plain_numbers(root: Any) -> bool:
+    """Return True if a value has neither an infinite float nor a long integer, which need care; O(values)."""
+    waiting: list[Any] = [[root]]
+    while waiting:
+        container = waiting.pop()
+        for value in container.values() if type(container) is dict else container:
+            kind = type(value)
+            if kind is str:
+                continue
+            if kind is dict or kind is list:
+                waiting.append(value)
+            elif kind is float:
+                if value - value != 0.0:
+                    return False
+            elif kind is int and not -_LONG_INTEGER < value < _LONG_INTEGER:
+                return False
+    return True

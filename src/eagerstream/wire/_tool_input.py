@@ -20,7 +20,7 @@ from ..limits import DEFAULT_LIMITS, Limits
 from ._echo import legal_id, legal_name, stand_in_id
 from ._json_scalars import ParseFault
 from ._mypyc import mypyc_attr
-from ._parser import Parser
+from ._parser import Parser, ParserFactory
 from ._partial_json import PartialJSON
 from ._patch import Patch, finite
 from ._server_tools import SERVER_CALLS
@@ -32,10 +32,17 @@ INVALID_JSON: Final = "INVALID_JSON"
 """The default key under which an unusable input goes back to the model, verbatim."""
 
 _BLOCK_CHARS: Final = 1_024
-"""Maximum number of characters to buffer before parsing. Parsing that many takes 0.5 ms for any text.
+"""Number of characters of fragments to keep before they become one block of bytes.
 
-One bound for two purposes. A string of 8 characters takes 60 bytes, so 16 MB in fragments of that length took 150 MB. A
-read of the value, or the end of the input, never has more than this to parse.
+A string of 8 characters takes 60 bytes, so 16 MB in fragments of that length took 150 MB. Once somebody has looked at
+an input, a block is also parsed, which takes 0.5 ms for any text: a later look never has more than this to parse.
+"""
+
+_UNREAD_CHARS: Final = 256 * 1_024
+"""Number of characters up to which an input that nobody looks at is not parsed before its end.
+
+It is then parsed by jiter at 2 ns a character. If jiter refuses it, the parser reads all of it at once, at up to 0.2 us
+a character for the worst text: this many take 50 ms. No model writes a longer input in one response.
 """
 
 _WHITE_SPACE: Final = re.compile(rb"[ \t\n\r]*+")
@@ -59,8 +66,8 @@ class Outcome(StrEnum):
 class ToolInput:
     """The input of one tool call, during and after its writing.
 
-    A fragment is only kept. The parser reads it when the input is read, or together with other fragments. A fragment
-    costs 0.2 us if nobody reads it, and 0.6 to 2 us if it is parsed. Nothing that grows is copied.
+    A fragment is only kept, until somebody looks at the input: then the parser reads what has come, and from then on
+    what comes. An input that nobody looks at is parsed once, at its end. Nothing that grows is copied.
 
     Attributes:
         index: Block index in the message. If the peer uses an index twice, the later block gets the next free one.
@@ -90,9 +97,8 @@ class ToolInput:
         "_fault",
         "_given",
         "_has_surrogates",
-        "_max_chars",
-        "_max_depth",
-        "_max_values",
+        "_limits",
+        "_make_parser",
         "_own_id",
         "_parsed",
         "_parser",
@@ -121,7 +127,7 @@ class ToolInput:
         index: int,
         block: Mapping[str, Any],
         *,
-        parser: Parser,
+        parser: ParserFactory,
         limits: Limits,
         invalid_key: str = INVALID_JSON,
     ) -> None:
@@ -141,9 +147,9 @@ class ToolInput:
         self.block: Mapping[str, Any] = block
         self.outcome: Outcome | None = None
         self.invalid_key: str = invalid_key
-        self._parser = parser
-        self._max_chars = limits.max_input_chars
-        self._max_values = limits.max_values
+        self._make_parser = parser
+        self._parser: Parser | None = None  # once somebody has looked at the input, or it has ended
+        self._limits = limits
         self._values: ValueCount | None = None  # of the blocks, once they are long enough for too many
         self.chars: int = 0
         # The text: complete blocks in UTF-8, a byte for most characters; then the newest fragments. A single character
@@ -165,7 +171,6 @@ class ToolInput:
         # a placeholder. If both come, the fragments win: they are the model's own words.
         given = block.get("input")
         self._given: Any = None if given == {} else given
-        self._max_depth = limits.max_depth
         self._has_surrogates = False  # it may have lone ones; known once it is settled
         self._typed: dict[Any, Any] | None = None  # the typed values, by model
         # Checked before anything recurses into it: json.dumps fails on some values that json.loads has just read.
@@ -194,7 +199,7 @@ class ToolInput:
             return self._raw
         text = b"".join(blocks).decode("utf-8", "surrogatepass") + "".join(self._tail)
         if self.outcome is None:
-            return text[: self._max_chars]
+            return text[: self._limits.max_input_chars]
         self._raw = text  # no more text will come: keep only this form
         self._blocks = []
         return text
@@ -354,7 +359,7 @@ class ToolInput:
         depth = max(room, DEFAULT_LIMITS.max_depth)
         limits = Limits(max_input_chars=room, max_depth=depth, max_integer_digits=room, max_values=room)
         key = plain.get("invalid_key", INVALID_JSON)
-        input = cls(plain["index"], plain["block"], parser=PartialJSON(limits=limits), limits=limits, invalid_key=key)
+        input = cls(plain["index"], plain["block"], parser=PartialJSON, limits=limits, invalid_key=key)
         input.echo_id = plain.get("echo_id", input.echo_id)
         text = plain["raw"]
         if plain.get("damage") is not None:
@@ -412,7 +417,7 @@ class ToolInput:
                 self._due_chars = self._blocks_chars + _BLOCK_CHARS
 
     def _call_watchers(self, finished: Sequence[tuple[Path, str | int | None]]) -> None:
-        watchers, parser = self._watchers, self._parser
+        watchers, parser = self._watchers, self._caught_up()
         watchers.finish(finished, self._finished_at)
         if watchers.on_growth or watchers.on_item:
             open_path = parser.open_path
@@ -427,7 +432,7 @@ class ToolInput:
 
         A tool often waits for one field at the start of a long input. The rest then costs as much as without a watcher.
         """
-        self._parser.tracks = False
+        self._caught_up().tracks = False
         self._due_chars = self._blocks_chars + _BLOCK_CHARS
 
     def _fail_watchers(self) -> None:
@@ -442,7 +447,7 @@ class ToolInput:
         """Have the parser report all changes, even without a watcher, for `InputDelta.patch`."""
         self._reports_all = True
         self._report()
-        self._parser.reports = True
+        self._caught_up().reports = True
 
     def _finished_at(self, path: Path) -> Any:
         """Return the value at a path; `MISSING` if it is not finished."""
@@ -450,6 +455,11 @@ class ToolInput:
 
     def _caught_up(self) -> Parser:
         """Return the parser after it has read all waiting fragments."""
+        parser = self._parser
+        if parser is None:
+            parser = self._parser = self._make_parser(limits=self._limits)
+            for block in self._blocks:
+                parser.feed(block.decode("utf-8", "surrogatepass"))
         waiting = len(self._tail) - self._parsed
         if waiting:
             # One text for all waiting fragments: the parser reads long texts at a fraction of the cost per character.
@@ -458,8 +468,8 @@ class ToolInput:
             # After a loss, further text has no meaning. Of too many values, the first ones stay. An empty text instead:
             # the parser must not report the same changes again.
             is_read = self._damage is None and not self._has_too_many
-            self._parser.feed(text if is_read else "")
-        return self._parser
+            parser.feed(text if is_read else "")
+        return parser
 
     def _compact(self) -> None:
         """Make a block of the fragments. Text over the limit is dropped.
@@ -468,15 +478,18 @@ class ToolInput:
         """
         if not self._tail:
             return
-        self._caught_up()
-        room = self._max_chars - self._blocks_chars
-        if room > 0:
-            self._blocks.append("".join(self._tail)[:room].encode("utf-8", "surrogatepass"))
-            if self.chars > self._max_values:
-                self._count_values()
+        max_chars = self._limits.max_input_chars
+        if self._parser is not None or self.chars > min(_UNREAD_CHARS, max_chars):
+            self._caught_up()
+        room = max_chars - self._blocks_chars
+        text = "".join(self._tail)
         self._blocks_chars = self.chars
         self._tail.clear()
         self._parsed = 0
+        if room > 0:
+            self._blocks.append(text[:room].encode("utf-8", "surrogatepass"))
+            if self.chars > self._limits.max_values:
+                self._count_values()
 
     def _count_values(self) -> None:
         """Count the values in the newest block, at first in all blocks. Too many are a fault.
@@ -491,12 +504,13 @@ class ToolInput:
             uncounted = self._blocks
         for block in uncounted:
             self._values.feed(block)
-        if self._has_too_many and self._fault is None:
-            self._fault = ParseFault(f"more than {self._max_values} values", 0, "")
+        if self._has_too_many:
+            self._caught_up()  # the values so far; no further ones are read
+            self._fault = self._fault or ParseFault(f"more than {self._limits.max_values} values", 0, "")
 
     @property
     def _has_too_many(self) -> bool:
-        return self._values is not None and self._values.values > self._max_values
+        return self._values is not None and self._values.values > self._limits.max_values
 
     @property
     def _is_empty(self) -> bool:
@@ -519,8 +533,7 @@ class ToolInput:
     def _finish(self, *, whole: bool) -> None:
         """Decide the outcome. `whole` means that the text was not cut (the block was closed, and so on)."""
         self._compact()
-        parser = self._parser
-        parser.close()
+        parser = self._read_to_end()
         # In this order: a text that was wrong before it was cut could not have become right. A closed object alone is
         # not `VALID`: without the end of its block, more may have followed it.
         self._has_surrogates = self._may_have_surrogates  # now: reading `raw` takes the blocks
@@ -538,13 +551,21 @@ class ToolInput:
         self._watchers.call()
         self._watchers.on_finish.clear()
 
+    def _read_to_end(self) -> Parser:
+        """Return the parser after the end of the text; by one call of jiter if nobody has looked at the input."""
+        if self._parser is None and self._blocks and self._make_parser is PartialJSON:
+            self._parser = PartialJSON.of_whole(b"".join(self._blocks), limits=self._limits)
+        parser = self._caught_up()
+        parser.close()
+        return parser
+
     def _find_fault(self) -> ParseFault | None:
         if self._given is not None and not self.chars:
             # Some gateways write "" or [] instead of `{}`. Without fragments, that is no input either.
             if not isinstance(self._given, dict):
                 return _NO_OBJECT
             if self._too_deep:
-                return ParseFault(f"nested deeper than {self._max_depth}", 0, "")
+                return ParseFault(f"nested deeper than {self._limits.max_depth}", 0, "")
             # It was decoded with its event, by a reader that accepts infinities. The API refuses them in a history.
             try:
                 json.dumps(self._given, ensure_ascii=False, allow_nan=False).encode()
@@ -577,7 +598,8 @@ class ToolInput:
                     character = block[start:].decode("utf-8", "surrogatepass")[0]
                     return ParseFault("a tool's input must be an object", offset, character)
                 break
-        if self._parser.error is None and self._parser.overflow_chars is not None:
-            offset = self._parser.overflow_chars
+        parser = self._caught_up()
+        if parser.error is None and parser.overflow_chars is not None:
+            offset = parser.overflow_chars
             return ParseFault("a number too large to be sent back", offset, self.raw[offset : offset + 1])
-        return self._parser.error
+        return parser.error

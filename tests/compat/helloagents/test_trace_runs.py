@@ -228,7 +228,7 @@ async def test_a_tool_that_reads_its_input_while_it_is_written(tmp_path: Path, w
 def test_a_call_without_a_response() -> None:
     """Of a saved run, say: what the model was told stands for it."""
     block = {"type": "tool_use", "id": "t", "name": "find"}
-    call = ToolCall(GrowingInput(0, block, parser=PartialJSON(limits=Limits()), limits=Limits()), 1)
+    call = ToolCall(GrowingInput(0, block, parser=PartialJSON, limits=Limits()), 1)
     assert response_of_call(call) == ToolResponse.success("")
     call.result = {
         "type": "tool_result",
