@@ -25,6 +25,7 @@ from ..streaming._growing_input import GrowingInput
 from ..streaming._message_stream import MessageStream, checked_messages, request_parameters
 from ..streaming._options import check_names, taken
 from ..tools._call import CallListener, ToolCall
+from ..tools._definition import Tool
 from ..tools._executor import Executor
 from ..tools._history import MAX_BREAKPOINTS, is_prefill, validate_history
 from ..tools._repair import repair_history
@@ -291,7 +292,7 @@ class Conversation:
         # In the order of the blocks; the inputs are in the order of their starts.
         for _, input in sorted(stream.inputs.items()):
             if input.kind == "tool_use":
-                self._ask_guard(self.make_call(turn, input))
+                self._ask_guard(self.make_call(turn, input, self.tools.find(input.block)))
         self.end(turn, stream.message)
         if self.failure is not None or not turn.calls:  # a turn without calls is not executed: nothing else closes it
             turn.close()
@@ -318,16 +319,14 @@ class Conversation:
         self._turn.is_stopped = self.compaction.is_under_way
         return self._turn
 
-    def make_call(self, turn: Turn, input: GrowingInput) -> ToolCall:
+    def make_call(self, turn: Turn, input: GrowingInput, tool: Tool | None) -> ToolCall:
         """Add a call to the turn, for an input that has started or ended."""
         self._ids.take(input, turn.number)
-        tool = self.tools.find(input.block)
         # The name was shortened to 64 characters, the strictest rule. A name that the API has just taken in a
         # definition it takes in a call, too (test_a_long_name_of_a_tool_stays).
         if tool is not None and tool.name == input.name:
             input.echo_name = input.name
-        call = turn.add(input)
-        call.idempotent = tool is not None and tool.idempotent
+        call = turn.add(input, tool)
         call.accounts = (self.result.usage, self.result.sub_usage)
         self.result.calls.append(call)
         if self.known_answers and call.id in self.known_answers and call.result is None:
@@ -337,9 +336,8 @@ class Conversation:
     def _ask_guard(self, call: ToolCall) -> None:
         # For the step-by-step form: nobody could ask the guard while the input was written. A copy of the object, so
         # that a guard that takes keys out of it does not change the echo.
-        tool = self.tools.find(call.block)
-        if tool is not None and tool.guard is not None and call.input.value is not None:
-            reject = tool.rejects({**call.input.value})
+        if call.tool is not None and call.tool.guard is not None and call.input.value is not None:
+            reject = call.tool.rejects({**call.input.value})
             if reject is not None:
                 call.reject(reject.reason)
 

@@ -15,6 +15,7 @@ from ..limits import DEFAULT_LIMITS, Limits
 from ..streaming._growing_input import GrowingInput
 from ..tools._breaker import CircuitBreaker
 from ..tools._call import CallListener, ToolCall
+from ..tools._definition import Tool
 from ..tools._executor import Executor
 from ..tools._foreign import ForeignTool
 from ..tools._toolbox import Toolbox
@@ -307,7 +308,7 @@ class EarlyCalls:
 
     # --- `CallMaker` --------------------------------------------------------------------------------------------------
 
-    def make_call(self, turn: Turn, input: GrowingInput) -> ToolCall | None:
+    def make_call(self, turn: Turn, input: GrowingInput, tool: Tool | None) -> ToolCall | None:
         """See `CallMaker`. The history is the framework's: id and name are echoed as they came, so both are needed."""
         # `run` repairs such a call. Here no stand-in can help: the result would name a call that the framework's
         # history does not have.
@@ -326,9 +327,7 @@ class EarlyCalls:
         # Even an id that the API would refuse: the framework echoes the id that came
         # (test_an_id_that_the_api_would_refuse).
         input.echo_id = input.id
-        call = self._by_id[input.id] = turn.add(input)
-        tool = self.tools.find(input.block)
-        call.idempotent = tool is not None and tool.idempotent
+        call = self._by_id[input.id] = turn.add(input, tool)
         return call
 
     def ending_of(self, _: Turn, stop_reason: str | None) -> Ending:

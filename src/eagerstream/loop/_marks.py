@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ..streaming import Clock, FeedEnd, ReplyMarks
 from ..tools._call import CallListener, Decision, ToolCall
-from ..tools._definition import Tool
-from ..tools._toolbox import Toolbox
 from ._events import (
     MessageDelivered,
     Restarted,
@@ -158,14 +156,14 @@ class RunMarks:
         self.requests[-1].settled_s = self.clock()
         self.requests[-1].runs_held = runs_held
 
-    def admit(self, call: ToolCall, tool: Tool | None) -> None:
+    def admit(self, call: ToolCall) -> None:
         """Note that a call is given to the executor."""
         # Group and approval are copied now. The tools of a run may be others at the next request, and the marks stay
         # longer than the tools.
         marks = CallMarks(call, admitted_s=self.clock())
-        if tool is not None:
-            marks.group = tool.group.name if tool.group else None
-            marks.approved = tool.approve is not None
+        if call.tool is not None:
+            marks.group = call.tool.group.name if call.tool.group else None
+            marks.approved = call.tool.approve is not None
         self._calls[call] = self.requests[-1].calls[call] = marks
 
     # Not by its events: a tool with `on_cancel="finish"` may end after the observers were told the end of the run. A
@@ -199,7 +197,6 @@ class CallEvents(CallListener):
         self,
         marks: RunMarks,
         put: Callable[[RunEvent], object],
-        tools: Toolbox,
         run_id: str,
         *,
         closers: list[Callable[[], object]],
@@ -212,7 +209,6 @@ class CallEvents(CallListener):
             self.gate = durability.about_to_run
         self._marks = marks
         self._put = put
-        self._tools = tools
 
     def when_over(self, callback: Callable[[], object]) -> None:
         """See `CallListener`."""
@@ -235,7 +231,7 @@ class CallEvents(CallListener):
 
     def call_admitted(self, call: ToolCall) -> None:
         """See `CallListener`."""
-        self._marks.admit(call, self._tools.find(call.block))
+        self._marks.admit(call)
 
     def call_started(self, call: ToolCall) -> None:
         """See `CallListener`."""

@@ -249,8 +249,7 @@ class RunLoop(EventFeed[RunEvent], Generic[OutputT]):
         )
 
     def _listener(self) -> CallEvents:
-        tools = self._conversation.tools
-        return CallEvents(self._marks, self._put, tools, self.id, closers=self._closers, durability=self._durability)
+        return CallEvents(self._marks, self._put, self.id, closers=self._closers, durability=self._durability)
 
     async def _salvage(self, saved: OpenTurn) -> None:
         """Take the known part of a response whose program ended, and run the calls that may run."""

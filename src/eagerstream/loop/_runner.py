@@ -116,9 +116,7 @@ class CallRunner:
         # Results keep their calls for long, and a call with its listener would keep the run.
         listener = call.listener
         call.listener = CallListener()
-        if not call.is_reported:
-            call.is_reported = True
-            listener.call_ended(call)
+        listener.call_ended(call)
 
     def close(self) -> None:
         """Answer the calls without a result, and report their ends; no task runs any more."""

@@ -41,7 +41,7 @@ class CallMaker(Protocol):
         """The tools of the calls."""
         ...
 
-    def make_call(self, turn: Turn, input: GrowingInput) -> ToolCall | None:
+    def make_call(self, turn: Turn, input: GrowingInput, tool: Tool | None) -> ToolCall | None:
         """Make the call of an input and add it to the turn; return None if the call could not be answered."""
         ...
 
@@ -234,7 +234,7 @@ class Turn:
             # A fragment lost before its block, or an `input` that is no object: such a call is only answered, at its
             # end. A streaming tool would start its work for nothing.
             return
-        elif (call := self._make(input)) is not None:
+        elif (call := self._make(input, tool)) is not None:
             # Nobody can approve an input that is not written yet. With approval the call waits for its end, but it has
             # its place in its group from now on (test_approval_is_for_the_whole_input).
             call.streams = tool.approve is None
@@ -245,7 +245,7 @@ class Turn:
         call = self._by_input.get(input)
         if call is not None and call.rejected is None:
             return  # its tool streams: it has started
-        call = call or self._make(input)
+        call = call or self._make(input, tool)
         # A rejected call goes on to the executor, although it is answered: it counts as a failure of its group, and the
         # runner reports its end.
         if call is None or call in self._started or self.is_stopped:
@@ -297,7 +297,7 @@ class Turn:
         # The call has its answer, so the guard is asked no more.
         del self._guarded[input]
         self.looks_at_deltas = self.is_cut or bool(self._guarded)
-        call = self._by_input.get(input) or self._make(input)
+        call = self._by_input.get(input) or self._make(input, tool)
         if call is not None:
             call.reject(reject.reason)
             # `EarlyCalls` does not own the connection, so it cannot cut: the framework reads on, and its history has
@@ -322,15 +322,17 @@ class Turn:
         self._by_input.clear()
         self._failed_groups = {}  # a new one: the void calls keep theirs, and may fail after this
 
-    def _make(self, input: GrowingInput) -> ToolCall | None:
+    def _make(self, input: GrowingInput, tool: Tool | None) -> ToolCall | None:
         assert self._maker is not None
-        return self._maker.make_call(self, input)
+        return self._maker.make_call(self, input, tool)
 
-    def add(self, input: GrowingInput) -> ToolCall:
-        """Add a call. If an earlier call of the response has its id, refuse it: it may be the same call, sent twice."""
+    def add(self, input: GrowingInput, tool: Tool | None = None) -> ToolCall:
+        """Add the call of a tool. If an earlier one of the response has its id, refuse it: it may be the same call."""
         call = ToolCall(input, self.number, self._limits, failed_groups=self._failed_groups)
         call.listener = self.listener or call.listener
         call.run_id = call.listener.run_id or ""
+        call.tool = tool
+        call.idempotent = tool is not None and tool.idempotent
         self.calls.append(call)
         self._by_input[input] = call
         if input.repeats_id:

@@ -27,12 +27,12 @@ from ._history import HistoryFault, count_breakpoints, validate_history
 from ._invoke import Kind, invoke, invoked, kind_of
 from ._models import ModelFacts, model_facts, model_table, request_faults_of_model
 from ._options import IN_DEFINITION, Done, Group, Reject, ToolOptions
-from ._places import Slots
 from ._repair import HistoryRepair, repair_history
 from ._repair_blocks import RepairKind
 from ._response import ToolErrorCode, ToolResponse, ToolStatus, error_code, error_response, error_text, response_of
 from ._results import CANCELLED_TEXT, NOT_RUN, invalid_result, rendered, tool_result
 from ._schema import Parameters, annotated
+from ._slots import Slots
 from ._streams import ItemStream, Later, TextStream
 from ._tool_failure import ToolFailure, report_failure, watch_failures
 from ._toolbox import Toolbox

@@ -170,6 +170,7 @@ class ToolCall:
             it is being cancelled. The result has it if the call is cancelled or takes too long, and after the tool's
             own answer if the tool had started on an input that turned out to be unusable.
         blocked_s: The longest time, in seconds, for which the tool blocked the event loop.
+        tool: The `Tool`, as it was when the call was made; None if there is none, or if the call has its result.
         listener: Gets the events of the call's life.
         run_id: Id of the run that the call belongs to; empty if there is none.
         accounts: Token counts to which those of the runs that the tool starts are added.
@@ -196,15 +197,14 @@ class ToolCall:
     given_up: bool = field(default=False, repr=False)
     """True if nobody waits for the tool any more: a thread that still runs may stop."""
     _loop: LoopThread | None = field(default=None, repr=False)  # while the tool runs in a thread
-    on_thread_end: Callable[[], object] | None = field(default=None, repr=False)
+    _on_thread_end: Callable[[], object] | None = field(default=None, repr=False)
     _started_s: float = field(default=0.0, repr=False)
     _answered: anyio.Event | None = field(default=None, repr=False)
     listener: CallListener = field(default_factory=CallListener, repr=False)
     run_id: str = field(default="", repr=False)
     accounts: tuple[Any, ...] = field(default=(), repr=False)
     sub_usage: dict[str, Any] | None = field(default=None, repr=False)
-    is_reported: bool = field(default=False, repr=False)
-    """True if the end was reported to the listener."""
+    tool: Any = field(default=None, repr=False)
 
     @property
     def answered(self) -> anyio.Event:
@@ -356,9 +356,16 @@ class ToolCall:
     def leave_thread(self) -> None:
         """Report the end of the tool's thread."""
         self._loop = None
-        on_thread_end, self.on_thread_end = self.on_thread_end, None
+        on_thread_end, self._on_thread_end = self._on_thread_end, None
         if on_thread_end is not None:
             on_thread_end()
+
+    def after_thread(self, callback: Callable[[], object]) -> None:
+        """Call `callback` when no thread runs the tool any more: now, unless one does. One callback at a time."""
+        if self._loop is None:
+            callback()
+        else:
+            self._on_thread_end = callback
 
     def answer(self, returned: Any, *, include_data: bool = False) -> None:
         """Answer with the tool's return value: text, content blocks, a `ToolResponse`, or anything with a JSON form.
@@ -446,6 +453,7 @@ class ToolCall:
     def _close(self, result: Block) -> None:
         self.result = result
         self.state = CallState.ANSWERED
+        self.tool = None  # results are kept for long
         if _log.isEnabledFor(logging.DEBUG):
             how = "an error" if self.is_error else "a result"
             if self.ran:

@@ -22,9 +22,9 @@ from ._call import CallState, Invoked, ToolCall
 from ._definition import Tool
 from ._invoke import invoke, invoked
 from ._options import Group
-from ._places import Place, Slots
 from ._response import ToolErrorCode, error_response, error_text
 from ._results import CANCELLED_TEXT
+from ._slots import Slots
 from ._toolbox import Toolbox
 
 
@@ -76,24 +76,16 @@ class _Admission:
 
     Attributes:
         tool: The tool; None if no tool has the call's name.
-        place: The place of the call in its group, and its slot.
+        group: The group of the tool, and the queue of its calls: one runs at a time.
         arguments: The arguments; None until the input is checked.
         is_early: True if the arguments come from an input that is still being written.
     """
 
     tool: Tool | None
-    place: Place
-    arguments: JSONObject | None
+    group: Group | None
+    queue: Slots | None
+    arguments: JSONObject | None = None
     is_early: bool = False
-
-    @property
-    def group(self) -> Group | None:
-        return self.tool.group if self.tool else None
-
-    @property
-    def is_ready(self) -> bool:
-        """True if the call waits for nothing: its arguments are checked, and it has its slot, so nobody is asked."""
-        return self.place.is_free and self.arguments is not None and self.group is None
 
 
 _Phase: TypeAlias = Callable[[ToolCall, _Admission], Awaitable[None]]
@@ -136,29 +128,31 @@ class InProcessExecutor:
         self._admissions[call] = self._admission(call)
 
     def _admission(self, call: ToolCall) -> _Admission:
-        tool = self._tools.find(call.block)
-        self._refuse_if_open(call, tool)
-        arguments = None
-        is_quick = 0 < call.input.chars <= _QUICK_CHARS or not _is_large(call.input)
-        if call.result is None and call.input.outcome is not None and is_quick:
-            arguments = self._arguments(call, tool)
+        tool: Tool | None = call.tool or self._tools.find(call.block)
         group = tool.group if tool else None
-        if group:
+        admission = _Admission(tool, group, self._groups.setdefault(group.name, Slots(1)) if group else None)
+        self._refuse_if_open(call, tool)
+        is_checked = False
+        if call.result is None and call.input.outcome is not None:
+            if _is_large(call.input):  # its arguments are checked later
+                is_checked = call.input.outcome is Outcome.VALID
+            else:
+                admission.arguments = self._arguments(call, tool)
+                is_checked = admission.arguments is not None
+        if group is not None and admission.queue is not None:
             _note_failure(call, group)
-        place = Place(
-            self._slots,
-            self._groups.setdefault(group.name, Slots(1)) if group else None,
-            at_once=self._may_begin(call, tool, arguments),
-        )
-        if place.is_free:
-            call.state = CallState.ADMITTED
-        return _Admission(tool, place, arguments)
-
-    def _may_begin(self, call: ToolCall, tool: Tool | None, arguments: JSONObject | None) -> bool:
-        """Return True if the call waits only for its turn. A large input is still unchecked."""
-        if tool is None or tool.approve is not None or call.result is not None:
-            return False
-        return arguments is not None or (call.input.outcome is Outcome.VALID and _is_large(call.input))
+            admission.queue.enter(call)
+        # A call that waits for its group, its input or an approval takes no slot from others.
+        if (
+            is_checked
+            and tool is not None
+            and tool.approve is None
+            and (admission.queue is None or call in admission.queue)
+        ):
+            self._slots.enter(call)
+            if call in self._slots:
+                call.state = CallState.ADMITTED
+        return admission
 
     async def execute(self, call: ToolCall) -> None:
         """See `Executor.execute`.
@@ -167,9 +161,9 @@ class InProcessExecutor:
         error result. Cancelling this cancels the tool and gives back its slot.
         """
         admission = self._admissions.pop(call, None) or self._admission(call)
-        place = admission.place
+        queue = admission.queue
         try:
-            for phase in self._phases(admission):
+            for phase in self._phases(call, admission):
                 await phase(call, admission)
                 self._refuse_if_open(call, admission.tool)
                 if call.result is not None:
@@ -182,16 +176,15 @@ class InProcessExecutor:
         finally:
             call.given_up = call.result is None
             self._record(call, admission.tool)
-            place.leave_slot()
-            if admission.group:
+            self._slots.leave(call)
+            if queue is not None and admission.group is not None:
                 _note_failure(call, admission.group)
-            if call.in_thread:  # abandoned, but still at work: the next call of the group waits for it
-                call.on_thread_end = place.leave_group
-            else:
-                place.leave_group()
+                # If it was abandoned in a thread that is still at work, the next call of the group waits for that.
+                call.after_thread(partial(queue.leave, call))
 
-    def _phases(self, admission: _Admission) -> tuple[_Phase, ...]:
-        if admission.is_ready:  # most calls: their tools start without a step through phases that have nothing to do
+    def _phases(self, call: ToolCall, admission: _Admission) -> tuple[_Phase, ...]:
+        if admission.queue is None and admission.arguments is not None and call in self._slots:
+            # Most calls: their tools start without a step through phases that have nothing to do.
             return self._wait_for_slot, self._run_tool
         return self._wait_for_group, self._read_arguments, self._ask_approval, self._wait_for_slot, self._run_tool
 
@@ -199,10 +192,12 @@ class InProcessExecutor:
 
     async def _wait_for_group(self, call: ToolCall, admission: _Admission) -> None:
         """Wait for the earlier calls of the group; if one of them failed, the call may have to be skipped."""
-        await admission.place.wait_for_group()
         group = admission.group
-        failed = call.failed_groups.get(group.name) if group and group.stop_on_error else None
-        if group and failed is not None and failed.input.index < call.input.index:
+        if group is None or admission.queue is None:
+            return
+        await admission.queue.wait(call)
+        failed = call.failed_groups.get(group.name) if group.stop_on_error else None
+        if failed is not None and failed.input.index < call.input.index:
             call.refuse(group.skipped.replace("{name}", failed.name))
 
     async def _read_arguments(self, call: ToolCall, admission: _Admission) -> None:
@@ -222,7 +217,8 @@ class InProcessExecutor:
             await _approve(call, admission.tool, admission.tool.approve)
 
     async def _wait_for_slot(self, call: ToolCall, admission: _Admission) -> None:
-        await admission.place.wait_for_slot()
+        self._slots.enter(call)
+        await self._slots.wait(call)
         if admission.is_early and call.input.outcome is not None:
             # The input was complete before the call's turn: no risk is needed.
             admission.is_early = False
@@ -237,7 +233,7 @@ class InProcessExecutor:
             await self._run(call, tool, arguments, shield=shield)
             return
         with anyio.CancelScope() as kept:
-            await self._run_early(call, tool, arguments, admission.place, kept if shield else None)
+            await self._run_early(call, tool, arguments, kept if shield else None)
 
     async def _arguments_in_time(self, call: ToolCall, tool: Tool | None) -> JSONObject | None:
         """Do the same as `_arguments`. A large input is checked in a thread, for at most the tool's time limit."""
@@ -314,7 +310,7 @@ class InProcessExecutor:
             _refuse_late(call, timeout_s)
 
     async def _run_early(
-        self, call: ToolCall, tool: Tool, arguments: JSONObject, place: Place, kept: anyio.CancelScope | None
+        self, call: ToolCall, tool: Tool, arguments: JSONObject, kept: anyio.CancelScope | None
     ) -> None:
         """Run a tool whose input is still being written. Its time limit counts from the end of the input.
 
@@ -322,7 +318,6 @@ class InProcessExecutor:
             call: The call.
             tool: Its tool.
             arguments: The arguments known so far.
-            place: Returned when the tool has ended.
             kept: The scope around this, if a cancellation from outside must not reach a started tool; None otherwise.
         """
         timeout_s = self._timeout_s(tool)
@@ -346,7 +341,7 @@ class InProcessExecutor:
                     except (Exception, SystemExit) as error:
                         said = Invoked(error_response(error), raised=True, error=error)
                     call.error = said.error
-                    place.leave_slot()
+                    self._slots.leave(call)  # others may run
                     # Only the complete input shows whether the arguments are the ones that the model meant.
                     await call.input.ended()
                     tasks.cancel_scope.cancel()

@@ -181,9 +181,8 @@ class _Hosted(CallListener):
 
     async def _thread_end(self) -> None:
         ended = anyio.Event()
-        self._call.on_thread_end = ended.set
-        if self._call.in_thread:
-            await ended.wait()
+        self._call.after_thread(ended.set)
+        await ended.wait()
 
 
 def _ended(said: Invoked, call: ToolCall) -> Ended:

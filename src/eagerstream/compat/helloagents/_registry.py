@@ -305,12 +305,13 @@ class _Places(threading.local):
     @asynccontextmanager
     async def taken(self) -> AsyncIterator[None]:
         """Wait for a place, and give it back at the end of the block. Cancelling the wait leaves the queue."""
-        ticket = self._slots.reserve()
+        holder = object()
+        self._slots.enter(holder)
         try:
-            await ticket.wait()
+            await self._slots.wait(holder)
             yield
         finally:
-            self._slots.give_back(ticket)
+            self._slots.leave(holder)
 
 
 global_registry: Final = ToolRegistry()

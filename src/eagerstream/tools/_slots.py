@@ -1,0 +1,55 @@
+"""`Slots`: how many calls run at once, and in which order."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import anyio
+import anyio.lowlevel
+
+
+class Slots:
+    """A fixed number of slots, given in the order of `enter`, even if the tasks start in another order.
+
+    A holder is any object that has a hash: a call. `holder in slots` says if it has its slot.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._holders: set[object] = set()
+        # In order, with the event of each one that waits in a task.
+        self._waiting: OrderedDict[object, anyio.Event | None] = OrderedDict()
+
+    def __contains__(self, holder: object) -> bool:
+        return holder in self._holders
+
+    def enter(self, holder: object) -> None:
+        """Give the holder a slot, or a place behind those that wait. Does nothing if it has one. It must `leave`."""
+        if holder in self._holders or holder in self._waiting:
+            return
+        if len(self._holders) < self._count:
+            self._holders.add(holder)
+        else:
+            self._waiting[holder] = None
+
+    def leave(self, holder: object) -> None:
+        """Give back the holder's slot, or its place among those that wait. Does nothing if it has none."""
+        if holder in self._waiting:
+            del self._waiting[holder]
+        elif holder in self._holders:
+            self._holders.remove(holder)
+            if self._waiting:
+                following, event = self._waiting.popitem(last=False)
+                self._holders.add(following)
+                if event is not None:
+                    event.set()
+
+    async def wait(self, holder: object) -> None:
+        """Wait for the slot of a holder that has entered. Cancelling this keeps its place."""
+        if holder in self._holders:
+            # No pass of the event loop, because the tool would start that much later. But not in a cancelled scope
+            # (test_leaving_gives_back_the_place_of_a_call_about_to_begin).
+            await anyio.lowlevel.checkpoint_if_cancelled()
+        else:
+            event = self._waiting[holder] = anyio.Event()
+            await event.wait()
