@@ -202,8 +202,8 @@ async def test_a_tool_that_waits_for_the_message() -> None:
         feed(calls, message_start(), *called(0, "delete", '{"path": "c"}'))
         (broken,) = await calls.finish()
     assert ran == ["a"]
-    assert refused.withdrawn
-    assert broken.withdrawn
+    assert refused.state is CallState.WITHDRAWN
+    assert broken.state is CallState.WITHDRAWN
     assert told[1:] == [refused, broken]
 
 
@@ -234,7 +234,7 @@ async def test_a_guard_rejects_a_call_while_it_is_written() -> None:
     async with entered(read) as calls:
         feed(calls, message_start(), tool_start(0, "read"), input_delta(0, '{"path": "/etc'))
         (call,) = calls.calls
-        assert call.rejected == "not there"
+        assert call.input.interrupted == "not there"
         feed(calls, input_delta(0, '/passwd"}'), block_stop(0), *over())
         assert await calls.finish() == [call]
     assert not call.ran

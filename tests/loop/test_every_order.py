@@ -157,7 +157,7 @@ class World:
 
     def finish(self, call: ToolCall, *, fails: bool) -> None:
         text = f"it {'failed' if fails else 'said'} {len(self.runs)}"
-        is_sure = call.input.outcome is Outcome.VALID and call.rejected is None
+        is_sure = call.input.outcome is Outcome.VALID and call.input.interrupted is None
         response = ToolResponse.error("NOT_FOUND", text) if fails else ToolResponse.success(text)
         call.end(Invoked(response), is_unsure=not is_sure)
         self.said[call] = text

@@ -785,7 +785,7 @@ async def _converse_in_a_run(script: Script, ledger: Ledger) -> None:
     assert set(ledger.calls()) <= {made for made in result.calls if made.ran}
     for made in result.calls:
         assert made.in_history <= (made.result is not None)
-        assert not (made.rejected and made.ran and made.name not in _STREAMING)
+        assert not (made.input.interrupted and made.ran and made.name not in _STREAMING)
         assert made.result is None or made.ran or made.is_error
     saved = RunResult.from_json(result.to_json())
     assert saved.to_dict() == result.to_dict()

@@ -411,4 +411,4 @@ async def test_calls_before_a_fallback_step_by_step() -> None:
     first = reply(tool_use("book", {"city": "Oslo"}), block({"type": "fallback"}), tool_use("book", {"city": "Bergen"}))
     conversation = await by_hand(Listed(first, DONE).transport(), tools=[book])
     assert ran == ["Bergen"]
-    assert [call.withdrawn for call in conversation.result.calls] == [True, False]
+    assert [call.state for call in conversation.result.calls] == [CallState.WITHDRAWN, CallState.ANSWERED]

@@ -24,6 +24,7 @@ from eagerstream.errors import RunNotFoundError
 from eagerstream.journal import Journal
 from eagerstream.loop import resume
 from eagerstream.testing import ReplayServer
+from eagerstream.tools import CallState
 from tests.journal.conftest import empty_schema
 from tests.reliability.killed_child import Attempt, files_of, line_of
 from tests.reliability.killed_world import UNKNOWN, Effects, Model, World, broken_laws, results_of
@@ -271,7 +272,7 @@ class Killing:
         for entry in entries:
             calls = [entry["call"]] if entry["kind"] == "result" else entry.get("calls", ())
             for call in calls:
-                if call["ran"]:
+                if CallState(call["state"]).ran:
                     self._results[run][call["input"]["block"]["id"]] = str(call["result"]["content"])
             if entry["kind"] == "asked" and entry["id"] not in self._decided and self._random.random() < 0.7:
                 self._decided[entry["id"]] = self._random.random() < 0.7

@@ -360,7 +360,7 @@ async def test_what_need_not_run_does_not_wait() -> None:
                 executor.admit(call)
                 tasks.start_soon(executor.execute, call)
             await all_tasks_blocked()
-            assert [call.state for call in others] == [CallState.ANSWERED] * 3
+            assert [call.state for call in others] == [CallState.REFUSED] * 3
             assert (first.state, last.state) == (CallState.RUNNING, CallState.WAITING)
             release.set()
     assert [call.response.code for call in others if call.response] == ["NOT_FOUND", "INVALID_FORMAT", "INVALID_PARAM"]

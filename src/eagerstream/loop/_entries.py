@@ -45,12 +45,11 @@ class _ToolResponse(TypedDict):
 class _BegunCall(TypedDict):
     input: _Input
     turn: _Count
-    ran: bool
+    state: Literal["waiting", "admitted", "running", "abandoned", "answered", "refused", "withdrawn"]
     idempotent: bool
     streams: bool
     in_history: bool
     rejected: str | None
-    withdrawn: bool
     blocked_s: float
     response: _ToolResponse | None
 

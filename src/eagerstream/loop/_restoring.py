@@ -12,7 +12,7 @@ import anyio
 
 from .._support.cancellation import raise_if_cancelled
 from ..errors import JournalError, UsageError
-from ..tools._call import Invoked, ToolCall
+from ..tools._call import CallState, Invoked, ToolCall
 from ..tools._content import dump_json
 from ..tools._definition import Tool
 from ..tools._invoke import invoke
@@ -62,7 +62,9 @@ class OpenTurn:
     @property
     def has_begun(self) -> bool:
         """True if something of the response had begun: it must not be requested again."""
-        return bool(self.asked) or any(id not in self.results or call["ran"] for id, call in self.calls.items())
+        return bool(self.asked) or any(
+            id not in self.results or CallState(call["state"]).ran for id, call in self.calls.items()
+        )
 
     def check_tools(self, tools: Toolbox) -> None:
         """Check that there is a tool for each call that had begun or waits for a decision, and has no result.

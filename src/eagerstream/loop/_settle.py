@@ -81,7 +81,9 @@ def kept_blocks(
         content = _up_to_last_call(content, {call.input.echo_id for call in calls})
     elif keeps in (Keeps.UP_TO_LAST_CALL, Keeps.CUT, Keeps.AS_IT_CAME):
         # A call that had begun on its streaming parameters stays although it was cut, and so does one that a guard cut.
-        whole = (call for call in calls if call.ran or call.rejected or call.input.outcome is not Outcome.INCOMPLETE)
+        whole = (
+            call for call in calls if call.ran or call.input.interrupted or call.input.outcome is not Outcome.INCOMPLETE
+        )
         ids = {call.input.echo_id for call in whole}
         if keeps is Keeps.AS_IT_CAME:
             content = [block for block in content if block.get("type") != "tool_use" or block["id"] in ids]

@@ -196,8 +196,8 @@ class Turn:
                 # The guard first: an input that came complete with its start has had no delta, and the call may start
                 # in the next line. That of the tool as it is now, which may have replaced another one meanwhile
                 # (test_a_guard_that_comes_while_the_input_is_written).
-                tool, call = self._tools.find(input.block), self._by_input.get(input)
-                if tool is not None and tool.guard is not None and (call is None or call.rejected is None):
+                tool = self._tools.find(input.block)
+                if tool is not None and tool.guard is not None and input.interrupted is None:
                     self._guarded[input] = tool
                 self._ask_guard(input)
                 self._take_stop(input, tool, step)
@@ -243,7 +243,7 @@ class Turn:
     def _take_stop(self, input: GrowingInput, tool: Tool | None, step: Step) -> None:
         """Start, hold or leave the call of a settled input. If it was cut off, the executor answers it."""
         call = self._by_input.get(input)
-        if call is not None and call.rejected is None:
+        if call is not None and input.interrupted is None:
             return  # its tool streams: it has started
         call = call or self._make(input, tool)
         # A rejected call goes on to the executor, although it is answered: it counts as a failure of its group, and the

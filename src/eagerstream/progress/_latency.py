@@ -150,7 +150,7 @@ class _Reader:
     def _feed_call(self, call: ToolCall, kind: str, fields: dict[str, Any]) -> None:
         calls = self.marks.requests[-1].calls
         if kind in ("approval_start", "tool_start", "tool_stop") and call not in calls:
-            self.marks.admit(call, None)
+            self.marks.admit(call)
         if kind == "approval_start":
             calls[call].approved = True
         elif kind == "tool_start":

@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class CallState(Enum):
-    """The life of a call, in order. A call that never runs goes to `ANSWERED` without `RUNNING`."""
+    """The life of a call. The last three are ends: the call has its result."""
 
     WAITING = "waiting"
     """The call waits for the end of its input, or for its turn."""
@@ -39,11 +39,23 @@ class CallState(Enum):
     """The call has its place: the tool will be called next."""
     RUNNING = "running"
     """The tool has been called."""
+    ABANDONED = "abandoned"
+    """The tool has been called, and nobody waits for it any more: a thread that still runs may stop."""
     ANSWERED = "answered"
-    """The call has its result."""
+    """The tool has been called, and the result is its answer, or says why there is none."""
+    REFUSED = "refused"
+    """The call was answered without its tool."""
+    WITHDRAWN = "withdrawn"
+    """The call was answered without its tool because of the way in which the response ended."""
+
+    @property
+    def ran(self) -> bool:
+        """True if the tool was called."""
+        return self in _RAN
 
 
-_SAVED: Final = ("ran", "idempotent", "streams", "in_history", "rejected", "withdrawn", "blocked_s")
+_RAN: Final = (CallState.RUNNING, CallState.ABANDONED, CallState.ANSWERED)
+_SAVED: Final = ("idempotent", "streams", "in_history", "blocked_s")
 
 
 Decision: TypeAlias = bool | str
@@ -155,7 +167,6 @@ class ToolCall:
         turn: Number of the turn that it belongs to, from 1.
         limits: `max_result_chars` bounds the result.
         state: The stage of the call's life.
-        ran: True if the tool was called.
         streams: True if the executor got the call at the start of its input.
         idempotent: True if the tool declares that running it twice does no harm.
         result: The `tool_result` block; None until there is one.
@@ -164,8 +175,6 @@ class ToolCall:
         in_history: True if the history contains the call with its result, or did before it was replaced. False if its
             turn was discarded.
         error: The exception of the tool. The model gets only its class and message.
-        rejected: The answer of a guard that rejected the call during its writing; None otherwise.
-        withdrawn: True if the call was answered without running because of the way the response ended.
         done_so_far: The part of its work that the tool has done, in words for the model. A tool may set it, also while
             it is being cancelled. The result has it if the call is cancelled or takes too long, and after the tool's
             own answer if the tool had started on an input that turned out to be unusable.
@@ -181,24 +190,19 @@ class ToolCall:
     turn: int
     limits: Limits = field(default=DEFAULT_LIMITS, repr=False)
     state: CallState = CallState.WAITING
-    ran: bool = False
     idempotent: bool = False
     streams: bool = False
     result: Block | None = field(default=None, repr=False)  # may contain data that does not belong in a log
     response: ToolResponse | None = field(default=None, repr=False)
     in_history: bool = False
     error: BaseException | None = field(default=None, repr=False)
-    rejected: str | None = field(default=None, repr=False)
     blocked_s: float = 0.0
-    withdrawn: bool = False
     done_so_far: str = field(default="", repr=False)
     failed_groups: dict[str, ToolCall] = field(default_factory=dict, repr=False)
     """Shared by the calls of a turn: the first failed call of each group, by the group's name."""
-    given_up: bool = field(default=False, repr=False)
-    """True if nobody waits for the tool any more: a thread that still runs may stop."""
     _loop: LoopThread | None = field(default=None, repr=False)  # while the tool runs in a thread
     _on_thread_end: Callable[[], object] | None = field(default=None, repr=False)
-    _started_s: float = field(default=0.0, repr=False)
+    _started_s: float | None = field(default=None, repr=False)
     _answered: anyio.Event | None = field(default=None, repr=False)
     listener: CallListener = field(default_factory=CallListener, repr=False)
     run_id: str = field(default="", repr=False)
@@ -251,6 +255,11 @@ class ToolCall:
         return is_programmatic(self.block)
 
     @property
+    def ran(self) -> bool:
+        """True if the tool was called."""
+        return self.state.ran
+
+    @property
     def has_begun(self) -> bool:
         """True if the tool has been called, or is about to be."""
         return self.ran or self.state is CallState.ADMITTED
@@ -268,6 +277,8 @@ class ToolCall:
         return {
             "input": self.input.to_dict(),
             "turn": self.turn,
+            "state": self.state.value,
+            "rejected": self.input.interrupted,
             **{name: getattr(self, name) for name in _SAVED},
             "result": self.result,
             "response": saved_response(self.response) if self.response else None,
@@ -282,10 +293,10 @@ class ToolCall:
         """
         call = cls(GrowingInput.from_dict(plain["input"]), plain["turn"], **{name: plain[name] for name in _SAVED})
         response = plain["response"]
+        call.state = CallState(plain["state"])
+        call.input.interrupted = plain["rejected"]
         call.response = response and ToolResponse.from_dict(response)
         call.result = plain["result"]
-        if call.result is not None:
-            call.state = CallState.ANSWERED
         return call
 
     def hand_on(self, call: ToolCall) -> None:
@@ -293,12 +304,14 @@ class ToolCall:
         for name in _SAVED:
             setattr(call, name, getattr(self, name))
         call.response = self.response
+        call.input.interrupted = self.input.interrupted
         assert self.result is not None
         call._close(self.result)
+        call.state = self.state
 
     def answer_for_before(self, returned: Any) -> None:
         """Answer a call that had begun before its program ended. Its tool does not run again."""
-        self.ran = True
+        self.state = CallState.RUNNING
         if isinstance(returned, Invoked):
             self.end(returned)
         else:
@@ -310,8 +323,6 @@ class ToolCall:
             return
         self._started_s = monotonic()
         self.state = CallState.RUNNING
-        self.ran = True
-        self.given_up = False
         if _log.isEnabledFor(logging.DEBUG):
             _log.debug("the call %.80r of the tool %.80r starts", self.id, self.name)
         self.listener.call_started(self)
@@ -342,12 +353,12 @@ class ToolCall:
 
     def is_over(self) -> bool:
         """Return True if nobody waits for the tool any more."""
-        return self.result is not None or self.given_up
+        return self.result is not None or self.state is CallState.ABANDONED
 
-    @property
-    def in_thread(self) -> bool:
-        """True while the tool runs in a thread, possibly after the wait for it ended."""
-        return self._loop is not None
+    def abandon(self) -> None:
+        """Report that nobody waits for the tool any more."""
+        if self.state is CallState.RUNNING:
+            self.state = CallState.ABANDONED
 
     def enter_thread(self, loop: LoopThread) -> None:
         """Note that the tool runs in a thread, and the event loop that waits for it."""
@@ -399,13 +410,13 @@ class ToolCall:
 
     def withdraw(self) -> None:
         """Refuse the call because the response ended in a way after which it must not start."""
-        self.withdrawn = self.withdrawn or self.result is None
-        self.refuse(NOT_RUN)
+        if self.result is None:
+            self.refuse(NOT_RUN)
+            self.state = CallState.WITHDRAWN
 
     def reject(self, reason: str) -> None:
         """Reject the call for a guard: it does not run. If it has started, its reads raise `InputInterrupted`."""
-        if self.rejected is None and self.result is None:
-            self.rejected = reason
+        if self.input.interrupted is None and self.result is None:
             self.input.interrupt(reason)
             if not self.ran:
                 self.refuse(reason, code=ToolErrorCode.PERMISSION_DENIED)
@@ -434,7 +445,7 @@ class ToolCall:
                 content = f"{content}\n{self.done_so_far}".lstrip("\n")
             elif self.done_so_far:
                 content = [*content, text_block(self.done_so_far)]
-            result = begun_result(self.input, content, why=self.rejected or fault, max_chars=max_chars)
+            result = begun_result(self.input, content, why=self.input.interrupted or fault, max_chars=max_chars)
         else:
             content = rendered(response, raised=said.raised, include_data=said.include_data)
             is_error = response.status is ToolStatus.ERROR
@@ -445,14 +456,14 @@ class ToolCall:
 
     def _stats(self, stats: dict[str, Any] | None) -> dict[str, Any] | None:
         """Return `stats` with the call's time. If the tool measured its own time, both are included."""
-        if not self.ran:
+        if self._started_s is None:
             return stats
         name = "wall_ms" if stats and "time_ms" in stats else "time_ms"
         return {**(stats or {}), name: round((monotonic() - self._started_s) * 1000)}
 
     def _close(self, result: Block) -> None:
         self.result = result
-        self.state = CallState.ANSWERED
+        self.state = CallState.ANSWERED if self.ran else CallState.REFUSED
         self.tool = None  # results are kept for long
         if _log.isEnabledFor(logging.DEBUG):
             how = "an error" if self.is_error else "a result"

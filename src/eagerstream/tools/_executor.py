@@ -174,7 +174,7 @@ class InProcessExecutor:
             await raise_if_cancelled(error)
             call.fail(error)  # the tool caused it itself: a failure like any other
         finally:
-            call.given_up = call.result is None
+            call.abandon()
             self._record(call, admission.tool)
             self._slots.leave(call)
             if queue is not None and admission.group is not None:
@@ -366,9 +366,10 @@ class InProcessExecutor:
 
     def _record(self, call: ToolCall, tool: Tool | None) -> None:
         """Count the tool's own results, but not those caused by its input, a guard or a cancellation."""
-        if self._breaker is None or tool is None or not call.ran or call.response is None or call.rejected is not None:
+        if self._breaker is None or tool is None or not call.ran or call.response is None:
             return
-        if call.input.outcome is Outcome.VALID or tool.accepts_invalid_input:
+        is_right = call.input.outcome is Outcome.VALID or tool.accepts_invalid_input
+        if is_right and call.input.interrupted is None:
             self._breaker.record(tool.name, call.response)
 
     def _timeout_s(self, tool: Tool) -> float:
@@ -377,7 +378,7 @@ class InProcessExecutor:
 
 def _end_early(call: ToolCall, said: Invoked, *, fault: str | None) -> None:
     """Answer a call whose tool had started before its input was complete. Its result counts if the input is right."""
-    is_right = call.rejected is None and fault is None and call.input.outcome is Outcome.VALID
+    is_right = call.input.interrupted is None and fault is None and call.input.outcome is Outcome.VALID
     _end(call, said, fault=fault, is_unsure=call.ran and not is_right)  # a tool that did not start has its reason
 
 
@@ -404,7 +405,7 @@ def _is_large(input: ToolInput) -> bool:
 
 def _note_failure(call: ToolCall, group: Group) -> None:
     """Record the first failed call of the group, in call order: a call can fail before its turn comes."""
-    if call.is_error and not call.withdrawn:
+    if call.is_error and call.state is not CallState.WITHDRAWN:
         failed = call.failed_groups.get(group.name, call)
         call.failed_groups[group.name] = min(failed, call, key=lambda each: each.input.index)
 

@@ -105,10 +105,12 @@ class _Hosted(CallListener):
                 last = _ended(Invoked(error_response(error), raised=True, error=error), self._call)
             tasks.cancel_scope.cancel()
         if last is None:
-            self._call.given_up = True
+            self._call.abandon()
+            ended = anyio.Event()
+            self._call.after_thread(ended.set)
             with anyio.move_on_after(_THREAD_GRACE_S):
-                await self._thread_end()
-            last = Cancelled(at_work=self._call.in_thread)
+                await ended.wait()
+            last = Cancelled(at_work=not ended.is_set())
         for value in self._values:
             await self._line.send(Progress(to_bytes(value)))
         await self._line.send(last)
@@ -178,11 +180,6 @@ class _Hosted(CallListener):
             while self._values:
                 with anyio.CancelScope(shield=True):  # a value taken from the queue must be sent
                     await self._line.send(Progress(to_bytes(self._values.popleft())))
-
-    async def _thread_end(self) -> None:
-        ended = anyio.Event()
-        self._call.after_thread(ended.set)
-        await ended.wait()
 
 
 def _ended(said: Invoked, call: ToolCall) -> Ended:

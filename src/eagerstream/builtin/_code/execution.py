@@ -172,7 +172,7 @@ class CodeExecution:
             # The complete statements that wait do not run either: the model does not mean this code.
             self._cut = error
             self._complete.clear()
-            if self._call.rejected is not None and self._scope is not None:
+            if self._call.input.interrupted is not None and self._scope is not None:
                 self._scope.cancel()
         self._is_written = True
         self._more.set()
@@ -246,8 +246,8 @@ class CodeExecution:
         return self._failure is None
 
     def _stopped(self, statement: Statement) -> _Failure:
-        if self._call.rejected is not None:
-            code, text = ToolErrorCode.PERMISSION_DENIED, f"{self._call.rejected}\n"
+        if self._call.input.interrupted is not None:
+            code, text = ToolErrorCode.PERMISSION_DENIED, f"{self._call.input.interrupted}\n"
         else:
             seconds = f"{self._settings.timeout_s:g} seconds"
             code, text = ToolErrorCode.TIMEOUT, f"TimeoutError: the code did not finish within {seconds}. "

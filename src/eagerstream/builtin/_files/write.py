@@ -78,7 +78,7 @@ class Write(FileTool):
         """Wait for the end of the input: fields behind the content can still make the call invalid."""
         await call.input.ended()
         fault = await anyio.to_thread.run_sync(self.fault_of, call.input)
-        if call.input.outcome is not Outcome.VALID or call.rejected is not None or fault is not None:
+        if call.input.outcome is not Outcome.VALID or call.input.interrupted is not None or fault is not None:
             raise InputInterrupted((), "the call is not valid")
 
 

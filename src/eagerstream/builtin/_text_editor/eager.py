@@ -144,7 +144,7 @@ class EagerTextEditor(Tool):
         Raises:
             ToolError: Nothing was kept.
         """
-        is_rejected = call is not None and call.rejected is not None
+        is_rejected = call is not None and call.input.interrupted is not None
         if writing.replaces:
             raise ToolError(f"{writing.shown} is as it was before.", code=ToolErrorCode.INVALID_FORMAT)
         if not self._keep_partial or is_rejected:
@@ -163,8 +163,8 @@ class EagerTextEditor(Tool):
         if call is None:
             return
         await call.input.ended()
-        if call.input.outcome is not Outcome.VALID or call.rejected is not None:
-            raise InputInterrupted((), call.rejected or str(call.input.error or "the input was cut off"))
+        if call.input.outcome is not Outcome.VALID or call.input.interrupted is not None:
+            raise InputInterrupted((), call.input.interrupted or str(call.input.error or "the input was cut off"))
         fault = await run_sync(self.fault_of, call.input)
         if fault is not None:
             raise ToolError(fault, code=ToolErrorCode.INVALID_PARAM)

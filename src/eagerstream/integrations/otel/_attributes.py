@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from ..._support.redaction import redact_text
 from ...errors import APIError
-from ...tools import CANCELLED_TEXT, ToolCall, ToolErrorCode
+from ...tools import CANCELLED_TEXT, CallState, ToolCall, ToolErrorCode
 from ...wire import encodable
 from . import _conventions as names
 from ._metrics import Attributes
@@ -139,7 +139,7 @@ def tool_error_type(call: ToolCall) -> str:
     """
     if call.response is None or call.response.text.startswith(CANCELLED_TEXT):
         return "cancelled"
-    if call.withdrawn:
+    if call.state is CallState.WITHDRAWN:
         return "withdrawn"
     code = call.response.code
     if call.error is not None and code in (None, ToolErrorCode.EXECUTION_ERROR):  # too general
