@@ -130,7 +130,7 @@ _REASONS: Final = (
     ),
     ("_partial_json", r"PartialJSON\._feed_up_to_limit", "", _BOUND),
     ("_partial_json", "", "_max_chars|_max_depth|_feed_up_to_limit", _BOUND),
-    ("_partial_json", "PartialJSON\\.of_whole|_has_plain_numbers", "", _FASTER),
+    ("_partial_json", "read_whole", "", _FASTER),
     ("_partial_json", "", "^_(JITER_DEPTH|PLAIN_DIGITS|LONG_INTEGER):", _FASTER),
     ("_partial_json", r"PartialJSON\.feed$", "'' not in fragment|=> if False|!= FAILED: => if True", _FASTER),
     ("_partial_json", r"PartialJSON\.close$", r"_end_number|_base", "the end has no place"),

@@ -34,6 +34,11 @@ class Counting(PartialJSON):
         super().feed(fragment)
 
 
+@dataclass
+class _Lines:
+    lines: list[str]
+
+
 def started(limits: Limits | None = None) -> tuple[InputAccumulator, ToolInput]:
     accumulator: InputAccumulator = InputAccumulator(limits=limits or Limits())
     accumulator.feed(tool_start(0))
@@ -105,6 +110,18 @@ def test_an_input_that_nobody_looks_at_is_parsed_at_its_end(monkeypatch: pytest.
         grow(accumulator, text)
         accumulator.feed(block_stop(0))
         assert fed.pop() == text
+
+
+def test_a_look_after_the_end() -> None:
+    """The text of an input that was cut is parsed when somebody looks at it, also if it was taken before."""
+    accumulator, tool_input = started()
+    grow(accumulator, '{"lines": ["a", "b"]', "}")
+    accumulator.close()
+    assert tool_input.outcome is Outcome.INCOMPLETE
+    assert tool_input.raw == '{"lines": ["a", "b"]}'
+    assert tool_input.is_finished("lines", 1)
+    assert not tool_input.is_finished("lines", 2)
+    assert tool_input.partial_as(_Lines).lines == ["a", "b"]
 
 
 _LIMITS = [

@@ -181,7 +181,10 @@ class CallRunner:
     async def _wait_for_call(self, work: _Work, runs: CallRuns, scope: anyio.CancelScope) -> None:
         """Wait until the call of a task may run, and take it up."""
         try:
-            await work.begun()
+            # Not if it was called already, because the call came in one chunk: to wait for an event that is set takes
+            # one pass of the event loop (test_one_pass_from_an_input_to_its_tool).
+            if work.begun is not None and not work.begun.is_set():
+                await work.begun.wait()
             # Consumers see the end of an input before its tool starts, and may still cancel the run
             # (test_nothing_begins_after_cancel). `start` comes after their events, which is enough on asyncio.
             if not self.wakes_in_order:
@@ -215,6 +218,7 @@ class _Work:
     Attributes:
         input: The input, or that of the call.
         call: The call; None until it is known.
+        begun: Set by `begin`; None if the call was known from the start.
     """
 
     # A task is prepared for each input, so that its tool starts sooner once the input ends. All that needs no call is
@@ -224,20 +228,13 @@ class _Work:
     def __init__(self, input: GrowingInput, call: ToolCall | None = None) -> None:
         self.input = input
         self.call = call
-        self._begun = anyio.Event() if call is None else None
+        self.begun = anyio.Event() if call is None else None
 
     def begin(self, call: ToolCall | None) -> None:
         """Run this call now; None if the input has ended without one."""
-        assert self._begun is not None
+        assert self.begun is not None
         self.call = call
-        self._begun.set()
-
-    async def begun(self) -> None:
-        """Wait for `begin`."""
-        # Not if it was called already, because the call came in one chunk: to wait for an event that is set takes one
-        # pass of the event loop (test_one_pass_from_an_input_to_its_tool).
-        if self._begun is not None and not self._begun.is_set():
-            await self._begun.wait()
+        self.begun.set()
 
 
 async def _execute_for_code(executor: Executor, call: ToolCall) -> None:

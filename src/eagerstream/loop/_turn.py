@@ -199,7 +199,8 @@ class Turn:
                 tool = self._tools.find(input.block)
                 if tool is not None and tool.guard is not None and input.interrupted is None:
                     self._guarded[input] = tool
-                self._ask_guard(input)
+                if input in self._guarded:
+                    self._ask_guard(input)
                 self._take_stop(input, tool, step)
             case MessageStart(restarted=True):
                 self._restart(step)
@@ -288,9 +289,9 @@ class Turn:
 
     def _ask_guard(self, input: GrowingInput) -> None:
         """Ask the tool's guard, if it has one, about the input so far, and answer a call that it rejects."""
-        tool = self._guarded.get(input)
-        if tool is None or input.outcome is Outcome.INVALID:
+        if input.outcome is Outcome.INVALID:
             return
+        tool = self._guarded[input]
         reject = tool.rejects(input.partial)
         if reject is None:
             return

@@ -252,7 +252,8 @@ class ToolCall:
     @property
     def is_programmatic(self) -> bool:
         """True if code that the API runs made the call, not the model. The API waits about 270 s for its result."""
-        return is_programmatic(self.block)
+        block = self.input.block
+        return "caller" in block and is_programmatic(block)  # nearly no call has one
 
     @property
     def ran(self) -> bool:

@@ -125,16 +125,15 @@ class InProcessExecutor:
 
     def admit(self, call: ToolCall) -> None:
         """See `Executor.admit`. A call that needs no tool is answered here."""
-        self._admissions[call] = self._admission(call)
-
-    def _admission(self, call: ToolCall) -> _Admission:
         tool: Tool | None = call.tool or self._tools.find(call.block)
         group = tool.group if tool else None
-        admission = _Admission(tool, group, self._groups.setdefault(group.name, Slots(1)) if group else None)
-        self._refuse_if_open(call, tool)
+        queue = self._groups.setdefault(group.name, Slots(1)) if group else None
+        admission = self._admissions[call] = _Admission(tool, group, queue)
+        if self._breaker is not None:
+            self._refuse_if_open(call, tool, self._breaker)
         is_checked = False
         if call.result is None and call.input.outcome is not None:
-            if _is_large(call.input):  # its arguments are checked later
+            if not 0 < call.input.chars <= _QUICK_CHARS and _is_large(call.input):  # its arguments are checked later
                 is_checked = call.input.outcome is Outcome.VALID
             else:
                 admission.arguments = self._arguments(call, tool)
@@ -152,7 +151,6 @@ class InProcessExecutor:
             self._slots.enter(call)
             if call in self._slots:
                 call.state = CallState.ADMITTED
-        return admission
 
     async def execute(self, call: ToolCall) -> None:
         """See `Executor.execute`.
@@ -160,12 +158,19 @@ class InProcessExecutor:
         An invalid input, an unknown tool, arguments that do not fit, a time-out and an exception are answered with an
         error result. Cancelling this cancels the tool and gives back its slot.
         """
-        admission = self._admissions.pop(call, None) or self._admission(call)
+        if call not in self._admissions:
+            self.admit(call)
+        admission = self._admissions.pop(call)
         queue = admission.queue
         try:
-            for phase in self._phases(call, admission):
+            # Most calls wait for nothing: their tools start without a step through phases that have nothing to do.
+            phases: tuple[_Phase, ...] = self._wait_for_slot, self._run_tool
+            if queue is not None or admission.arguments is None or call not in self._slots:
+                phases = self._wait_for_group, self._read_arguments, self._ask_approval, *phases
+            for phase in phases:
                 await phase(call, admission)
-                self._refuse_if_open(call, admission.tool)
+                if self._breaker is not None:
+                    self._refuse_if_open(call, admission.tool, self._breaker)
                 if call.result is not None:
                     break
         except (Exception, SystemExit) as error:
@@ -181,12 +186,6 @@ class InProcessExecutor:
                 _note_failure(call, admission.group)
                 # If it was abandoned in a thread that is still at work, the next call of the group waits for that.
                 call.after_thread(partial(queue.leave, call))
-
-    def _phases(self, call: ToolCall, admission: _Admission) -> tuple[_Phase, ...]:
-        if admission.queue is None and admission.arguments is not None and call in self._slots:
-            # Most calls: their tools start without a step through phases that have nothing to do.
-            return self._wait_for_slot, self._run_tool
-        return self._wait_for_group, self._read_arguments, self._ask_approval, self._wait_for_slot, self._run_tool
 
     # --- the phases of a call; a phase may answer it, and the next ones are then skipped ----------------------------
 
@@ -217,7 +216,6 @@ class InProcessExecutor:
             await _approve(call, admission.tool, admission.tool.approve)
 
     async def _wait_for_slot(self, call: ToolCall, admission: _Admission) -> None:
-        self._slots.enter(call)
         await self._slots.wait(call)
         if admission.is_early and call.input.outcome is not None:
             # The input was complete before the call's turn: no risk is needed.
@@ -356,11 +354,11 @@ class InProcessExecutor:
             raise
         _end_early(call, said, fault=fault)
 
-    def _refuse_if_open(self, call: ToolCall, tool: Tool | None) -> None:
+    def _refuse_if_open(self, call: ToolCall, tool: Tool | None, breaker: CircuitBreaker) -> None:
         """Answer a call whose circuit is open. Checked again after each wait, because other calls may have failed."""
-        if self._breaker is None or tool is None or call.result is not None:
+        if tool is None or call.result is not None:
             return
-        refusal = self._breaker.refusal(tool.name)
+        refusal = breaker.refusal(tool.name)
         if refusal is not None:
             call.end(Invoked(refusal))
 

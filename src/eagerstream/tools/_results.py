@@ -172,8 +172,7 @@ def _words_of(content: Sequence[Block]) -> str:
 
 def is_programmatic(call: Mapping[str, Any]) -> bool:
     """Return True if the call was made from code that the API runs, not by the model itself."""
-    # Nearly no call has one, and `mapping_in` is slow if there is none: it asks the abstract class.
-    kind: object = mapping_in(call, "caller").get("type", "direct") if "caller" in call else "direct"
+    kind: object = mapping_in(call, "caller").get("type", "direct")
     return kind != "direct"
 
 

@@ -45,11 +45,13 @@ class Slots:
                     event.set()
 
     async def wait(self, holder: object) -> None:
-        """Wait for the slot of a holder that has entered. Cancelling this keeps its place."""
+        """Enter, and wait for the slot. Cancelling this keeps the place."""
         if holder in self._holders:
             # No pass of the event loop, because the tool would start that much later. But not in a cancelled scope
             # (test_leaving_gives_back_the_place_of_a_call_about_to_begin).
             await anyio.lowlevel.checkpoint_if_cancelled()
-        else:
+            return
+        self.enter(holder)
+        if holder in self._waiting:
             event = self._waiting[holder] = anyio.Event()
             await event.wait()

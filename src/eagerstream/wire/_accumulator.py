@@ -521,7 +521,7 @@ class InputAccumulator(Generic[InputT]):
         input = self._open.pop(index, None) if type(index) is int else None
         if input is None:
             return []  # not an open tool input; the assembler knows which blocks are open
-        if not input._is_empty:
+        if input.chars or not input._is_empty:
             return [self._finish(input, whole=True)]
         self._empty[index] = input
         return []

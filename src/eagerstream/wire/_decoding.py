@@ -200,7 +200,7 @@ class _DataDecoder(EventStreamDecoder[T]):
                         pass
             before = len(events)
             self._feed_block(block, events)
-            if self._may_learn and len(events) > before:
+            if self._may_learn and len(events) > before and _TEXT_KEY in block:
                 self._learn(block, events[before])
         if rest:
             self._feed_lines(rest, events)

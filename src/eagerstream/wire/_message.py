@@ -275,7 +275,7 @@ class MessageAssembler(Generic[InputT]):
             LimitError: The message has more than `Limits.max_blocks` blocks or `Limits.max_values` values.
             UsageError: `event` is neither a mapping, an `InputFragment` nor an event object.
         """
-        data = to_wire_event(event)
+        data = event if type(event) is dict else to_wire_event(event)
         kind = data.get("type")
         if kind == "content_block_delta":  # nearly every event: before the comparisons of the `match`
             return self._feed_delta(data)

@@ -21,7 +21,7 @@ from ._echo import legal_id, legal_name, stand_in_id
 from ._json_scalars import ParseFault
 from ._mypyc import mypyc_attr
 from ._parser import Parser, ParserFactory
-from ._partial_json import PartialJSON
+from ._partial_json import PartialJSON, read_whole
 from ._patch import Patch, finite
 from ._server_tools import SERVER_CALLS
 from ._value_count import ValueCount
@@ -109,6 +109,7 @@ class ToolInput:
         "_typed",
         "_values",
         "_watchers",
+        "_whole",
         "block",
         "chars",
         "echo_id",
@@ -149,6 +150,7 @@ class ToolInput:
         self.invalid_key: str = invalid_key
         self._make_parser = parser
         self._parser: Parser | None = None  # once somebody has looked at the input, or it has ended
+        self._whole: JSONObject | None = None  # if nobody had looked before its end
         self._limits = limits
         self._values: ValueCount | None = None  # of the blocks, once they are long enough for too many
         self.chars: int = 0
@@ -210,6 +212,8 @@ class ToolInput:
 
         Live: it grows in place when it is read again. `copy_json` makes a copy that stays.
         """
+        if self._whole is not None:
+            return self._whole
         if self._given is not None and not self.chars:
             return self._given if isinstance(self._given, dict) else {}
         value = self._caught_up().value
@@ -230,7 +234,9 @@ class ToolInput:
         It keeps lone surrogates. Tools, requests and logs get U+FFFD in their place. If that would make one key of two,
         the input is invalid.
         """
-        return self.partial if self.outcome is Outcome.VALID else None
+        if self.outcome is not Outcome.VALID:
+            return None
+        return self._whole if self._whole is not None else self.partial
 
     @property
     def wrapped(self) -> JSONObject:
@@ -248,7 +254,7 @@ class ToolInput:
     @property
     def error(self) -> ParseFault | None:
         """The fault of the text and its place, known from the offending character on; None if there is none."""
-        return self._fault or self._caught_up().error
+        return self._fault or (self._caught_up().error if self._whole is None else None)
 
     @property
     def is_damaged(self) -> bool:
@@ -257,7 +263,7 @@ class ToolInput:
 
     def is_finished(self, *path: str | int) -> bool:
         """Return True if the value at `path` is finished: it can no longer change, except under a repeated key."""
-        if not self.chars and (self._given is not None or self.outcome is Outcome.VALID):
+        if self.outcome is Outcome.VALID or (self._given is not None and not self.chars):
             return find(self.partial, path) is not MISSING
         # If the root is a list, its contents are no part of an input.
         parser = self._caught_up()
@@ -327,7 +333,7 @@ class ToolInput:
 
     def whole_patch(self) -> Patch:
         """Return the patch that builds `partial` from nothing, for observers who missed its start; O(size)."""
-        value = self._caught_up().value
+        value = self._caught_up().value if self._whole is None else self._whole
         return finite([{"op": "add", "path": "", "value": copy_json(value)}]) if isinstance(value, dict) else []
 
     def __repr__(self) -> str:
@@ -457,9 +463,14 @@ class ToolInput:
         """Return the parser after it has read all waiting fragments."""
         parser = self._parser
         if parser is None:
-            parser = self._parser = self._make_parser(limits=self._limits)
-            for block in self._blocks:
-                parser.feed(block.decode("utf-8", "surrogatepass"))
+            blocks = self._blocks  # before `_raw`, as in `raw`
+            parser = self._make_parser(limits=self._limits)
+            raw = self._raw
+            for text in [raw] if raw is not None else (block.decode("utf-8", "surrogatepass") for block in blocks):
+                parser.feed(text)
+            if self.outcome is not None:
+                parser.close()
+            self._parser = parser
         waiting = len(self._tail) - self._parsed
         if waiting:
             # One text for all waiting fragments: the parser reads long texts at a fraction of the cost per character.
@@ -533,31 +544,31 @@ class ToolInput:
     def _finish(self, *, whole: bool) -> None:
         """Decide the outcome. `whole` means that the text was not cut (the block was closed, and so on)."""
         self._compact()
-        parser = self._read_to_end()
+        if self._parser is None and self._fault is None and self._blocks and self._make_parser is PartialJSON:
+            self._whole = read_whole(b"".join(self._blocks), self._limits)
+        is_complete = self._whole is not None
+        if not is_complete:
+            parser = self._caught_up()
+            parser.close()
+            is_complete = parser.complete or not self.chars  # a tool without arguments gets no text at all
+            self._has_surrogates = self._may_have_surrogates  # now: reading `raw` takes the blocks
+            self._fault = self._fault or self._find_fault()
         # In this order: a text that was wrong before it was cut could not have become right. A closed object alone is
         # not `VALID`: without the end of its block, more may have followed it.
-        self._has_surrogates = self._may_have_surrogates  # now: reading `raw` takes the blocks
-        self._fault = self._fault or self._find_fault()
         if self._fault is not None:
             self.outcome = Outcome.INVALID
-        elif whole and (parser.complete or not self.chars):  # a tool without arguments gets no text at all
+        elif whole and is_complete:
             self.outcome = Outcome.VALID
         else:
             self.outcome = Outcome.INCOMPLETE
             self._fault = ParseFault("the input was cut off", self.chars, "")
         # An empty text that means `{}` was finished by no fragment, and neither was an input that came complete.
-        ends = [(path[:-1], path[-1] if path else None) for path in self._watchers.on_finish]
-        self._watchers.finish(ends, self._finished_at)
-        self._watchers.call()
-        self._watchers.on_finish.clear()
-
-    def _read_to_end(self) -> Parser:
-        """Return the parser after the end of the text; by one call of jiter if nobody has looked at the input."""
-        if self._parser is None and self._blocks and self._make_parser is PartialJSON:
-            self._parser = PartialJSON.of_whole(b"".join(self._blocks), limits=self._limits)
-        parser = self._caught_up()
-        parser.close()
-        return parser
+        watchers = self._watchers
+        if watchers.on_finish or watchers.on_text or watchers.due:
+            ends = [(path[:-1], path[-1] if path else None) for path in watchers.on_finish]
+            watchers.finish(ends, self._finished_at)
+            watchers.call()
+            watchers.on_finish.clear()
 
     def _find_fault(self) -> ParseFault | None:
         if self._given is not None and not self.chars:
