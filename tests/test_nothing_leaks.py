@@ -284,8 +284,8 @@ _FIELDS = {
 """Fields of text that a repr may show, by the reason."""
 _MAY_BE_SHOWN = {field for names in _FIELDS.values() for field in names.split()}
 
-_STR_OF_OLDER_LIBRARIES = ("AgentEvent", "Message")
-"""Programs of HelloAgents print them: there, `str` is the content."""
+_STR_OF_OLDER_LIBRARIES = ("Message",)
+"""Programs of HelloAgents print it: there, `str` is the content."""
 
 
 def _public_modules() -> Iterator[str]:

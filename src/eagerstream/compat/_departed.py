@@ -11,8 +11,14 @@ _SESSION: Final = (
     "save Message.to_dict() of agent.get_history(), or agent.result.to_json(): RunResult.from_json(...) continues it"
 )
 _SUBAGENT: Final = (
-    "call eagerstream.run inside a tool, with other messages and tools=registry.to_tools(filter=ReadOnlyFilter())"
+    "call eagerstream.run inside a tool, with other messages and the tools of registry.to_tools() that it may use"
 )
+_EVENTS: Final = (
+    "iterate over the events of eagerstream.run(client, tools=registry.to_tools(), **llm.request(), messages=[...]), "
+    "or serve them with eagerstream.progress"
+)
+_FILTERS: Final = "give the run those tools of registry.to_tools() that it may use"
+_TRUNCATOR: Final = "call eagerstream.builtin.truncate_output in the tool whose output is too long"
 _SKILL: Final = "return the text of the file from a tool of your own, or name it in system_prompt"
 _TOKENS: Final = "run.result.usage has the tokens that the API counted"
 
@@ -28,10 +34,15 @@ _OF_HELLOAGENTS: Final = {
     "LLMResponse LLMToolResponse": "agent.result or run.result has the message, the calls, the usage and the status",
     "ToolCall": "eagerstream.ToolCall is a call of a run, with its input and its result",
     "StreamStats": _LATENCY,
+    """
+AgentEvent EventType ExecutionContext LifecycleHook StreamBuffer StreamEvent StreamEventType stream_to_json
+stream_to_sse
+""": _EVENTS,
+    "CustomFilter FullAccessFilter ReadOnlyFilter ToolFilter": _FILTERS,
+    "ObservationTruncator": _TRUNCATOR,
     "HistoryManager": _HISTORY,
     "MessageRole": 'the role of a Message is "user" or "assistant"',
     "SessionStore": _SESSION,
-    "ExecutionContext": "the data of an AgentEvent has the step, and run.result the usage",
     "TaskTool create_agent default_subagent_factory": _SUBAGENT,
     "CATEGORIES DevLogEntry DevLogStore DevLogTool TodoItem TodoList TodoWriteTool": (
         "write it as a tool of your own, a class that derives from eagerstream.compat.helloagents.Tool"
@@ -77,13 +88,14 @@ _OF_AGENTS: Final = {
     "ainvoke ainvoke_with_tools astream_invoke invoke invoke_with_tools stream_invoke think": (
         "ask with SimpleAgent(name, llm).run(text), or with eagerstream.run(client, **llm.request(), ...)"
     ),
+    "arun_stream": _EVENTS,
     "last_call_stats": _LATENCY,
     "list_sessions load_session save_session session_store": _SESSION,
     "history_manager": _HISTORY,
     "run_as_subagent": _SUBAGENT,
     "skill_loader": _SKILL,
     "token_counter": _TOKENS,
-    "truncator": "call ObservationTruncator in the tool whose output is too long",
+    "truncator": _TRUNCATOR,
 }
 
 

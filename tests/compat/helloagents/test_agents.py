@@ -6,7 +6,7 @@ import json
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from copy import copy
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,13 @@ import pytest
 from eagerstream import RunStatus, UsageError
 from eagerstream.compat.helloagents import (
     Agent,
-    AgentEvent,
     Config,
     HelloAgentsLLM,
     Message,
     ReActAgent,
     SimpleAgent,
-    StreamEventType,
     ToolRegistry,
+    TraceLogger,
 )
 from eagerstream.errors import EagerStreamError
 from eagerstream.recordings import Recording
@@ -74,6 +73,11 @@ def a_registry() -> ToolRegistry:
 def suffixes(folder: Path) -> list[str]:
     """Return the endings of all files in a folder and its subfolders."""
     return sorted(path.suffix for path in folder.rglob("*") if path.is_file())
+
+
+def records(trace: TraceLogger) -> list[dict[str, Any]]:
+    """The lines of a trace."""
+    return [json.loads(line) for line in trace.jsonl_path.read_text("utf-8").splitlines()]
 
 
 def history(agent: Agent) -> list[tuple[str, str]]:
@@ -213,20 +217,14 @@ async def test_tools_at_once(serial: Serial) -> None:
 
 @pytest.mark.anyio
 async def test_errors(serial: Serial) -> None:
-    """They reach the hook and the caller, and the history stays as it was."""
-    seen: list[AgentEvent] = []
-
-    async def on_error(event: AgentEvent) -> None:
-        seen.append(event)
-
+    """They reach the caller, the trace is complete, and the history stays as it was."""
     async with a_model(serial, REFUSED) as llm:
         agent = SimpleAgent("assistant", llm)
         with pytest.raises(EagerStreamError):
-            await agent.arun("Question?", on_error=on_error)
-    assert [event.type for event in seen] == ["agent_error"]
+            await agent.arun("Question?")
     assert agent.get_history() == []
     assert agent.trace_logger is not None
-    assert agent.trace_logger.is_final
+    assert records(agent.trace_logger)[-1]["event"] == "session_end"
 
 
 @pytest.mark.anyio
@@ -246,47 +244,15 @@ async def test_cancelling(serial: Serial) -> None:
     assert scope.cancelled_caught
     assert agent.get_history() == []
     assert agent.trace_logger is not None
-    assert agent.trace_logger.is_final
-
-
-# --- events -----------------------------------------------------------------------------------------------------------
+    assert records(agent.trace_logger)[-1]["event"] == "session_end"
 
 
 @pytest.mark.anyio
-async def test_events(serial: Serial) -> None:
-    """`arun_stream` yields the events as they happen, and calls the same hooks as `arun`."""
-    called: list[str] = []
-
-    async def hook(event: AgentEvent) -> None:
-        called.append(event.type)
-
-    async with a_model(serial, ASK, DONE) as llm:
-        agent = ReActAgent("assistant", llm, a_registry(), config=QUIET)
-        hooks = dict.fromkeys(("on_start", "on_step", "on_tool_call", "on_finish"), hook)
-        kinds = [event.type async for event in agent.arun_stream("Question?", **hooks)]
-    once = list(dict.fromkeys(kinds))
-    assert once[:3] == ["agent_start", "step_start", "llm_chunk"]
-    assert once[-1] == "agent_finish"
-    assert {"tool_call_start", "tool_call_finish"} < set(once)
-    assert called == [
-        *("agent_start", "step_start", "tool_call", "step_finish"),
-        *("step_start", "step_finish", "agent_finish"),
-    ]
-    assert history(agent) == [("user", "Question?"), ("assistant", "Done.")]
-
-
-@pytest.mark.anyio
-async def test_events_that_nobody_wants_any_more(serial: Serial) -> None:
-    """Closing the generator ends the run; the history stays as it was."""
-    async with a_model(serial, ASK, DONE) as llm:
-        agent = SimpleAgent("assistant", llm, tool_registry=a_registry())
-        async with aclosing(agent.arun_stream("Question?")) as events:
-            async for event in events:
-                assert event.type is StreamEventType.AGENT_START
-                break
-    assert agent.get_history() == []
-    assert agent.trace_logger is not None
-    assert agent.trace_logger.is_final
+async def test_hooks() -> None:
+    """A hook of HelloAgents would never be called: the error says so, and what to use instead."""
+    agent = SimpleAgent("assistant", HelloAgentsLLM("claude-made-1", client=object()), config=QUIET)
+    with pytest.raises(UsageError, match=r"no hooks \(on_step, on_tool_call\): iterate over the events"):
+        await agent.arun("Question?", on_tool_call=print, on_step=print)
 
 
 # --- synchronous calls ------------------------------------------------------------------------------------------------
@@ -359,7 +325,7 @@ async def test_synchronous_calls_in_an_event_loop() -> None:
     agent = SimpleAgent("assistant", HelloAgentsLLM(client=object()), config=QUIET)
     with pytest.raises(UsageError, match=r"await arun\("):
         agent.run("Question?")
-    with pytest.raises(UsageError, match="arun_stream"):
+    with pytest.raises(UsageError, match=r"await arun\("):
         next(agent.stream_run("Question?"))
 
 
@@ -368,7 +334,7 @@ async def test_synchronous_calls_in_an_event_loop() -> None:
 
 @pytest.mark.anyio
 async def test_traces(serial: Serial, folder: Path) -> None:
-    """Each run has a trace of its own with a page, in the folder of HelloAgents."""
+    """Each run has a trace of its own in the folder of HelloAgents."""
     async with a_model(serial, ASK, DONE, DONE) as llm:
         agent = ReActAgent("assistant", llm, a_registry())
         assert suffixes(folder) == []  # an agent that never runs leaves nothing behind
@@ -377,13 +343,13 @@ async def test_traces(serial: Serial, folder: Path) -> None:
         await agent.arun("One?")
         assert agent.trace_logger is first
         await agent.arun("Two?")
-    assert suffixes(folder / "memory" / "traces") == [".html", ".html", ".jsonl", ".jsonl"]
+    assert suffixes(folder / "memory" / "traces") == [".jsonl", ".jsonl"]
     assert agent.trace_logger is not first
-    assert agent.trace_logger.is_final
-    start = json.loads(first.jsonl_path.read_text("utf-8").splitlines()[0])
+    assert records(agent.trace_logger)[-1]["event"] == "session_end"
+    start, *_ = records(first)
     assert (start["payload"]["agent_name"], start["payload"]["agent_type"]) == ("assistant", "ReActAgent")
     assert start["payload"]["config"]["max_concurrent_tools"] == 3
-    assert first.stats()["tool_calls"] == {"MyTool": 1}
+    assert [each["event"] for each in records(first)].count("tool_call") == 1
 
 
 @pytest.mark.anyio
@@ -392,15 +358,14 @@ async def test_runs_that_overlap(serial: Serial) -> None:
     async with a_model(serial, DONE, DONE) as llm:
         agent = SimpleAgent("assistant", llm)
         first = agent.trace_logger
-        async with aclosing(agent.arun_stream("One?")) as events:
-            await anext(events)
+        async with agent._running("One?", {}) as one:
             await agent.arun("Two?")
             second = agent.trace_logger
-            assert [event.type async for event in events][-1] == "agent_finish"
+            await one.finish()
     assert first is not None
     assert second is not None
     for trace in (first, second):
-        kinds = [event["event"] for event in trace._events]
+        kinds = [each["event"] for each in records(trace)]
         assert (kinds.count("session_start"), kinds.count("session_end")) == (1, 1)
 
 
@@ -424,11 +389,11 @@ def test_settings(caplog: pytest.LogCaptureFixture) -> None:
     make: Any = Config  # type checkers complain of settings without an effect
     make(subagent_enabled=False, skills_enabled=False)
     assert caplog.text == ""
-    config = make(auto_save_enabled=True, api_key="private", hook_timeout_seconds=1)
-    assert "settings without effect: api_key, auto_save_enabled" in caplog.text
+    config = make(hook_timeout_seconds=1, api_key="private", max_concurrent_tools=1)
+    assert "settings without effect: api_key, hook_timeout_seconds" in caplog.text
     assert "private" not in caplog.text + json.dumps(config.to_dict())
-    assert config.auto_save_enabled is True
-    assert config.to_dict()["hook_timeout_seconds"] == 1
+    assert config.hook_timeout_seconds == 1
+    assert config.to_dict()["max_concurrent_tools"] == 1
 
 
 VARIABLES = ("LLM_MODEL_ID", "LLM_API_KEY", "LLM_BASE_URL", "LLM_TIMEOUT")

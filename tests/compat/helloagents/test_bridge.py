@@ -17,9 +17,7 @@ import eagerstream
 from eagerstream import Outcome, RunStatus, ToolStart, UsageError, validate_history
 from eagerstream.compat.helloagents import (
     CircuitBreaker,
-    CustomFilter,
     EditTool,
-    ReadOnlyFilter,
     ReadTool,
     Tool,
     ToolErrorCode,
@@ -220,8 +218,8 @@ async def test_a_breaker_that_is_shared() -> None:
     failing_one = Plain(failing(RuntimeError("boom")))
     registry = a_registry(failing_one, circuit_breaker=breaker)
     registry.register_function(anyio.sleep_forever, name="sleep")
-    sleeps = CustomFilter(["sleep"])
-    tools = [*registry.to_tools(CustomFilter(["plain"])), *registry.to_tools(sleeps, timeout_s=0.01)]
+    tools = [registry.to_tools()[0], registry.to_tools(timeout_s=0.01)[1]]
+    assert [tool.name for tool in tools] == ["plain", "sleep"]
     turns = [calls((name, {})) for name in ("plain", "plain", "sleep")]
     result = await conversation(tools, *turns, circuit_breaker=breaker)
     assert breaker.get_all_status() == {
@@ -242,19 +240,6 @@ async def test_another_breaker_counts_for_itself() -> None:
     await conversation(registry.to_tools(), calls(("plain", {})), circuit_breaker=other)
     assert other.get_status("plain")["failure_count"] == 1
     assert registry.circuit_breaker.status("plain")["failure_count"] == 1
-
-
-async def test_filters() -> None:
-    """Tools that a filter keeps back are not told of, and not run."""
-    writes = Plain(lambda _: ToolResponse.success("written"), name="Write")
-    registry = a_registry(Plain(lambda _: ToolResponse.success("read"), name="Read"), writes)
-    tools = registry.to_tools(filter=ReadOnlyFilter())
-    assert [tool.name for tool in tools] == ["Read"]
-    result = await conversation(tools, calls(("Read", {}), ("Write", {})))
-    read, written = results(result)
-    assert read["content"] == "read"
-    assert written["content"] == "Error: Tool 'Write' not found. Available tools: Read"
-    assert writes.called == 0
 
 
 async def test_options_of_the_loop() -> None:

@@ -1,4 +1,4 @@
-"""Responses in one line, and filters: what is small."""
+"""Responses in one line, and responses from other values."""
 
 from __future__ import annotations
 
@@ -7,17 +7,7 @@ from typing import Any
 import pytest
 
 from eagerstream import UsageError
-from eagerstream.compat.helloagents import (
-    CustomFilter,
-    FullAccessFilter,
-    ReadOnlyFilter,
-    ToolFilter,
-    ToolResponse,
-    ToolStatus,
-    as_tool_response,
-    render,
-)
-from tests.tables import rows
+from eagerstream.compat.helloagents import ToolResponse, ToolStatus, as_tool_response, render
 
 SUCCESS = ToolResponse.success("找到 3 个文件")
 PARTIAL = ToolResponse.partial("前 100 条", reason="截断")
@@ -48,44 +38,3 @@ def test_a_response_from_anything() -> None:
     made = as_tool_response("计算结果: 5")
     assert (made.status, made.text, made.data) == ("success", "计算结果: 5", {"output": "计算结果: 5"})
     assert as_tool_response({"a": 1}).data == {"output": {"a": 1}}
-
-
-# --- filters ----------------------------------------------------------------------------------------------------------
-
-NAMES = ["Read", "GrepTool", "Write", "Bash", "ExecuteTool", "MyTool"]
-
-
-@rows(
-    "chosen, names",
-    [
-        (ReadOnlyFilter(), ["Read", "GrepTool"]),  # read only
-        (ReadOnlyFilter(["MyTool"]), ["Read", "GrepTool", "MyTool"]),  # and one more
-        (FullAccessFilter(), ["Read", "GrepTool", "Write", "MyTool"]),  # no commands
-        (FullAccessFilter(["Write"]), ["Read", "GrepTool", "MyTool"]),  # and one less
-        (CustomFilter(["Write", "Nobody"]), ["Write"]),  # some
-        (CustomFilter(denied=["Write", "Bash"], mode="blacklist"), ["Read", "GrepTool", "ExecuteTool", "MyTool"]),  # others
-        (CustomFilter(), []),  # none
-    ],
-)  # fmt: skip
-def test_filters(chosen: ToolFilter, names: list[str]) -> None:
-    """Each says the same of one name as of many, and keeps their order."""
-    assert chosen.filter(NAMES) == names
-    assert [name for name in NAMES if chosen.is_allowed(name)] == names
-
-
-def test_both_spellings() -> None:
-    """A listed tool with and without the suffix, and nothing else of the name."""
-    read_only = ReadOnlyFilter()
-    for name in ("Read", "LS", "Glob", "Grep", "Skill"):
-        assert read_only.is_allowed(name)
-        assert read_only.is_allowed(f"{name}Tool")
-        assert not read_only.is_allowed(name.lower())
-    for name in ("Bash", "Terminal", "Execute"):
-        assert not FullAccessFilter().is_allowed(name)
-        assert not FullAccessFilter().is_allowed(f"{name}Tool")
-
-
-def test_a_mode_that_is_none() -> None:
-    """It is told."""
-    with pytest.raises(ValueError, match="graylist"):
-        CustomFilter(mode="graylist")

@@ -13,17 +13,13 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from eagerstream.compat.helloagents import ToolErrorCode, ToolResponse, TraceLogger, TraceStatistics
-from eagerstream.compat.helloagents._trace import logger as logger_module
-from eagerstream.compat.helloagents._trace.writing import Background
-from tests.tables import rows
+from eagerstream.compat.helloagents import ToolErrorCode, ToolResponse, TraceLogger, _trace
 
 
 def records(logger: TraceLogger) -> list[dict[str, Any]]:
@@ -49,15 +45,8 @@ def test_a_session(tmp_path: Path) -> None:
     assert (second["step"], second["event"]) == (1, "tool_call")
     assert "小明" in logger.jsonl_path.read_text("utf-8")
     logger.finalize()
-    assert sorted(logger.output_dir.iterdir()) == [logger.html_path, logger.jsonl_path]
-
-
-def test_files_are_for_their_owner(tmp_path: Path) -> None:
-    """They hold what was said."""
-    with TraceLogger(tmp_path) as logger:
-        assert logger.html_path is not None
-        modes = [stat.S_IMODE(path.stat().st_mode) for path in (logger.jsonl_path, logger.html_path)]
-    assert modes == [0o600, 0o600]
+    assert list(logger.output_dir.iterdir()) == [logger.jsonl_path]
+    assert stat.S_IMODE(logger.jsonl_path.stat().st_mode) == 0o600  # it holds what was said
 
 
 def test_sessions_of_a_second_keep_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,61 +54,10 @@ def test_sessions_of_a_second_keep_apart(tmp_path: Path, monkeypatch: pytest.Mon
     tails = iter(["aaaa", "aaaa", "bbbb"])
     monkeypatch.setattr(secrets, "token_hex", lambda _: next(tails))
     moment = datetime(2025, 1, 18, 14, 30, 52, tzinfo=UTC)
-    monkeypatch.setattr(logger_module, "datetime", type("Stopped", (), {"now": staticmethod(lambda _: moment)}))
+    monkeypatch.setattr(_trace, "datetime", type("Stopped", (), {"now": staticmethod(lambda _: moment)}))
     with TraceLogger(tmp_path) as first, TraceLogger(tmp_path) as second:
         assert first.session_id == "s-20250118-143052-aaaa"
         assert second.session_id == "s-20250118-143052-bbbb"
-
-
-def test_a_page_by_default(tmp_path: Path) -> None:
-    """HelloAgents writes one for every session; `html=False` leaves it out, also with raw responses."""
-    with TraceLogger(tmp_path) as logger:
-        assert logger.html_path == logger.jsonl_path.with_suffix(".html")
-        assert logger.html_path.exists()
-    with TraceLogger(tmp_path, html_include_raw_response=True, html=False) as bare:
-        assert bare.html_path is None
-        assert not bare.jsonl_path.with_suffix(".html").exists()
-
-
-def test_names_that_programs_use(tmp_path: Path) -> None:
-    """HelloAgents has no public names for the records and the statistics: its programs use private ones."""
-    logger = TraceLogger(tmp_path)
-    logger.log_event("error", {"message": "line\u2028break sk-ant-api03-AbC_dEf-123"}, step=2)
-    (event,) = logger._events
-    assert (event["event"], event["step"]) == ("error", 2)
-    assert "AbC_dEf" not in event["payload"]["message"]
-    assert logger._compute_stats() == logger.stats()
-    assert not logger.is_final
-    logger.finalize()
-    assert logger.is_final
-    assert logger._events == [event]
-
-
-@rows(
-    "read",
-    [
-        lambda logger: logger.stats()["tool_calls"],
-        lambda logger: {each["payload"]["tool_name"]: 1 for each in logger._events},
-    ],
-)
-def test_reading_waits_for_earlier_events(
-    tmp_path_factory: pytest.TempPathFactory, read: Callable[[TraceLogger], Any]
-) -> None:
-    """An event that was to be logged soon counts, although the disk is slow."""
-    answers = threading.Event()
-    with TraceLogger(tmp_path_factory.mktemp("traces")) as logger:
-        logger._background.submit(lambda: answers.wait(20))
-        logger.log_soon("tool_call", {"tool_name": "search"}, step=1)
-        drain = logger._background.drain
-
-        def draining(timeout_s: float) -> bool:
-            answers.set()
-            return drain(timeout_s)
-
-        logger._background.drain = draining  # type: ignore[method-assign]
-        found = read(logger)
-        answers.set()
-    assert found == {"search": 1}
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
@@ -127,17 +65,6 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OSError):
         TraceLogger(tmp_path / "file" / "traces")
-
-
-def test_a_page_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A link in its place, say: it is not followed, and what was opened is closed."""
-    monkeypatch.setattr(secrets, "token_hex", lambda _: "aaaa")
-    moment = datetime(2025, 1, 18, 14, 30, 52, tzinfo=UTC)
-    monkeypatch.setattr(logger_module, "datetime", type("Stopped", (), {"now": staticmethod(lambda _: moment)}))
-    (tmp_path / "trace-s-20250118-143052-aaaa.html").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(FileExistsError):
-        TraceLogger(tmp_path)
-    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_tool_responses_as_they_are(tmp_path: Path) -> None:
@@ -149,20 +76,6 @@ def test_tool_responses_as_they_are(tmp_path: Path) -> None:
         one, other = (record["payload"] for record in records(logger))
     assert one["result"] == other == response.to_dict()
     assert (other["status"], other["error"]["code"], other["stats"]) == ("error", "NOT_FOUND", {"time_ms": 3})
-
-
-@pytest.mark.parametrize("sanitize", [True, False])
-def test_secrets(tmp_path: Path, sanitize: bool) -> None:
-    """They are masked everywhere, in the page and in the statistics too, unless somebody wants them."""
-    secret = "sk-ant-api03-AbC_dEf-123"
-    with TraceLogger(tmp_path, sanitize) as logger:
-        logger.log_event(f"event {secret}", {"error": {"api_key": "hunter2"}})
-        logger.log_event("error", {"message": f"refused {secret}", "error_type": secret})
-        logger.log_soon("tool_call", {"tool_name": secret, "args": [secret]})
-    assert logger.html_path is not None
-    for told in (logger.jsonl_path.read_text(), logger.html_path.read_text(), repr(logger.stats())):
-        assert ("AbC_dEf" not in told) is sanitize
-    assert ("hunter2" not in logger.jsonl_path.read_text()) is sanitize
 
 
 def test_an_exception_is_logged_and_goes_on(tmp_path: Path) -> None:
@@ -191,20 +104,28 @@ def test_an_exception_that_cannot_be_shown(tmp_path: Path) -> None:
     assert (record["payload"]["error_type"], record["payload"]["message"]) == ("Rude", "<Rude>")
 
 
+@pytest.mark.parametrize("sanitize", [True, False])
+def test_secrets(tmp_path: Path, sanitize: bool) -> None:
+    """They are masked everywhere, unless somebody wants them."""
+    secret = "sk-ant-api03-AbC_dEf-123"
+    with TraceLogger(tmp_path, sanitize) as logger:
+        logger.log_event(f"event {secret}", {"error": {"api_key": "hunter2"}})
+        logger.log_soon("tool_call", {"tool_name": secret, "args": [secret]})
+    told = logger.jsonl_path.read_text()
+    assert ("AbC_dEf" not in told) is sanitize
+    assert ("hunter2" not in told) is sanitize
+
+
 def test_finalize_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A second time does nothing; what comes later is lost, which is told once, and raises nothing."""
     logger = TraceLogger(tmp_path)
     logger.log_event("session_start", {})
     logger.finalize()
-    assert logger.html_path is not None
-    before = logger.html_path.read_text()
     logger.finalize()
     with caplog.at_level(logging.WARNING):
         logger.log_event("late", {"text": "private"})
         logger.log_soon("later", {"text": "private"})
-        assert logger.stats()["total_steps"] == 0
     assert len(records(logger)) == 1
-    assert logger.html_path.read_text() == before
     assert [record.getMessage() for record in caplog.records] == [
         f"{logger.jsonl_path.name} is final: events logged now are lost"
     ]
@@ -224,144 +145,121 @@ def test_many_threads(tmp_path: Path) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        assert logger.stats()["total_steps"] == 99
     told = [(record["payload"]["who"], record["payload"]["turn"]) for record in records(logger)]
     assert sorted(told) == [(number, turn) for number in range(4) for turn in range(100)]
     for number in range(4):  # of each, in its order: `log_event` waits for what was to be logged soon
         assert [turn for who, turn in told if who == number] == list(range(100))
 
 
-class Full:
-    """A disk without any room."""
+class Disk:
+    """A file on a disk that is full, or that does not answer."""
 
-    def __init__(self) -> None:
-        self.tries = 0
+    def __init__(self, answers: threading.Event | None = None) -> None:
+        self.closed = False
+        self.begun = threading.Event()
+        self.lines: list[bytes] = []
+        self._answers = answers
 
-    def write(self, text: bytes) -> None:
-        self.tries += 1
-        raise OSError(28, "No space left on device")
+    def write(self, text: memoryview) -> int:
+        self.begun.set()
+        if self._answers is None:
+            self.lines.append(bytes(text))
+            raise OSError(28, "No space left on device")
+        assert self._answers.wait(20)
+        self.lines.append(bytes(text[:7]))  # a system may write a part
+        return len(text[:7])
 
     def close(self) -> None:
-        raise OSError(28, "No space left on device")
+        self.closed = True
+
+
+def on_disk(logger: TraceLogger, disk: Disk) -> None:
+    logger._file.close()
+    logger._file = disk  # type: ignore[assignment]
 
 
 def test_a_full_disk(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It is told once, without what was to be written; statistics go on, and nothing is raised."""
-    logger = TraceLogger(tmp_path)
-    logger._lines._file.close()
-    full: Any = Full()
-    logger._lines._file = full
-    with caplog.at_level(logging.WARNING):
-        for step in range(3):
-            logger.log_event("tool_call", {"tool_name": "private"}, step=step)
-        logger.finalize()
-    assert full.tries == 1
-    assert logger.stats()["tool_calls"] == {"private": 3}
+    """It is told once, without what was to be written; nothing is raised, and nothing is tried again."""
+    logger, disk = TraceLogger(tmp_path), Disk()
+    on_disk(logger, disk)
+    for step in range(3):
+        logger.log_event("tool_call", {"tool_name": "private"}, step=step)
+    logger.finalize()
+    assert len(disk.lines) == 1
     assert [record.getMessage() for record in caplog.records] == [
         f"{logger.jsonl_path.name} cannot be written any more: No space left on device"
     ]
 
 
-def test_a_log_that_is_traced(tmp_path: Path) -> None:
-    """A handler that logs events of what is in the log: it does not wait for itself when the log tells of a trace."""
-    logger = TraceLogger(tmp_path)
-
-    class Handler(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            logger.log_event("log", {"message": record.getMessage()})
-
-    handler = Handler()
-    logging.getLogger("eagerstream").addHandler(handler)
-    try:
-        logger._lines._file.close()
-        full: Any = Full()
-        logger._lines._file = full
-        done = threading.Event()
-
-        def work() -> None:
-            logger.log_event("event", {})
-            logger.finalize()
-            logger.log_event("late", {})
-            done.set()
-
-        threading.Thread(target=work, daemon=True).start()
-        assert done.wait(20)
-    finally:
-        logging.getLogger("eagerstream").removeHandler(handler)
-
-
 # --- the thread that writes -------------------------------------------------------------------------------------------
 
 
-def test_what_waits_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
-    """Behind a disk that does not answer: no more than so much waits, and who submits never does."""
+def test_a_disk_that_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Only so many events wait for it, and their caller waits for some time only. Then the file has whole lines."""
+    monkeypatch.setattr(_trace, "_WAIT_S", 0.01)
+    monkeypatch.setattr(_trace, "MAX_WAITING", 4)
     answers = threading.Event()
-    begun = threading.Event()
-    done: list[int] = []
-    background = Background(max_waiting=3)
-
-    def stuck() -> None:
-        begun.set()
-        answers.wait(20)
-
-    background.submit(stuck)
-    assert begun.wait(20)
-    with caplog.at_level(logging.WARNING):
-        for number in range(10):
-            background.submit(lambda number=number: done.append(number))  # type: ignore[misc]
-    assert not background.drain(0)
+    logger, disk = TraceLogger(tmp_path), Disk(answers)
+    on_disk(logger, disk)
+    logger.log_event("event", {}, step=0)
+    assert disk.begun.wait(20)
+    for step in range(1, 3):
+        logger.log_soon("event", {}, step=step)
+    logger.finalize()
+    logger.log_soon("event", {}, step=9)
+    assert [record.getMessage().removeprefix(logger.jsonl_path.name) for record in caplog.records] == [
+        " stays unfinished: it cannot be written",
+        " is final: events logged now are lost",
+    ]
     answers.set()
-    assert background.drain(20)
-    assert done == [0, 1, 2]
-    assert len(caplog.records) == 1
+    logger._writer.shutdown(wait=True)
+    assert [json.loads(line)["step"] for line in b"".join(disk.lines).splitlines()] == [0, 1, 2]
+    assert disk.closed
 
 
-def test_work_that_fails(caplog: pytest.LogCaptureFixture) -> None:
-    """What comes behind it is done, and its text, which may quote a model, is not in the log."""
-    done: list[bool] = []
-    background = Background()
+def test_too_many_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """Behind a disk that does not answer, further events are dropped. That is told once."""
+    monkeypatch.setattr(_trace, "MAX_WAITING", 2)
+    answers = threading.Event()
+    logger, disk = TraceLogger(tmp_path), Disk(answers)
+    on_disk(logger, disk)
+    for step in range(9):
+        logger.log_soon("event", {}, step=step)
+    answers.set()
+    logger._writer.shutdown(wait=True)
+    assert len(b"".join(disk.lines).splitlines()) == 2
+    assert [record.getMessage() for record in caplog.records] == [
+        "a trace is written too slowly: some of its events are dropped"
+    ]
 
-    def fail() -> None:
-        background.drain(20)  # would wait for itself
-        raise ValueError("private")
 
-    background.submit(fail)
-    background.submit(lambda: done.append(True))
-    assert background.drain(20)
-    assert done == [True]
-    assert "private" not in caplog.text
-    assert "ValueError" in caplog.text
+def test_no_more_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """If the system refuses one, the event is lost, and the program continues."""
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    logger = TraceLogger(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        logger.log_event("event", {})
+    assert "ends early" in caplog.text
+    logger.finalize()
 
 
 def test_payloads_that_end_threads(tmp_path: Path) -> None:
-    """One whose code raises `SystemExit` is lost itself, and nothing that comes behind it is."""
+    """One whose code raises `SystemExit` does not end the thread."""
 
     class Hostile:
         def __str__(self) -> str:
             raise SystemExit(3)
 
     with TraceLogger(tmp_path) as logger:
-        logger.log_soon("lost", {"of": Hostile()})
+        logger.log_soon("event", {"of": Hostile()})
         logger.log_soon("next", {})
-    assert [record["event"] for record in records(logger)] == ["next"]
-
-
-def test_no_more_threads(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """What the system refuses does not reach who only wanted something logged."""
-    background = Background()
-    done: list[int] = []
-
-    def refuse(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(threading.Thread, "start", refuse)
-        background.submit(lambda: done.append(1))
-        assert background.run(lambda: done.append(0), 20), "who waits for it does it"
-    background.submit(lambda: done.append(2))
-    assert background.drain(20)
-    assert done == [0, 2]
-    assert "dropped" in caplog.text
+    assert [record["payload"] for record in records(logger)] == [{"of": "<Hostile>"}, {}]
 
 
 @pytest.mark.slow
@@ -376,8 +274,8 @@ def test_a_forked_process(tmp_path: Path) -> None:
         child = os.fork()
         if child == 0:
             signal.alarm(20)  # nobody else ends it
-            logger.log_soon("in the child", {})
-            os._exit(0 if logger._background.drain(20) else 1)
+            logger.log_event("in the child", {})
+            os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
     logger.finalize()
     assert Counter(record["event"] for record in records(logger)) == {"before": 30, "in the child": 10}
@@ -396,106 +294,3 @@ def test_the_end_of_the_program(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, timeout=60)
     (path,) = tmp_path.glob("*.jsonl")
     assert len(path.read_text("utf-8").splitlines()) == 500
-
-
-def test_a_stuck_disk_does_not_hold_up_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """`finalize` waits for some time only, and says that the trace is not whole."""
-    monkeypatch.setattr(logger_module, "_DRAIN_S", 0.01)
-    logger = TraceLogger(tmp_path)
-    answers, begun = threading.Event(), threading.Event()
-    write = logger._lines.write
-
-    def stuck(text: str) -> None:
-        begun.set()
-        answers.wait(20)
-        write(text)
-
-    monkeypatch.setattr(logger._lines, "write", stuck)
-    logger.log_soon("event", {})
-    assert begun.wait(20)
-    logger.finalize()
-    assert "stays unfinished" in caplog.text
-    assert logger.stats()["model_calls"] == 0
-    answers.set()
-    assert logger._background.drain(20)
-    logger.finalize()
-    assert len(records(logger)) == 1
-
-
-# --- statistics -------------------------------------------------------------------------------------------------------
-
-
-def test_three_steps(tmp_path: Path) -> None:
-    """What HelloAgents counts, as it counts it."""
-    with TraceLogger(tmp_path) as logger:
-        logger.log_event("session_start", {"agent_name": "a"})
-        for step in (1, 2, 3):
-            usage = {"total_tokens": 100, "cost": 0.001}
-            logger.log_event("model_output", {"content": "", "tool_calls": 1, "usage": usage}, step=step)
-            logger.log_event("tool_call", {"tool_name": "search" if step < 3 else "Finish"}, step=step)
-        logger.log_event("error", {"error_type": "LLM_ERROR", "message": "down"}, step=3)
-        logger.log_event("session_end", {"duration": 1})
-        stats = logger.stats()
-        start, end = (datetime.fromisoformat(records(logger)[place]["ts"]) for place in (0, -1))
-    assert stats["duration_seconds"] == (end - start).total_seconds()
-    assert stats["total_cost"] == pytest.approx(0.003)
-    assert stats == {
-        "total_steps": 3,
-        "total_tokens": 300,
-        "total_cost": stats["total_cost"],
-        "model_calls": 3,
-        "tool_calls": {"search": 2, "Finish": 1},
-        "errors": [{"step": 3, "type": "LLM_ERROR", "message": "down"}],
-        "duration_seconds": stats["duration_seconds"],
-    }
-
-
-def test_statistics_of_a_file(tmp_path: Path) -> None:
-    """Counted from the lines they are the same, also those of other writers, whose times have no offset."""
-    with TraceLogger(tmp_path) as logger:
-        logger.log_event("session_start", {})
-        logger.log_event("tool_call", {"tool_name": "search"}, step=2)
-        logger.log_event("session_end", {})
-    statistics = TraceStatistics()
-    for record in records(logger):
-        statistics.add(record)
-    assert statistics.stats() == logger.stats()
-    local = TraceStatistics()
-    local.add({"ts": "2025-01-18T14:30:52.5", "event": "session_start"})
-    local.add({"ts": "2025-01-18T14:30:54.5", "event": "session_end"})
-    assert local.stats()["duration_seconds"] == 2.0
-
-
-@rows(
-    "record",
-    [
-        {},
-        {"event": "model_output", "payload": None},
-        {"event": "model_output", "payload": {"usage": [1]}},
-        {"event": "model_output", "payload": {"usage": {"total_tokens": "7", "cost": True}}},
-        {"event": "model_output", "payload": {"usage": {"total_tokens": float("inf"), "cost": float("nan")}}},
-        {"event": "session_start", "ts": "yesterday", "step": "1"},
-        {"event": ["tool_call"], "step": True},
-    ],
-)
-def test_odd_records(record: Any) -> None:
-    """What has another form counts as nothing: a trace may be anybody's."""
-    statistics = TraceStatistics()
-    statistics.add(record)
-    stats = statistics.stats()
-    assert (stats["total_tokens"], stats["total_cost"], stats["total_steps"], stats["duration_seconds"]) == (0, 0, 0, 0)
-
-
-def test_statistics_are_bounded() -> None:
-    """A model that makes up names, and a run that fails for ever: neither fills the memory."""
-    statistics = TraceStatistics()
-    for number in range(3000):
-        statistics.add({"event": "tool_call", "payload": {"tool_name": f"made up {number} {'x' * 500}"}})
-        statistics.add({"event": "error", "payload": {}})
-    stats = statistics.stats()
-    assert sum(stats["tool_calls"].values()) == 3000
-    assert len(stats["tool_calls"]) == 1001
-    assert max(map(len, stats["tool_calls"])) <= 200
-    assert len(stats["errors"]) == 1000

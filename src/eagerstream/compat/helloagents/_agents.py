@@ -4,32 +4,35 @@ from __future__ import annotations
 
 import logging
 import queue
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import anyio
 import anyio.to_thread
 
+from ...errors import UsageError
 from ...loop import Run, RunResult, RunStatus, run
+from ...wire import TextDelta
 from .._departed import departed_attribute
 from .._sync import SyncLoop, refuse_in_event_loop, run_sync
 from ._breaker import CircuitBreaker
-from ._events import LifecycleHook, StreamEvent, StreamEventType, agent_events
 from ._registry import ToolRegistry
 from ._settings import Config, HelloAgentsLLM, Message
 from ._tool import Tool
 from ._trace import TraceLogger
 
+_HOOKS: Final = frozenset({"on_start", "on_step", "on_tool_call", "on_finish", "on_error"})
+
 _log = logging.getLogger(__name__)
 
 
 class Agent:
-    """Agent of HelloAgents: `run`, `arun` and `arun_stream` each run one conversation with `eagerstream.run`.
+    """Agent of HelloAgents: `run` and `arun` each run one conversation with `eagerstream.run`.
 
     Args:
-        name: Name in events and traces.
+        name: Name in traces.
         llm: The model.
         system_prompt: Instructions. There are no default ones.
         config: The settings.
@@ -110,67 +113,31 @@ class Agent:
         """
         return run_sync("run", "arun", partial(self.arun, input_text, **kwargs))
 
-    async def arun(
-        self,
-        input_text: str,
-        on_start: LifecycleHook = None,
-        on_step: LifecycleHook = None,
-        on_tool_call: LifecycleHook = None,
-        on_finish: LifecycleHook = None,
-        on_error: LifecycleHook = None,
-        **kwargs: Any,
-    ) -> str:
+    async def arun(self, input_text: str, **kwargs: Any) -> str:
         """Run the agent.
 
         Cancelling it closes the connection and cancels the tools. The history of the agent does not change.
 
         Args:
             input_text: The question.
-            on_start, on_step, on_tool_call, on_finish, on_error: Hooks, see `agent_events`.
             **kwargs: Further arguments of `eagerstream.run`: `temperature`, `max_tokens`, `thinking`, ...
 
         Returns:
             The text of the last response. If the run reached `max_turns` first, a sentence that reports this.
 
         Raises:
-            EagerStreamError: See `eagerstream.run`.
-            OSError: The files of the trace cannot be made. See `Config.trace_enabled`.
+            EagerStreamError: See `eagerstream.run`. Also raised for a hook of HelloAgents, for example `on_tool_call`.
+            OSError: The file of the trace cannot be made. See `Config.trace_enabled`.
         """
-        hooks = {"on_start": on_start, "on_step": on_step, "on_tool_call": on_tool_call}
-        hooks |= {"on_finish": on_finish, "on_error": on_error}
-        async with self._begun(input_text, hooks, kwargs) as (running, events):
-            async for _ in events:
-                pass
+        async with self._running(input_text, kwargs) as running:
+            await running.finish()
         return self._end(input_text, running.result)
 
-    async def arun_stream(
-        self,
-        input_text: str,
-        on_start: LifecycleHook = None,
-        on_step: LifecycleHook = None,
-        on_tool_call: LifecycleHook = None,
-        on_finish: LifecycleHook = None,
-        on_error: LifecycleHook = None,
-        **kwargs: Any,
-    ) -> AsyncGenerator[StreamEvent, None]:
-        """Run the agent, and yield its events as they happen. See `agent_events` for the events, and `arun`.
-
-        The run lives inside this generator. Iterate over it in one task. If you leave the loop early, close the
-        generator there, for example with `contextlib.aclosing`. Closing or cancelling it cancels the tools, and the
-        history does not change.
-        """
-        hooks = {"on_start": on_start, "on_step": on_step, "on_tool_call": on_tool_call}
-        hooks |= {"on_finish": on_finish, "on_error": on_error}
-        async with self._begun(input_text, hooks, kwargs) as (running, events):
-            async for event in events:
-                yield event
-        self._end(input_text, running.result)
-
     @asynccontextmanager
-    async def _begun(
-        self, input_text: str, hooks: Mapping[str, LifecycleHook], parameters: dict[str, Any]
-    ) -> AsyncIterator[tuple[Run, AsyncGenerator[StreamEvent, None]]]:
-        """Open a run with its client, its trace and its events."""
+    async def _running(self, input_text: str, parameters: dict[str, Any]) -> AsyncIterator[Run]:
+        """Open a run with its client and its trace."""
+        if hooks := sorted(_HOOKS & parameters.keys()):
+            raise UsageError(f"agents call no hooks ({', '.join(hooks)}): iterate over the events of eagerstream.run")
         history = self._history if self.sends_history else []
         said = [{"role": message.role, "content": message.content} for message in history]
         request = {
@@ -187,10 +154,8 @@ class Agent:
                 if trace is not None:
                     kind = type(self).__name__
                     trace.watch(running, agent_name=self.name, agent_type=kind, config=self.config.to_dict())
-                timeout_s = self.config.hook_timeout_seconds
-                events = agent_events(running, self.name, hook_timeout_s=timeout_s, trace=trace, **hooks)
-                async with running, aclosing(events):
-                    yield running, events
+                async with running:
+                    yield running
         finally:
             if trace is not None:
                 with anyio.CancelScope(shield=True):  # a disk that does not answer delays this by up to 5 s
@@ -220,14 +185,14 @@ class Agent:
     def trace_logger(self) -> TraceLogger | None:
         """Trace of the last run, or of the first run before it starts. `None` without traces.
 
-        Its files are made when it is first needed, so an agent that never runs leaves no files.
+        Its file is made when it is first needed, so an agent that never runs leaves none.
 
         Raises:
-            OSError: The files cannot be made.
+            OSError: The file cannot be made.
         """
         config = self.config
         if self._trace is None and config.trace_enabled:
-            self._trace = TraceLogger(config.trace_dir, config.trace_sanitize, config.trace_html_include_raw_response)
+            self._trace = TraceLogger(config.trace_dir, config.trace_sanitize)
         return self._trace
 
     def _next_trace(self) -> TraceLogger | None:
@@ -323,25 +288,26 @@ class SimpleAgent(Agent):
         the run.
 
         Raises:
-            UsageError: An event loop runs in this thread: use `arun_stream`.
+            UsageError: An event loop runs in this thread: use `await arun(...)`, or the events of `eagerstream.run`.
             EagerStreamError: See `eagerstream.run`.
         """
-        refuse_in_event_loop("stream_run", "arun_stream")
-        events: queue.SimpleQueue[StreamEvent | None] = queue.SimpleQueue()
+        refuse_in_event_loop("stream_run", "await arun")
+        pieces: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
         async def produce() -> None:
-            async with aclosing(self.arun_stream(input_text, **{"on_interrupt": "raise", **kwargs})) as stream:
-                async for event in stream:
-                    events.put(event)
+            async with self._running(input_text, {"on_interrupt": "raise", **kwargs}) as running:
+                async for event in running:
+                    if isinstance(event, TextDelta):
+                        pieces.put(event.text)
+            self._end(input_text, running.result)
 
-        outcome, cancel = SyncLoop.shared().start(produce, lambda: events.put(None))
+        outcome, cancel = SyncLoop.shared().start(produce, lambda: pieces.put(None))
         try:
-            while (event := events.get()) is not None:
-                if event.type is StreamEventType.LLM_CHUNK:
-                    yield str(event.data["chunk"])
+            while (piece := pieces.get()) is not None:
+                yield piece
         except BaseException:  # the caller closed this, or Ctrl-C
             cancel()
-            while events.get() is not None:
+            while pieces.get() is not None:
                 pass
             raise
         outcome.result()

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from anyio.from_thread import start_blocking_portal
 
+from ... import builtin
 from ...builtin import Calculator, Files
 from ...builtin._files.shared import Words
 from ...errors import ToolError
-from ...tools import Group, InputError, Tool as CoreTool, ToolErrorCode, ToolResponse, error_response
+from ...tools import Group, InputError, Tool as CoreTool, ToolErrorCode, ToolResponse, ToolStatus, error_response
 from ._registry import ToolRegistry
 from ._tool import Tool, ToolParameter, openai_form
 
@@ -306,3 +307,18 @@ def _listed(response: ToolResponse) -> ToolResponse:
     counts = {"total_files": kinds.total() - kinds["directory"], "total_dirs": kinds["directory"]}
     lines = [response.text, *(block["text"] for block in response.content)]
     return replace(response, text="\n".join(lines), data={**response.data, **counts}, content=[])
+
+
+def truncate_results(results: Sequence[Any], limit: int) -> ToolResponse:
+    """Return the first `limit` results. If there are more, the response is a `PARTIAL` with a Chinese text.
+
+    `eagerstream.builtin.truncate_results` describes the data.
+
+    Raises:
+        UsageError: `limit` is less than 1.
+    """
+    response = builtin.truncate_results(results, limit)
+    count = len(response.data["results"])
+    if response.status is ToolStatus.SUCCESS:
+        return replace(response, text=f"搜索完成({count} 条结果)")
+    return replace(response, text=f"搜索完成(前 {count} 条结果)", reason=f"结果过多,已截断到 {count} 条")

@@ -18,7 +18,6 @@ from .._deprecation import deprecated
 from .._sync import answered_call, answering
 from ._binding import convert_parameters
 from ._breaker import CircuitBreaker, CountedResponse
-from ._filters import ToolFilter
 from ._functions import FunctionTool
 from ._tool import AsyncToolInLoopError, Tool, as_tool_response, failure
 
@@ -138,7 +137,6 @@ class ToolRegistry:
 
     def to_tools(
         self,
-        filter: ToolFilter | None = None,
         *,
         max_concurrent_tools: int | None = MAX_CONCURRENT_TOOLS,
         **options: Unpack[ToolOptions],
@@ -151,7 +149,6 @@ class ToolRegistry:
         limit is cancelled. It counts as a failure if `run(circuit_breaker=...)` gets the same breaker.
 
         Args:
-            filter: Filter of the tools. By default, all are returned.
             max_concurrent_tools: Maximum number of calls that run at once, three as in HelloAgents. `None` leaves the
                 bound to `run(max_concurrency=...)`. The time limit of a call includes its wait for the others.
             options: Options for each tool, as for `eagerstream.tool`, for example `timeout_s=30`.
@@ -161,9 +158,7 @@ class ToolRegistry:
                 1.
         """
         places = None if max_concurrent_tools is None else _Places(max_concurrent_tools)
-        every = self._all()
-        names = filter.filter(list(every)) if filter else every
-        return [self._bridged(name, every[name], places, options) for name in names]
+        return [self._bridged(name, tool, places, options) for name, tool in self._all().items()]
 
     def _bridged(self, name: str, tool: Tool, places: _Places | None, options: ToolOptions) -> tools.Tool:
         """Make a tool for the loop. Each of its calls takes one of the places.

@@ -26,10 +26,9 @@ class Config(BaseModel):
     is logged.
 
     Attributes:
-        trace_enabled: Write a trace of each run, with an HTML page.
-        trace_dir, trace_sanitize, trace_html_include_raw_response: See `TraceLogger`.
+        trace_enabled: Write a trace of each run.
+        trace_dir, trace_sanitize: See `TraceLogger`.
         max_concurrent_tools: Maximum number of tools that run at once.
-        hook_timeout_seconds: Time limit of a hook.
         circuit_enabled, circuit_failure_threshold, circuit_recovery_timeout: See `CircuitBreaker`. They apply to
             registries that an agent makes, not to registries that it is given.
     """
@@ -39,9 +38,7 @@ class Config(BaseModel):
     trace_enabled: bool = True
     trace_dir: str = "memory/traces"
     trace_sanitize: bool = True
-    trace_html_include_raw_response: bool = False
     max_concurrent_tools: int = 3
-    hook_timeout_seconds: float = 5.0
     circuit_enabled: bool = True
     circuit_failure_threshold: int = 3
     circuit_recovery_timeout: float = 300

@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from ....loop import Restarted, Run, RunEvent, TurnStart, TurnStop
-from ....streaming import FeedEnd, GrowingInput
-from ....wire import (
+from ...loop import Restarted, Run, RunEvent, ToolStart, ToolStop, TurnStart, TurnStop
+from ...streaming import FeedEnd, GrowingInput
+from ...tools import ToolCall, ToolResponse
+from ...wire import (
     AssistantMessage,
     InputDelta,
     InputStart,
@@ -19,9 +20,9 @@ from ....wire import (
     text_of,
     total_tokens,
 )
-from .._tool_calls import CallPairs, call_data, question_of, response_of_call
 
 _FIRST_SAMPLE_CHARS: Final = 64
+_STATUS: Final = {"completed": "success", "limit": "timeout"}
 
 _logger = logging.getLogger(__name__)
 
@@ -55,12 +56,13 @@ class RunWatcher:
         self._cost = cost
         self._start_s = time.monotonic()
         self._step: int | None = run.turn or None
-        self._pairs = CallPairs()
+        self._begun: dict[GrowingInput, ToolCall] = {}  # to be logged as calls when their inputs are complete
+        self._called: set[ToolCall] = set()  # logged as calls, without a result yet
         self._next_chars: dict[GrowingInput, int] = {}  # of open inputs: size of the next logged delta
         self._has_reply = False  # a response of this turn is in the log
         log("session_start", session)
-        content = question_of(run.result.messages)
-        if content:
+        messages = run.result.messages
+        if messages and messages[-1].get("role") == "user" and (content := messages[-1].get("content")):
             log("message_written", {"role": "user", "content": content})
 
     def take(self, events: Sequence[RunEvent]) -> None:
@@ -96,11 +98,9 @@ class RunWatcher:
             case TurnStop(message=message, error=error):
                 if not self._has_reply and message.get("content"):
                     self._reply(message)
-                if error is not None:
-                    self._log("error", {"error_type": type(error).__name__, "message": str(error)}, self._step)
+                self._fail(error)
             case Restarted(reason=reason, error=error, delay_s=delay_s):
-                if error is not None:
-                    self._log("error", {"error_type": type(error).__name__, "message": str(error)}, self._step)
+                self._fail(error)
                 self._void(reason, delay_s)
             case MessageStart(restarted=True):
                 self._void("message", 0.0)
@@ -111,18 +111,37 @@ class RunWatcher:
                     self._log("tool_input_start", _names(input), self._step)
                 outcome = input.outcome.value if input.outcome else None
                 self._log("tool_input_stop", {**_names(input), "chars": input.chars, "outcome": outcome}, self._step)
+                if input in self._begun:
+                    self._call(self._begun.pop(input))
+            case ToolStart(call=call) if call not in self._called:
+                # A tool may start before its input is complete.
+                if call.input.outcome is None:
+                    self._begun[call.input] = call
+                else:
+                    self._call(call)
+            case ToolStop(call=call):
+                self._begun.pop(call.input, None)
+                if call not in self._called:  # it never ran
+                    self._call(call)
+                self._called.discard(call)
+                self._result(call)
             case _:
                 pass
-        for what, call in self._pairs.take(event):
-            if what == "call":
-                self._log("tool_call", call_data(call), call.turn)
-            else:
-                response = response_of_call(call)
-                said = response.to_dict()
-                # Short fields come first: the end of a long payload is omitted.
-                first: dict[str, Any] = {name: said[name] for name in ("status", "error", "stats") if name in said}
-                told: dict[str, Any] = {"tool_name": call.name, "tool_call_id": call.id, "is_error": call.is_error}
-                self._log("tool_result", {**told, **first, "result": response.text, **said}, call.turn)
+
+    def _call(self, call: ToolCall) -> None:
+        self._called.add(call)
+        args = {} if call.input.outcome is None else call.input.wrapped
+        self._log("tool_call", {**_names(call.input), "args": args}, call.turn)
+
+    def _result(self, call: ToolCall) -> None:
+        response = response_of_call(call)
+        said = response.to_dict()
+        told: dict[str, Any] = {**_names(call.input), "is_error": call.is_error}
+        self._log("tool_result", {**told, "result": response.text, **said}, call.turn)
+
+    def _fail(self, error: Exception | None) -> None:
+        if error is not None:
+            self._log("error", {"error_type": type(error).__name__, "message": str(error)}, self._step)
 
     def _reply(self, message: AssistantMessage) -> None:
         self._has_reply = True
@@ -163,8 +182,13 @@ class RunWatcher:
             self._log("tool_input_delta", {**_names(input), "chars": input.chars}, self._step)
 
 
+def response_of_call(call: ToolCall) -> ToolResponse:
+    """Return the response of a call. If it was answered without one, return the result's text as a response."""
+    if call.response is not None:
+        return call.response
+    said = text_of((call.result or {}).get("content", ""))
+    return ToolResponse.error("UNKNOWN", said) if call.is_error else ToolResponse.success(said)
+
+
 def _names(input: GrowingInput) -> dict[str, str]:
     return {"tool_name": input.name, "tool_call_id": input.id}
-
-
-_STATUS: Final = {"completed": "success", "limit": "timeout"}
