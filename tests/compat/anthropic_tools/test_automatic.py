@@ -11,9 +11,9 @@ import anyio
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from eagerstream.compat.anthropic_tools import BaseTool, ToolUser
+from eagerstream.compat.anthropic_tools import BaseTool, ToolUser, _tool_user
 from eagerstream.errors import APIError, StreamInterrupted, UsageError
-from eagerstream.recordings import Chunk
+from eagerstream.recordings import Chunk, Recording
 from eagerstream.testing import http_error, text, thinking, tool_use
 from tests.compat.anthropic_tools.support import (
     ANSWER,
@@ -271,16 +271,30 @@ async def test_a_refusal(serial: Serial) -> None:
     assert tool.used == []
 
 
-@pytest.mark.slow
-async def test_a_reply_that_breaks_off(serial: Serial) -> None:
-    """It is sent for again, and nothing has run twice, or too early."""
-    tool = AdditionTool()
-    whole = turn(1, add(1, 2))
+def broken(whole: Recording) -> Recording:
+    """A reply whose connection is lost behind its calls."""
     (chunk,) = whole.chunks
-    broken = replace(whole, chunks=(Chunk(0.0, chunk.data[: chunk.data.index(b"event: message_delta")]),))
-    assert await converse(serial, broken, whole, DONE, tools=[tool]) == ANSWER
-    assert tool.used == [(1, 2)]
-    assert len(serial.bodies) == 3
+    return replace(whole, chunks=(Chunk(0.0, chunk.data[: chunk.data.index(b"event: message_delta")]),))
+
+
+async def test_a_reply_that_breaks_off(serial: Serial, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is sent for again, twice in a row, and nothing has run twice, or too early."""
+    monkeypatch.setattr(_tool_user, "_PAUSE_S", 0.0)
+    tool = AdditionTool()
+    first, second = turn(1, add(1, 2)), turn(2, add(3, 4))
+    replies = [broken(first), broken(first), first, broken(second), broken(second), second, DONE]
+    assert await converse(serial, *replies, tools=[tool]) == ANSWER
+    assert tool.used == [(1, 2), (3, 4)]
+    assert len(serial.bodies) == 7
+
+
+async def test_a_reply_that_always_breaks_off(serial: Serial, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the third time the error comes out, and no tool has run."""
+    monkeypatch.setattr(_tool_user, "_PAUSE_S", 0.0)
+    tool = AdditionTool()
+    with pytest.raises(StreamInterrupted):
+        await converse(serial, *[broken(turn(1, add(1, 2)))] * 3, DONE, tools=[tool])
+    assert (tool.used, len(serial.bodies)) == ([], 3)
 
 
 async def test_a_request_that_is_refused(serial: Serial) -> None:
@@ -412,10 +426,8 @@ async def test_a_wrong_client() -> None:
 
 async def test_a_connection_that_is_lost_for_good(serial: Serial) -> None:
     """Told as such."""
-    whole = turn(1, add(1, 2))
-    broken = replace(whole, chunks=(Chunk(0.0, whole.chunks[0].data[:200]),))
     with pytest.raises(StreamInterrupted):
-        async with serial.conversing(broken) as client:
+        async with serial.conversing(broken(turn(1, add(1, 2)))) as client:
             await ToolUser([AdditionTool()], client=client).ause_tools(HELLO)
 
 

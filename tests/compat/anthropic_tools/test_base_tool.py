@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from eagerstream.compat.anthropic_tools import BaseTool
+from eagerstream.compat.anthropic_tools._base_tool import call_async
 from tests.compat.anthropic_tools.support import AdditionTool, AsyncTool
+from tests.support import until
 from tests.tables import rows
 
 
@@ -102,3 +107,55 @@ async def test_as_a_tool_of_this_library() -> None:
     tool = AdditionTool().to_tool(timeout_s=5)
     assert tool.name == "perform_addition"
     assert await tool.call({"a": 1, "b": 2}) == 3
+
+
+# --- calls of functions that may be sync or async ---------------------------------------------------------------------
+
+
+async def waiting(value: int) -> int:
+    await anyio.lowlevel.checkpoint()
+    return value + 1
+
+
+def giving(value: int) -> Any:
+    return waiting(value)
+
+
+@pytest.mark.parametrize("function", [lambda value: value + 1, waiting, giving], ids=["plain", "async", "awaitable"])
+@pytest.mark.anyio
+async def test_any_function_is_called(function: Any) -> None:
+    """A plain one, an async one, and a plain one that gives something to be awaited."""
+    assert await call_async(function, 1) == 2
+
+
+@pytest.mark.anyio
+async def test_plain_functions_run_in_threads_of_async_code() -> None:
+    """They may block."""
+    assert await call_async(threading.get_ident) != threading.get_ident()
+
+
+@pytest.mark.anyio
+async def test_cancelling_ends_a_call() -> None:
+    """What is awaited is cancelled, and a thread is left behind."""
+    seen: list[str] = []
+    began, release = threading.Event(), threading.Event()
+
+    async def forever() -> None:
+        began.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            seen.append("cancelled")
+
+    def blocked() -> None:
+        began.set()
+        release.wait(20)
+
+    for function in (forever, blocked):
+        began.clear()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call_async, function)
+            await until(began.is_set)
+            tasks.cancel_scope.cancel()
+    release.set()
+    assert seen == ["cancelled"]

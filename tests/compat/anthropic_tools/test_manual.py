@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 import pytest
 
 from eagerstream.compat.anthropic_tools import (
@@ -85,7 +86,7 @@ async def test_arguments_that_are_no_json(serial: Serial) -> None:
     assert message["tool_inputs"][0]["tool_arguments"] == {"INVALID_JSON": '{"a": nine}'}
     assert message["status"] == "ERROR"
     messages = deepcopy(HELLO)
-    handle_manual_claude_res(messages, message, ToolUser([AdditionTool()]))
+    await ahandle_manual_claude_res(messages, message, ToolUser([AdditionTool()]))
     async with serial.conversing(DONE) as client:
         assert await ToolUser([AdditionTool()], client=client).ause_tools(messages) == ANSWER
 
@@ -192,7 +193,7 @@ def handle(request: pytest.FixtureRequest) -> Any:
     """Both forms."""
 
     async def plain(*arguments: Any) -> dict[str, Any]:
-        return handle_manual_claude_res(*arguments)
+        return await anyio.to_thread.run_sync(handle_manual_claude_res, *arguments)
 
     return ahandle_manual_claude_res if request.param else plain
 
@@ -265,24 +266,18 @@ async def test_another_role(handle: Any, role: str | None) -> None:
     assert messages == HELLO
 
 
-async def test_an_async_tool_needs_the_other_form() -> None:
-    """Here a loop runs, which the plain form would block: the program is told, and not the model."""
-    asked = inputs({"tool_name": "shout", "tool_arguments": {"word": "hey"}})
+async def test_the_plain_form_in_a_loop() -> None:
+    """It would block the loop: the program is told, and nothing is appended."""
     messages = [*HELLO]
     with pytest.raises(UsageError, match="use await ahandle_manual_claude_res"):
-        handle_manual_claude_res(messages, asked, ToolUser([AsyncTool()]))
+        handle_manual_claude_res(messages, inputs(CALL), ToolUser([AdditionTool()]))
     assert messages == HELLO
 
 
-LATER = ToolUser([Later("later", "x", [{"name": "word", "type": "str", "description": "x"}])])
-
-
-async def test_an_awaitable_in_a_loop() -> None:
-    """Told as well, where it is found out only when it runs."""
-    asked = inputs({"tool_name": "later", "tool_arguments": {"word": "x"}})
-    with pytest.raises(UsageError, match="use await ahandle_manual_claude_res"):
-        handle_manual_claude_res([*HELLO], asked, LATER)
-    done = await ahandle_manual_claude_res([*HELLO], asked, LATER)
+async def test_an_awaitable(handle: Any) -> None:
+    """What a plain function gives to be awaited is awaited."""
+    user = ToolUser([Later("later", "x", [{"name": "word", "type": "str", "description": "x"}])])
+    done = await handle([*HELLO], inputs({"tool_name": "later", "tool_arguments": {"word": "x"}}), user)
     assert done["messages"][-1]["tool_outputs"] == [{"tool_name": "later", "tool_result": {"word": "x"}}]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 from .._departed import departed
 from .._deprecation import deprecated
 from ._base_tool import BaseTool
-from ._batches import Validate
+from ._checks import Validate
 from ._history import check_messages, from_history, to_history
 from ._manual import ahandle_manual_claude_res, handle_manual_claude_res
 from ._search import BackendSearchTool, BaseSearchResult, BaseSearchTool, SearchBackend

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Unpack
 
 from ...tools import Tool, ToolCall, ToolOptions, tool
-from .._sync import answering
-from ._calling import call_async
+from .._sync import answering, run_plain
 
 _JSON_TYPES: Final = {
     "str": "string",
@@ -89,6 +90,21 @@ class BaseTool(ABC):
     def format_tool_for_claude(self) -> str:
         """Return the description in the XML of the old prompts. It is sent only if a class overrides this method."""
         return described_in_xml(self.name, self.description, self.parameters)
+
+
+async def call_async(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Call a function, and return its result: an `async def` in this task, a plain function as `run_plain` does.
+
+    If a plain function returns an awaitable, it is awaited. Cancelling this cancels an awaited function. A plain
+    function continues in its thread, and its result is dropped.
+    """
+    called = partial(_in_tuple, function, args, kwargs)
+    (returned,) = called() if inspect.iscoroutinefunction(function) else await run_plain(called)
+    return await returned if inspect.isawaitable(returned) else returned
+
+
+def _in_tuple(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any]:
+    return (function(*args, **kwargs),)  # trio accepts no coroutine from a thread
 
 
 def described_in_xml(name: str, description: str, parameters: Sequence[Mapping[str, Any]]) -> str:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from ...errors import UsageError
 from ...tools import error_text
 from ...wire import copy_json
-from .._sync import in_event_loop
-from ._base_tool import BaseTool
-from ._batches import no_such_tool
-from ._calling import Call, run_here
+from .._sync import run_sync
+from ._checks import no_such_tool
 from ._tool_user import ToolUser
 
 
@@ -36,17 +33,11 @@ def handle_manual_claude_res(
 
     Raises:
         ValueError: `claude_res` has another role.
-        UsageError: A tool is async, and an event loop runs: see `ahandle_manual_claude_res`. Also raised if a tool
-            raises it.
+        UsageError: An event loop runs in this thread: see `ahandle_manual_claude_res`. Also raised if a tool raises it.
         Exception: Any error of a tool, with `raise_tool_exceptions`.
     """
-    if in_event_loop() and any(inspect.iscoroutinefunction(tool.use_tool) for tool in tool_user.tools):
-        raise UsageError("a tool is an async def, and an event loop runs: use await ahandle_manual_claude_res(...)")
-
-    async def handle(call: Call) -> dict[str, Any]:
-        return await _handle(messages, claude_res, tool_user, lambda tool, given: call(tool.use_tool, **given))
-
-    return run_here("handle_manual_claude_res", "ahandle_manual_claude_res", handle)
+    handle = partial(ahandle_manual_claude_res, messages, claude_res, tool_user)
+    return run_sync("handle_manual_claude_res", "ahandle_manual_claude_res", handle)
 
 
 async def ahandle_manual_claude_res(
@@ -61,25 +52,16 @@ async def ahandle_manual_claude_res(
         UsageError: A tool raised it.
         Exception: Any error of a tool, with `raise_tool_exceptions`.
     """
-    return await _handle(messages, claude_res, tool_user, lambda tool, given: tool.ause_tool(given))
-
-
-async def _handle(
-    messages: list[dict[str, Any]],
-    reply: dict[str, Any],
-    tool_user: ToolUser,
-    use: Callable[[BaseTool, dict[str, Any]], Awaitable[Any]],
-) -> dict[str, Any]:
-    role = reply.get("role")
+    role = claude_res.get("role")
     if role not in ("assistant", "tool_inputs"):
         raise ValueError(f"Provided role should be assistant or tool_inputs, got {role!s:.80}")
-    messages.append(reply)
+    messages.append(claude_res)
     if role == "assistant":
         return {"next_action": "user_input", "messages": messages}
-    if reply.get("status") == "ERROR":
-        return _respond(messages, error=reply["error_message"])
+    if claude_res.get("status") == "ERROR":
+        return _respond(messages, error=claude_res["error_message"])
     tools = {tool.name: tool for tool in tool_user.tools}
-    calls = [(call["tool_name"], call["tool_arguments"]) for call in reply["tool_inputs"]]
+    calls = [(call["tool_name"], call["tool_arguments"]) for call in claude_res["tool_inputs"]]
     unknown = next((name for name, _ in calls if name not in tools), None)
     if unknown is not None:
         return _respond(messages, error=no_such_tool(unknown))
@@ -87,7 +69,7 @@ async def _handle(
     for name, arguments in calls:
         try:
             # A copy: changes by a tool must not change the model's message.
-            result = await use(tools[name], {each: copy_json(value) for each, value in arguments.items()})
+            result = await tools[name].ause_tool({each: copy_json(value) for each, value in arguments.items()})
         except Exception as error:
             # The program can correct a UsageError, and the model cannot.
             if tool_user.raise_tool_exceptions or isinstance(error, UsageError):

@@ -14,9 +14,8 @@ from typing import Any, Final, Protocol, Unpack
 from ...builtin._search.tool import search_block, takes_blocks
 from ...tools import Tool, ToolCall, ToolOptions, ToolResponse, tool
 from ...wire import Block, encodable
-from .._sync import answering
-from ._base_tool import BaseTool, check_names
-from ._calling import Call, call_async, run_here
+from .._sync import answering, run_sync
+from ._base_tool import BaseTool, call_async, check_names
 
 CHARS_PER_TOKEN: Final = 4
 """Characters of English per token. A Chinese character is about one token, so Chinese texts are cut late."""
@@ -81,7 +80,8 @@ class BaseSearchTool(BaseTool):
             TypeError: `raw_search` returned no list of results.
             Exception: Any error of `raw_search`.
         """
-        return await self._found(query, n_search_results_to_use, call_async)
+        count = checked_count(n_search_results_to_use)
+        return results_of(await call_search(self.raw_search, query, count), count)
 
     def use_tool(self, query: str, n_search_results_to_use: int) -> str:
         """Return the results as text.
@@ -90,10 +90,10 @@ class BaseSearchTool(BaseTool):
         `<page_content>`. If a page has one of these tags itself, its `<` becomes `&lt;`.
 
         Raises:
-            UsageError: `raw_search` is async, and an event loop runs in this thread: await `ause_tool` or `asearch`.
+            UsageError: An event loop runs in this thread: await `ause_tool` or `asearch`.
             Exception: As for `asearch`.
         """
-        return results_as_xml(run_here("use_tool", "ause_tool", partial(self._found, query, n_search_results_to_use)))
+        return results_as_xml(run_sync("use_tool", "ause_tool", partial(self.asearch, query, n_search_results_to_use)))
 
     async def ause_tool(self, arguments: Mapping[str, Any]) -> Any:
         """Return the results of `asearch` as text, in the form of `use_tool`. Cancelling it cancels `asearch`.
@@ -133,10 +133,6 @@ class BaseSearchTool(BaseTool):
 
         given: ToolOptions = {**options, "definition": self.to_anthropic()}
         return tool(search, **given)
-
-    async def _found(self, query: str, n_search_results_to_use: int, call: Call) -> list[BaseSearchResult]:
-        count = checked_count(n_search_results_to_use)
-        return results_of(await call_search(call, self.raw_search, query, count), count)
 
     def _has_own_answer(self) -> bool:
         return type(self).use_tool is not BaseSearchTool.use_tool
@@ -199,19 +195,23 @@ class BackendSearchTool(BaseSearchTool):
         objects with open connections. Synchronous and async calls cannot share them.
 
         Raises:
-            UsageError: The search is async, and an event loop runs in this thread: await `asearch`.
+            UsageError: An event loop runs in this thread: await `asearch`.
             Exception: As for `asearch`.
         """
-        search = partial(self._search, query, checked_count(n_search_results_to_use))
-        return run_here("raw_search", "asearch", search)
+        return run_sync("raw_search", "asearch", partial(self._search, query, checked_count(n_search_results_to_use)))
 
-    async def _found(self, query: str, n_search_results_to_use: int, call: Call) -> list[BaseSearchResult]:
+    async def asearch(self, query: str, n_search_results_to_use: int) -> list[BaseSearchResult]:
+        """Return the results of the backend, or those of `raw_search` if a class overrides it.
+
+        Raises:
+            Exception: As for `BaseSearchTool.asearch`.
+        """
         if type(self).raw_search is not BackendSearchTool.raw_search:
-            return await super()._found(query, n_search_results_to_use, call)
-        return await self._search(query, checked_count(n_search_results_to_use), call)
+            return await super().asearch(query, n_search_results_to_use)
+        return await self._search(query, checked_count(n_search_results_to_use))
 
-    async def _search(self, query: str, count: int, call: Call) -> list[BaseSearchResult]:
-        found = await call_search(call, self._backend.search, query, count)
+    async def _search(self, query: str, count: int) -> list[BaseSearchResult]:
+        found = await call_search(self._backend.search, query, count)
         results = results_of(found, count)
         for result in results:
             result.content = self.truncate_page_content(result.content)
@@ -239,9 +239,10 @@ def check_positive(**numbers: int) -> None:
             raise ValueError(f"{name} must be a number, at least 1, not {number!r:.80}")
 
 
-async def call_search(call: Call, search: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+async def call_search(search: Callable[..., Any], query: str, count: int) -> Any:
     """Call a function that searches. If it is a generator, the result is a list."""
-    return await call(search if inspect.iscoroutinefunction(search) else partial(_listed, search), *args, **kwargs)
+    called = search if inspect.iscoroutinefunction(search) else partial(_listed, search)
+    return await call_async(called, query, count)
 
 
 def results_of(found: Any, count: int) -> list[BaseSearchResult]:
@@ -274,8 +275,8 @@ def results_as_xml(results: Sequence[BaseSearchResult]) -> str:
     return f"\n<search_results>\n{items}\n</search_results>"
 
 
-def _listed(search: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    found = search(*args, **kwargs)
+def _listed(search: Callable[..., Any], query: str, count: int) -> Any:
+    found = search(query, count)
     return list(islice(found, MAX_RESULTS)) if inspect.isgenerator(found) else found
 
 

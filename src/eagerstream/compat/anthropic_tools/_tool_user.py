@@ -8,15 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
+import anyio
+
 from ..._support.redaction import without_middle
-from ...loop import Run, RunStatus, ToolStop, TurnStop, run
-from ...streaming import GrowingInput, stream
-from ...wire import AssistantMessage, InputStop, MessageStart, MessageStop, ToolInput
+from ...errors import APIError
+from ...loop import Conversation, RunStatus
+from ...streaming import MessageStream, stream
+from ...wire import AssistantMessage, ToolInput
 from .._clients import DEFAULT_MODEL, KeptClient, default_model
 from .._deprecation import deprecated
 from .._sync import SyncLoop, run_plain, run_sync
 from ._base_tool import BaseTool
-from ._batches import BatchExecutor, CallCheck, Validate
+from ._checks import CallCheck, Validate
 from ._history import from_history, inputs_message, is_block, to_history
 
 _log = logging.getLogger("eagerstream.compat.anthropic_tools")
@@ -31,6 +34,11 @@ _USUAL_ENDS: Final = ("end_turn", "stop_sequence", "tool_use")
 _CALLS_COUNT: Final = (*_USUAL_ENDS, "pause_turn", "max_tokens")
 """Stop reasons of responses with valid calls."""
 _MAX_LOGGED_CHARS: Final = 10_000
+_MAX_RETRIES: Final = 2
+"""Maximum number of times that automatic mode requests a response again that broke off."""
+_PAUSE_S: Final = 1.0
+_MAX_PAUSE_S: Final = 60.0
+"""Maximum pause that a peer may ask for."""
 
 
 class ToolUser:
@@ -54,8 +62,8 @@ class ToolUser:
             the model, or `None`. An exception that it raises counts as a fault.
         on_message: Called with each message of automatic mode, and with the returned message of manual mode. A `def` or
             an `async def`.
-        raise_tool_exceptions: Whether an exception of a tool ends `use_tools`, as in anthropic-tools. Then the other
-            calls of the turn are cancelled. If `False`, the model gets the error.
+        raise_tool_exceptions: Whether an exception of a tool ends `use_tools`, as in anthropic-tools, when the other
+            calls of the turn have ended. If `False`, the model gets the error.
         strict: Whether an output without a call is a `ValueError`. If not, it is a warning.
 
     Raises:
@@ -209,46 +217,32 @@ class ToolUser:
     async def _converse(
         self, client: Any, request: Mapping[str, Any], check: CallCheck, verbose: float
     ) -> dict[str, Any]:
-        executor = BatchExecutor(check)
-        told = len(request["messages"])
-        raised: BaseException | None = None
-        async with run(
-            client,
-            executor=executor,
+        conversation = Conversation(
+            executor=check.executor(),
             max_consecutive_tool_errors=self.max_retries + 1,
             on_truncated="report",
             **request,
-        ) as conversation:
-            inputs: list[GrowingInput] = []
-            async for event in conversation:
-                match event:
-                    case MessageStart():
-                        inputs.clear()
-                    case InputStop(input=input) if input.kind == "tool_use":
-                        inputs.append(input)
-                    case MessageStop():
-                        executor.judge(inputs, await _looked_at(check, inputs))
-                    case ToolStop(call=call) if self.raise_tool_exceptions and call.ran and call.error is not None:
-                        raised = call.error
-                        break
-                    case TurnStop():
-                        told = await self._tell_rest(conversation, told, verbose)
-                    case _:
-                        pass
-        if raised is not None:
-            raise raised
+        )
+        told = len(request["messages"])
+        while not conversation.ended:
+            turn = conversation.take(await _response(client, conversation))
+            calls = [call for call in turn.calls if call.result is None]
+            fault = await _looked_at(check, [call.input for call in calls])
+            if fault is not None:
+                for call in calls:
+                    call.refuse(fault)
+            await turn.execute()
+            for call in calls:
+                if self.raise_tool_exceptions and call.ran and call.error is not None:
+                    raise call.error
+            if verbose > 0 or self.on_message is not None:
+                await self._tell(from_history(conversation.result.messages[told:]), verbose)
+            told = len(conversation.result.messages)
         result = conversation.result
         if result.status is RunStatus.LIMIT:
             raise ValueError("Hit maximum number of retries attempting to use tools.")
-        assert result.message is not None  # the run has ended normally
+        assert result.message is not None  # the conversation has ended normally
         return message_of({**result.message, "content": _without_calls(result.message)}, 0)
-
-    async def _tell_rest(self, conversation: Run, told: int, verbose: float) -> int:
-        """Report the messages that have joined the history since `told` messages of it were reported."""
-        history = conversation.result.messages
-        if verbose > 0 or self.on_message is not None:
-            await self._tell(from_history(history[told:]), verbose)
-        return len(history)
 
     async def _tell(self, messages: Sequence[dict[str, Any]], verbose: float) -> None:
         for message in messages:
@@ -297,6 +291,22 @@ def message_of(reply: AssistantMessage, place: int) -> dict[str, Any]:
 
 def _without_calls(reply: AssistantMessage) -> list[Any]:
     return [block for block in reply["content"] if block.get("type") != "tool_use"]
+
+
+async def _response(client: Any, conversation: Conversation) -> MessageStream:
+    """Return the response to the next request. If it breaks off, request it again."""
+    retries = 0
+    while True:
+        try:
+            async with stream(client, **conversation.request()) as reply:
+                await reply.finish()
+            return reply
+        except APIError as error:
+            pause_s = max(error.retry_after_s or 0.0, _PAUSE_S)
+            if retries == _MAX_RETRIES or error.retried or not error.retryable or not pause_s <= _MAX_PAUSE_S:
+                raise
+            retries += 1
+            await anyio.sleep(pause_s)
 
 
 async def _looked_at(check: CallCheck, inputs: Sequence[ToolInput]) -> str | None:

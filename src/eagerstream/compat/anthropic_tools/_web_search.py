@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ...builtin import BraveSearch, WikipediaSearch
-from ._calling import Call
 from ._search import BackendSearchTool, BaseSearchResult
 
 if TYPE_CHECKING:
@@ -33,10 +32,10 @@ _WIKIPEDIA_PARAMETERS: Final = tuple(_parameters("in Wikipedia", "an article"))
 
 
 class _WebSearchTool(BackendSearchTool):
-    async def _search(self, query: str, count: int, call: Call) -> list[BaseSearchResult]:
+    async def _search(self, query: str, count: int) -> list[BaseSearchResult]:
         if not 0 < len(query.strip()) <= len(query) <= _MAX_QUERY_CHARS:
             raise ValueError(f"query must be a text of 1 to {_MAX_QUERY_CHARS} characters")
-        return await super()._search(query, min(count, _MAX_RESULTS), call)
+        return await super()._search(query, min(count, _MAX_RESULTS))
 
 
 class BraveSearchTool(_WebSearchTool):

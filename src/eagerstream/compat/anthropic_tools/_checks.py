@@ -1,16 +1,13 @@
-"""Checks and runs the calls of one response: all of them run, or none. The errors are worded as in anthropic-tools."""
+"""Checks the calls of one response: all of them run, or none. The errors are worded as in anthropic-tools."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
-
-import anyio
 
 from ..._support.plain_json import load_json
 from ...errors import UsageError
-from ...streaming import GrowingInput
 from ...tools import InProcessExecutor, InputError, Tool, ToolCall, ToolResponse, error_text
 from ...wire import Outcome, ToolInput, copy_json
 from ._base_tool import BaseTool, is_required
@@ -88,6 +85,19 @@ class CallCheck:
             answer.close()
         raise UsageError(f"validate must be a plain def that gives a text or None, not {type(answer).__name__}")
 
+    def executor(self) -> InProcessExecutor:
+        """Return the executor of checked calls."""
+        return InProcessExecutor(self._without_schema(name, each) for name, each in self.runnable.items())
+
+    def _without_schema(self, name: str, runnable: Tool) -> Tool:
+        """Return a tool for checked calls. It has no schema: the schema would refuse texts that are converted."""
+
+        async def use(given: Mapping[str, Any], call: ToolCall) -> Any:
+            returned = await runnable.invoke(self.arguments_of(name, given), call)
+            return returned if isinstance(returned, ToolResponse) else result_content(returned)
+
+        return Tool(use, definition={"name": name, "input_schema": {"type": "object"}})
+
     def arguments_of(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments for a tool. Texts are converted to the types of their parameters if possible.
 
@@ -104,64 +114,6 @@ class CallCheck:
         return arguments
 
 
-class BatchExecutor:
-    """Executor that runs calls in this process after their response has ended, and only if none of them is faulty.
-
-    An admitted call waits for `judge`, or until it gets another answer, for example because its response broke off. So
-    no call starts before its response has ended, and a response that broke off can always be requested again.
-
-    Args:
-        check: Knows the tools and the faults of calls.
-    """
-
-    def __init__(self, check: CallCheck) -> None:
-        self._check = check
-        self._runs = InProcessExecutor(self._without_schema(name, each) for name, each in check.runnable.items())
-        self._waiting: dict[GrowingInput, ToolCall] = {}
-        self._judged: dict[ToolCall, anyio.Event] = {}
-
-    def admit(self, call: ToolCall) -> None:
-        """See `Executor.admit`. Here the call gets no place yet."""
-        self._waiting[call.input] = call
-        self._judged[call] = anyio.Event()
-
-    async def execute(self, call: ToolCall) -> None:
-        """See `Executor.execute`."""
-        try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_when, call.answered.wait, tasks.cancel_scope)
-                tasks.start_soon(_when, self._judged[call].wait, tasks.cancel_scope)
-        finally:
-            del self._judged[call]
-            self._waiting.pop(call.input, None)
-        if call.result is None:
-            await self._runs.execute(call)
-
-    def judge(self, inputs: Sequence[GrowingInput], fault: str | None) -> None:
-        """Run the calls of a response that has ended, or answer all of them with the fault of the first faulty one.
-
-        Args:
-            inputs: All inputs of the response.
-            fault: The fault from `CallCheck.first_fault`, or `None`.
-        """
-        for input in sorted(inputs, key=lambda each: each.index):
-            call = self._waiting.pop(input, None)
-            if call is None:
-                continue
-            if fault is not None:
-                call.refuse(fault)
-            self._judged[call].set()
-
-    def _without_schema(self, name: str, runnable: Tool) -> Tool:
-        """Return the tool for checked calls. It has no schema: the schema would refuse texts that are converted."""
-
-        async def use(given: Mapping[str, Any], call: ToolCall) -> Any:
-            returned = await runnable.invoke(self._check.arguments_of(name, given), call)
-            return returned if isinstance(returned, ToolResponse) else result_content(returned)
-
-        return Tool(use, definition={"name": name, "input_schema": {"type": "object"}})
-
-
 def no_such_tool(name: str) -> str:
     """Return the answer to a call of an unknown tool."""
     return f"No tool named <tool_name>{name[:_MAX_NAME_CHARS]}</tool_name> available."
@@ -175,8 +127,3 @@ def _converted(text: str, type_name: str) -> Any:
         return text
     is_bool = isinstance(value, bool)  # Python treats a bool as an int
     return value if isinstance(value, _PYTHON_TYPES[type_name]) and is_bool == (type_name == "bool") else text
-
-
-async def _when(happens: Callable[[], Awaitable[object]], scope: anyio.CancelScope) -> None:
-    await happens()
-    scope.cancel()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from eagerstream.compat.anthropic_tools import BaseTool
-from eagerstream.compat.anthropic_tools._batches import CallCheck, Validate
+from eagerstream.compat.anthropic_tools._checks import CallCheck, Validate
 from eagerstream.errors import UsageError
 from eagerstream.wire import MessageAssembler, ToolInput
 from tests.compat.anthropic_tools.support import MISSING_B, AdditionTool
