@@ -71,7 +71,9 @@ _OF_ANTHROPIC_TOOLS: Final = {
     "BraveAPI": "BraveSearchTool sends the requests itself",
     "BaseEmbedder BaseVectorStore DEFAULT_EMBEDDER DEFAULT_SPARSE_EMBEDDER Embedding HuggingFaceEmbedder": _VECTORS,
     "DATA_FILE Document PineconeVectorStore VectorSearchTool chunk_document embed_and_upload": _VECTORS,
-    "construct_format_tool_for_claude_prompt": "a tool's own format_tool_for_claude() gives that text",
+    "construct_format_sql_tool_for_claude_prompt construct_format_tool_for_claude_prompt": (
+        "a tool's own format_tool_for_claude() gives that text"
+    ),
     """
 construct_error_function_run_injection_prompt construct_format_parameters_prompt construct_prompt_from_messages
 construct_successful_function_run_injection_prompt construct_tool_use_system_prompt construct_use_tools_prompt

@@ -303,18 +303,6 @@ def test_the_definition() -> None:
     assert FunctionTool(lambda: None, "named", "said").to_anthropic()["name"] == "named"
 
 
-def test_the_definition_for_openai() -> None:
-    """The same schema: what the items of a list are stands in it."""
-
-    def total(values: list[int]) -> int:
-        raise NotImplementedError
-
-    tool = FunctionTool(total)
-    function = tool.to_openai_schema()["function"]
-    assert function["parameters"] == tool.to_anthropic()["input_schema"]
-    assert function["parameters"]["properties"]["values"]["items"] == {"type": "integer"}
-
-
 def test_the_definition_of_one_value() -> None:
     """A function of one value that nothing is said of takes `input`, a text."""
     definition = FunctionTool(lambda text: text, "old").to_anthropic()

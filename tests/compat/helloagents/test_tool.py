@@ -260,38 +260,16 @@ def test_as_a_definition_for_the_messages_api() -> None:
     }
 
 
-def test_as_a_definition_for_openai() -> None:
-    """Defaults stand in the descriptions, and arrays are of texts."""
-    function = Plain(lambda _: DONE, *PARAMETERS[:3]).to_openai_schema()
-    assert function == {
-        "type": "function",
-        "function": {
-            "name": "plain",
-            "description": "Does what it was given.",
-            "parameters": {
-                "type": "object",
-                "properties": {
-                    "query": {"type": "string", "description": "What to look for."},
-                    "limit": {"type": "integer", "description": "How many. (默认: 10)"},
-                    "tags": {"type": "array", "description": "All of them.", "items": {"type": "string"}},
-                },
-                "required": ["query"],
-            },
-        },
-    }
-
-
 def test_a_schema_that_a_parameter_brings() -> None:
-    """It says what the type cannot, in every form; nobody who gets one can change it."""
+    """It says what the type cannot; nobody who gets one can change it."""
     schema = {"items": {"type": "object", "required": ["old"]}, "minItems": 1}
     parameter = ToolParameter("edits", "array", "All.", json_schema=schema)
     tool = Plain(lambda _: DONE, parameter)
     told = {"type": "array", "description": "All.", **schema}
     for _ in range(2):
-        forms = (tool.to_anthropic()["input_schema"], tool.to_openai_schema()["function"]["parameters"])
-        for form in forms:
-            assert form["properties"] == {"edits": told}
-            form["properties"]["edits"]["items"].clear()
+        form = tool.to_anthropic()["input_schema"]
+        assert form["properties"] == {"edits": told}
+        form["properties"]["edits"]["items"].clear()
     assert tool.to_dict()["parameters"][0]["json_schema"] == schema
 
 

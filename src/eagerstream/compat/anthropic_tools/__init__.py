@@ -12,7 +12,7 @@ from ._checks import Validate
 from ._history import check_messages, from_history, to_history
 from ._manual import ahandle_manual_claude_res, handle_manual_claude_res
 from ._search import BackendSearchTool, BaseSearchResult, BaseSearchTool, SearchBackend
-from ._sql_tool import SQLTool, construct_format_sql_tool_for_claude_prompt
+from ._sql_tool import SQLTool
 from ._tool_user import ExecutionMode, ToolUser
 from ._web_search import BraveSearchTool, WikipediaSearchTool
 
@@ -30,7 +30,6 @@ __all__ = [
     "WikipediaSearchTool",
     "ahandle_manual_claude_res",
     "check_messages",
-    "construct_format_sql_tool_for_claude_prompt",
     "from_history",
     "handle_manual_claude_res",
     "to_history",

@@ -9,12 +9,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import Any, Final, Protocol, Unpack
+from typing import Any, Final, Protocol
 
-from ...builtin._search.tool import search_block, takes_blocks
-from ...tools import Tool, ToolCall, ToolOptions, ToolResponse, tool
-from ...wire import Block, encodable
-from .._sync import answering, run_sync
+from ...wire import encodable
+from .._sync import run_sync
 from ._base_tool import BaseTool, call_async, check_names
 
 CHARS_PER_TOKEN: Final = 4
@@ -104,35 +102,6 @@ class BaseSearchTool(BaseTool):
         if self._has_own_answer():
             return await super().ause_tool(arguments)
         return results_as_xml(await self.asearch(**arguments))
-
-    def to_tool(self, *, citations: bool = True, **options: Unpack[ToolOptions]) -> Tool:
-        """Return this tool for `eagerstream.run` and `eagerstream.stream`.
-
-        Its result has a `search_result` block for each result, which the model can cite. It has the text of `use_tool`
-        instead if there are no results, or if the call comes from code that the API runs, because such code accepts no
-        blocks. Its data is `{"results": [{"source": str, "title": str, "content": str}]}`. If a class overrides
-        `use_tool`, the returned value is the result.
-
-        Args:
-            citations: Whether to send blocks. `False` always sends the text of `use_tool`. The API requires citations
-                for all `search_result` blocks of a request, or for none.
-            options: As for `eagerstream.tool`, without the options of the definition.
-        """
-        if self._has_own_answer():
-            return super().to_tool(**options)
-
-        async def search(arguments: dict[str, Any], call: ToolCall) -> ToolResponse:
-            with answering(call):
-                found = await self.asearch(**arguments)
-            data = {
-                "results": [{"source": each.source, "title": each.title, "content": each.content} for each in found]
-            }
-            if found and citations and takes_blocks(call):
-                return ToolResponse.success("", data, content=[_block(result) for result in found])
-            return ToolResponse.success(results_as_xml(found), data)
-
-        given: ToolOptions = {**options, "definition": self.to_anthropic()}
-        return tool(search, **given)
 
     def _has_own_answer(self) -> bool:
         return type(self).use_tool is not BaseSearchTool.use_tool
@@ -302,8 +271,3 @@ def _page(result: BaseSearchResult) -> str:
 
 def _inside(text: str) -> str:
     return _FRAME.sub("&lt;", text)
-
-
-def _block(result: BaseSearchResult) -> Block:
-    title = result.title or result.source[:_MAX_TITLE_CHARS]
-    return search_block(result.source, title, result.content if result.content.strip() else title or "(nothing)")

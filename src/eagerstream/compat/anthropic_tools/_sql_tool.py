@@ -121,9 +121,8 @@ class SQLTool(BaseTool):
 
     def format_tool_for_claude(self) -> str:
         """Return the description in the XML of the old prompts, with the dialect and the schema."""
-        return construct_format_sql_tool_for_claude_prompt(
-            self.name, self.description, self.parameters, self.db_schema, self.db_dialect
-        )
+        described = _described(self.description, self.db_schema, self.db_dialect)
+        return described_in_xml(self.name, described, self.parameters)
 
     def _rows_of(self, response: ToolResponse) -> list[tuple[Any, ...]]:
         if response.status is ToolStatus.ERROR:
@@ -137,13 +136,6 @@ class SQLTool(BaseTool):
 
     def _has_own_answer(self) -> bool:
         return type(self).use_tool is not SQLTool.use_tool
-
-
-def construct_format_sql_tool_for_claude_prompt(
-    name: str, description: str, parameters: Sequence[Mapping[str, Any]], db_schema: str, db_dialect: str
-) -> str:
-    """Return the description of a database tool in the XML of the old prompts. This library does not send it."""
-    return described_in_xml(name, _described(description, db_schema, db_dialect), parameters)
 
 
 async def _called(sql: SQL, arguments: Mapping[str, Any]) -> ToolResponse:

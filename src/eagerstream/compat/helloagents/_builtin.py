@@ -16,7 +16,7 @@ from ...builtin._files.shared import Words
 from ...errors import ToolError
 from ...tools import Group, InputError, Tool as CoreTool, ToolErrorCode, ToolResponse, ToolStatus, error_response
 from ._registry import ToolRegistry
-from ._tool import Tool, ToolParameter, openai_form
+from ._tool import Tool, ToolParameter
 
 FILE_WORDS: Final = Words(
     read="文件读取成功",
@@ -217,10 +217,6 @@ class FileTool(AdaptedTool):
         """Return the definition in the form of the Messages API. Its schema is more detailed than `get_parameters`."""
         definition = self._tool.to_dict()
         return {name: definition[name] for name in ("name", "description", "input_schema")}
-
-    def to_openai_schema(self) -> dict[str, Any]:
-        """Return the definition for OpenAI's function calling, with the complete schema."""
-        return openai_form(self.to_anthropic())
 
     def _recall(self, place: str, names: tuple[str, ...]) -> Mapping[str, Any] | None:
         """Set the known version of a file to that of the registry, because other tools may have changed the file."""

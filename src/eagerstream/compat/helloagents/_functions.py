@@ -11,7 +11,7 @@ from ...errors import UsageError
 from ...tools import Kind, ToolErrorCode, ToolResponse, invoke, kind_of
 from .._sync import answered_call
 from ._binding import Binding, kinds_of
-from ._tool import ACTION, Answer, Tool, ToolParameter, as_tool_response, failure, openai_form
+from ._tool import ACTION, Answer, Tool, ToolParameter, as_tool_response, failure
 
 
 class FunctionTool(Tool):
@@ -75,10 +75,6 @@ class FunctionTool(Tool):
     def to_anthropic(self) -> dict[str, Any]:
         """Return the definition in the form of the Messages API, with the complete schema of the signature."""
         return {"name": self.name, "description": self.description, "input_schema": self._binding.schema}
-
-    def to_openai_schema(self) -> dict[str, Any]:
-        """Return the definition for OpenAI's function calling, with the complete schema of the signature."""
-        return openai_form(self.to_anthropic())
 
     def _call(self, parameters: Any) -> Any:
         return self._binding.bound(parameters)()

@@ -179,22 +179,13 @@ class ToolParameter:
         schema: dict[str, Any] = {"type": _JSON_TYPES.get(self.type.lower()), "description": self.description}
         if self.default is not None and _is_json(self.default):
             schema["default"] = self.default
-        return {key: value for key, value in schema.items() if key == "default" or value} | deepcopy(self._more())
+        return {key: value for key, value in schema.items() if key == "default" or value} | deepcopy(
+            dict(self.json_schema or {})
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data. `json_schema` is included only if it is not `None`."""
         return {name: value for name, value in vars(self).items() if name != "json_schema" or value is not None}
-
-    def to_openai_schema(self) -> dict[str, Any]:
-        """Return the JSON schema for OpenAI's function calling, with the default in the description."""
-        told = "" if self.default is None else f" (默认: {self.default})"
-        schema: dict[str, Any] = {"type": self.type, "description": f"{self.description}{told}"}
-        if self.type == "array":
-            schema["items"] = {"type": "string"}
-        return schema | deepcopy(self._more())
-
-    def _more(self) -> dict[str, Any]:
-        return dict(self.json_schema or {})
 
 
 class Tool(ABC):
@@ -304,19 +295,6 @@ class Tool(ABC):
             },
         }
 
-    def to_openai_schema(self) -> dict[str, Any]:
-        """Return the definition for OpenAI's function calling. The descriptions have the defaults.
-
-        Items of arrays are texts, unless `json_schema` has another type.
-        """
-        parameters = self.get_parameters()
-        schema = {
-            "type": "object",
-            "properties": {parameter.name: parameter.to_openai_schema() for parameter in parameters},
-            "required": [parameter.name for parameter in parameters if parameter.required],
-        }
-        return openai_form({"name": self.name, "description": self.description, "input_schema": schema})
-
     def _context(self, given: Any) -> dict[str, Any]:
         return {"params_input": given, "tool_name": self.name}
 
@@ -325,12 +303,6 @@ class Tool(ABC):
             old = f"{type(self).__name__}.run returning {type(answer).__name__}"
             deprecated(old, "return a ToolResponse, which has the status of the call", stacklevel=3)
         return as_tool_response(answer)
-
-
-def openai_form(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a definition of the Messages API in the form of OpenAI's function calling."""
-    named = {name: definition[name] for name in ("name", "description")}
-    return {"type": "function", "function": {**named, "parameters": definition["input_schema"]}}
 
 
 def _is_json(value: object) -> bool:

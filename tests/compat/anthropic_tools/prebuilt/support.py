@@ -56,14 +56,3 @@ def manual(kind: type[Manual] = Manual, pages: Any = PAGES) -> Manual:
     made = kind("search_manual", "Search the manual.", PARAMETERS)
     made.pages = pages
     return made
-
-
-def block(source: str, title: str, content: str) -> dict[str, Any]:
-    """A result as the API is given it."""
-    return {
-        "type": "search_result",
-        "source": source,
-        "title": title,
-        "content": [{"type": "text", "text": content}],
-        "citations": {"enabled": True},
-    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -12,14 +12,11 @@ import anyio.lowlevel
 import pytest
 from hypothesis import given, strategies as st
 
-import eagerstream
 from eagerstream.compat.anthropic_tools import BackendSearchTool, BaseSearchResult, BaseSearchTool
 from eagerstream.compat.anthropic_tools._search import MAX_RESULTS, results_as_xml
 from eagerstream.errors import UsageError
-from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from tests.builtin.support import conversation, results
-from tests.compat.anthropic_tools.prebuilt.support import PAGES, PARAMETERS, XML, AsyncManual, Manual, block, manual
-from tests.support import REQUEST, anthropic_client
+from tests.compat.anthropic_tools.prebuilt.support import PAGES, PARAMETERS, XML, AsyncManual, Manual, manual
 from tests.tables import rows
 
 KINDS = [Manual, AsyncManual]
@@ -67,36 +64,12 @@ async def test_use_tool_in_an_event_loop() -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("kind", KINDS)
 async def test_in_a_run(kind: type[Manual]) -> None:
-    """A run answers with blocks that the model can cite, and names the parameters as the program did."""
+    """A run answers with the same text, and names the parameters as the program did."""
     used = manual(kind).to_tool()
     assert used.to_dict()["input_schema"]["required"] == ["query", "n_search_results_to_use"]
-    found = await conversation(used, ASKED)
-    assert results(found) == [
-        ([block("manual#1", "manual#1", "Oil the chain."), block("manual#2", "manual#2", "Pump the tyres.")], False)
-    ]
-    response = found.calls[0].response
-    assert response is not None
-    assert response.data["results"][0] == {"source": "manual#1", "title": "", "content": "Oil the chain."}
-
-
-@pytest.mark.anyio
-async def test_the_text_instead_of_blocks() -> None:
-    """Where it is asked for, and where nothing was found."""
-    assert results(await conversation(manual().to_tool(citations=False), ASKED)) == [(XML, False)]
+    assert results(await conversation(used, ASKED)) == [(XML, False)]
     nothing = await conversation(manual(pages=[]).to_tool(), ASKED)
     assert results(nothing) == [("\n<search_results>\n\n</search_results>", False)]
-
-
-@pytest.mark.anyio
-async def test_code_that_the_api_runs_gets_the_text() -> None:
-    """It takes no blocks of this kind."""
-    written = tool_use("search_manual", ASKED)
-    from_code = replace(written, block={**written.block, "caller": {"type": "code_execution", "tool_id": "srvtoolu_1"}})
-    with ReplayServer(Scenario(reply(from_code), reply(text("Done.")))) as server:
-        async with anthropic_client(server.base_url) as client:
-            async with eagerstream.run(client, **REQUEST, tools=[manual().to_tool()]) as run:
-                await run.finish()
-    assert results(run.result) == [(XML, False)]
 
 
 class Telling(Manual):
@@ -201,13 +174,12 @@ def test_a_title() -> None:
 
 @pytest.mark.anyio
 async def test_bounds() -> None:
-    """Whatever a model asks for and a search gives; half surrogates cannot be sent, and no text is empty."""
+    """Whatever a model asks for and a search gives; half surrogates cannot be sent."""
     many = [BaseSearchResult("c" * 200_000, "s" * 9_000)] + [BaseSearchResult("", "\ud800")] * 300
     found = await manual(pages=many).asearch("a", 10**30)
     assert len(found) == MAX_RESULTS
     assert (len(found[0].content), len(found[0].source)) == (100_000, 2_000)
-    ((blocks, _),) = results(await conversation(manual(pages=many[1:]).to_tool(), ASKED))
-    assert blocks == [block("\ufffd", "\ufffd", "\ufffd")] * 2
+    assert found[1] == BaseSearchResult("", "\ufffd")
 
 
 FRAME = re.compile(r'\n<search_results>\n((?:<item index="\d+">\n<source>.*?</source>\n<page_content>\n.*?\n</page_content>\n</item>\n?)*)\n</search_results>', re.DOTALL)  # fmt: skip
@@ -278,9 +250,9 @@ async def test_a_backend(backend: Any) -> None:
     """Any object that searches, sync or async, with contents cut."""
     tool = BackendSearchTool("search", "Search.", PARAMETERS, backend, truncate_to_n_tokens=2)
     assert await tool.asearch("a", 1) == [BaseSearchResult("0123456", "a/0", title="T")]
-    assert results(await conversation(tool.to_tool(), {"query": "a", "n_search_results_to_use": 1})) == [
-        ([block("a/0", "T", "0123456")], False)
-    ]
+    ((said, is_error),) = results(await conversation(tool.to_tool(), {"query": "a", "n_search_results_to_use": 1}))
+    assert "<source>a/0</source>\n<page_content>\nT\n0123456\n" in said
+    assert not is_error
 
 
 @pytest.mark.parametrize("backend", [Backend(), AsyncBackend()])

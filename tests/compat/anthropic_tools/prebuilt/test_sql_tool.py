@@ -14,7 +14,7 @@ import duckdb
 import pytest
 import sqlalchemy
 
-from eagerstream.compat.anthropic_tools import SQLTool, construct_format_sql_tool_for_claude_prompt
+from eagerstream.compat.anthropic_tools import SQLTool
 from eagerstream.errors import ToolError, UsageError
 from eagerstream.tools import Tool
 from tests.builtin.databases import made
@@ -129,7 +129,6 @@ def test_the_description(connection: sqlite3.Connection) -> None:
         "sql_query": {"type": "string", "description": "The query to run."}
     }
     shown = tool.format_tool_for_claude()
-    assert shown == construct_format_sql_tool_for_claude_prompt(tool.name, "Run a query.", PARAMETERS, MADE, "SQLite")
     assert f"<description>\n{text}\n</description>\n<parameters>\n<parameter>\n<name>sql_query</name>" in shown
 
 
