@@ -62,6 +62,12 @@ async def test_to_the_end(serial: Serial) -> None:
     assert HELLO == [{"role": "user", "content": "How much fruit has Sally?"}]
 
 
+@pytest.mark.slow
+async def test_many_turns(serial: Serial) -> None:
+    """Only faults are bounded, as in anthropic-tools."""
+    assert await converse(serial, *(turn(number, add(1, 2)) for number in range(51)), DONE) == ANSWER
+
+
 async def test_the_request(serial: Serial) -> None:
     """Inputs are streamed, and nothing is sent that nobody asked for."""
     async with serial.conversing(DONE) as client:

@@ -172,6 +172,8 @@ class BackendSearchTool(BaseSearchTool):
     async def asearch(self, query: str, n_search_results_to_use: int) -> list[BaseSearchResult]:
         """Return the results of the backend, or those of `raw_search` if a class overrides it.
 
+        Cancelling it cancels an `async def`. A `def` continues in its thread, and its results are dropped.
+
         Raises:
             Exception: As for `BaseSearchTool.asearch`.
         """

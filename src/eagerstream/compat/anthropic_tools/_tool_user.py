@@ -219,6 +219,7 @@ class ToolUser:
     ) -> dict[str, Any]:
         conversation = Conversation(
             executor=check.executor(),
+            max_turns=None,
             max_consecutive_tool_errors=self.max_retries + 1,
             on_truncated="report",
             **request,
