@@ -143,7 +143,7 @@ class TraceLogger:
         self._places = threading.Semaphore(MAX_WAITING)
 
     def _submit(self, work: Callable[[], object]) -> Future[object] | None:
-        """Let the thread do some work after all earlier work, or drop it. Never wait."""
+        """Let the thread do some work after all earlier work, or drop it. Never wait, unless there can be no thread."""
         if self._is_final:
             self._warn("%s is final: events logged now are lost", self.jsonl_path.name)
             return None
@@ -155,9 +155,9 @@ class TraceLogger:
         places = self._places
         try:
             future: Future[object] = self._writer.submit(work)
-        except RuntimeError:  # no more threads, or the program is ending
-            self._warn("a trace ends early: some of its events are dropped")
-            places.release()
+        except RuntimeError:  # no more threads, or the program is ending: then nothing else writes
+            self._start_writer()  # the older one may have queued the work, and must not do it, too
+            work()
             return None
         future.add_done_callback(lambda _: places.release())
         return future
