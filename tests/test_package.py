@@ -177,6 +177,7 @@ _BEHAVIOURS = {
     "loop/ways_to_hold": "runs in generators, fixtures, sessions and notebooks",
     "loop/when_over": "the end of the state that tools keep for a run",
     "streaming/flood": "a peer that sends without a pause, and whoever wants to stop it",
+    "tools/official_tools": "tools of the anthropic package, through its client",
     "transports/as_transport": "which objects are clients",
     "transports/extras": "optional packages that are missing",
     "transports/flood": "peers that send without a pause, on every HTTP client",

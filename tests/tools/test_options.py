@@ -174,3 +174,16 @@ def test_a_definition_is_a_copy_all_the_way_down() -> None:
     made = tool(plain)
     made.to_dict()["input_schema"]["properties"].clear()
     assert "a" in made.to_dict()["input_schema"]["properties"]
+
+
+def test_tools_whose_schema_the_api_brings_run_in_call_order() -> None:
+    """They have a state, and the next call builds on the last. A group that is given, or None, takes precedence."""
+    memory = {"type": "memory_20250818", "name": "memory"}
+
+    async def call(input: dict[str, Any]) -> None: ...
+
+    own = {"name": "own", "input_schema": {"type": "object"}}
+    assert tool(call, definition=memory).group == Group("memory")
+    assert tool(call, definition=memory, group="files").group == Group("files")
+    assert tool(call, definition=memory, group=None).group is None
+    assert tool(call, definition=own).group is None

@@ -166,6 +166,10 @@ class Tool(Generic[P, R]):
             what = "computer action" if self.toolset == "computer" else "action"
             skipped = f"Not executed: an earlier {what} in this turn failed."
             self.group = Group(f"{self.toolset} toolset", stop_on_error=True, skipped=skipped)
+        elif kind != USER_DEFINED and "group" not in options:
+            # A shell, an editor, a screen, a memory: the next call builds on the last one. At the same time, 27 of 30
+            # edits of one file by the anthropic package's memory were lost, and none was an error.
+            self.group = Group(self.name)
         if kind == USER_DEFINED:
             if "eager" in options or EAGER_FIELD not in definition:
                 definition.pop(EAGER_FIELD, None)

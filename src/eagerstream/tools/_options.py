@@ -67,7 +67,8 @@ class ToolOptions(TypedDict, total=False):
         defer_loading: True lets the model find the tool only by tool search.
         allowed_callers: The permitted callers: `"direct"`, or code that the API runs.
         input_examples: Examples of inputs for the model.
-        group: A group, or its name. Tools of the same group run one at a time, in call order.
+        group: A group, or its name. Tools of the same group run one at a time, in call order. By default, a tool whose
+            schema the API brings is a group of its own, and any other tool is in none.
         timeout_s: Seconds that a call may run, instead of `Limits.tool_timeout_s`. If a call started before the end of
             its input, they count from that end. A plain `def` cannot be stopped: it continues in its thread, and its
             group waits.
