@@ -10,7 +10,6 @@ import pytest
 from anthropic.types import ToolUnionParam
 from anthropic.types.beta import BetaToolUnionParam
 
-from eagerstream.builtin.server_tools import advisor, mcp_toolset, web_search
 from eagerstream.testing._refusals import KINDS_WITHOUT_BETA
 from eagerstream.wire import ToolClass, accepted_betas, betas_for, classify, tool_family
 from tests.tables import rows
@@ -116,12 +115,14 @@ def test_families() -> None:
 
 _MCP, _PINNED_MCP = "mcp-client-2025-11-20", "mcp-client-2026-09-15"
 _OTHER = "context-1m-2025-08-07"
+_TOOLSET = {"type": "mcp_toolset", "mcp_server_name": "a"}
+_ADVISOR = {"type": "advisor_20260301", "name": "advisor", "model": "m"}
 
 BETAS: dict[str, tuple[list[Mapping[str, Any]], list[str], list[str]]] = {
     # name: the tools, the betas of the request, those to add
     "nothing": ([], [], []),
     "an own tool": ([{"name": "now", "input_schema": {"type": "object"}}], [], []),
-    "kinds without a beta": ([web_search(), {"type": "computer_toolset_20260801"}], [_OTHER], []),
+    "kinds without a beta": ([{"type": "web_search_20260318"}, {"type": "computer_toolset_20260801"}], [_OTHER], []),
     "a kind from the future": ([{"type": "hologram_20270101", "name": "hologram"}], [], []),
     "the earlier computer": ([{"type": "computer_20250124"}], [], ["computer-use-2025-01-24"]),
     "the later computer": ([{"type": "computer_20251124"}], [], ["computer-use-2025-11-24"]),
@@ -131,14 +132,14 @@ BETAS: dict[str, tuple[list[Mapping[str, Any]], list[str], list[str]]] = {
         ["computer-use-2024-10-22"],
     ),
     "several, in order": (
-        [mcp_toolset("a"), advisor("m"), mcp_toolset("b")],
+        [_TOOLSET, _ADVISOR, {**_TOOLSET, "mcp_server_name": "b"}],
         [_OTHER],
         [_MCP, "advisor-tool-2026-03-01"],
     ),
-    "one that is there": ([advisor("m")], ["advisor-tool-2026-03-01"], []),
-    "one that is there in a newer version": ([mcp_toolset("a")], [_PINNED_MCP], []),
-    "pinned tools": ([mcp_toolset("a", tools=[])], [], [_PINNED_MCP]),
-    "pinned tools, and only the earlier version": ([mcp_toolset("a", tools=[])], [_MCP], [_PINNED_MCP]),
+    "one that is there": ([_ADVISOR], ["advisor-tool-2026-03-01"], []),
+    "one that is there in a newer version": ([_TOOLSET], [_PINNED_MCP], []),
+    "pinned tools": ([{**_TOOLSET, "tools": []}], [], [_PINNED_MCP]),
+    "pinned tools, and only the earlier version": ([{**_TOOLSET, "tools": []}], [_MCP], [_PINNED_MCP]),
 }
 
 

@@ -5,7 +5,6 @@
 - Tools with our own schemas, whose inputs stream eagerly: `EagerTextEditor`, `Files`, `SQL`, `BraveSearch`,
   `WikipediaSearch`, `Calculator`.
 - `CodeTool`: code of the model that calls your tools, and runs while it is being written.
-- Definitions of tools that the API runs itself: `web_search`, `web_fetch`, `code_execution`, and more.
 
 Each name is loaded on first use.
 """
@@ -54,15 +53,6 @@ if TYPE_CHECKING:
         truncate_output as truncate_output,
         truncate_results as truncate_results,
     )
-    from .server_tools import (
-        advisor as advisor,
-        code_execution as code_execution,
-        mcp_toolset as mcp_toolset,
-        tool_search_bm25 as tool_search_bm25,
-        tool_search_regex as tool_search_regex,
-        web_fetch as web_fetch,
-        web_search as web_search,
-    )
 else:  # otherwise type checkers would accept any name
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
@@ -91,14 +81,5 @@ else:  # otherwise type checkers would accept any name
             "._text_editor.eager": ("EagerTextEditor",),
             "._text_editor.tool": ("TextEditor", "TextEditorVersion"),
             "._truncation": ("KeptPart", "TruncatedOutput", "TruncationStats", "truncate_output", "truncate_results"),
-            ".server_tools": (
-                "advisor",
-                "code_execution",
-                "mcp_toolset",
-                "tool_search_bm25",
-                "tool_search_regex",
-                "web_fetch",
-                "web_search",
-            ),
         },
     )

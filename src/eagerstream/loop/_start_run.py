@@ -51,8 +51,8 @@ def run(
         model, max_tokens: As in the API.
         messages: As in the API, or the result of an earlier run to continue from: its history and its container.
         tools: Functions decorated with `@tool`, tools of other libraries (anything with `to_dict()` and `call()`: those
-            of the anthropic package, its helpers for MCP servers), and definitions of tools that the API runs, see
-            `eagerstream.builtin.server_tools`.
+            of the anthropic package, its helpers for MCP servers), and definitions of tools that the API runs, as
+            dicts: `{"type": "web_search_20260318", "name": "web_search"}`.
         output: As for `stream`. The output is that of the last response; see `RunResult`.
         options: See `RunOptions`: those of the loop (`LoopOptions`), of its calls (`CallOptions`), of inputs and events
             (`InputOptions`, `FeedOptions`), and everything else that the API takes (`RequestParameters`). A
