@@ -340,6 +340,18 @@ def builtin(done: Done) -> None:
     assert (done.folder / "work" / "answer.txt").read_text() == "42"
 
 
+@program(
+    reply(
+        tool_use("write", {"file_path": "answer.txt", "content": "42"}),
+        tool_use("read", {"file_path": "answer.txt"}),
+    ),
+    reply(tool_use("bash", {"command": "cat answer.txt"})),
+    reply(text("Done.")),
+)
+def official_tools(done: Done) -> None:
+    assert done.output.splitlines() == ["write wrote 2 bytes to answer.txt", "read 42", "bash 42"]
+
+
 # --- guides/early-start.md --------------------------------------------------------------------------------------------
 
 

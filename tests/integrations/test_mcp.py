@@ -379,14 +379,15 @@ async def test_a_schema_that_cannot_be_used() -> None:
     assert len(await of(server, only=["good"])) == 1
 
 
-async def test_a_pattern_that_cannot_be_checked(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_pattern_that_cannot_be_checked(caplog: pytest.LogCaptureFixture, anyio_backend_name: str) -> None:
     """The tool can be used: the log says what is not checked, and the rest is."""
-    schema = {"type": "object", "properties": {"a": {"pattern": "(mcp"}, "b": {"pattern": "^(?!x)"}}}
+    pattern = f"({anyio_backend_name}"  # the log has each once in a process
+    schema = {"type": "object", "properties": {"a": {"pattern": pattern}, "b": {"pattern": "^(?!x)"}}}
     (made,) = await of(listing([listed("a", input_schema=schema)]))
     assert made.check({"a": "?", "b": "y"}) == {"a": "?", "b": "y"}
     with pytest.raises(InputError, match="expected pattern"):
         made.check({"b": "x"})
-    assert sum("the pattern '(mcp'" in message for message in caplog.messages) == 1
+    assert sum(f"the pattern {pattern!r}" in message for message in caplog.messages) == 1
 
 
 async def test_schemas_that_are_too_large(monkeypatch: pytest.MonkeyPatch) -> None:

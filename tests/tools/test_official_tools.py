@@ -62,7 +62,7 @@ async def test_functions(loop: str) -> None:
 @anthropic_since("0.87")
 async def test_the_memory(loop: str, tmp_path: Path) -> None:
     """Each call sees what the one before it has done: at the same time, most edits would be lost without an error."""
-    from anthropic.lib.tools._beta_builtin_memory_tool import BetaAsyncLocalFilesystemMemoryTool
+    from anthropic.tools import BetaAsyncLocalFilesystemMemoryTool
 
     lines = "".join(f"<{number}>\n" for number in range(20))
     calls = await called(

@@ -1,4 +1,4 @@
-"""Tools of MCP servers, started as early as other tools (extra `mcp`).
+"""Tools of MCP servers, with progress and results of every kind (extra `mcp`).
 
 ::
 
@@ -6,20 +6,20 @@
         async with eagerstream.run(..., tools=await mcp_tools(client)) as run:
             ...
 
-`run` also accepts the MCP helpers of the anthropic package (`async_mcp_tool`). Compared with them, `mcp_tools` adds:
+`run` also accepts the MCP helper of the anthropic package as it is: `async_mcp_tool(tool, session)`, from version 0.84
+on, and with mcp 2 from 0.120.2 on. Use `mcp_tools` if you need one of these, which that helper does not have:
 
-- all pages of the list, and names that the API accepts
-- inputs that are checked before they are sent
 - progress as `ToolProgress`, and structured content as `ToolResponse.data`
+- results with audio, links to resources or other content without a block in the API. They become text; there, the
+  call fails, and its text is lost.
+- names that the API accepts, and all pages of the list
 - the server's hints as `read_only` and `idempotent`
-- results of every kind: content without a block type in the API becomes text instead of failing the call
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import importlib.util
 import json
 import re
 from collections.abc import Collection, Mapping
@@ -40,15 +40,15 @@ from ..tools import (
     ToolResponse,
     block_of_bytes,
     document_text,
-    is_content_block,
-    media_type_of,
     text_block,
 )
 from ..wire import Block
 
-if importlib.util.find_spec("mcp") is None:
-    # An example or a program imports this first: the error names the extra, before `import mcp` fails without it.
-    raise MissingExtraError("mcp", "mcp")
+try:
+    from mcp import MCPError
+    from mcp.types import PaginatedRequestParams
+except ImportError as _error:  # mcp 1 has other names
+    raise MissingExtraError("mcp", "mcp") from _error
 
 MAX_TOOLS: Final = 1_000
 """Maximum number of tools of one server. A longer list counts as endless."""
@@ -60,14 +60,17 @@ _MAX_NAME_CHARS: Final = 64
 _NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _DIGEST_CHARS: Final = 8
 
+_CODES: Final = {
+    -32000: ToolErrorCode.NETWORK_ERROR,  # connection closed
+    -32001: ToolErrorCode.TIMEOUT,
+    -32601: ToolErrorCode.NOT_FOUND,
+    -32602: ToolErrorCode.INVALID_PARAM,
+}
+"""Error codes of JSON-RPC and MCP, and the codes used here."""
+
 
 async def mcp_tools(
-    session: Any,
-    *,
-    prefix: str = "",
-    only: Collection[str] | None = None,
-    list_timeout_s: float = 60.0,
-    **options: Unpack[ToolOptions],
+    session: Any, *, prefix: str = "", only: Collection[str] | None = None, **options: Unpack[ToolOptions]
 ) -> list[Tool]:
     """Return the tools of a connected MCP server, in its order.
 
@@ -82,33 +85,27 @@ async def mcp_tools(
 
     Args:
         session: `mcp.Client` or `mcp.ClientSession`. Keep it open while the tools are used. A `Client` also answers
-            requests that a server makes during a call.
+            requests that a server makes during a call. Its `read_timeout_seconds` bounds the time for the list.
         prefix: Text before each name, to separate the tools of several servers.
         only: The server's names of the tools to return. `None` returns all.
-        list_timeout_s: Maximum time for the list, in seconds.
         options: Options for each of the tools, as for `@tool`. If `read_only` or `idempotent` is missing, it comes from
-            the server's hints. Pass `False` if you do not trust the server.
+            the server's hints. Pass `False` if you do not trust the server. `name`, `description` and `definition` come
+            from the server.
 
     Returns:
         One `Tool` per tool of the server. Characters that the API does not accept in a name become `_`.
 
     Raises:
-        MissingExtraError: The package mcp is not installed.
         UsageError: A tool has an unusable schema or option, or the schemas are too large. Also raised if the server has
-            no tool of a name in `only`, or if `options` has `name`, `description` or `definition`.
+            no tool of a name in `only`.
         ProtocolError: The server's list does not end.
-        TimeoutError: The list took longer than `list_timeout_s`.
         mcp.MCPError: The server refused the request or closed the connection.
     """
-    with anyio.fail_after(list_timeout_s):
-        listed = await _listed(getattr(session, "session", session))
+    listed = await _listed(getattr(session, "session", session))
     if only is not None:
         if missing := sorted(set(only) - {tool.name for tool in listed}):
             raise UsageError(f"the MCP server has no tool {', '.join(map(repr, missing))}")
         listed = [tool for tool in listed if tool.name in only]
-    for name in ("name", "description", "definition"):
-        if name in options:
-            raise UsageError(f"{name} comes from the server: remove this option")
     names = _api_names([prefix + tool.name for tool in listed])
 
     def make() -> list[Tool]:
@@ -120,10 +117,6 @@ async def mcp_tools(
 
 async def _listed(session: Any) -> list[Any]:
     """Return the tools of all pages of the list."""
-    try:
-        from mcp.types import PaginatedRequestParams
-    except ImportError as error:
-        raise MissingExtraError("mcp", "mcp") from error
     tools: list[Any] = []
     cursor: str | None = None
     seen: set[str] = set()
@@ -167,13 +160,10 @@ def _tool(session: Any, listed: Any, name: str, given: ToolOptions) -> Tool:
         "idempotent": bool(hints and (hints.read_only_hint or hints.idempotent_hint)),
         **given,
     }
-    title = listed.title or (hints and hints.title) or ""
     definition = ForeignDefinition(name=name, input_schema=listed.input_schema)
-    if description := listed.description or title:
+    if description := listed.description or listed.title or (hints and hints.title):
         definition["description"] = description
-    for field in IN_DEFINITION:
-        if (value := options.pop(field, None)) is not None:
-            definition[field] = value
+    definition |= {field: value for field in IN_DEFINITION if (value := options.pop(field, None)) is not None}
 
     async def call_tool(input: dict[str, Any], call: ToolCall | None) -> ToolResponse:
         async def tell(progress: float, total: float | None, message: str | None) -> None:
@@ -181,29 +171,19 @@ def _tool(session: Any, listed: Any, name: str, given: ToolOptions) -> Tool:
                 await call.progress({"progress": progress, "total": total, "message": message})
 
         try:
-            result = await session.call_tool(listed.name, input, progress_callback=tell)
+            return to_response(await session.call_tool(listed.name, input, progress_callback=tell))
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream):
             return ToolResponse.error(ToolErrorCode.NETWORK_ERROR, "the connection to the MCP server is gone")
-        except Exception as error:
-            return _refused(error)
-        return to_response(result)
+        except MCPError as error:
+            return ToolResponse.error(_CODES.get(error.code, ToolErrorCode.EXECUTION_ERROR), error.message)
 
     made = Tool(call_tool, definition=definition, **options)
-    if listed.output_schema is not None and _is_small(listed.output_schema):
+    try:  # no input is checked against it, so one that is too large is only left out
+        check_size(listed.output_schema, max_chars=MAX_SCHEMA_CHARS, max_depth=MAX_SCHEMA_DEPTH)
         made.output_schema = listed.output_schema
-    return made
-
-
-def _is_small(schema: Any) -> bool:
-    """Return whether a schema that no input is checked against may be kept."""
-    try:
-        check_size(schema, max_chars=MAX_SCHEMA_CHARS, max_depth=MAX_SCHEMA_DEPTH)
     except TooMuchError:
-        return False
-    return True
-
-
-# --- results ----------------------------------------------------------------------------------------------------------
+        pass
+    return made
 
 
 def to_response(result: Any) -> ToolResponse:
@@ -217,14 +197,11 @@ def to_response(result: Any) -> ToolResponse:
     blocks = [_block(content) for content in result.content]
     if not blocks and structured is not None:
         blocks = [text_block(json.dumps(structured, ensure_ascii=False))]
-    is_text = all(block["type"] == "text" for block in blocks)
-    text = "\n".join(block["text"] for block in blocks) if is_text else ""
-    content = [] if is_text else blocks
+    text = "\n".join(block["text"] for block in blocks if block["type"] == "text")
+    media = [block for block in blocks if block["type"] != "text"]
     if result.is_error:
-        said = text or "\n".join(str(block.get("text", "")) for block in blocks).strip()
-        media = [block for block in content if block["type"] != "text"]
-        return ToolResponse.error(ToolErrorCode.EXECUTION_ERROR, said, data=data, content=media)
-    return ToolResponse.success(text, data, content=content)
+        return ToolResponse.error(ToolErrorCode.EXECUTION_ERROR, text, data=data, content=media)
+    return ToolResponse.success("" if media else text, data, content=blocks if media else [])
 
 
 def _block(content: Any) -> Block:
@@ -254,25 +231,4 @@ def _of_bytes(encoded: str, media_type: str, what: str) -> Block:
     if media_type.startswith("text/"):
         return document_text(data.decode(errors="replace"), title=what)
     # Use the type of the bytes, not the declared type: a server may declare a PNG as a JPEG, and the API refuses that.
-    block = block_of_bytes(data) if media_type_of(data) else None
-    return block if block is not None and is_content_block(block) else text_block(f"[{what}, {len(data)} bytes]")
-
-
-# --- errors -----------------------------------------------------------------------------------------------------------
-
-_CODES: Final = {
-    -32000: ToolErrorCode.NETWORK_ERROR,  # connection closed
-    -32001: ToolErrorCode.TIMEOUT,
-    -32601: ToolErrorCode.NOT_FOUND,
-    -32602: ToolErrorCode.INVALID_PARAM,
-}
-"""Error codes of JSON-RPC and MCP, and the codes used here."""
-
-
-def _refused(error: Exception) -> ToolResponse:
-    """Return a protocol error as a response with the server's message. Raise any other error unchanged."""
-    from mcp import MCPError
-
-    if not isinstance(error, MCPError):
-        raise error
-    return ToolResponse.error(_CODES.get(error.code, ToolErrorCode.EXECUTION_ERROR), error.message)
+    return block_of_bytes(data) or text_block(f"[{what}, {len(data)} bytes]")
