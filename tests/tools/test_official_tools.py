@@ -83,25 +83,24 @@ async def test_the_memory(loop: str, tmp_path: Path) -> None:
 @anthropic_since("0.103")
 async def test_the_agent_toolset(loop: str, tmp_path: Path) -> None:
     """Its files and its shell, in a group: the shell cannot run two commands at once."""
+    from anthropic.lib.tools._beta_functions import aclose_runnable_tool
     from anthropic.lib.tools.agent_toolset import AgentToolContext, beta_agent_toolset_20260401
 
-    async with AgentToolContext(workdir=str(tmp_path)) as context:
-        theirs = beta_agent_toolset_20260401(context)
-        tools = [tool(each.call, definition=each.to_dict(), group="agent") for each in theirs]
-        try:
-            calls = await called(
-                loop,
-                tools,
-                ("write", {"file_path": "a.txt", "content": "one\ntwo\n"}),
-                ("bash", {"command": "sleep 0.1; x=3; cat a.txt"}),
-                ("bash", {"command": "echo $x"}),
-                ("read", {"file_path": "a.txt"}),
-                ("read", {"file_path": "/etc/passwd"}),
-            )
-        finally:
-            for each in theirs:
-                if close := getattr(each, "close", None):  # older versions: the context ends the shell
-                    await close()
+    theirs = beta_agent_toolset_20260401(AgentToolContext(workdir=str(tmp_path)))
+    tools = [tool(each.call, definition=each.to_dict(), group="agent") for each in theirs]
+    try:
+        calls = await called(
+            loop,
+            tools,
+            ("write", {"file_path": "a.txt", "content": "one\ntwo\n"}),
+            ("bash", {"command": "sleep 0.1; x=3; cat a.txt"}),
+            ("bash", {"command": "echo $x"}),
+            ("read", {"file_path": "a.txt"}),
+            ("read", {"file_path": "/etc/passwd"}),
+        )
+    finally:
+        for each in theirs:
+            await aclose_runnable_tool(each)  # no public function ends the shell: the guide says to use `Bash`
     assert all(each.eager for each in tools)
     assert [call.is_error for call in calls] == [False, False, False, False, True]
     assert told(calls)[1:4] == ["one\ntwo", "3", "one\ntwo\n"]
