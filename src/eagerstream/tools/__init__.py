@@ -16,7 +16,6 @@ from ._content import (
     dump_json,
     image_bytes,
     is_content_block,
-    media_type_of,
     text_block,
     to_json,
 )
@@ -96,7 +95,6 @@ __all__ = [
     "invoked",
     "is_content_block",
     "kind_of",
-    "media_type_of",
     "model_facts",
     "model_table",
     "rendered",
