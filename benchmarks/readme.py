@@ -21,7 +21,6 @@ _SPEED: Final = {
     "transport": "",
     "small_response": "",
     "thousand_runs": "",
-    "gateway_workers": "",
     "partial_values": "a value after every fragment",
     "hand_off": "",
     "many_inputs": "",

@@ -34,7 +34,6 @@ BENCHMARKS = (
     "waiters",
     "hub",
     "thousand_runs",
-    "gateway_workers",
     "latency_marks",
     "capture",
     "tracing",

@@ -3,15 +3,14 @@
 A client POSTs {"question": "..."} to /runs and reads records. If it reads slowly, only its own run slows down. If it
 leaves, its run ends. If all places for runs are taken, it gets a 503.
 
-Needs: the extra `web`, and `ray` for --ray.
+Needs: the extra `web`, and `ray` if RAY is set.
 
 Usage:
-    ANTHROPIC_API_KEY=... python gateway.py [PORT [RUNS]] [--ray]
-    eagerstream serve --script -- python gateway.py
+    ANTHROPIC_API_KEY=... [RUNS=1000] [RAY=1] uvicorn gateway:app --timeout-graceful-shutdown 5
+    eagerstream serve --script -- uvicorn gateway:app --timeout-graceful-shutdown 5
 """
 
 import os
-import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -23,7 +22,6 @@ from eagerstream.progress.gateway import RunSlots, gateway_app
 from eagerstream.progress.web import serve
 from eagerstream.workers import ProcessPool, RemoteExecutor
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
@@ -54,16 +52,12 @@ def start(asked: Mapping[str, Any]) -> eagerstream.Run:
 @asynccontextmanager
 async def lifespan(_: Starlette) -> AsyncIterator[None]:
     api = eagerstream.HTTPTransport(base_url=URL, api_key=os.environ["ANTHROPIC_API_KEY"])
-    pool_class: Any = RayPool if "--ray" in sys.argv else ProcessPool
+    pool_class: Any = RayPool if "RAY" in os.environ else ProcessPool
     async with pool_class(workers=2, preload=[count_primes]) as pool, api, serve(hub) as page:
         held.update(pool=pool, api=api)
         print("watch at", page.url, flush=True)
         yield
 
 
-if __name__ == "__main__":
-    arguments = [argument for argument in sys.argv[1:] if argument != "--ray"]
-    port = int(arguments[0]) if arguments else 8000
-    runs = int(arguments[1]) if len(arguments) > 1 else 1000
-    app = Starlette(routes=[Mount("/", gateway_app(start, slots=RunSlots(runs), hub=hub))], lifespan=lifespan)
-    uvicorn.run(app, port=port, log_level="warning", timeout_graceful_shutdown=5)
+slots = RunSlots(int(os.environ.get("RUNS", "1000")))
+app = Starlette(routes=[Mount("/", gateway_app(start, slots=slots, hub=hub))], lifespan=lifespan)

@@ -162,8 +162,12 @@ TRIED_BELOW = {
 def test_offline(name: str, tmp_path: Path) -> None:
     """The command of the docstring runs the example without a key, and it prints what it promises."""
     command = offline_command(EXAMPLES / name)
-    program = command.index("python")
-    command[program : program + 2] = [sys.executable, str(EXAMPLES / name)]
+    if "uvicorn" in command:
+        program = command.index("uvicorn")
+        command[program : program + 1] = [sys.executable, "-m", "uvicorn", "--app-dir", str(EXAMPLES)]
+    else:
+        program = command.index("python")
+        command[program : program + 2] = [sys.executable, str(EXAMPLES / name)]
     if command[0] == "eagerstream":
         command[:1] = [sys.executable, "-m", "eagerstream"]
     environment = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
@@ -171,7 +175,7 @@ def test_offline(name: str, tmp_path: Path) -> None:
     if name in SERVERS - {"watch_in_browser.py"}:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = str(free.getsockname()[1])
-        command += ["claude-made-1", port] if name == "serve_vercel.py" else [port]
+        command += [*{"gateway.py": ["--port"], "serve_vercel.py": ["claude-made-1"]}.get(name, []), port]
     with subprocess.Popen(
         command,
         cwd=tmp_path,
@@ -213,7 +217,7 @@ MISSING = {
     "coding_agent.py": {"uvicorn": "web"},
     "code_tool.py": {"rich": "cli"},
     "every_platform.py": {"boto3": "bedrock", "google.auth": "vertex"},
-    "gateway.py": {"starlette": "web", "ray": "ray"},
+    "gateway.py": {"starlette": "web"},
     "langgraph_agent.py": {"langgraph": "langchain"},
     "mcp_tools.py": {"mcp": "mcp"},
     "pydantic_ai_agent.py": {"pydantic_ai": "pydantic-ai"},
@@ -227,7 +231,7 @@ MISSING = {
 }
 """Examples that need extras: a package of each of these extras, and the extra that the error names."""
 
-ARGUMENTS = {"boto3": ["bedrock", "m"], "google.auth": ["vertex", "m"], "ray": ["0", "1", "--ray"]}
+ARGUMENTS = {"boto3": ["bedrock", "m"], "google.auth": ["vertex", "m"]}
 """Arguments without which an example does not need the package."""
 
 _PLATFORMS = drawn(Platform, 3)

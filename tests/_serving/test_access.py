@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from eagerstream._serving.access import ACCESS_STATE, Access, Address, Refused, is_loopback, new_token, parse_host
+from eagerstream._serving.access import Access, Address, Refused, is_loopback, new_token, parse_host
 from eagerstream.errors import UsageError
 from tests.tables import rows
 
@@ -80,23 +80,13 @@ def test_tokens() -> None:
         ([(b"host", b"127.0.0.1"), (b"host", b"127.0.0.1")], 421),
         ([(b"Host", b"evil.example"), (b"host", b"127.0.0.1")], 421),
         ([(b"host", b"127.0.0.1"), (b"origin", b"http://127.0.0.1"), (b"Origin", b"http://127.0.0.1")], 403),
-        ([(b"host", b"[2001:db8::1]:8000")], None),
-        ([(b"host", b"gateway.example")], None),
-        ([(b"host", b"127.0.0.1"), (b"origin", b"https://app.example")], None),
     ],
 )
-def test_what_servers_of_others_pass(headers: list[tuple[bytes, bytes]], status: int | None) -> None:
-    """Some let a doubled header through. The rule of the command `gateway` is followed by the applications in it."""
-    scope = {"type": "http", "method": "GET", "path": "", "headers": headers}
-    outer = Access(hosts=["gateway.example"], origins=["https://app.example"], host="2001:db8::1")
-    try:
-        Access().check({**scope, "state": {ACCESS_STATE: outer}})
-    except Refused as refused:
-        assert refused.status == status
-    else:
-        assert status is None
-        with pytest.raises(Refused):
-            Access().check(scope)
+def test_what_servers_of_others_pass(headers: list[tuple[bytes, bytes]], status: int) -> None:
+    """Some let a doubled header through."""
+    with pytest.raises(Refused) as refused:
+        Access().check({"type": "http", "method": "GET", "path": "", "headers": headers})
+    assert refused.value.status == status
 
 
 def test_any_name() -> None:

@@ -9,19 +9,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
 import eagerstream
-from eagerstream._serving.access import Access
 from eagerstream._serving.asgi_server import ThreadedServer
 from eagerstream.capture import RecordingProxy
 from eagerstream.latency._wire import WireProxy
 from eagerstream.progress import Hub
 from eagerstream.progress.agui import agui_app
 from eagerstream.progress.gateway import RunSlots, gateway_app
-from eagerstream.progress.gateway._worker import Worker
 from eagerstream.progress.vercel import vercel_app
 from eagerstream.progress.web import serve, web_app
 from eagerstream.testing import ReplayServer, reply, text
@@ -110,11 +107,6 @@ def application(make: Callable[..., Any], path: str, *, is_page: bool = False) -
     return serving
 
 
-def worker_of_gateway(**options: Any) -> Any:
-    app = gateway_app(start, slots=RunSlots(1))  # it is told nothing: the command `gateway` has the names
-    return Worker(app, None, None, Access(**options), has_metrics=True)
-
-
 SERVERS: dict[str, Callable[..., Any]] = {
     "recording proxy": proxy,
     "measuring proxy": measuring_proxy,
@@ -122,8 +114,6 @@ SERVERS: dict[str, Callable[..., Any]] = {
     "page": page,
     "mounted page": application(lambda **options: web_app(Hub(), token=None, **options), "/", is_page=True),
     "gateway": application(lambda **options: gateway_app(start, slots=RunSlots(1), **options), "/runs"),
-    "gateway of the command": application(worker_of_gateway, "/runs"),
-    "metrics": application(worker_of_gateway, "/metrics"),
     "agui": application(lambda **options: agui_app(start, **options), "/"),
     "vercel": application(lambda **options: vercel_app(start, **options), "/api/chat"),
 }
@@ -135,9 +125,6 @@ REFUSED = {403, 421}
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Each server, with names and origins of its own if it takes some."""
     with ExitStack() as stack:
-        gateway = "eagerstream.progress.gateway._worker"
-        stack.enter_context(patch(f"{gateway}.Metrics"))  # a process has them once, for all of its tests
-        stack.enter_context(patch(f"{gateway}.exposition", lambda: (b"", "text/plain")))
         folder = tmp_path_factory.mktemp("recordings")
         yield stack.enter_context(SERVERS[request.param](stack, folder, **NAMES))
 
@@ -277,7 +264,7 @@ def test_other_machines_need_a_token(tmp_path: Path) -> None:
 
 
 def test_no_server_is_left_out() -> None:
-    """Whatever listens is one of those above, or a socket that only this user may open."""
+    """Whatever listens is one of those above."""
     listening = re.compile(
         r"\(ThreadedServer\)|create_server\(|listener\.listen\(|uvicorn\.Server\b|start_server\(|add_site\("
     )
@@ -290,13 +277,7 @@ def test_no_server_is_left_out() -> None:
         ("_serving/asgi_server.py", "create_server("),
         ("_serving/asgi_server.py", "uvicorn.Server"),
         ("capture/_proxy.py", "(ThreadedServer)"),
-        ("cli/_gateway.py", "uvicorn.Server"),  # `Worker`, with the application of the user
         ("latency/_wire.py", "(ThreadedServer)"),
-        (
-            "progress/gateway/_process.py",
-            "listener.listen(",
-        ),  # a Unix socket in a private folder, for the other workers
-        ("progress/gateway/_process.py", "uvicorn.Server"),
         ("progress/web/_server.py", "(ThreadedServer)"),
         ("testing/_server.py", "(ThreadedServer)"),
     }

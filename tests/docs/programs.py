@@ -105,16 +105,18 @@ def run_program(
 
 @contextmanager
 def serving(code: str, scenario: Scenario, folder: Path) -> Iterator[str]:
-    """Run a program that serves at `PORT` until Ctrl-C. Yields its address."""
+    """Run a program that serves at `PORT` until Ctrl-C, or whose `app` uvicorn serves. Yields its address."""
     file = folder / "program.py"
     file.write_text(code, encoding="utf-8")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
+    options = ["--port", str(port), "--log-level", "warning", "--timeout-graceful-shutdown", "1"]
+    command = [file] if "uvicorn.run(" in code else ["-m", "uvicorn", "program:app", *options]
     with (
         ReplayServer(scenario) as server,
         subprocess.Popen(
-            [PYTHON, file], env={**environment(server), "PORT": str(port)}, cwd=folder, stderr=subprocess.PIPE
+            [PYTHON, *command], env={**environment(server), "PORT": str(port)}, cwd=folder, stderr=subprocess.PIPE
         ) as process,
     ):
         try:

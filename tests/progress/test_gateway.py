@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import multiprocessing
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from itertools import islice
 from pathlib import Path
+from textwrap import dedent
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -392,6 +397,46 @@ async def test_no_more_than_100_messages_wait() -> None:
     assert statuses == [202] * 100 + [429]
 
 
+# --- one process ------------------------------------------------------------------------------------------------------
+
+
+@rows(
+    "workers, should_reload, is_refused",
+    [(1, False, False), (4, False, True), (4, True, False)],  # with `--reload`, uvicorn starts one
+)
+def test_several_workers_of_uvicorn(
+    monkeypatch: pytest.MonkeyPatch, workers: int, should_reload: bool, is_refused: bool
+) -> None:
+    """A run would be found by some of its requests only."""
+    config = SimpleNamespace(workers=workers, should_reload=should_reload)
+    monkeypatch.setattr(multiprocessing.current_process(), "_kwargs", {"config": config}, raising=False)
+    with pytest.raises(UsageError, match="without --workers") if is_refused else nullcontext():
+        gateway_app(starting(None), slots=RunSlots(1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [["--workers", "2"], ["--reload"]])
+def test_the_workers_of_the_real_uvicorn(tmp_path: Path, options: list[str]) -> None:
+    """They are known by a private name of `multiprocessing`: a newer version may have another."""
+    program = """
+        from eagerstream.progress.gateway import RunSlots, gateway_app
+        app = gateway_app(print, slots=RunSlots(1))
+        print("accepted", flush=True)
+    """
+    (tmp_path / "program.py").write_text(dedent(program))
+    command = [sys.executable, "-m", "uvicorn", "program:app", "--port", "0", *options]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            ends = re.compile("accepted|UsageError: a gateway is one process")
+            (end,) = islice(filter(None, map(ends.search, process.stdout)), 1)
+        finally:
+            process.terminate()
+    assert (end[0] == "accepted") == (options == ["--reload"])
+
+
 # --- over sockets -----------------------------------------------------------------------------------------------------
 
 
@@ -548,14 +593,20 @@ class Program:
 
 
 @contextmanager
-def program(api: ReplayServer, folder: Path, *options: str, runs: int) -> Iterator[Program]:
+def program(api: ReplayServer, *, runs: int, **settings: str) -> Iterator[Program]:
     """The example, until the block ends; then it is told to end as a server is."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    settings = {"ANTHROPIC_BASE_URL": api.base_url, "ANTHROPIC_API_KEY": "simulated", "RAY_ADDRESS": "local"}
-    command = [sys.executable, str(EXAMPLE), str(port), str(runs), *options]
+    settings |= {"ANTHROPIC_BASE_URL": api.base_url, "ANTHROPIC_API_KEY": "simulated", "RUNS": str(runs)}
+    options = ["--port", str(port), "--log-level", "warning", "--timeout-graceful-shutdown", "5"]
+    command = [sys.executable, "-m", "uvicorn", "gateway:app", *options]
     with subprocess.Popen(
-        command, cwd=folder, env=os.environ | settings, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        cwd=EXAMPLE.parent,
+        env=os.environ | settings,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         try:
             assert process.stdout is not None
@@ -586,12 +637,12 @@ def client_of(runs: int) -> httpx.AsyncClient:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for children in /proc")
-def test_the_gateway_of_the_example_holds_so_many_runs(tmp_path: Path) -> None:
+def test_the_gateway_of_the_example_holds_so_many_runs() -> None:
     """All of them at once, tools in its workers, each whole; one more is answered, and a watcher that leaves is not missed."""
     runs = 20
 
     async def main() -> None:
-        with ReplayServer(counting(2_000, 3_000)) as api, program(api, tmp_path, runs=runs) as gateway:
+        with ReplayServer(counting(2_000, 3_000)) as api, program(api, runs=runs) as gateway:
             async with client_of(runs) as client, anyio.create_task_group() as tasks:
                 told: list[list[dict[str, Any]]] = []
 
@@ -614,11 +665,14 @@ def test_the_gateway_of_the_example_holds_so_many_runs(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for children in /proc")
-def test_the_gateway_of_the_example_on_a_cluster(tmp_path: Path) -> None:
+def test_the_gateway_of_the_example_on_a_cluster() -> None:
     """The same with Ray's workers: a cluster of its own, which goes with it."""
 
     async def main() -> None:
-        with ReplayServer(counting(2_000, 3_000)) as api, program(api, tmp_path, "--ray", runs=4) as gateway:
+        with (
+            ReplayServer(counting(2_000, 3_000)) as api,
+            program(api, runs=4, RAY="1", RAY_ADDRESS="local") as gateway,
+        ):
             async with client_of(4) as client, anyio.create_task_group() as tasks:
 
                 async def one() -> None:
@@ -650,7 +704,7 @@ async def watch_for_a_moment(page: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for children in /proc")
-def test_a_client_that_vanishes_frees_the_workers(tmp_path: Path) -> None:
+def test_a_client_that_vanishes_frees_the_workers() -> None:
     """Its reply is over, the tools that keep both workers busy end, and the next run has them."""
 
     def answer(request: Mapping[str, Any]) -> Any:
@@ -660,7 +714,7 @@ def test_a_client_that_vanishes_frees_the_workers(tmp_path: Path) -> None:
 
     async def main() -> None:
         scenario = Scenario(answer, reply(text("Done.")))
-        with ReplayServer(scenario) as api, program(api, tmp_path, runs=2) as gateway:
+        with ReplayServer(scenario) as api, program(api, runs=2) as gateway:
             async with client_of(2) as client:
                 with pytest.raises(TimeoutError), anyio.fail_after(10):
                     async with client.stream("POST", f"{gateway.url}/runs", json={"question": "long"}) as response:
@@ -681,12 +735,12 @@ def test_a_client_that_vanishes_frees_the_workers(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for children in /proc")
-def test_a_worker_that_is_killed_loses_no_call(tmp_path: Path) -> None:
+def test_a_worker_that_is_killed_loses_no_call() -> None:
     """The tool may be repeated: its call is run again in another worker, and the run never hears of it."""
 
     async def main() -> None:
         scenario = Scenario(reply(tool_use("count_primes", {"below": 200_000})), reply(text("Done.")))
-        with ReplayServer(scenario) as api, program(api, tmp_path, runs=2) as gateway:
+        with ReplayServer(scenario) as api, program(api, runs=2) as gateway:
             async with client_of(2) as client:
                 killed = False
                 lines: list[str] = []
@@ -706,13 +760,13 @@ def test_a_worker_that_is_killed_loses_no_call(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for children in /proc")
-def test_a_gateway_that_is_told_to_end_ends_its_runs(tmp_path: Path) -> None:
+def test_a_gateway_that_is_told_to_end_ends_its_runs() -> None:
     """Within its grace, replies and workers and all; the clients see that their answer was cut."""
 
     async def main() -> None:
         slow = Scenario(reply(text("word " * 4_000)), timing=Timing(tokens_per_second=10))
         with ReplayServer(slow) as api:
-            with program(api, tmp_path, runs=2) as gateway:
+            with program(api, runs=2) as gateway:
                 async with client_of(2) as client:
                     async with client.stream("POST", f"{gateway.url}/runs", json={"question": "?"}) as response:
                         lines = response.aiter_lines()

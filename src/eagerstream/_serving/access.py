@@ -22,9 +22,6 @@ from ..errors import UsageError
 LOOPBACK_HOSTS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 """Host names of a server on loopback. Every server answers under them, at any port: it may be forwarded."""
 
-ACCESS_STATE: Final = "eagerstream.access"
-"""Key of a server's own rule in the state of a request's scope. Applications that it serves follow it, too."""
-
 _HOST: Final = re.compile(r"(?:\[([0-9a-f:.]{2,45})\]|([a-z0-9._-]{1,253}?)\.?)(?::([0-9]{1,5}))?")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~-]{16,256}")
 _ORIGIN: Final = re.compile(r"([a-z][a-z0-9+.-]{0,63})://([a-z0-9._-]{1,254}|\[[0-9a-f:.]{2,45}\])(:[0-9]{1,5})?")
@@ -100,20 +97,18 @@ class Access:
         Raises:
             Refused: The request must not be answered. The message says how to allow it.
         """
-        outer: Access | None = (scope.get("state") or {}).get(ACCESS_STATE)
-        rules = (self,) if outer is None else (self, outer)
         if (path := scope["path"]) and not path.startswith("/"):
             raise Refused(421, "a request names this server in its Host header, not in its target")
         address = parse_host(header(scope, b"host"))
-        if not any(rule.knows(address) for rule in rules):
+        if not self._knows(address):
             raise _unknown(address)
         if origin := header(scope, b"origin"):
-            if not _is_own(origin, address) and not any(rule.allows(origin) for rule in rules):
+            if not _is_own(origin, address) and origin not in self._origins:
                 raise _from_elsewhere(origin)
         elif header(scope, b"sec-fetch-site") not in _FETCHED_BY_ITSELF and not (self._has_pages and _is_link(scope)):
             raise _from_elsewhere(origin)
 
-    def knows(self, address: Address | None) -> bool:
+    def _knows(self, address: Address | None) -> bool:
         """Return whether the server answers under the address of a `Host` header; `None` if it has none."""
         if self._hosts is None:
             return True
@@ -122,10 +117,6 @@ class Access:
         ports = _PORTS.values() if address.port is None else (address.port,)
         named = {Address(address.name, port) for port in (None, *ports)}
         return address.name in LOOPBACK_HOSTS or not self._hosts.isdisjoint(named)
-
-    def allows(self, origin: str) -> bool:
-        """Return whether pages of an origin from elsewhere may use the server."""
-        return origin in self._origins
 
     def check_token(self, given: Iterable[str]) -> None:
         """Check the texts with which a request may bring the token.

@@ -81,7 +81,9 @@ class ThreadedServer:
         idle_s: float = _IDLE_S,
         date_header: bool = True,
     ) -> None:
-        check_host(host)
+        if not host:
+            # For example of a variable that is not set: it would be every address of the machine.
+            raise UsageError("a host is needed to listen on: 127.0.0.1 for this machine only, 0.0.0.0 for everybody")
         if not 0 <= port <= 65_535:
             raise UsageError(f"a port is a number from 0 to 65535, not {port!r}")
         self._make_application = make_application
@@ -139,7 +141,7 @@ class ThreadedServer:
                 )
             except ModuleNotFoundError as error:
                 raise MissingExtraError("web", (error.name or "starlette").partition(".")[0]) from error
-            listener = listen(self._host, self._port)
+            listener = _listen(self._host, self._port)
             port = listener.getsockname()[1]
             thread = threading.Thread(
                 target=_serve, args=(server, listener, ready, self._name), name=f"eagerstream {self._name}", daemon=True
@@ -219,26 +221,15 @@ class ThreadedServer:
             await anyio.to_thread.run_sync(self.close)
 
 
-def check_host(host: str) -> None:
-    """Refuse an empty host, for example of a variable that is not set: it would be every address of the machine.
-
-    Raises:
-        UsageError: It is empty.
-    """
-    if not host:
-        raise UsageError("a host is needed to listen on: 127.0.0.1 for this machine only, 0.0.0.0 for everybody")
-
-
-def listen(host: str, port: int, *, backlog: int = _BACKLOG) -> socket.socket:
+def _listen(host: str, port: int) -> socket.socket:
     """Return a socket that listens.
 
     Raises:
         UsageError: It cannot listen there, for example because the port is in use.
     """
-    check_host(host)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listener = socket.create_server((host, port), family=family, backlog=backlog)
+        listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
         # Connections inherit it; asyncio sets it only for sockets made with their protocol by name. Without it the
         # kernel holds small chunks back, and replayed timing is off by 40 ms.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -339,62 +339,6 @@ def record(
 
 
 @app.command()
-def gateway(
-    target: Annotated[
-        str, typer.Argument(help="module:application, an ASGI application, or a function that makes one.")
-    ],
-    *,
-    workers: Annotated[int, typer.Option(help="Number of processes. Each has its own runs.", min=1, max=256)] = 1,
-    host: Annotated[str, typer.Option(help="Address to listen on. Anyone who can reach it can connect.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on. 0 selects a free one.", min=0, max=65_535)] = 8000,
-    grace_s: Annotated[
-        int, typer.Option(help="Seconds that the runs of a process have to end when it is stopped.", min=0)
-    ] = 30,
-    redis: Annotated[
-        str | None,
-        typer.Option(
-            help="URL of Redis, if several machines have gateways. Runs are then reached through any of them.",
-            envvar="EAGERSTREAM_REDIS_URL",
-            show_default=False,
-        ),
-    ] = None,
-    advertise: Annotated[
-        str | None,
-        typer.Option(help="With --redis: URL at which other machines reach this gateway.", show_default="its address"),
-    ] = None,
-    metrics: Annotated[bool, typer.Option(help="Answer GET /metrics, without contents.")] = True,
-    allow_host: _AllowedHosts = None,
-    allow_origin: _AllowedOrigins = None,
-) -> None:
-    """Hold runs in several processes: serve an application that has `gateway_app`, or any other that starts runs.
-
-    Requests about a run reach its process, whichever process accepted them: watching it, decisions, messages. SIGHUP
-    replaces the processes one after the other, and SIGTERM ends them. Both wait for runs, within --grace-s.
-    """
-    from ._gateway import serve_gateway
-
-    if advertise is not None and redis is None:
-        raise UsageError("--advertise is for --redis: without it, no other machine asks")
-
-    def tell(url: str) -> None:
-        typer.echo(f"gateway at {url}, {workers} {'processes' if workers > 1 else 'process'}")
-
-    serve_gateway(
-        target,
-        workers=workers,
-        host=host,
-        port=port,
-        grace_s=grace_s,
-        redis_url=redis,
-        advertised=advertise,
-        hosts=allow_host or (),
-        origins=allow_origin or (),
-        has_metrics=metrics,
-        on_start=tell,
-    )
-
-
-@app.command()
 def watch(
     runs: Annotated[list[Path] | None, typer.Argument(help="Saved runs (.jsonl).", dir_okay=False)] = None,
     *,

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
+from uuid import uuid4
 
-from .._support.run_ids import new_run_id
 from ..errors import APIError, HistoryError, LimitError, ProtocolError, UsageError
 from ..limits import DEFAULT_LIMITS, Limits
 from ..streaming._growing_input import GrowingInput
@@ -126,7 +126,7 @@ class Conversation:
         """Maximum number of cache breakpoints in a request."""
         self._turn: Turn | None = None
         self._listener = CallListener()
-        self._listener.run_id = new_run_id()
+        self._listener.run_id = uuid4().hex
         self._continuing = Continuing(self._options, self.limits, self.result)
         self.known_answers: Mapping[str, Callable[[ToolCall], None]] = {}
         """For calls of a response that was restored from a journal, by id: they have run, or must not run again."""

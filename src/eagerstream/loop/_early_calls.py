@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
+from uuid import uuid4
 
 from .._support.callbacks import call_all
 from .._support.hosted_tasks import HostedTasks
-from .._support.run_ids import new_run_id
 from ..errors import ProtocolError, UsageError
 from ..limits import DEFAULT_LIMITS, Limits
 from ..streaming._growing_input import GrowingInput
@@ -354,7 +354,7 @@ class _Callbacks(CallListener):
         on_progress: Callable[[ToolCall, Any], object] | None,
         on_stop: Callable[[ToolCall], object] | None,
     ) -> None:
-        self.run_id = new_run_id() if run_id is None else run_id
+        self.run_id = uuid4().hex if run_id is None else run_id
         self.closers: list[Callable[[], object]] = []
         self._when_over = self.closers.append if run_id is None else when_over
         self._on_start = on_start

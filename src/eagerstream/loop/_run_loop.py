@@ -7,12 +7,12 @@ import math
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final, Generic, Literal
+from uuid import uuid4
 
 import anyio
 import anyio.lowlevel
 
 from .._support.callbacks import call_all
-from .._support.run_ids import new_run_id
 from ..errors import APIError, EagerStreamError, ProtocolError
 from ..streaming import EventFeed, FeedEnd, GrowingInput, InputOptions, StreamEvent
 from ..streaming._event_buffer import EventBuffer
@@ -62,7 +62,7 @@ class RunLoop(EventFeed[RunEvent], Generic[OutputT]):
         run_id: str | None = None,
     ) -> None:
         super().__init__(events)
-        self.id: str = new_run_id() if run_id is None else run_id
+        self.id: str = uuid4().hex if run_id is None else run_id
         """The id of the run."""
         self._closers: list[Callable[[], object]] = []
         self.parent: ParentCall | None = None

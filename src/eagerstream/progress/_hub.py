@@ -7,10 +7,10 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
+from uuid import uuid4
 
 import anyio
 
-from .._support.run_ids import new_run_id
 from ..errors import UsageError
 from ..streaming import EventFeed, on_feed
 from ..tools import ToolCall
@@ -115,7 +115,7 @@ class Hub:
             after = RecordsEnd.of(log.records())
             log.reopen()
         else:
-            log = RunLog(id if id and log is None else new_run_id(), name=name)
+            log = RunLog(id if id and log is None else uuid4().hex, name=name)
         model, turn = getattr(run, "model", None), getattr(run, "turn", None)
         recorder = RunRecorder(
             log.append,

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
+from uuid import uuid4
 
 from pydantic_core import to_jsonable_python
 
-from .._support.run_ids import new_run_id
 from ..errors import UsageError
 from ..loop import (
     MessageDelivered,
@@ -85,7 +85,7 @@ class RunRecorder:
         close: Callable[[], object] = lambda: None,
         summaries: Summaries | None = None,
     ) -> None:
-        self.id: str = id or new_run_id()
+        self.id: str = id or uuid4().hex
         """The id of the run."""
         self._put = put
         self._clock = clock

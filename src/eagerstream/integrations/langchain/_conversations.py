@@ -6,10 +6,10 @@ import asyncio
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Final
+from uuid import uuid4
 
 from langchain_core.runnables import RunnableConfig
 
-from ..._support.run_ids import new_run_id
 from .._calls import RunOptions
 
 _SENT: Final = "__pregel_push"
@@ -24,7 +24,7 @@ class Conversations:
     """
 
     def __init__(self) -> None:
-        self._prefix = new_run_id()
+        self._prefix = uuid4().hex
         self._runs: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 
     def of(self, config: RunnableConfig) -> RunOptions:
@@ -42,7 +42,7 @@ class Conversations:
             weakref.finalize(writer, _call_in, asyncio.get_running_loop(), callback).atexit = False
 
         # LangGraph has no id for a run without a thread. Each run makes its writer, which is gone after it.
-        run_id = self._runs.setdefault(writer, new_run_id())
+        run_id = self._runs.setdefault(writer, uuid4().hex)
         return {"run_id": f"{run_id}{(outer,)}", "when_over": when_over}
 
 

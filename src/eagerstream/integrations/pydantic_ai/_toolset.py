@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import Any, Final, Unpack
+from uuid import uuid4
 
 from pydantic_ai import RunContext
 from pydantic_ai.tools import ToolDefinition
@@ -12,7 +13,6 @@ from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from typing_extensions import override
 
 from ..._support.callbacks import call_all
-from ..._support.run_ids import new_run_id
 from ...loop import EarlyCalls
 from ...tools import ForeignTool, Tool
 from ...wire import InputAccumulator, JSONObject
@@ -106,7 +106,7 @@ class EagerToolset(AbstractToolset[Any]):
             return self
         _, options = sharing_executor(self.tools, **self._options)
         closers: list[Callable[[], object]] = []
-        run: RunOptions = {"run_id": ctx.run_id or new_run_id(), "when_over": closers.append}
+        run: RunOptions = {"run_id": ctx.run_id or uuid4().hex, "when_over": closers.append}
         mine = copy(self)
         mine.__dict__.update(options=options, run=run, _closers=closers, _is_bound=True)
         return mine

@@ -1,31 +1,52 @@
-"""The endpoint: a client asks for a run, and reads its records at its own speed."""
+"""A gateway: one process that holds a limited number of runs for HTTP clients. Extra `web`.
+
+::
+
+    def start(asked: Mapping[str, Any]) -> eagerstream.Run:
+        return eagerstream.run(client, messages=asked["messages"], buffer="wait", model=..., max_tokens=...)
+
+    app = gateway_app(start, slots=RunSlots(1_000))  # uvicorn program:app --timeout-graceful-shutdown 30
+
+A slow client delays only its own run. A slow watcher of the hub delays no run.
+"""
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+import multiprocessing
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from ..._serving.access import Access
-from ..._support.redaction import redact_excerpt
-from ...errors import EagerStreamError, UsageError
-from ...loop import Run
-from ...streaming import FeedEnd
-from .._endpoint import application, begin, json_response, public_error
-from .._exact import marked
-from .._hub import Hub
-from .._record import Fault, Record
-from .._recorder import RunRecorder
-from .._request_body import MAX_BODY_BYTES, BadBody, RequestBodies, json_object
-from .._sse import STALL_S, EventStream, Write, encode_json
-from ._slots import RunsFull, RunSlots
+import anyio
+
+from .._serving.access import Access
+from .._support.redaction import redact_excerpt
+from ..errors import EagerStreamError, LimitError, MissingExtraError, UsageError
+from ..loop import Run
+from ..streaming import FeedEnd
+from ..wire import check_count, check_positive
+from ._endpoint import application, begin, json_response, public_error
+from ._exact import marked
+from ._hub import Hub
+from ._record import Fault, Record
+from ._recorder import RunRecorder
+from ._request_body import MAX_BODY_BYTES, BadBody, RequestBodies, json_object
+from ._sse import STALL_S, EventStream, Write, encode_json
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
+
+if find_spec("starlette") is None:
+    # A program imports this first: the error names the extra, before `import starlette` fails without it.
+    raise MissingExtraError("web", "starlette")
+
+__all__ = ["RunSlots", "RunsFull", "Start", "gateway_app"]
 
 _log = logging.getLogger(__name__)
 
@@ -34,6 +55,90 @@ Start: TypeAlias = "Callable[[Mapping[str, Any]], Run | Awaitable[Run]]"
 
 _MAX_REASON_CHARS: Final = 2_000
 _MAX_WAITING_MESSAGES: Final = 100
+
+
+class RunsFull(LimitError):
+    """There is no place for another run, nor in the queue, or the wait was too long.
+
+    Attributes:
+        retry_after_s: Seconds after which to ask again.
+    """
+
+    def __init__(self, max_runs: int, retry_after_s: float) -> None:
+        super().__init__("max_runs", max_runs, "one more run")
+        self.retry_after_s = retry_after_s
+
+
+class RunSlots:
+    """Places for runs.
+
+    ::
+
+        slots = RunSlots(100, max_waiting=20)
+
+        async with slots.hold():
+            async with eagerstream.run(...) as run:
+                ...
+
+    Waiting runs get a place in the order of asking. Use it in one event loop, on asyncio or trio.
+
+    Args:
+        max_runs: Maximum number of runs held at once.
+        max_waiting: Maximum number of runs that wait for a place. Others are refused at once.
+        max_wait_s: Maximum time that a run waits before it is refused, in seconds.
+        retry_after_s: Seconds after which a refused client should ask again.
+
+    Raises:
+        UsageError: `max_runs` is not a whole number from 1, or `max_waiting` not one from 0; or a time is not positive
+            and finite.
+    """
+
+    def __init__(
+        self, max_runs: int, *, max_waiting: int = 0, max_wait_s: float = 10.0, retry_after_s: float = 1.0
+    ) -> None:
+        check_count("max_runs", max_runs)
+        check_count("max_waiting", max_waiting, least=0)
+        check_positive("max_wait_s", max_wait_s, is_finite=True)
+        check_positive("retry_after_s", retry_after_s, is_finite=True)
+        self.max_runs = max_runs
+        self.max_waiting = max_waiting
+        self._max_wait_s = max_wait_s
+        self._retry_after_s = retry_after_s
+        self._limiter = anyio.CapacityLimiter(max_runs)
+
+    @property
+    def held(self) -> int:
+        """Number of runs that have a place."""
+        return int(self._limiter.borrowed_tokens)
+
+    @property
+    def waiting(self) -> int:
+        """Number of runs that wait for a place."""
+        return self._limiter.statistics().tasks_waiting
+
+    @asynccontextmanager
+    async def hold(self) -> AsyncIterator[None]:
+        """Hold a place for the time of the block. If it is cancelled while it waits, it leaves the queue.
+
+        Raises:
+            RunsFull: No place is free and the queue is full, or the wait was too long.
+        """
+        place = object()
+        try:
+            self._limiter.acquire_on_behalf_of_nowait(place)
+        except anyio.WouldBlock:
+            await self._wait_for(place)
+        try:
+            yield
+        finally:
+            self._limiter.release_on_behalf_of(place)
+
+    async def _wait_for(self, place: object) -> None:
+        if self.waiting < self.max_waiting:
+            with anyio.move_on_after(self._max_wait_s):
+                await self._limiter.acquire_on_behalf_of(place)
+                return
+        raise RunsFull(self.max_runs, self._retry_after_s)
 
 
 def gateway_app(
@@ -58,6 +163,8 @@ def gateway_app(
     `POST /runs/{run}/cancel`        ends a run, see `Run.cancel`: its records go on to `run_stop`. 202, or 404
     ===============================  ===================================================================================
 
+    All of them have to reach one process, the one that holds the run: several workers of uvicorn are refused.
+
     The run lives in its request. If the client leaves, the run is cancelled: its connection is closed, and its tools
     are cancelled, on other machines too. Events go directly from the run to the client. With `buffer="wait"`, a run is
     read no faster than its client reads, and the rest of the response waits at the API. With `"merge"`, the run
@@ -81,9 +188,11 @@ def gateway_app(
         stall_s: Seconds after which a client that accepts nothing is dropped, and its run cancelled.
 
     Raises:
-        UsageError: A host or an origin is malformed.
+        UsageError: A host or an origin is malformed, or uvicorn runs this program with more than one worker.
         MissingExtraError: The extra `web` is not installed.
     """
+    if _is_one_of_many():
+        raise UsageError("a gateway is one process: start uvicorn without --workers, and without WEB_CONCURRENCY")
     watched = hub or Hub(max_runs=1)  # ended runs are not needed here
     bodies = RequestBodies(max_body_bytes)
     held: dict[str, Run] = {}
@@ -149,6 +258,15 @@ def gateway_app(
         ],
         Access(hosts=hosts, origins=origins),
     )
+
+
+def _is_one_of_many() -> bool:
+    """Return whether this process is one of several workers of uvicorn.
+
+    Its supervisor starts each with `config=`, which no public name has. With `--reload`, it starts only one.
+    """
+    config = getattr(multiprocessing.current_process(), "_kwargs", {}).get("config")
+    return getattr(config, "workers", 1) > 1 and not getattr(config, "should_reload", False)
 
 
 class _Telling:
