@@ -6,7 +6,6 @@ Needs: the package openai.
 
 Usage:
     OPENAI_API_KEY=... python openai_deltas.py [MODEL]
-    eagerstream serve --script -- python openai_deltas.py
 """
 
 import sys

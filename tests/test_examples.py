@@ -124,7 +124,6 @@ OFFLINE = {
     "langgraph_agent.py": "show_poem(.|\n)*The harbour keeps",
     "make_file.py": "make_file: wrote 12 lines to poem.txt",
     "mcp_tools.py": "Vienna: 15 degrees",
-    "openai_deltas.py": "write_poem begins, its input is still being written",
     "pydantic_ai_agent.py": "signed: (.|\n)*The harbour keeps",
     "remote_tools.py": r"\[line 12\](.|\n)*completed",
     "resume.py": "completed",
@@ -143,8 +142,8 @@ SERVERS = {"gateway.py", "growing_table.py", "serve_agui.py", "serve_vercel.py",
 
 
 def test_every_example_is_tried() -> None:
-    """A new example needs a line above."""
-    assert TRIED_BELOW < OFFLINE.keys() == {path.name for path in EXAMPLES.glob("*.py")}
+    """A new example needs a line above. That of OpenAI's client is in `tests/integrations/test_openai_example.py`."""
+    assert TRIED_BELOW < OFFLINE.keys() == {path.name for path in EXAMPLES.glob("*.py")} - {"openai_deltas.py"}
 
 
 TRIED_BELOW = {

@@ -328,9 +328,10 @@ def examples() -> str:
     rows = []
     for file in sorted((ROOT / "examples").glob("*.py")):
         what, *_, needs, usage = (ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").split("\n\n")
-        offline = usage.splitlines()[-1].strip()
+        command = usage.splitlines()[-1].strip()
+        offline = "" if command.startswith("OPENAI_API_KEY=") else f"`{command}`"
         link = f"[{file.name}](https://github.com/eagerstream/eagerstream/blob/main/examples/{file.name})"
-        rows.append((link, what, needs.removeprefix("Needs: ").rstrip("."), f"`{offline}`"))
+        rows.append((link, what, needs.removeprefix("Needs: ").rstrip("."), offline))
     return grid(("program", "what it shows", "needs", "offline, in the folder examples"), rows)
 
 

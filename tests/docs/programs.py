@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eagerstream.testing import ReceivedRequest, ReplayServer, Scenario
+from tests.integrations.chat.server import ChatServer
 
 ROOT = Path(__file__).parents[2]
 # `.ci/installed` gives the one of an environment with the installed package.
@@ -55,13 +56,13 @@ def programs(page: Path) -> Iterator[Program]:
         yield Program(str(page.relative_to(ROOT)), block["name"] or "", block["code"])
 
 
-def environment(server: ReplayServer) -> Mapping[str, str]:
+def environment(server: ReplayServer | ChatServer) -> Mapping[str, str]:
     """What tells clients to ask the double: only an address, and a key of any value."""
     return {
         **os.environ,
         "ANTHROPIC_BASE_URL": server.base_url,
         "ANTHROPIC_API_KEY": "simulated",
-        "OPENAI_BASE_URL": server.chat_url(),
+        "OPENAI_BASE_URL": f"{server.base_url}/v1",
         "OPENAI_API_KEY": "simulated",
     }
 
@@ -74,6 +75,7 @@ def run_program(
     options: Sequence[str] = (),
     arguments: Sequence[str] = (),
     warns: str = "",
+    server: type[ReplayServer | ChatServer] = ReplayServer,
 ) -> Done:
     """Run a program to its end. It must end with 0, and say nothing on stderr but what it warns of.
 
@@ -84,20 +86,21 @@ def run_program(
         options: Of Python, before the file.
         arguments: Of the program.
         warns: Pattern of all that it says on stderr.
+        server: Plays the scenario.
     """
     file = folder / "program.py"
     file.write_text(code, encoding="utf-8")
-    with ReplayServer(scenario) as server:
+    with server(scenario) as playing:
         done = subprocess.run(
             [PYTHON, *options, file, *arguments],
-            env=environment(server),
+            env=environment(playing),
             capture_output=True,
             text=True,
             timeout=50,
             check=False,
             cwd=folder,
         )
-        requests = server.requests
+        requests = playing.requests
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(warns, done.stderr), done.stderr
     return Done(done.stdout, requests, folder)

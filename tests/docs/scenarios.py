@@ -17,9 +17,21 @@ import httpx
 from eagerstream import RunResult
 from eagerstream.progress import load_records
 from eagerstream.recordings import Recording
-from eagerstream.testing import Scenario, Scripted, Timing, Turn, http_error, reply, text, thinking, tool_use
+from eagerstream.testing import (
+    ReplayServer,
+    Scenario,
+    Scripted,
+    Timing,
+    Turn,
+    http_error,
+    reply,
+    text,
+    thinking,
+    tool_use,
+)
 from tests.docs.line import line
 from tests.docs.programs import PAGES, Done, programs, run_program, serving
+from tests.integrations.chat.server import ChatServer
 
 _WEATHER = tool_use("get_weather", {"city": "Paris"})
 _MILD = text("It has 15 degrees in Paris.")
@@ -47,6 +59,7 @@ def program(
     options: Sequence[str] = (),
     wrap: Callable[[str], str] = str,
     warns: str = "",
+    server: type[ReplayServer | ChatServer] = ReplayServer,
 ) -> Callable[[Callable[[Done], None]], Callable[[Done], None]]:
     """Register the check of a program; it is named after the function.
 
@@ -57,12 +70,13 @@ def program(
         options: Of Python.
         wrap: Makes a program of the code.
         warns: Pattern of all that the program says on stderr.
+        server: Plays what the API answers.
     """
 
     def register(check: Callable[[Done], None]) -> Callable[[Done], None]:
         def run(code: str, folder: Path) -> None:
             scenario = Scenario(*(turns or (reply(text("Not asked.")),)), timing=timing)
-            check(run_program(wrap(code), scenario, folder, options=options, warns=warns))
+            check(run_program(wrap(code), scenario, folder, options=options, warns=warns, server=server))
 
         SCENARIOS[name or check.__name__.replace("_", "-")] = Tried(run)
         return check
@@ -162,7 +176,7 @@ def pydantic_ai(done: Done) -> None:
     assert done.output == "*** The harbour\none line\nanother\nThere it is.\n"
 
 
-@program(reply(_WEATHER), reply(_MILD))
+@program(reply(_WEATHER), reply(_MILD), server=ChatServer)
 def openai(done: Done) -> None:
     assert done.output == "It has 15 degrees in Paris.\n"
 

@@ -1,11 +1,11 @@
-"""OpenAI's protocol over real sockets: the clients that people use, the embedded server in three dialects, tools that start early."""
+"""OpenAI's protocol over real sockets: the clients that people use, a server in three dialects, tools that start early."""
 
 from __future__ import annotations
 
 import importlib
 import os
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -18,9 +18,9 @@ from pydantic import SecretStr
 
 from eagerstream import EarlyCalls, ProtocolError, tool
 from eagerstream.integrations.openai import ChatChunks, to_messages, to_openai
-from eagerstream.testing import ChatDialect, Fault, FaultKind, Faults, ReplayServer, Scenario, reply, text, tool_use
-from eagerstream.testing._chat import CHAT_DIALECTS
+from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ToolCall
+from tests.integrations.chat.server import CHAT_DIALECTS, ChatDialect, ChatServer
 
 pytestmark = pytest.mark.anyio
 
@@ -46,7 +46,7 @@ async def add(a: int, b: int) -> int:
 TOOLS: Any = [to_openai(add)]
 
 
-def client_of(server: ReplayServer, dialect: ChatDialect = ChatDialect.OPENAI) -> AsyncOpenAI:
+def client_of(server: ChatServer, dialect: ChatDialect = ChatDialect.OPENAI) -> AsyncOpenAI:
     return AsyncOpenAI(base_url=server.chat_url(dialect), api_key="any", max_retries=0, timeout=20)
 
 
@@ -85,7 +85,7 @@ async def test_the_client_of_openai(dialect: ChatDialect, wants_usage: bool) -> 
     messages: list[Any] = [USER]
     seen: list[str] = []
     options = {"stream_options": {"include_usage": True}} if wants_usage else {}
-    with ReplayServer(SCENARIO) as server:
+    with ChatServer(SCENARIO) as server:
         async with client_of(server, dialect) as client:
             while messages[-1]["role"] != "assistant":
                 _, more = await answered(await asked(client, messages, **options), seen)
@@ -105,7 +105,7 @@ async def test_the_client_s_own_assembly(dialect: ChatDialect) -> None:
         scenario = Scenario(reply(*CALLS))
     if dialect is ChatDialect.VLLM:
         pytest.skip("it appends the name that comes again to the first one")
-    with ReplayServer(scenario) as server:
+    with ChatServer(scenario) as server:
         async with client_of(server, dialect) as client:
             async with client.chat.completions.stream(model="m", messages=[USER]) as stream:  # type: ignore[list-item]
                 whole = await stream.get_final_completion()
@@ -115,8 +115,8 @@ async def test_the_client_s_own_assembly(dialect: ChatDialect) -> None:
 
 
 def test_the_usage_of_a_response_in_one_piece() -> None:
-    """The client reads it. That it reads the calls is in the matrix of the double's clients."""
-    body = CHAT_DIALECTS[ChatDialect.OPENAI].in_one_piece(reply(*CALLS)).body
+    """The client reads it."""
+    body = CHAT_DIALECTS[ChatDialect.OPENAI].whole(reply(*CALLS)).body
     usage = ChatCompletion.model_validate_json(body).usage
     assert usage is not None
     assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens > 100
@@ -128,7 +128,7 @@ async def test_a_stream_that_dies(dialect: ChatDialect) -> None:
     fault = Fault(FaultKind.CLOSE, after_events=14)  # inside the second call
     calls: list[ToolCall] = []
     messages: list[dict[str, Any]] = []
-    with ReplayServer(reply(*CALLS), faults=Faults({0: [fault]})) as server:
+    with ChatServer(reply(*CALLS), faults=Faults({0: [fault]})) as server:
         async with client_of(server, dialect) as client, EarlyCalls([add]) as early:
             read = ChatChunks(early.feed)
             with pytest.raises((openai.APIError, httpx.TransportError)):
@@ -147,7 +147,7 @@ async def test_a_stream_that_dies(dialect: ChatDialect) -> None:
 async def test_an_error_in_the_stream() -> None:
     """It is OpenAI's form of errors: the client raises it."""
     fault = Fault(FaultKind.ERROR_EVENT, after_events=4, error_type="overloaded_error")
-    with ReplayServer(reply(*CALLS), faults=Faults({0: [fault]})) as server:
+    with ChatServer(reply(*CALLS), faults=Faults({0: [fault]})) as server:
         async with client_of(server) as client:
             with pytest.raises(openai.APIError, match="Overloaded"):
                 await answered(await asked(client, [USER]))
@@ -169,7 +169,7 @@ async def test_a_cancelled_consumer() -> None:
         return a + b
 
     faults = Faults({0: [Fault(FaultKind.STALL, after_events=14)]})
-    with ReplayServer(reply(*CALLS), faults=faults) as server:
+    with ChatServer(reply(*CALLS), faults=faults) as server:
 
         async def consume() -> None:
             async with client_of(server) as client, EarlyCalls([add]) as calls:
@@ -190,7 +190,7 @@ async def test_a_cancelled_consumer() -> None:
 async def test_ids_that_come_twice() -> None:
     """Results could not be told apart: it is said at once, and nothing runs twice."""
     twice = reply(*(tool_use("add", input, id="call_1") for input in INPUTS))
-    with ReplayServer(twice) as server:
+    with ChatServer(twice) as server:
         async with client_of(server) as client:
             with pytest.raises(ProtocolError, match="call_1"):
                 await answered(await asked(client, [USER]))
@@ -229,11 +229,14 @@ def marked(function: Any) -> Any:
     return function
 
 
-async def converse(litellm: Any, model: str, url: Callable[[ReplayServer], str]) -> None:
+Server = TypeVar("Server", ChatServer, ReplayServer)
+
+
+async def converse(litellm: Any, model: str, server: Server, url: Callable[[Server], str]) -> None:
     """Have a conversation of two requests, whose chunks are read as those of OpenAI's client."""
     messages: list[Any] = [USER]
     seen: list[str] = []
-    with ReplayServer(SCENARIO) as server:
+    with server:
         while messages[-1]["role"] != "assistant":
             stream = await litellm.acompletion(
                 model=model, api_base=url(server), api_key="any", messages=messages, tools=TOOLS, stream=True
@@ -249,13 +252,13 @@ async def converse(litellm: Any, model: str, url: Callable[[ReplayServer], str])
 @each_dialect
 async def test_litellm(dialect: ChatDialect, litellm: Any) -> None:
     """Its chunks are read as those of OpenAI's client."""
-    await converse(litellm, "openai/m", lambda server: server.chat_url(dialect))
+    await converse(litellm, "openai/m", ChatServer(SCENARIO), lambda server: server.chat_url(dialect))
 
 
 @marked
 async def test_litellm_over_the_messages_api(litellm: Any) -> None:
     """Claude by way of LiteLLM: it makes chunks of the events of the Messages API."""
-    await converse(litellm, "anthropic/claude-sonnet-4-5", lambda server: server.base_url)
+    await converse(litellm, "anthropic/claude-sonnet-4-5", ReplayServer(SCENARIO), lambda server: server.base_url)
 
 
 @marked
@@ -266,7 +269,7 @@ async def test_langchain(dialect: ChatDialect, streamed: bool) -> None:
     """The server is one that ChatOpenAI can read."""
     from langchain_openai import ChatOpenAI
 
-    with ReplayServer(reply(text("I add."), CALLS[0])) as server:
+    with ChatServer(reply(text("I add."), CALLS[0])) as server:
         async with httpx.AsyncClient() as http_client:
             model: Any = ChatOpenAI(
                 model="m", base_url=server.chat_url(dialect), api_key=SecretStr("any"), http_async_client=http_client

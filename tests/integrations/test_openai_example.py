@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from eagerstream.testing import ReplayServer, Scenario, Timing, reply, text, tool_use
+from eagerstream.testing import Scenario, Timing, reply, text, tool_use
+from tests.integrations.chat.server import ChatServer
 from tests.test_examples import EXAMPLES
 
 LINES = ["The harbour keeps its hours,", "the water knows the way."]
@@ -23,7 +24,7 @@ SCENARIO = Scenario(
 @pytest.mark.slow
 def test_openai_deltas(tmp_path: Path) -> None:
     """The poem is shown line by line, while its arguments are written."""
-    with ReplayServer(SCENARIO) as server:
+    with ChatServer(SCENARIO) as server:
         done = subprocess.run(
             [sys.executable, EXAMPLES / "openai_deltas.py"],
             cwd=tmp_path,

@@ -284,8 +284,11 @@ with client.messages.stream(
     assert stream.get_final_message().content[-1].name == "greet"
 """
 OTHER_PATH = """
-import openai
-openai.OpenAI().chat.completions.create(model="m", messages=[{"role": "user", "content": "Hi"}])
+import anthropic
+try:
+    anthropic.Anthropic().post("/v1/complete", body={"prompt": "Hi"}, cast_to=object)
+except anthropic.NotFoundError:
+    pass
 """
 
 
@@ -293,19 +296,19 @@ openai.OpenAI().chat.completions.create(model="m", messages=[{"role": "user", "c
 def test_programs_that_cannot_be_compared(folder: Path) -> None:
     """Another script is measured with calls of its own tools; others fail, each with its reason, and the rest goes on."""
     (folder / "others.py").write_text(OTHER_TOOLS)
-    (folder / "chat.py").write_text(OTHER_PATH)
+    (folder / "complete.py").write_text(OTHER_PATH)
     (folder / "deaf.py").write_text("pass")
-    scripts = ("others.py", "chat.py", "deaf.py")
+    scripts = ("others.py", "complete.py", "deaf.py")
     programs = [argument for name in scripts for argument in ("--program", command(name))]
     options = ("--programs-only", "--speed", "100", "-n", "1", "--warmup", "0", "--no-html")
     done = bench(folder, *programs, *options)
     assert done.returncode == 0, done.stderr
-    assert "chat.py/simulated/program: WireError: no request to POST .../messages" in done.stderr
-    assert "only to /v1/chat/completions" in done.stderr
+    assert "complete.py/simulated/program: WireError: no request to POST .../messages" in done.stderr
+    assert "only to /v1/complete" in done.stderr
     assert "deaf.py/simulated/program: WireError: no request came to the address in ANTHROPIC_BASE_URL" in done.stderr
     cases = {case.get("program"): case for case in load_results(folder / "bench-results" / "results.json")["cases"]}
     errors = {name: case["runs"][0]["error"] for name, case in cases.items()}
-    assert errors == {"others.py": None, "chat.py": "WireError", "deaf.py": "WireError"}
+    assert errors == {"others.py": None, "complete.py": "WireError", "deaf.py": "WireError"}
     assert cases["others.py"]["runs"][0].get("same_responses") is False
     assert "measure the same tools with --tools" in " ".join(done.stdout.split())
 

@@ -177,25 +177,6 @@ def test_seeds() -> None:
     assert timed.duration_s > 0
 
 
-def test_chat_completions() -> None:
-    """OpenAI's protocol is answered, too: tools, choice, results and structured output."""
-    scenario = Scenario.scripted()
-    function = {"type": "function", "function": {"name": "get_weather", "parameters": CITY}}
-    question = {"role": "user", "content": "Hello."}
-    first = message_of(scenario.answer({"tools": [function], "messages": [question], "parallel_tool_calls": False}))
-    assert calls(first["content"]) == [("get_weather", {"city": "Oslo"})]
-    asked = [{"id": str(number), "function": {"name": "get_weather", "arguments": "{}"}} for number in range(3)]
-    answers = [{"role": "tool", "tool_call_id": str(number), "content": "fine"} for number in range(3)]
-    history = [question, {"role": "assistant", "content": None, "tool_calls": asked}, *answers]
-    last = message_of(scenario.answer({"tools": [function], "messages": history}))
-    assert texts(last["content"]) == ["Done." + " get_weather returned: fine." * 3]
-    chosen = {"type": "function", "function": {"name": "other"}}
-    assert not calls(message_of(scenario.answer({"tools": [function], "tool_choice": chosen}))["content"])
-    assert not calls(message_of(scenario.answer({"tools": [function], "tool_choice": "none"}))["content"])
-    form = {"type": "json_schema", "json_schema": {"name": "c", "schema": CITY}}
-    assert json.loads(texts(message_of(scenario.answer({"response_format": form}))["content"])[0]) == {"city": "Oslo"}
-
-
 @tool
 async def save(name: str, lines: ItemStream[str], count: Annotated[int, Field(ge=5)]) -> list[str]:
     """Save lines."""

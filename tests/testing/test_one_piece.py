@@ -33,7 +33,7 @@ from eagerstream.testing import (
 from eagerstream.testing._faults import INSTEAD, UNANSWERED
 from eagerstream.testing._framing import PART_BYTES, in_aws_frames
 from eagerstream.testing._injection import break_reply
-from eagerstream.testing._platforms import PLAIN
+from eagerstream.testing._one_piece import in_one_piece
 from tests.platforms import CLIENTS, PlatformClient
 from tests.sampling import drawn
 from tests.streams import made_recordings, real_recordings
@@ -50,11 +50,11 @@ _REPLY = reply(
     block({"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}),
     usage={"output_tokens": 42},
 )
-_WHOLE = PLAIN.in_one_piece(_REPLY)
+_WHOLE = in_one_piece(_REPLY)
 
 
 def _message(recording: Recording) -> dict[str, Any]:
-    message: dict[str, Any] = json.loads(PLAIN.in_one_piece(recording).body)
+    message: dict[str, Any] = json.loads(in_one_piece(recording).body)
     return message
 
 
@@ -103,27 +103,27 @@ def test_inputs_that_are_no_objects(written: str, input: dict[str, Any]) -> None
 def test_recordings(recording: Any) -> None:
     """Any recorded stream has a form in one piece, and the same one in the frames of Bedrock."""
     played = Recording.load(recording)
-    whole = PLAIN.in_one_piece(played)
+    whole = in_one_piece(played)
     assert whole.media_type == "application/json"
     assert len(whole.chunks) == 1
     if whole.status == 200 and b"message_stop" in played.body and played.media_type != "text/html":
         assert json.loads(whole.body)["role"] == "assistant"
-        assert PLAIN.in_one_piece(in_aws_frames(played)).body == whole.body
+        assert in_one_piece(in_aws_frames(played)).body == whole.body
 
 
 def test_what_is_no_stream_stays() -> None:
     """An error, and a response that was recorded in one piece."""
     recorded = Recording((Chunk(1.0, b"{}"),), headers={"content-type": "application/json"})
     for other in (recorded, http_error(529, "overloaded_error", "Overloaded")):
-        assert PLAIN.in_one_piece(other) is other
+        assert in_one_piece(other) is other
 
 
 def test_the_time_of_the_stream() -> None:
     """It comes when the stream would have ended, and nothing before that."""
     timed = retime(_REPLY, Timing(first_byte_s=2))
-    assert [chunk.at_s for chunk in PLAIN.in_one_piece(timed).chunks] == [timed.duration_s]
+    assert [chunk.at_s for chunk in in_one_piece(timed).chunks] == [timed.duration_s]
     errored = retime(reply(text("Hi"), error_event("overloaded_error", "Overloaded")), Timing(first_byte_s=2))
-    assert [chunk.at_s for chunk in PLAIN.in_one_piece(errored).chunks] == [errored.duration_s]
+    assert [chunk.at_s for chunk in in_one_piece(errored).chunks] == [errored.duration_s]
 
 
 @rows(
@@ -135,7 +135,7 @@ def test_the_time_of_the_stream() -> None:
 )
 def test_an_error_inside_the_stream(events: list[Any], status: int, error_type: str) -> None:
     """It becomes an HTTP error, from which the clients' retries recover."""
-    whole = PLAIN.in_one_piece(Recording.from_body(b"".join(map(encode_event, events))))
+    whole = in_one_piece(Recording.from_body(b"".join(map(encode_event, events))))
     error = json.loads(whole.body)["error"]
     assert (whole.status, error) == (status, {"type": error_type, "message": "Busy"})
 
@@ -143,7 +143,7 @@ def test_an_error_inside_the_stream(events: list[Any], status: int, error_type: 
 @rows("cut", [0, 200, len(_REPLY.body) - 40])
 def test_a_stream_without_its_end(cut: int) -> None:
     """It breaks off in one piece, too: no client takes it for a message."""
-    whole = PLAIN.in_one_piece(Recording.from_body(_REPLY.body[:cut]))
+    whole = in_one_piece(Recording.from_body(_REPLY.body[:cut]))
     assert whole.status == 200
     with pytest.raises(ValueError, match="column"):
         json.loads(whole.body)

@@ -351,4 +351,4 @@ def test_the_environment_has_the_token() -> None:
     with ReplayServer(_DONE, token="token-of-the-tests") as server:
         variables = server.environment()
     names = {name for name, value in variables.items() if value == server.token}
-    assert names == {"ANTHROPIC_API_KEY", "ANTHROPIC_FOUNDRY_API_KEY", "AWS_ACCESS_KEY_ID", "OPENAI_API_KEY"}
+    assert names == {"ANTHROPIC_API_KEY", "ANTHROPIC_FOUNDRY_API_KEY", "AWS_ACCESS_KEY_ID"}

@@ -229,9 +229,6 @@ def _addresses(server: ReplayServer, what: str) -> Iterator[str]:
     yield f"# serving {what} at {server.base_url}"
     for name in ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"):
         yield f"export {name}={shlex.quote(variables[name])}"
-    yield "# for clients of OpenAI's protocol:"
-    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY"):
-        yield f"#   export {name}={shlex.quote(variables[name])}"
     yield "# base URLs for the clients of platforms:"
     for platform in Platform:
         yield f"#   {platform:<14} {server.url_of(platform)}"

@@ -87,7 +87,7 @@ class Claude:
         return self._conversation.requests()
 
     def environment(self) -> dict[str, str]:
-        """Return environment variables that point clients here, also those of OpenAI, AWS and Google.
+        """Return environment variables that point clients here, also those of AWS and Google.
 
         Child processes of the test inherit those that begin with `ANTHROPIC_` anyway.
         """

@@ -114,8 +114,6 @@ def _shown(problem: str) -> str:
 def history_faults(request: ReceivedRequest) -> list[str]:
     """Return the faults of the history that a request sent, in the API's words."""
     body = request.complete
-    if request.path.endswith("/chat/completions"):
-        return []  # another protocol
     if not isinstance(body, Mapping) or not isinstance(messages := body.get("messages"), list):
         return ["the request has no list of messages"]
     if "thread" in body:

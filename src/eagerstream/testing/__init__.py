@@ -6,7 +6,6 @@ Importing this package is cheap. The packages of the extra `web` are imported wh
 from __future__ import annotations
 
 from ._buffering import buffered
-from ._chat import ChatDialect
 from ._faults import Fault, FaultKind
 from ._platforms import Platform
 from ._received import ReceivedRequest
@@ -29,7 +28,6 @@ from ._threads import MessageThreads
 from ._timing import Timing, at_speed, retime
 
 __all__ = [
-    "ChatDialect",
     "Fault",
     "FaultKind",
     "Faults",

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from ..errors import UsageError
 from ..recordings import Recording
@@ -43,7 +43,7 @@ class _Call:
 
 @dataclass(frozen=True)
 class _Asked:
-    """The parts of a request that decide the response, from the body of either protocol.
+    """The parts of a request that decide the response, from its body.
 
     Attributes:
         tools: Definitions in the form of the Messages API. Without those that `tool_choice` excludes.
@@ -75,7 +75,7 @@ class ScriptedModel:
         self._seed = seed
 
     def __call__(self, request: Mapping[str, Any]) -> Recording:
-        """Return the response to a request of the Messages API, or of OpenAI's chat completions."""
+        """Return the response to a request of the Messages API."""
         asked = _read(request)
         model = str(request.get("model") or DEFAULT_MODEL)
         message_id = f"msg_{digest([self._seed, request.get('messages')])}"
@@ -162,22 +162,21 @@ def _excerpt(result: str) -> str:
 
 def _read(request: Mapping[str, Any]) -> _Asked:
     choice = request.get("tool_choice")
-    options: Mapping[str, Any] = choice if isinstance(choice, Mapping) else {"type": choice}
+    options: Mapping[str, Any] = choice if isinstance(choice, Mapping) else {}
     kind = options.get("type")
     # A deferred tool must be found by a search before it can be called.
-    tools = [_definition(tool) for tool in _mappings(request.get("tools")) if not tool.get("defer_loading")]
+    tools = [tool for tool in _mappings(request.get("tools")) if not tool.get("defer_loading")]
     if kind == "none":
         tools = []
-    if kind in ("tool", "function"):
-        named = options.get("name") or (options.get("function") or {}).get("name")
-        tools = [tool for tool in tools if tool.get("name") == named]
+    if kind == "tool":
+        tools = [tool for tool in tools if tool.get("name") == options.get("name")]
     messages = _since_the_question(_mappings(request.get("messages")))
     calls = {str(call.get("id")): name for message in messages for call, name in _calls(message)}
     results = ((str(id), result) for message in messages for id, result in _results(message))
     return _Asked(
         tools=tools,
-        one_at_a_time=bool(options.get("disable_parallel_tool_use")) or request.get("parallel_tool_calls") is False,
-        must_call=kind in ("any", "required", "tool", "function"),
+        one_at_a_time=bool(options.get("disable_parallel_tool_use")),
+        must_call=kind in ("any", "tool"),
         schema=_output_schema(request),
         turns=sum(message.get("role") == "assistant" for message in messages),
         calls=len(calls),
@@ -185,25 +184,12 @@ def _read(request: Mapping[str, Any]) -> _Asked:
     )
 
 
-def _definition(tool: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a tool in the form of the Messages API. A function of OpenAI's protocol has `parameters`."""
-    function = tool.get("function")
-    if not isinstance(function, Mapping):
-        return tool
-    return {
-        "name": function.get("name"),
-        "description": str(function.get("description") or ""),
-        "input_schema": function.get("parameters") or {"type": "object"},
-    }
-
-
 def _output_schema(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    for parent in (request, request.get("output_config")):
-        form = parent.get("format", parent.get("response_format")) if isinstance(parent, Mapping) else None
-        if isinstance(form, Mapping) and form.get("type") == "json_schema":
-            found = form.get("schema", (form.get("json_schema") or {}).get("schema"))
-            return found if isinstance(found, Mapping) else None
-    return None
+    match request.get("output_config"):
+        case {"format": {"type": "json_schema", "schema": {} as schema}}:
+            return cast("Mapping[str, Any]", schema)
+        case _:
+            return None
 
 
 def _since_the_question(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
@@ -233,14 +219,9 @@ def _calls(message: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]
     for block in _mappings(message.get("content")):
         if block.get("type") == "tool_use":
             yield block, str(block.get("name"))
-    for call in _mappings(message.get("tool_calls")):
-        yield call, str((call.get("function") or {}).get("name"))
 
 
 def _results(message: Mapping[str, Any]) -> Iterator[tuple[object, str]]:
-    if message.get("role") == "tool":
-        yield message.get("tool_call_id"), _text_of(message.get("content"))
-        return
     for block in _mappings(message.get("content")):
         if block.get("type") == "tool_result":
             yield block.get("tool_use_id"), _text_of(block.get("content"))

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .._serving.asgi_server import ASGIApplication
 from ..recordings import Recording
-from ._chat import CHAT_DIALECTS
 from ._endpoints import Asked, Behaviour, Endpoint, count_endpoint, message_endpoint
 from ._injection import Answer
 from ._platforms import DIALECTS, PLAIN, UNVERSIONED, Dialect, Platform, Refused
@@ -22,6 +21,7 @@ from ._scripted import http_error
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+    from starlette.routing import Route
 
 MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
 """The API's own bound on the body of a request."""
@@ -35,44 +35,8 @@ def make_application(behaviour: Behaviour, log: RequestLog) -> ASGIApplication:
     """
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
-    from starlette.requests import ClientDisconnect
     from starlette.responses import PlainTextResponse
     from starlette.routing import Route
-
-    def route(platform: Platform | None, dialect: Dialect, path: str, endpoint: Endpoint) -> Route:
-        async def answer_request(request: Request) -> Any:
-            arrived_s = monotonic()
-            scope = request.scope
-            query = scope["query_string"].decode("latin-1")
-            received = log.add(request.headers, query, platform=platform, path=scope["path"])
-            try:
-                try:
-                    dialect.check_credentials(request.headers)
-                    raw = await _read_body(request)
-                    received.body_bytes = len(raw)
-                    received.body = received.complete = _parse_body(raw)
-                    asked = Asked(request.headers, _checked(received.body), request.path_params, received)
-                    answer = endpoint(behaviour, dialect, asked)
-                except Refused as refused:
-                    answer = Answer(dialect.spoken(_answer_to(refused, received)))
-            except ClientDisconnect:
-                received.disconnected = True
-                received.end()
-                return say_nothing
-            received.status = answer.recording.status if answer.headers else None
-            if behaviour.on_answer is not None:
-                behaviour.on_answer(received)
-            # Added to the arrival and not slept here: the time that the body took over loopback is a part of it.
-            read_s = received.body_bytes / behaviour.read_bytes_per_s / behaviour.speed
-            return Playback(
-                answer,
-                received,
-                arrived_s=arrived_s + read_s,
-                speed=behaviour.speed,
-                id_header=dialect.request_id_header,
-            )
-
-        return Route(dialect.root + path, answer_request, methods=["POST"])
 
     async def about(_: Request) -> PlainTextResponse:
         return PlainTextResponse("A Messages API double that replays recorded streams: POST /v1/messages\n")
@@ -90,17 +54,63 @@ def make_application(behaviour: Behaviour, log: RequestLog) -> ASGIApplication:
             refused = Refused(error.status_code, "invalid_request_error", error.detail)
         return Playback(Answer(_answer_to(refused, received)), received)
 
-    chats = [(None, dialect) for dialect in CHAT_DIALECTS.values()]
-    dialects: list[tuple[Platform | None, Dialect]] = [(None, PLAIN), (None, UNVERSIONED), *DIALECTS.items(), *chats]
+    dialects: list[tuple[Platform | None, Dialect]] = [(None, PLAIN), (None, UNVERSIONED), *DIALECTS.items()]
     application = Starlette(
         routes=[
             Route("/", about),
-            *(route(platform, dialect, *served) for platform, dialect in dialects for served in _endpoints(dialect)),
+            *(
+                route(behaviour, log, platform, dialect, served)
+                for platform, dialect in dialects
+                for served in _endpoints(dialect)
+            ),
         ],
         exception_handlers={HTTPException: refuse},
     )
     application.router.redirect_slashes = False  # the API does not either, and a redirected POST hides a wrong URL
     return application
+
+
+def route(
+    behaviour: Behaviour, log: RequestLog, platform: Platform | None, dialect: Dialect, served: tuple[str, Endpoint]
+) -> Route:
+    """Return the route of a path and its endpoint. It logs each request, and plays its response."""
+    path, endpoint = served
+    from starlette.requests import ClientDisconnect
+    from starlette.routing import Route
+
+    async def answer_request(request: Request) -> Any:
+        arrived_s = monotonic()
+        scope = request.scope
+        query = scope["query_string"].decode("latin-1")
+        received = log.add(request.headers, query, platform=platform, path=scope["path"])
+        try:
+            try:
+                dialect.check_credentials(request.headers)
+                raw = await _read_body(request)
+                received.body_bytes = len(raw)
+                received.body = received.complete = _parse_body(raw)
+                asked = Asked(request.headers, _checked(received.body), request.path_params, received)
+                answer = endpoint(behaviour, dialect, asked)
+            except Refused as refused:
+                answer = Answer(dialect.spoken(_answer_to(refused, received)))
+        except ClientDisconnect:
+            received.disconnected = True
+            received.end()
+            return say_nothing
+        received.status = answer.recording.status if answer.headers else None
+        if behaviour.on_answer is not None:
+            behaviour.on_answer(received)
+        # Added to the arrival and not slept here: the time that the body took over loopback is a part of it.
+        read_s = received.body_bytes / behaviour.read_bytes_per_s / behaviour.speed
+        return Playback(
+            answer,
+            received,
+            arrived_s=arrived_s + read_s,
+            speed=behaviour.speed,
+            id_header=dialect.request_id_header,
+        )
+
+    return Route(dialect.root + path, answer_request, methods=["POST"])
 
 
 def _endpoints(dialect: Dialect) -> Iterator[tuple[str, Endpoint]]:

@@ -11,6 +11,7 @@ from ..recordings import Recording
 from ..wire import EagerSupport
 from ._eager_requests import InputBuffering, eager_tools
 from ._injection import Answer, break_reply
+from ._one_piece import in_one_piece
 from ._platforms import Dialect, Headers, Refused
 from ._received import ReceivedRequest
 from ._scenario import Scenario
@@ -87,9 +88,9 @@ def message_endpoint(*, streams: bool | None) -> Endpoint:
         recording = behaviour.threads.identified(thread, _response(behaviour.scenario, body))
         is_streamed = body.get("stream") is True
         if is_streamed:
-            played = _as_requested(behaviour, dialect, recording, eager_tools(body, betas))
+            played = _as_requested(behaviour, recording, eager_tools(body, betas))
         else:
-            played = dialect.in_one_piece(recording)
+            played = in_one_piece(recording)
         result = _with_fault(dialect, played, received, behaviour.faults)
         is_refused = result.recording.status != 200  # an `error` event of the scenario, in one piece
         behaviour.threads.keep(thread, body, recording, breaks_off=received.fault is not None or is_refused)
@@ -122,10 +123,8 @@ def _response(scenario: Scenario, body: dict[str, Any]) -> Recording:
         raise Refused(500, "api_error", what) from error
 
 
-def _as_requested(
-    behaviour: Behaviour, dialect: Dialect, recording: Recording, eager: frozenset[str] | None
-) -> Recording:
-    if behaviour.buffering is None or isinf(behaviour.speed) or not dialect.buffers_inputs:
+def _as_requested(behaviour: Behaviour, recording: Recording, eager: frozenset[str] | None) -> Recording:
+    if behaviour.buffering is None or isinf(behaviour.speed):
         return recording
     return behaviour.buffering.apply(recording, eager)
 
@@ -136,4 +135,4 @@ def _with_fault(dialect: Dialect, recording: Recording, received: ReceivedReques
     fault = faults.draw(received.complete, recording) if faults is not None and recording.status == 200 else None
     received.fault = fault
     answer = Answer(recording) if fault is None else break_reply(recording, fault, received.request_id)
-    return dialect.answered(answer, received.body)
+    return answer._replace(recording=dialect.spoken(answer.recording))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -16,15 +16,11 @@ from ._scripted import dump_json, http_error
 _STREAMS: Final = ("", SSE.media_type, AWS_EVENT_STREAM.media_type)
 
 
-def in_one_piece(recording: Recording, write: Callable[[Sequence[WireEvent]], bytes]) -> Recording:
+def in_one_piece(recording: Recording) -> Recording:
     """Return a response as one chunk of JSON, at the time of its last event.
 
     An `error` event becomes an HTTP error, with the status of its type. A response without its `message_stop` becomes
     the first half of the JSON. A response that is no stream of events stays unchanged.
-
-    Args:
-        recording: The streamed response.
-        write: Returns the body of the response for its wire events.
     """
     if recording.status != 200 or recording.media_type not in _STREAMS:
         return recording
@@ -34,7 +30,7 @@ def in_one_piece(recording: Recording, write: Callable[[Sequence[WireEvent]], by
         error_type = str(error.get("type"))
         return _late(http_error(ERROR_STATUS.get(error_type, 500), error_type, str(error.get("message"))), recording)
     try:
-        body = write(events)
+        body = dump_json(final_message(events)).encode()
     except EagerStreamError as unreadable:
         what = f"the response cannot be assembled: {type(unreadable).__name__}"
         return _late(http_error(500, "api_error", what), recording)
@@ -50,15 +46,6 @@ def in_one_piece(recording: Recording, write: Callable[[Sequence[WireEvent]], by
 
 def _late(error: Recording, recording: Recording) -> Recording:
     return replace(error, chunks=(Chunk(recording.duration_s, error.body),))
-
-
-def message_body(events: Sequence[WireEvent]) -> bytes:
-    """Return the message of these events as the API writes it.
-
-    Raises:
-        EagerStreamError: They are no message.
-    """
-    return dump_json(final_message(events)).encode()
 
 
 def final_message(events: Sequence[WireEvent]) -> dict[str, Any]:

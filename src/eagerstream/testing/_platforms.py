@@ -18,8 +18,6 @@ from ..recordings import Chunk, Recording
 from ..transports import betas_in
 from ..wire import EagerSupport
 from ._framing import AWS_EVENT_STREAM, AWS_EXCEPTIONS, SSE, Framing, in_aws_frames
-from ._injection import Answer
-from ._one_piece import in_one_piece, message_body
 from ._parameters import parameter_faults
 from ._refusals import beta_faults, eager_faults, request_faults, unknown_betas
 from ._token_count import count_faults
@@ -76,7 +74,6 @@ class Dialect:
             keeps the words of the Claude API.
         request_id_header: Name of the response header with the request id.
         has_threads: It keeps message threads.
-        buffers_inputs: Inputs arrive member by member unless the request wants them as they are written.
         unknown_beta: Error text for a beta that the platform does not know.
     """
 
@@ -90,7 +87,6 @@ class Dialect:
     error: Callable[[int, str, str], _Error | None] = lambda *_: None
     request_id_header: str = "request-id"
     has_threads: bool = True
-    buffers_inputs: bool = True
     unknown_beta: str = (
         "Unexpected value(s) `{}` for the `anthropic-beta` header. "
         "Please consult our documentation at docs.anthropic.com or try again without the header."
@@ -165,14 +161,6 @@ class Dialect:
         kept = {name: value for name, value in answer.headers.items() if name.lower() == "retry-after"}
         chunks = (Chunk(answer.duration_s, json.dumps(body).encode()),)
         return replace(answer, chunks=chunks, headers={"content-type": "application/json", **kept, **headers})
-
-    def in_one_piece(self, answer: Recording) -> Recording:
-        """Return a streamed response of the Claude API as the body for a request that is not streamed."""
-        return in_one_piece(answer, message_body)
-
-    def answered(self, answer: Answer, _sent: Body) -> Answer:
-        """Return the response to play, including its fault, in this dialect."""
-        return answer._replace(recording=self.spoken(answer.recording))
 
 
 def api_error(answer: Recording) -> Mapping[str, Any] | None:

@@ -13,7 +13,6 @@ from ..errors import UsageError
 from ..recordings import Recording
 from ..wire import EagerSupport, check_choice, check_positive
 from ._application import make_application
-from ._chat import CHAT_DIALECTS, ChatDialect
 from ._eager_requests import InputBuffering
 from ._endpoints import Behaviour
 from ._platforms import DIALECTS, Platform
@@ -22,7 +21,7 @@ from ._scenario import Scenario
 from ._schedule import Faults
 from ._threads import MessageThreads
 
-_KEYS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_FOUNDRY_API_KEY", "AWS_ACCESS_KEY_ID", "OPENAI_API_KEY")
+_KEYS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_FOUNDRY_API_KEY", "AWS_ACCESS_KEY_ID")
 _PLATFORM_NAMES: Final = {
     "BEDROCK": Platform.BEDROCK,
     "BEDROCK_MANTLE": Platform.BEDROCK_MANTLE,
@@ -51,9 +50,9 @@ class ReplayServer(ThreadedServer):
         with ReplayServer(recording) as server:
             client = AsyncAnthropic(base_url=server.base_url, api_key="any")
 
-    It answers in the dialect of every platform that offers the API, each at its own address (`url_of`), and in OpenAI's
-    protocol for chat completions (`chat_url`). It runs in its own thread and blocks no event loop. Use `with` in plain
-    code, and `async with` on asyncio and trio. A closed server may be started again, with `port=0` at another port.
+    It answers in the dialect of every platform that offers the API, each at its own address (`url_of`). It runs in its
+    own thread and blocks no event loop. Use `with` in plain code, and `async with` on asyncio and trio. A closed server
+    may be started again, with `port=0` at another port.
 
     It fails on request, to test a program against the faults of real networks::
 
@@ -147,28 +146,8 @@ class ReplayServer(ThreadedServer):
         except ValueError as error:
             raise UsageError(f"{platform!r} is no platform; there are {', '.join(Platform)}") from error
 
-    def chat_url(self, dialect: ChatDialect = ChatDialect.OPENAI) -> str:
-        """Return the base URL for a client of OpenAI's protocol. It gets the same responses, as chat completions.
-
-        ::
-
-            AsyncOpenAI(base_url=server.chat_url(), api_key="any")
-
-        The scenario gets the body as it was sent, in OpenAI's form.
-
-        Args:
-            dialect: The server to imitate.
-
-        Raises:
-            UsageError: The server is not running, or there is no such dialect.
-        """
-        try:
-            return f"{self.base_url}{CHAT_DIALECTS[ChatDialect(dialect)].root}/v1"
-        except ValueError as error:
-            raise UsageError(f"{dialect!r} is no dialect of chats; there are {', '.join(ChatDialect)}") from error
-
     def environment(self) -> dict[str, str]:
-        """Return environment variables that point the clients of the API, of its platforms and of OpenAI here.
+        """Return environment variables that point the clients of the API and of its platforms here.
 
         ::
 
@@ -181,9 +160,8 @@ class ReplayServer(ThreadedServer):
             UsageError: The server is not running.
         """
         urls = {f"ANTHROPIC_{name}_BASE_URL": self.url_of(platform) for name, platform in _PLATFORM_NAMES.items()}
-        plain = {"ANTHROPIC_BASE_URL": self.base_url, "OPENAI_BASE_URL": self.chat_url()}
         keys = dict.fromkeys(_KEYS, self._token or "simulated")
-        return {**plain, **urls, **_PLATFORM_SETTINGS, **keys}
+        return {"ANTHROPIC_BASE_URL": self.base_url, **urls, **_PLATFORM_SETTINGS, **keys}
 
     @property
     def requests(self) -> list[ReceivedRequest]:

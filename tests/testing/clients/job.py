@@ -41,7 +41,6 @@ class Job:
 
     Attributes:
         base_url: The address of the Messages API.
-        chat_url: The address of OpenAI's protocol.
         question: The user's text.
         tool: Offer `get_weather(city, days)`, whose result is `"Paris: 15 degrees"`, and run its calls to the end.
         eager: Ask for its inputs as they are written.
@@ -53,7 +52,6 @@ class Job:
     """
 
     base_url: str
-    chat_url: str
     question: str = "Weather in Paris?"
     tool: bool = False
     eager: bool = False

@@ -76,23 +76,6 @@ CLIENTS: Final = (
         "pydantic_ai:iterate",
         {**_NO_THREADS, "refusal": "it mends a history before it sends it"},
     ),
-    Client(
-        "`chat.completions.create`",
-        "openai",
-        "openai_chat:create",
-        {**_NOT_STREAMED, **_NO_COUNT, **_NO_THREADS, "thinking": "its protocol has none"},
-    ),
-    Client(
-        "`chat.completions.create(stream=True)`",
-        "openai",
-        "openai_chat:create_stream",
-        {
-            **_NO_COUNT,
-            **_NO_THREADS,
-            "thinking": "its protocol has none",
-            "buffered": "arguments always arrive as they are written",
-        },
-    ),
     Client("`messages.create`", _SDK, "npm:anthropic_create", {**_NOT_STREAMED, **_NO_THREADS}, is_slow=True),
     Client("`messages.create({stream: true})`", _SDK, "npm:anthropic_create_stream", _NO_THREADS, is_slow=True),
     Client("`messages.stream`", _SDK, "npm:anthropic_stream", _NO_THREADS, is_slow=True),

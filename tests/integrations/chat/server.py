@@ -1,4 +1,7 @@
-"""OpenAI's protocol for chat completions, as three servers implement it: check requests, convert responses."""
+"""`ChatServer`: OpenAI's protocol for chat completions, as three servers implement it, on the parts of the double.
+
+It checks requests, and converts the responses of a scenario of the Messages API.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,21 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from ..recordings import Chunk, Recording
-from ..wire import EagerSupport, SSEDecoder
-from ._body import body_events
-from ._chat_chunks import ChatRenderer, OllamaRenderer, VLLMRenderer, completion, encode_chunk, encode_error
-from ._endings import Repeat
-from ._framing import SSE
-from ._injection import Answer
-from ._one_piece import in_one_piece
-from ._platforms import Body, Dialect, Refused, api_error
+from eagerstream._serving.asgi_server import ASGIApplication, ThreadedServer
+from eagerstream.recordings import Chunk, Recording
+from eagerstream.testing import Faults, Scenario
+from eagerstream.testing._application import route
+from eagerstream.testing._body import body_events
+from eagerstream.testing._endings import Repeat
+from eagerstream.testing._endpoints import Asked, Behaviour
+from eagerstream.testing._framing import SSE
+from eagerstream.testing._injection import Answer, break_reply
+from eagerstream.testing._one_piece import in_one_piece
+from eagerstream.testing._platforms import Body, Dialect, Refused, api_error
+from eagerstream.testing._received import ReceivedRequest, RequestLog
+from eagerstream.wire import SSEDecoder
+
+from .chunks import ChatRenderer, OllamaRenderer, VLLMRenderer, completion, encode_chunk, encode_error
 
 _ROLES: Final = ("system", "developer", "user", "assistant", "tool", "function")
 
@@ -36,29 +45,50 @@ class ChatDialect(StrEnum):
 
 
 @dataclass(frozen=True)
-class _Chat(Dialect):
+class Chat(Dialect):
+    """One of these servers.
+
+    Attributes:
+        renderer: Converts its streamed responses.
+        parses_arguments: It refuses a request that sends back an input that is not JSON.
+    """
+
     path: str = "/v1/chat/completions"
-    count_path: str | None = None
-    has_threads: bool = False
-    buffers_inputs: bool = False
     request_id_header: str = "x-request-id"
     renderer: type[ChatRenderer] = ChatRenderer
     parses_arguments: bool = False
-    """Refuse a request that sends back an input that is not JSON."""
 
-    def faults(self, body: Body, betas: Sequence[str], eager: EagerSupport) -> Iterator[str]:
-        del betas, eager  # belong to the other API
-        yield from _request_faults(body)
-        yield from _history_faults(body["messages"], parses_arguments=self.parses_arguments)
+    def answer(self, behaviour: Behaviour, _: Dialect, asked: Asked) -> Answer:
+        """Return the response to a request, with its fault. This is an endpoint of the double."""
+        body, received = asked.body, asked.received
+        for fault in _faults(body, parses_arguments=self.parses_arguments):
+            raise Refused(400, "invalid_request_error", fault)
+        recording = behaviour.scenario.answer(body)
+        if body.get("stream") is not True:
+            recording = self.whole(recording)
+        faults = behaviour.faults
+        received.fault = faults.draw(body, recording) if faults is not None and recording.status == 200 else None
+        if received.fault is None:
+            return self.answered(Answer(recording), body)
+        return self.answered(break_reply(recording, received.fault, received.request_id), body)
 
-    def in_one_piece(self, answer: Recording) -> Recording:
-        return in_one_piece(answer, completion)
+    def whole(self, recording: Recording) -> Recording:
+        """Return a response in one piece. Half a message stays half a message."""
+        piece = in_one_piece(recording)
+        try:
+            message = json.loads(piece.body)
+        except ValueError:
+            return piece
+        if piece.status != 200 or piece is recording:
+            return piece
+        return replace(piece, chunks=(Chunk(piece.duration_s, completion(message)),))
 
     def spoken(self, answer: Recording) -> Recording:
         error = api_error(answer) if answer.status != 200 else None
         return answer if error is None else _refusal(answer, error)
 
     def answered(self, answer: Answer, sent: Body) -> Answer:
+        """Return a response of the Messages API, with its fault, in this protocol."""
         recording = self.spoken(answer.recording)
         if recording.status != 200 or recording.media_type == "text/html" or sent.get("stream") is not True:
             return answer._replace(recording=recording)
@@ -73,17 +103,50 @@ class _Chat(Dialect):
         return answer._replace(recording=recording)
 
 
-CHAT_DIALECTS: Final[Mapping[ChatDialect, Dialect]] = {
-    ChatDialect.OPENAI: _Chat(""),
-    ChatDialect.VLLM: _Chat("/vllm", renderer=VLLMRenderer),
-    ChatDialect.OLLAMA: _Chat("/ollama", renderer=OllamaRenderer, parses_arguments=True),
+CHAT_DIALECTS: Final[Mapping[ChatDialect, Chat]] = {
+    ChatDialect.OPENAI: Chat(""),
+    ChatDialect.VLLM: Chat("/vllm", renderer=VLLMRenderer),
+    ChatDialect.OLLAMA: Chat("/ollama", renderer=OllamaRenderer, parses_arguments=True),
 }
+
+
+class ChatServer(ThreadedServer):
+    """Plays recordings to clients of OpenAI's protocol, in the dialects of three servers.
+
+    Args:
+        replies: A scenario, or one recording that answers every request. A function of it gets the body as it was sent.
+        faults: A schedule by turn.
+    """
+
+    def __init__(self, replies: Scenario | Recording, *, faults: Faults | None = None) -> None:
+        scenario = Scenario.of(replies) if isinstance(replies, Recording) else replies
+        self._behaviour = Behaviour(scenario, faults=faults)
+        self._log = RequestLog()
+        super().__init__(self._application, name="chat server", host="127.0.0.1", port=0)
+
+    def chat_url(self, dialect: ChatDialect = ChatDialect.OPENAI) -> str:
+        """The base URL for a client."""
+        return f"{self.base_url}{CHAT_DIALECTS[dialect].root}/v1"
+
+    @property
+    def requests(self) -> list[ReceivedRequest]:
+        """The requests, in order of arrival."""
+        return self._log.entries()
+
+    def _application(self) -> ASGIApplication:
+        from starlette.applications import Starlette
+
+        chats = CHAT_DIALECTS.values()
+        return Starlette(
+            routes=[route(self._behaviour, self._log, None, chat, (chat.path, chat.answer)) for chat in chats]
+        )
 
 
 # --- refused requests -------------------------------------------------------------------------------------------------
 
 
-def _request_faults(body: Body) -> Iterator[str]:
+def _faults(body: Body, *, parses_arguments: bool) -> Iterator[str]:
+    """Yield the faults that the server would report, in its words."""
     if not isinstance(body.get("model"), str):
         yield "you must provide a model parameter"
     if not isinstance(body.get("messages"), list) or not body["messages"]:
@@ -98,6 +161,7 @@ def _request_faults(body: Body) -> Iterator[str]:
             yield f"Missing required parameter: 'tools[{number}].function.name'."
     if tools is not None and not (isinstance(tools, list) and tools):
         yield f"Invalid 'tools': {'empty array' if tools == [] else 'not an array'}."
+    yield from _history_faults(body["messages"], parses_arguments=parses_arguments)
 
 
 def _history_faults(messages: Sequence[Any], *, parses_arguments: bool) -> Iterator[str]:

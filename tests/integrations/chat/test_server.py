@@ -1,4 +1,4 @@
-"""Chat completions of the server, without any client: what is refused, and how a reply is told, faults and times included."""
+"""The server of chat completions, without any client: refused requests, and converted responses with faults and times."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
-from eagerstream.errors import UsageError
 from eagerstream.recordings import Recording
 from eagerstream.testing import (
-    ChatDialect,
     Fault,
     FaultKind,
     Faults,
-    ReplayServer,
     Scenario,
     Timing,
     error_event,
@@ -27,8 +24,8 @@ from eagerstream.testing import (
     thinking,
     tool_use,
 )
-from eagerstream.testing._chat import CHAT_DIALECTS
 from eagerstream.testing._injection import Answer
+from tests.integrations.chat.server import CHAT_DIALECTS, ChatDialect, ChatServer
 from tests.sampling import drawn
 from tests.streams import made_recordings, real_recordings
 from tests.tables import rows
@@ -158,24 +155,23 @@ def test_every_recording_is_told(recording: Path) -> None:
 
 
 def test_a_whole_reply() -> None:
-    """Where it is not streamed; an input that is no JSON stays as it was written."""
-    wrong = reply(text("Hi."), tool_use("add", "{1}", id="call_1"), *ADD[1:])
-    answer = CHAT_DIALECTS[ChatDialect.OPENAI].in_one_piece(wrong)
+    """Where it is not streamed."""
+    answer = CHAT_DIALECTS[ChatDialect.OPENAI].whole(reply(text("Hi."), *ADD))
     body = json.loads(answer.body)
     (choice,) = body["choices"]
     assert body["object"] == "chat.completion"
     assert choice["finish_reason"] == "tool_calls"
     assert choice["message"]["content"] == "Hi."
     arguments = [call["function"]["arguments"] for call in choice["message"]["tool_calls"]]
-    assert arguments == ["{1}", '{"a": 2}']
+    assert arguments == ['{"a": 1}', '{"a": 2}']
 
 
 # --- over a socket ----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[ReplayServer]:
-    with ReplayServer(Scenario(REPLY, REPLY)) as running:
+def server() -> Iterator[ChatServer]:
+    with ChatServer(Scenario(REPLY, REPLY)) as running:
         yield running
 
 
@@ -190,7 +186,7 @@ def _http() -> Iterator[None]:
         yield
 
 
-def ask(server: ReplayServer, dialect: ChatDialect = ChatDialect.OPENAI, **body: Any) -> httpx.Response:
+def ask(server: ChatServer, dialect: ChatDialect = ChatDialect.OPENAI, **body: Any) -> httpx.Response:
     body = {
         name: value
         for name, value in {"model": "m", "messages": [USER], "stream": True, **body}.items()
@@ -222,7 +218,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @rows("body, word", REFUSED.values())
-def test_what_is_refused(body: dict[str, Any], word: str, server: ReplayServer) -> None:
+def test_what_is_refused(body: dict[str, Any], word: str, server: ChatServer) -> None:
     """As OpenAI does, in the form of its errors."""
     response = ask(server, **body)
     assert response.status_code == 400
@@ -231,11 +227,11 @@ def test_what_is_refused(body: dict[str, Any], word: str, server: ReplayServer) 
 
 
 @each_dialect
-def test_a_sound_history_is_taken(dialect: ChatDialect, server: ReplayServer) -> None:
+def test_a_sound_history_is_taken(dialect: ChatDialect, server: ChatServer) -> None:
     assert ask(server, dialect, messages=[USER, CALLED, RESULT]).status_code == 200
 
 
-def test_ollama_parses_arguments_again(server: ReplayServer) -> None:
+def test_ollama_parses_arguments_again(server: ChatServer) -> None:
     """Those that are not JSON are refused there only."""
     wrong = {**CALLED, "tool_calls": [{**CALL, "function": {"name": "add", "arguments": "{1}"}}]}
     messages = [USER, wrong, RESULT]
@@ -243,13 +239,8 @@ def test_ollama_parses_arguments_again(server: ReplayServer) -> None:
     assert ask(server, ChatDialect.OPENAI, messages=messages).status_code == 200
 
 
-def test_a_dialect_that_is_none(server: ReplayServer) -> None:
-    with pytest.raises(UsageError, match="no dialect"):
-        server.chat_url("gemini")  # type: ignore[arg-type]
-
-
 def faulty(fault: Fault, dialect: ChatDialect = ChatDialect.OPENAI, *, stream: bool = True) -> httpx.Response:
-    with ReplayServer(REPLY, faults=Faults({0: [fault]})) as server:
+    with ChatServer(REPLY, faults=Faults({0: [fault]})) as server:
         return ask(server, dialect, stream=stream)
 
 
@@ -292,7 +283,7 @@ def test_a_reply_without_an_end(dialect: ChatDialect) -> None:
     """More and more chunks come, in the form of this protocol."""
     body = {"model": "m", "messages": [USER], "stream": True}
     fault = Fault(FaultKind.ENDLESS, after_events=12)
-    with ReplayServer(REPLY, faults=Faults({0: [fault]})) as server:
+    with ChatServer(REPLY, faults=Faults({0: [fault]})) as server:
         url = f"{server.chat_url(dialect)}/chat/completions"
         with httpx.stream("POST", url, json=body, timeout=10, verify=False) as response:
             lines = response.iter_lines()

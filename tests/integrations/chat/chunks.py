@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final
 
-from ..wire import MessageAssembler, WireEvent
+from eagerstream.wire import WireEvent
 
 _CREATED: Final = 1_760_000_000  # constant: the same response gives the same bytes
 _FINISH_REASONS: Final = {"tool_use": "tool_calls", "max_tokens": "length", "refusal": "content_filter"}
@@ -178,12 +178,8 @@ class OllamaRenderer(ChatRenderer):
             yield self.chunk({"role": "assistant", "content": arguments})
 
 
-def completion(events: Iterable[WireEvent]) -> bytes:
-    """Return a complete response, for a request without streaming."""
-    assembler = MessageAssembler()
-    for event in events:
-        assembler.feed(event)
-    said = assembler.message
+def completion(said: Mapping[str, Any]) -> bytes:
+    """Return a message as a complete response, for a request without streaming."""
     content = said.get("content", [])
     message: dict[str, Any] = {
         "role": "assistant",
@@ -217,14 +213,8 @@ def encode_error(error: Mapping[str, Any]) -> bytes:
 
 
 def _whole_call(block: Mapping[str, Any]) -> dict[str, Any]:
-    input: Any = block.get("input")
-    wrapped = input.get("INVALID_JSON") if isinstance(input, Mapping) and len(input) == 1 else None
-    arguments = wrapped if isinstance(wrapped, str) else json.dumps(input)  # the text itself, as OpenAI sends it
-    return {
-        "id": block.get("id"),
-        "type": "function",
-        "function": {"name": block.get("name"), "arguments": arguments},
-    }
+    function = {"name": block.get("name"), "arguments": json.dumps(block.get("input"))}
+    return {"id": block.get("id"), "type": "function", "function": function}
 
 
 def _usage(usage: Mapping[str, Any]) -> dict[str, int]:
