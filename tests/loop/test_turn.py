@@ -243,6 +243,21 @@ async def test_an_executor_without_an_answer() -> None:
 
 
 @pytest.mark.anyio
+async def test_an_executor_runs_its_own_tools() -> None:
+    """Those of the run describe them, and may have the same names."""
+
+    async def told(input: dict[str, Any]) -> str:
+        return f"told {input['n']}"
+
+    definition = {"name": "now", "description": "N.", "input_schema": {"type": "object"}}
+    executor = InProcessExecutor([tool(told, definition=definition)])
+    api = LocalAPI([reply(tool_use("now", {"n": 7}))], [DONE])
+    async with eagerstream.run(api.transport(), **REQUEST, tools=[now], executor=executor) as run:
+        await run.finish()
+    assert [call.text for call in run.result.calls] == ["told 7"]
+
+
+@pytest.mark.anyio
 async def test_an_executor_that_fails_to_admit_a_call() -> None:
     """The call is answered with the error; the others keep their places, and the run goes on."""
 

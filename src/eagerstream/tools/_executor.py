@@ -125,7 +125,7 @@ class InProcessExecutor:
 
     def admit(self, call: ToolCall) -> None:
         """See `Executor.admit`. A call that needs no tool is answered here."""
-        tool: Tool | None = call.tool or self._tools.find(call.block)
+        tool = self._tools.find(call.input.block)  # its own, not `call.tool`: others may have the same names
         group = tool.group if tool else None
         queue = self._groups.setdefault(group.name, Slots(1)) if group else None
         admission = self._admissions[call] = _Admission(tool, group, queue)
