@@ -28,6 +28,16 @@ _OPTIONS = (
 )
 
 
+def require_chromium() -> tuple[str, str]:
+    """The paths of Chromium and its driver; skips the test where there is none."""
+    browser, control = shutil.which("chromium"), shutil.which("chromedriver")
+    if browser is None or control is None:
+        if os.environ.get("CI"):
+            pytest.fail("needs chromium and chromedriver")
+        pytest.skip("needs chromium and chromedriver")
+    return browser, control
+
+
 @contextmanager
 def chromium(profile: Path, *more: str) -> Iterator[webdriver.Chrome]:
     """A browser with a profile of its own, which keeps what pages complain of; skips the test where there is none.
@@ -36,11 +46,7 @@ def chromium(profile: Path, *more: str) -> Iterator[webdriver.Chrome]:
         profile: Its folder.
         more: Further options of its command line.
     """
-    browser, control = shutil.which("chromium"), shutil.which("chromedriver")
-    if browser is None or control is None:
-        if os.environ.get("CI"):
-            pytest.fail("needs chromium and chromedriver")
-        pytest.skip("needs chromium and chromedriver")
+    browser, control = require_chromium()
     options = webdriver.ChromeOptions()
     options.binary_location = browser
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})

@@ -1,7 +1,7 @@
 """Tools for `run(tools=[...])`. No other part of the library depends on them.
 
-- Tools with the API's schemas: `Bash`, `TextEditor`, `Memory`, `Computer` (with `ChromiumPage`, or a `ComputerHandler`
-  of your own), `BrowserToolset`.
+- Tools with the API's schemas: `Bash`, `TextEditor`, `Memory`, `Computer` (with a `ComputerHandler` of your own),
+  `BrowserToolset`.
 - Tools with our own schemas, whose inputs stream eagerly: `EagerTextEditor`, `Files`, `SQL`, `BraveSearch`,
   `WikipediaSearch`, `Calculator`.
 - `CodeTool`: code of the model that calls your tools, and runs while it is being written.
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
         Region as Region,
         ScrollDirection as ScrollDirection,
     )
-    from ._computer.page import ChromiumPage as ChromiumPage
     from ._computer.tool import Computer as Computer, ComputerVersion as ComputerVersion
     from ._files.edit import Edit as Edit, MultiEdit as MultiEdit
     from ._files.read import Read as Read
@@ -65,7 +64,6 @@ else:  # otherwise type checkers would accept any name
             "._code.sandbox": ("CodeSandbox",),
             "._code.tool": ("CodeTool",),
             "._computer.handler": ("ComputerHandler", "Point", "Region", "ScrollDirection"),
-            "._computer.page": ("ChromiumPage",),
             "._computer.tool": ("Computer", "ComputerVersion"),
             "._files.edit": ("Edit", "MultiEdit"),
             "._files.read": ("Read",),

@@ -1,1 +1,1 @@
-"""The `computer` tool and toolset, and a Chromium page as the computer."""
+"""The `computer` tool and toolset."""

@@ -28,7 +28,7 @@ _MAX_NOTE_CHARS: Final = 4096
 class Computer(Tool):
     """A tool that lets Claude look at a display and use its mouse and keyboard.
 
-        async with ChromiumPage("https://shop.example/") as page:
+        async with chromium_page("https://shop.example/") as page:  # examples/computer_in_chromium.py
             async with eagerstream.run(client, tools=[Computer(page)], ...) as run:
                 ...
 

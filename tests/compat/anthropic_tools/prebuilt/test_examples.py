@@ -24,8 +24,8 @@ from eagerstream.compat.anthropic_tools import (
 )
 from eagerstream.loop import RunResult
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
-from tests.builtin.sites import site
 from tests.builtin.support import results
+from tests.sites import site
 from tests.support import anthropic_client, check_history
 
 

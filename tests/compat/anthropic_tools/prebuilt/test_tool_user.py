@@ -24,8 +24,8 @@ from eagerstream.compat.anthropic_tools import (
     handle_manual_claude_res,
 )
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
-from tests.builtin.sites import site
 from tests.compat.anthropic_tools.prebuilt.support import XML, AsyncManual, Manual, manual
+from tests.sites import site
 from tests.support import anthropic_client
 
 ASKED = {"query": "bicycle", "n_search_results_to_use": 2}

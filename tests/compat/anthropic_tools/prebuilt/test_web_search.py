@@ -12,9 +12,9 @@ import pytest
 from eagerstream.builtin._search import brave
 from eagerstream.compat.anthropic_tools import BaseSearchResult, BraveSearchTool, WikipediaSearchTool
 from eagerstream.errors import ToolError, UsageError
-from tests.builtin.sites import site
 from tests.builtin.support import conversation, results
 from tests.compat.anthropic_tools.prebuilt.support import PARAMETERS
+from tests.sites import site
 
 KEY: Final = "BSA-top-secret-key"
 

@@ -34,8 +34,6 @@ class Site:
                 if self.path == "/attachment":
                     headers = {"content-type": "application/zip", "content-disposition": "attachment; filename=a.zip"}
                     body = "DOWNLOADED"
-                elif self.path.endswith(".js"):
-                    headers = {"content-type": "text/javascript"}
                 elif self.path.startswith("/redirect?"):
                     headers = {"location": self.path.partition("?")[2]}
                 self.send_response(302 if "location" in headers else 200)
