@@ -14,9 +14,8 @@ import pytest
 
 import eagerstream
 from eagerstream.builtin import Computer, ComputerHandler
-from eagerstream.builtin._computer.actions import ACTIONS
-from eagerstream.builtin._computer.handler import Point, Region, ScrollDirection
-from eagerstream.builtin._computer.tool import ComputerVersion
+from eagerstream.builtin._computer import ACTIONS, ComputerVersion
+from eagerstream.builtin._computer_handler import Point, Region, ScrollDirection
 from eagerstream.errors import UsageError
 from eagerstream.testing import ReplayServer, Scenario, Scripted, reply, text, tool_use
 from eagerstream.tools import InProcessExecutor, ToolCall

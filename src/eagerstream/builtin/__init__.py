@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from ._code.process import ProcessSandbox as ProcessSandbox
     from ._code.sandbox import CodeSandbox as CodeSandbox
     from ._code.tool import CodeTool as CodeTool
-    from ._computer.handler import (
+    from ._computer import Computer as Computer, ComputerVersion as ComputerVersion
+    from ._computer_handler import (
         ComputerHandler as ComputerHandler,
         Point as Point,
         Region as Region,
         ScrollDirection as ScrollDirection,
     )
-    from ._computer.tool import Computer as Computer, ComputerVersion as ComputerVersion
     from ._files.edit import Edit as Edit, MultiEdit as MultiEdit
     from ._files.read import Read as Read
     from ._files.toolset import Files as Files
@@ -63,8 +63,8 @@ else:  # otherwise type checkers would accept any name
             "._code.process": ("ProcessSandbox",),
             "._code.sandbox": ("CodeSandbox",),
             "._code.tool": ("CodeTool",),
-            "._computer.handler": ("ComputerHandler", "Point", "Region", "ScrollDirection"),
-            "._computer.tool": ("Computer", "ComputerVersion"),
+            "._computer": ("Computer", "ComputerVersion"),
+            "._computer_handler": ("ComputerHandler", "Point", "Region", "ScrollDirection"),
             "._files.edit": ("Edit", "MultiEdit"),
             "._files.read": ("Read",),
             "._files.toolset": ("Files",),

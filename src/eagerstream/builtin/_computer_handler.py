@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import anyio
 
@@ -15,10 +15,6 @@ Region: TypeAlias = tuple[int, int, int, int]
 
 ScrollDirection: TypeAlias = Literal["up", "down", "left", "right"]
 """The direction in which the wheel scrolls the display."""
-
-DISPLAY_WIDTH: Final = 1024
-DISPLAY_HEIGHT: Final = 768
-"""XGA. The API does not scale it down for any model, and models point well at this size."""
 
 
 class ComputerHandler(ABC):
@@ -44,7 +40,8 @@ class ComputerHandler(ABC):
     Cancellation: an action may stop halfway, but must leave no key or button pressed.
 
     Args:
-        width: Width of the display and of each screenshot, in pixels.
+        width: Width of the display and of each screenshot, in pixels. Models point well at the default, XGA, and
+            the API does not scale it down for any of them.
         height: Their height in pixels.
 
     Attributes:
@@ -53,7 +50,7 @@ class ComputerHandler(ABC):
 
     display_number: int | None = None
 
-    def __init__(self, *, width: int = DISPLAY_WIDTH, height: int = DISPLAY_HEIGHT) -> None:
+    def __init__(self, *, width: int = 1024, height: int = 768) -> None:
         self.width = width
         self.height = height
 

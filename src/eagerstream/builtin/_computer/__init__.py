@@ -1,1 +1,0 @@
-"""The `computer` tool and toolset."""
