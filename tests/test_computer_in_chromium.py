@@ -11,6 +11,7 @@ import socket
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import anyio
@@ -289,7 +290,6 @@ async def test_where_a_page_gets(*, is_allowed: bool, tmp_path: Path, monkeypatc
     """To its origin alone, and everywhere if the other one is allowed: then the page does try."""
     require_chromium()
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
     with site({}) as own, site({}) as other, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
         udp.bind(("127.0.0.1", 0))
         udp.setblocking(False)
@@ -316,18 +316,25 @@ async def test_where_a_page_gets(*, is_allowed: bool, tmp_path: Path, monkeypatc
 # --- how it ends ------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder with a short path: Chromium has sockets in it."""
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
 @pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
-async def test_how_it_ends(our_site: Site, anyio_backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_how_it_ends(our_site: Site, anyio_backend: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cancelled start leaves no profile, and a page that hangs no browser. One that has died says so, without an address."""
     require_chromium()
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(folder))
     with anyio.move_on_after(0.05) as scope:
         async with chromium_page(f"{our_site.origin}/"):
             await anyio.sleep(100)
     assert scope.cancelled_caught
-    assert found(tmp_path, "*scoped_dir*") == []
+    assert found(folder, "*scoped_dir*") == []
     async with chromium_page(f"{our_site.origin}/hangs") as page:
         browser = page.driver.capabilities["goog:processID"]
         with anyio.move_on_after(0.5) as scope:
