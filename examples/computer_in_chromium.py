@@ -2,9 +2,9 @@
 
 `ChromiumPage` is a start for a handler of your own. Its browser has a new profile, and reaches only the origins of the
 first page and of `origins`. Other addresses show an error page: `alt+Left` leads back. Downloads are refused. A dialog
-is dismissed, and its text fails the action. Claude cannot hold a key or a button down over several actions. A page of
-`file:` can open other files, Chromium has no sandbox as root, and Selenium logs typed text at DEBUG. For pages that you
-do not trust, run the program in a container.
+is dismissed, and its text fails the action. Claude does not see the actions that are left out: those that hold a key or
+a button, `middle_click` and `cursor_position`. A page of `file:` can open other files, Chromium has no sandbox as root,
+and Selenium logs typed text at DEBUG. For pages that you do not trust, run the program in a container.
 
 Needs: the extra `web`, Selenium, Chromium, its driver (`pip install selenium`, `apt install chromium chromium-driver`).
 
