@@ -25,6 +25,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 import anyio
+from anyio.abc import TaskGroup
 
 from ..errors import EagerStreamError, JournalError, LimitError, RunExistsError, UsageError
 from ..tools._call import Decision, ToolCall
@@ -56,7 +57,126 @@ _WATCH_S: Final = 2.0
 """Interval at which a run that is busy looks for messages: each look is one query."""
 
 
-class Durability:
+class Keeper:
+    """Keeps a run, step by step. This one keeps nothing: the run has no journal.
+
+    Attributes:
+        error: The reason for `on_failure`; None before.
+        resumed_after: Number of turns that earlier processes had settled; None if the run is new.
+        is_leaving: The run ends here, and continues in another process or later: it only waits for decisions, or was
+            handed over.
+        carrier: See `Run.carrier`.
+    """
+
+    keeps = False
+    """True if there is a journal."""
+
+    def __init__(self) -> None:
+        self.error: EagerStreamError | None = None
+        self.is_leaving = False
+        self.carrier: dict[str, str] = {}
+        self.resumed_after: int | None = None
+
+    @property
+    def gate(self) -> Callable[[ToolCall], Awaitable[None]] | None:
+        """See `CallListener.gate`."""
+        return None
+
+    async def open(self, parent: ParentCall | None) -> OpenTurn | None:
+        """Create the run, or take it over, and restore its conversation. Return the turn that was under way.
+
+        Args:
+            parent: The call whose tool has started the run, if any.
+
+        Raises:
+            RunOwnedError: Another process has the run.
+            JournalError: The journal cannot be read or written.
+            UsageError: A call has begun or waits, and its tool is missing.
+        """
+
+    async def close(self) -> None:
+        """Give the run up: another process may continue it.
+
+        Raises:
+            JournalError: The end could not be written. All settled turns are in the journal.
+        """
+
+    async def all_written(self) -> None:
+        """Wait until the last settled turn is durable.
+
+        Raises:
+            JournalError: It could not be written.
+        """
+
+    def start(self, tasks: TaskGroup) -> None:
+        """Look for messages from now on, until `stop`, or until the run may not continue."""
+
+    def stop(self) -> None:
+        """Look for messages no longer."""
+
+    async def take_messages(self) -> None:
+        """Take the messages and decisions that other processes have left for the run.
+
+        Raises:
+            JournalError: The journal cannot be read, or the run may not continue.
+        """
+
+    def hand_over(self, *, at_once: bool) -> None:  # noqa: ARG002
+        """Let another process continue the run: after the turn under way, or at once, also after an error.
+
+        Raises:
+            UsageError: There is no journal.
+        """
+        raise UsageError("a run without a journal cannot be handed over")
+
+    def leaves_here(self) -> bool:
+        """Return True if the run was handed over: its turns are settled."""
+        return False
+
+    def salvaging(self, turn: Turn, assembler: MessageAssembler[Any], saved: OpenTurn) -> None:
+        """Take the response that is salvaged: all of it is in the journal."""
+
+    async def sending(self, turn: Turn, assembler: MessageAssembler[Any]) -> None:
+        """Write a request that is about to be sent, after the end of the turn before.
+
+        Raises:
+            JournalError: The run may not continue.
+        """
+
+    def said(self, message: Mapping[str, Any], when: str) -> None:
+        """Write a message that was said to the run, also while it leaves."""
+
+    def decision(self, call: ToolCall) -> Decision | None:
+        """Return the decision about a call; None if there is none yet."""
+
+    def decided(self, call: ToolCall, decision: Decision) -> None:
+        """Write a decision about a call."""
+
+    async def wait_for_decision(self, call: ToolCall) -> Decision:
+        """Wait until another process has decided about a call. If the run waits for nothing else, it leaves.
+
+        Raises:
+            UsageError: There is no journal.
+        """
+        raise UsageError(f"the run of {call.name!r:.80} has no journal, through which a decision could come")
+
+    def progressed(self, call: ToolCall, value: Any) -> None:
+        """Write progress of a call."""
+
+    def ended(self, call: ToolCall) -> None:
+        """Write the result of a call, unless its turn is settled and has it, or its response was given up."""
+
+    def responded(self, turn: Turn, message: AssistantMessage) -> None:
+        """Write the rest of a response that has ended or broken off, if its calls still run."""
+
+    def restarted(self, turn: Turn) -> None:
+        """Write that the peer has started a response again: what is known of it does not count."""
+
+    def settled(self, turn: Turn) -> None:
+        """Write a settled turn in place of its steps."""
+
+
+class Durability(Keeper):
     """The journal of a run under way.
 
     Args:
@@ -67,14 +187,9 @@ class Durability:
             nothing can be written any more; if it leaves; or if another process has cancelled it.
         on_said: Called when a message has come, with the time for which it is meant.
         log: The run in the journal, if it was opened already.
-
-    Attributes:
-        error: The reason for `on_failure`; None before.
-        resumed_after: Number of turns that earlier processes had settled; None if the run is new.
-        is_leaving: The run ends here, and continues in another process or later: it only waits for decisions, or was
-            handed over.
-        carrier: See `Run.carrier`.
     """
+
+    keeps = True
 
     def __init__(
         self,
@@ -87,9 +202,8 @@ class Durability:
         on_said: Callable[[str], object],
         log: RunLog | None,
     ) -> None:
-        self.error: EagerStreamError | None = None
-        self.is_leaving = False
-        self.carrier: dict[str, str] = {}
+        super().__init__()
+        self._watching = anyio.CancelScope()
         self._left: list[JSONObject] = []
         self._end_before: JSONObject | None = None
         """The state of a run that had ended before; None if it had not, or once something is written."""
@@ -116,19 +230,14 @@ class Durability:
         self._last_turn: Awaitable[None] | None = None
         self._open_turn = 0
         """Number of the turn under way, or of the last one."""
-        self.resumed_after: int | None = None
+
+    @property
+    def gate(self) -> Callable[[ToolCall], Awaitable[None]]:
+        """See `Keeper`."""
+        return self.about_to_run
 
     async def open(self, parent: ParentCall | None) -> OpenTurn | None:
-        """Create the run, or take it over, and restore its conversation. Return the turn that was under way.
-
-        Args:
-            parent: The call whose tool has started the run, if any.
-
-        Raises:
-            RunOwnedError: Another process has the run.
-            JournalError: The journal cannot be read or written.
-            UsageError: A call has begun or waits, and its tool is missing.
-        """
+        """See `Keeper`."""
         if parent is not None and parent.run is not None:
             self._begin = {**self._begin, "parent": {"run": parent.run, "call": parent.call}}
         log = self._log
@@ -167,11 +276,7 @@ class Durability:
         return open_turn
 
     async def close(self) -> None:
-        """Give the run up: another process may continue it.
-
-        Raises:
-            JournalError: The end could not be written. All settled turns are in the journal.
-        """
+        """See `Keeper`."""
         is_too_large = isinstance(self.error, LimitError | UsageError)  # the log refused an entry, and can go on
         if self._log is None or (self.error is not None and not is_too_large):
             return
@@ -192,11 +297,7 @@ class Durability:
                 raise
 
     async def all_written(self) -> None:
-        """Wait until the last settled turn is durable.
-
-        Raises:
-            JournalError: It could not be written.
-        """
+        """See `Keeper`."""
         if self._last_turn is not None:
             try:
                 await self._last_turn
@@ -222,16 +323,12 @@ class Durability:
     # --- the steps ----------------------------------------------------------------------------------------------------
 
     def salvaging(self, turn: Turn, assembler: MessageAssembler[Any], saved: OpenTurn) -> None:
-        """Take the response that is salvaged: all of it is in the journal."""
+        """See `Keeper`."""
         self._response = WrittenResponse(turn, assembler, len(saved.blocks))
         self._has_open_turn = False
 
     async def sending(self, turn: Turn, assembler: MessageAssembler[Any]) -> None:
-        """Write a request that is about to be sent, after the end of the turn before.
-
-        Raises:
-            JournalError: The run may not continue.
-        """
+        """See `Keeper`."""
         self._response = WrittenResponse(turn, assembler)
         self._open_turn = turn.number
         self._progress.clear()
@@ -243,15 +340,11 @@ class Durability:
         self._log.check()  # the process may have been stopped after the write
 
     def said(self, message: Mapping[str, Any], when: str) -> None:
-        """Write a message that was said to the run, also while it leaves."""
+        """See `Keeper`."""
         self._write({"kind": "said", "turn": self._conversation.turns, "message": dict(message), "when": when})
 
     async def take_messages(self) -> None:
-        """Take the messages and decisions that other processes have left for the run.
-
-        Raises:
-            JournalError: The journal cannot be read, or the run may not continue.
-        """
+        """See `Keeper`."""
         if self.error is not None:
             raise self.error
         assert self._log is not None
@@ -297,17 +390,25 @@ class Durability:
     def _has_ended(self) -> bool:
         return self._conversation.result.status is not RunStatus.RUNNING
 
-    async def watch(self) -> None:
-        """Look for messages until it is cancelled, or until the run may not continue."""
-        while self.error is None:
-            await anyio.sleep(_WATCH_S)
-            try:
-                await self.take_messages()
-            except JournalError as error:
-                self._fail(error)
+    def start(self, tasks: TaskGroup) -> None:
+        """See `Keeper`."""
+        tasks.start_soon(self._watch)
+
+    def stop(self) -> None:
+        """See `Keeper`."""
+        self._watching.cancel()
+
+    async def _watch(self) -> None:
+        with self._watching:
+            while self.error is None:
+                await anyio.sleep(_WATCH_S)
+                try:
+                    await self.take_messages()
+                except JournalError as error:
+                    self._fail(error)
 
     def hand_over(self, *, at_once: bool) -> None:
-        """Let another process continue the run: after the turn under way, or at once, also after an error."""
+        """See `Keeper`."""
         self._is_handed_over = True
         may_continue = self._conversation.result.status in (RunStatus.RUNNING, RunStatus.ERROR)
         if at_once and may_continue and not self.is_leaving:
@@ -315,22 +416,22 @@ class Durability:
             self._on_failure()
 
     def leaves_here(self) -> bool:
-        """Return True if the run was handed over: its turns are settled."""
+        """See `Keeper`."""
         self.is_leaving = self.is_leaving or (self._is_handed_over and not self._conversation.ended)
         return self.is_leaving
 
     def decision(self, call: ToolCall) -> Decision | None:
-        """Return the decision about a call; None if there is none yet."""
+        """See `Keeper`."""
         return self._decisions.get(call.id)
 
     def decided(self, call: ToolCall, decision: Decision) -> None:
-        """Write a decision about a call."""
+        """See `Keeper`."""
         if self._decisions.get(call.id) != decision:
             self._decisions[call.id] = decision
             self._note({"kind": "approval", "turn": call.turn, "id": call.id, "decision": decision})
 
     async def wait_for_decision(self, call: ToolCall) -> Decision:
-        """Wait until another process has decided about a call. If the run waits for nothing else, it leaves."""
+        """See `Keeper`."""
         self._asked[call.id] = call
         assert self._response is not None
         self._note(*self._response.up_to(call), {"kind": "asked", "turn": call.turn, "id": call.id})
@@ -380,7 +481,7 @@ class Durability:
             await anyio.sleep_forever()
 
     def progressed(self, call: ToolCall, value: Any) -> None:
-        """Write progress of a call."""
+        """See `Keeper`."""
         if call.turn <= self._settled_turn:
             return
         try:
@@ -396,7 +497,7 @@ class Durability:
             self._note({"kind": "progress", "turn": call.turn, "id": call.id, "value": plain})
 
     def ended(self, call: ToolCall) -> None:
-        """Write the result of a call, unless its turn is settled and has it, or its response was given up."""
+        """See `Keeper`."""
         calls = () if self._response is None else self._response.turn.calls
         # If two calls share an id, the second one never runs: the next process refuses it as this one did.
         first = next((each for each in calls if each.id == call.id), None)
@@ -408,20 +509,20 @@ class Durability:
         self._write({**entry, "sub_usage": call.sub_usage} if call.sub_usage else entry)
 
     def responded(self, turn: Turn, message: AssistantMessage) -> None:
-        """Write the rest of a response that has ended or broken off, if its calls still run."""
+        """See `Keeper`."""
         if turn.calls:
             assert self._response is not None
             self._note(self._response.rest(message))
 
     def restarted(self, turn: Turn) -> None:
-        """Write that the peer has started a response again: what is known of it does not count."""
+        """See `Keeper`."""
         assert self._response is not None
         self._response.restart()
         self._decisions.clear()  # the new beginning may use an id again, for a call about which nobody has decided
         self._note({"kind": "restart", "turn": turn.number})
 
     def settled(self, turn: Turn) -> None:
-        """Write a settled turn in place of its steps."""
+        """See `Keeper`."""
         # Not awaited: the next request waits for this entry, too.
         if self.error is None and not self.is_leaving:
             try:

@@ -23,7 +23,7 @@ from ._events import (
 )
 
 if TYPE_CHECKING:
-    from ._durability import Durability
+    from ._durability import Keeper
     from ._message_thread import MessageThread
 
 # Nearly all events are of other types, which one look into a set leaves out. A `match` would try each case for each.
@@ -200,13 +200,12 @@ class CallEvents(CallListener):
         run_id: str,
         *,
         closers: list[Callable[[], object]],
-        durability: Durability | None,
+        keeper: Keeper,
     ) -> None:
         self.run_id = run_id
         self._closers = closers
-        self._durability = durability
-        if durability is not None:
-            self.gate = durability.about_to_run
+        self._keeper = keeper
+        self.gate = keeper.gate
         self._marks = marks
         self._put = put
 
@@ -216,18 +215,15 @@ class CallEvents(CallListener):
 
     def decision(self, call: ToolCall) -> Decision | None:
         """See `CallListener`."""
-        return None if self._durability is None else self._durability.decision(call)
+        return self._keeper.decision(call)
 
     async def decided_elsewhere(self, call: ToolCall) -> Decision:
         """See `CallListener`."""
-        if self._durability is None:
-            return await super().decided_elsewhere(call)
-        return await self._durability.wait_for_decision(call)
+        return await self._keeper.wait_for_decision(call)
 
     def call_decided(self, call: ToolCall, decision: Decision) -> None:
         """See `CallListener`."""
-        if self._durability is not None:
-            self._durability.decided(call, decision)
+        self._keeper.decided(call, decision)
 
     def call_admitted(self, call: ToolCall) -> None:
         """See `CallListener`."""
@@ -241,15 +237,13 @@ class CallEvents(CallListener):
     def call_progressed(self, call: ToolCall, value: Any) -> None:
         """See `CallListener`."""
         self._marks.progress(call)
-        if self._durability is not None:
-            self._durability.progressed(call, value)
+        self._keeper.progressed(call, value)
         self._put(ToolProgress(call, value))
 
     def call_ended(self, call: ToolCall) -> None:
         """See `CallListener`."""
         self._marks.stop(call)
-        if self._durability is not None:
-            self._durability.ended(call)
+        self._keeper.ended(call)
         self._put(ToolStop(call))
 
     def call_told(self, event: RunEvent) -> None:

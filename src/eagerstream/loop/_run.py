@@ -90,7 +90,7 @@ class Run(RunLoop[OutputT]):
     @property
     def has_journal(self) -> bool:
         """True if a journal keeps the run."""
-        return self._durability is not None
+        return self._keeper.keeps
 
     @property
     def resumed_after(self) -> int | None:
@@ -98,7 +98,7 @@ class Run(RunLoop[OutputT]):
 
         It is known once the run is entered.
         """
-        return None if self._durability is None else self._durability.resumed_after
+        return self._keeper.resumed_after
 
     @property
     def carrier(self) -> dict[str, str]:
@@ -106,7 +106,7 @@ class Run(RunLoop[OutputT]):
 
         The journal has it from the next request on. For example, tracing keeps the `traceparent` of the run in it.
         """
-        return {} if self._durability is None else self._durability.carrier
+        return self._keeper.carrier
 
     @property
     def violations(self) -> Sequence[str]:
@@ -157,12 +157,11 @@ class Run(RunLoop[OutputT]):
 
     def _say(self, message: str | Mapping[str, Any], when: When) -> None:
         if self._is_over:
-            if self._durability is not None:
+            if self._keeper.keeps:
                 raise UsageError("the run has ended in this process: say it with `journal.say`, and resume the run")
             raise UsageError("the run has ended: start another one with its result and this message")
         self._conversation.say(message, when)
-        if self._durability is not None:
-            self._durability.said(self.result.undelivered[-1], when)
+        self._keeper.said(self.result.undelivered[-1], when)
         self._heed(when)
 
     def _heed(self, when: str) -> None:
@@ -261,8 +260,7 @@ class Run(RunLoop[OutputT]):
             self._loop = LoopThread()
             check_key(self.client, self._conversation.complete_request)
             self.parent: ParentCall | None = begin_sub_run(self)
-            if self._durability is not None:
-                self._open_turn = await self._durability.open(self.parent)
+            self._open_turn = await self._keeper.open(self.parent)
         return await super().__aenter__()
 
     async def __aexit__(
@@ -276,10 +274,8 @@ class Run(RunLoop[OutputT]):
         await self._close_journal(is_failing=error is not None)
 
     async def _close_journal(self, *, is_failing: bool) -> None:
-        if self._durability is None:
-            return
         try:
-            await self._durability.close()
+            await self._keeper.close()
         except EagerStreamError as fault:
             # Cancellation must pass, and so must the error that ends the block. The iteration has raised the first
             # error of the journal.
@@ -295,7 +291,7 @@ class Run(RunLoop[OutputT]):
             begin: The first entry of a new run.
             log: The run in the journal, if it was opened already.
         """
-        self._durability = Durability(
+        self._keeper = Durability(
             journal,
             self.id,
             begin,
@@ -319,6 +315,4 @@ class Run(RunLoop[OutputT]):
         Raises:
             UsageError: The run has no journal.
         """
-        if self._durability is None:
-            raise UsageError("a run without a journal cannot be handed over")
-        self._durability.hand_over(at_once=at_once)
+        self._keeper.hand_over(at_once=at_once)

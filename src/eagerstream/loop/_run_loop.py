@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, Generic, Literal
 from uuid import uuid4
@@ -24,7 +24,7 @@ from ..wire._assistant_message import AssistantMessage, empty_message
 from ..wire._type_variables import OutputT
 from ._compaction import Summarize, as_history
 from ._conversation import Conversation
-from ._durability import Durability
+from ._durability import Keeper
 from ._events import MessageDelivered, Restarted, RunEvent, TurnStart, TurnStop
 from ._interruption import Unwanted, interruption, message_of
 from ._marks import CallEvents, RunMarks
@@ -67,7 +67,7 @@ class RunLoop(EventFeed[RunEvent], Generic[OutputT]):
         self._closers: list[Callable[[], object]] = []
         self.parent: ParentCall | None = None
         """The call of another run whose tool entered this run; None if there is none, and before the run is entered."""
-        self._durability: Durability | None = None
+        self._keeper = Keeper()
         self._open_turn: OpenTurn | None = None
         self._transport = transport
         self._conversation = conversation
@@ -102,31 +102,27 @@ class RunLoop(EventFeed[RunEvent], Generic[OutputT]):
     async def _read(self) -> None:
         assert self._tasks is not None  # entered: this runs in one of its tasks
         self._runner = CallRunner(self._conversation.executor, self._tasks.group, deadline=self._tasks.deadline)
-        durability = self._durability
-        watching = anyio.CancelScope()
+        keeper = self._keeper
         try:
-            if durability is not None:
-                await durability.take_messages()  # before anything starts: the run may have been cancelled meanwhile
-                self._tasks.group.start_soon(_within, watching, durability.watch)
+            await keeper.take_messages()  # before anything starts: the run may have been cancelled meanwhile
+            keeper.start(self._tasks.group)
             if self._open_turn is not None:
                 open_turn, self._open_turn = self._open_turn, None
                 await self._salvage(open_turn)
             while True:
-                if durability is not None:
-                    await durability.take_messages()
+                await keeper.take_messages()
                 if self._is_cancelled:
                     break
                 if self._conversation.ended:
                     if not await self._goes_on():
                         self._has_ended_itself = True
                         break
-                elif durability is not None and durability.leaves_here():
+                elif keeper.leaves_here():
                     self._is_cancelled = True
                     break
                 else:
                     await self._take_turn()
-            if durability is not None:
-                await durability.all_written()
+            await keeper.all_written()
         except Exception as error:
             # The result before the waiting: if the block is left in that time, the result must have the error
             # (test_leaving_while_last_words_are_said).
@@ -135,12 +131,12 @@ class RunLoop(EventFeed[RunEvent], Generic[OutputT]):
             await self._hear_last_words()
             raise
         finally:
-            watching.cancel()
+            keeper.stop()
         # `cancel` raises nothing, not even an error that the run was about to raise (test_cancel_with_a_failure_ahead).
-        if self._durability is not None and (lost := self._durability.error) is not None:
+        if keeper.error is not None:
             self._conversation.abandon(self._message, RunStatus.ERROR)
-            self._mark(lost)
-            raise lost
+            self._mark(keeper.error)
+            raise keeper.error
         if self._is_cancelled and not self._has_ended_itself:
             self._conversation.abandon(self._message, self._given_up)
         elif (failure := self._conversation.failure) is not None:
@@ -210,8 +206,7 @@ class RunLoop(EventFeed[RunEvent], Generic[OutputT]):
         error: Exception | None = None
         broken: APIError | ProtocolError | None = None
         try:
-            if self._durability is not None:
-                await self._durability.sending(turn, assembler)
+            await self._keeper.sending(turn, assembler)
             # Not in a function of its own: each frame around the reading costs every fragment.
             await read_reply(
                 self._transport,
@@ -249,11 +244,10 @@ class RunLoop(EventFeed[RunEvent], Generic[OutputT]):
         )
 
     def _listener(self) -> CallEvents:
-        return CallEvents(self._marks, self._put, self.id, closers=self._closers, durability=self._durability)
+        return CallEvents(self._marks, self._put, self.id, closers=self._closers, keeper=self._keeper)
 
     async def _salvage(self, saved: OpenTurn) -> None:
         """Take the known part of a response whose program ended, and run the calls that may run."""
-        assert self._durability is not None
         conversation = self._conversation
         with anyio.CancelScope() as self._scope:
             conversation.known_answers = await answers_of(saved, conversation.tools, self.id)
@@ -264,7 +258,7 @@ class RunLoop(EventFeed[RunEvent], Generic[OutputT]):
         self._put(TurnStart(turn.number))
         self._marks.salvaging()
         assembler = self._assembler = self._new_assembler()
-        self._durability.salvaging(turn, assembler, saved)
+        self._keeper.salvaging(turn, assembler, saved)
         self._needs_deltas = turn.wants_deltas
         self._set_observers(self._observers)
         with suppress(Unwanted):  # a guard cuts it again
@@ -309,8 +303,8 @@ class RunLoop(EventFeed[RunEvent], Generic[OutputT]):
             self._next_request_at = anyio.current_time() + delay_s
         else:
             conversation.end(turn, message, CUT_BY_GUARD if turn.is_cut else None)
-        if self._durability is not None and turn.ending is not None:
-            self._durability.responded(turn, message)
+        if turn.ending is not None:
+            self._keeper.responded(turn, message)
         assert self._runner is not None
         if turn.is_discarded:
             # Only idempotent calls have started here. They are cancelled, because with one slot the new call of the
@@ -342,8 +336,7 @@ class RunLoop(EventFeed[RunEvent], Generic[OutputT]):
         # Settled before its event: at a `TurnStop` the result has the whole turn, so that a program can save it there
         # and lose nothing if it dies afterwards (test_saved_at_each_turn).
         self._conversation.close_turn()
-        if self._durability is not None:
-            self._durability.settled(turn)
+        self._keeper.settled(turn)
         # Each call's `ToolStop` before the `TurnStop`. The runner reports only calls that it started; those that were
         # answered without it are reported here (test_each_call_of_a_turn_stops).
         for call in turn.calls:
@@ -368,8 +361,7 @@ class RunLoop(EventFeed[RunEvent], Generic[OutputT]):
     @property
     def _given_up(self) -> RunStatus:
         """The status of a run that does not end by itself."""
-        is_leaving = self._durability is not None and self._durability.is_leaving
-        return RunStatus.WAITING if is_leaving else RunStatus.CANCELLED
+        return RunStatus.WAITING if self._keeper.is_leaving else RunStatus.CANCELLED
 
     @property
     def _message(self) -> AssistantMessage:
@@ -449,8 +441,8 @@ class RunLoop(EventFeed[RunEvent], Generic[OutputT]):
         # the end of an input before the events of its call.
         step = turn.take(events)
         must_wait = self._put_all(step.events)
-        if step.cancelled and self._durability is not None:
-            self._durability.restarted(turn)
+        if step.cancelled:
+            self._keeper.restarted(turn)
         runner.take(step)
         self._starts_tools = self._starts_tools or bool(step.started)
         # If a guard cuts a message that has come completely, no tokens are left to save, and reading to the end of the
@@ -458,8 +450,3 @@ class RunLoop(EventFeed[RunEvent], Generic[OutputT]):
         if turn.voided is not None or (turn.is_cut and assembler.state is not MessageState.STOPPED):
             raise Unwanted
         return must_wait or self._starts_tools
-
-
-async def _within(scope: anyio.CancelScope, work: Callable[[], Awaitable[object]]) -> None:
-    with scope:
-        await work()
