@@ -148,6 +148,18 @@ def test_a_message_start_with_the_same_id() -> None:
     assert accumulator.violations.count("message_start came again with the same id") == 4
 
 
+@rows("is_open", [True, False])
+def test_a_fragment_before_its_block_in_a_message_that_starts_again(is_open: bool) -> None:
+    """The block with the index of the earlier one shows that the fragment was of the new message: that lacks it."""
+    accumulator = InputAccumulator()
+    told(accumulator, message_start(), tool_start(0), input_delta(0, "{}"), *([] if is_open else [block_stop(0)]))
+    told(accumulator, message_start(), input_delta(0, '{"a": 1,'))
+    assert told(accumulator, tool_start(0), input_delta(0, "{}"), block_stop(0))[-1] == "stop 0 invalid"
+    told(accumulator, message_start(), input_delta(0, "{"))
+    assert told(accumulator, message_start(id="msg_2"), tool_start(0), input_delta(0, "{}"))
+    assert told(accumulator, block_stop(0)) == ["stop 0 valid"]
+
+
 # --- outcomes ---------------------------------------------------------------------------------------------------------
 
 

@@ -125,6 +125,7 @@ class InputAccumulator(Generic[InputT]):
 
     __slots__ = (
         "_count",
+        "_early",
         "_empty",
         "_id",
         "_ids",
@@ -184,7 +185,9 @@ class InputAccumulator(Generic[InputT]):
         self.has_placeholder: bool = False
         self._reason_is_early = False
         self._id: object = None  # of the message under way
-        self._repeated_start: Mapping[str, Any] | None = None
+        # A repeated start, and the number of fragments that each open input had before it.
+        self._repeated_start: tuple[Mapping[str, Any], dict[int, int]] | None = None
+        self._early: dict[int, int] = {}  # as `_lost`, of a message that starts again
         self._lost: dict[int, int] = {}  # by the peer's index: how many fragments wait for their block's start
 
     def feed(self, event: Mapping[str, Any] | InputFragment | object) -> list[InputEvent[InputT]]:
@@ -285,16 +288,21 @@ class InputAccumulator(Generic[InputT]):
         if not id or id != self._id or content_of_start(message):
             return False
         self.note("message_start came again with the same id")
-        self._repeated_start = start
+        self._repeated_start = start, {place: input.fragments for place, input in self._open.items()}
         return True
 
     def start_repeated_before(self, index: object) -> Mapping[str, Any] | None:
         """Return the repeated `message_start` before a block at `index` if that shows that the message starts again."""
-        start, self._repeated_start = self._repeated_start, None
-        if start is not None and type(index) is int and index in self.places.newest:
-            self._id = None  # now it is no repetition
-            return start
-        return None
+        repeated, self._repeated_start = self._repeated_start, None
+        if repeated is None or type(index) is not int or index not in self.places.newest:
+            return None
+        self._id = None  # now it is no repetition
+        start, before = repeated
+        self._early = dict(self._lost)
+        for place, input in self._open.items():
+            if (count := input.fragments - before.get(place, 0)) > 0:  # they came before their block
+                self._early[place] = self._early.get(place, 0) + count
+        return start
 
     def _feed_message_start(self, data: Mapping[str, Any]) -> list[InputEvent[InputT]]:
         if self.is_repeated(data):
@@ -310,8 +318,8 @@ class InputAccumulator(Generic[InputT]):
         self.places = Places()
         self.stop_reason = None
         self._ids.clear()
-        self._lost.clear()
-        self.lost_fragments = 0
+        self._lost, self._early = self._early, {}
+        self.lost_fragments = sum(self._lost.values())
         self._lack_all = self._none_is_empty = False
         self._reason_is_early = self.has_placeholder = False
         self._count = 0
