@@ -47,7 +47,7 @@ async def main(model: str) -> None:
                     print(f"\n{printable(call.name)} {call.input.value}: run it? ", end="", flush=True)
                     if (await asyncio.to_thread(sys.stdin.readline)).strip() != "y":
                         call.refuse("The user does not want this to be run.")
-            await turn.execute()  # what has no answer yet, each beside the others
+            await conversation.execute(turn)  # what has no answer yet, each beside the others
     print(f"\n{conversation.result.status}, {conversation.result.usage}")
 
 

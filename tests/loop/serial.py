@@ -333,7 +333,7 @@ async def by_hand(client: Any, **options: Any) -> Conversation:
     with anyio.fail_after(SLOWLY_S):
         while not conversation.ended:
             turn = await next_turn(client, conversation)
-            await turn.execute()
+            await conversation.execute(turn)
             turn.results()
     checked(conversation.result, options.get("messages", (USER,)))
     return conversation

@@ -140,7 +140,7 @@ async def test_own_answers() -> None:
                     made.answer("too late")
                 elif made.name == "nope":
                     made.fail(LookupError("no such tool"))
-            await turn.execute()
+            await conversation.execute(turn)
             blocks = turn.results()
             assert turn.results() == blocks
     answers = [
@@ -164,7 +164,7 @@ async def test_nothing_executed() -> None:
     turn = await next_turn(client, conversation)
     request = conversation.request()
     turn.calls[0].answer("too late")
-    await turn.execute()
+    await conversation.execute(turn)
     assert conversation.request() == request
     assert request["messages"][-1] == results(error("a", "Not executed: the response ended before this call was run."))
     assert not turn.calls[0].ran
@@ -186,7 +186,7 @@ async def test_a_cancelled_execute() -> None:
     conversation = Conversation(**REQUEST, tools=[now, endless])
     turn = await next_turn(client, conversation)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(turn.execute)
+        tasks.start_soon(conversation.execute, turn)
         with anyio.fail_after(SLOWLY_S):
             await begun.wait()
             await turn.calls[0].answered.wait()
@@ -282,7 +282,7 @@ async def test_the_end_without_results() -> None:
     api = LocalAPI([reply(tool_use("fail", {}, id="a"))], [DONE])
     conversation = Conversation(**REQUEST, tools=TOOLS, max_consecutive_tool_errors=1)
     while not conversation.ended:
-        await (await next_turn(api.transport(), conversation)).execute()
+        await conversation.execute(await next_turn(api.transport(), conversation))
     assert conversation.result.status is RunStatus.LIMIT
 
 
@@ -307,7 +307,7 @@ async def test_retry_by_hand_runs_nothing() -> None:
     api = LocalAPI([cut], [DONE])
     turn = await next_turn(api.transport(), conversation)
     assert conversation.retries
-    await turn.execute()
+    await conversation.execute(turn)
     assert turn.results() == []
     assert not any(made.ran for made in turn.calls)
     assert conversation.request() == {**REQUEST, "max_tokens": 2048, "tools": [made.to_dict() for made in TOOLS]}
@@ -468,12 +468,12 @@ async def test_execution_that_is_cancelled_and_done_again() -> None:
     with anyio.fail_after(SLOWLY_S):
         turn = await next_turn(api.transport(), conversation)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(turn.execute)
+            tasks.start_soon(conversation.execute, turn)
             await started.wait()
             tasks.cancel_scope.cancel()
         assert [call.result is not None for call in turn.calls] == [True, False]
-        await turn.execute()
-        await turn.execute()
+        await conversation.execute(turn)
+        await conversation.execute(turn)
     assert begun == [1, 2]
     first, second = turn.results()
     assert first["is_error"] is True
@@ -501,9 +501,9 @@ async def test_execution_by_two_tasks() -> None:
     with anyio.fail_after(SLOWLY_S):
         turn = await next_turn(api.transport(), conversation)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(turn.execute)
+            tasks.start_soon(conversation.execute, turn)
             await runs.wait()
-            tasks.start_soon(turn.execute)
+            tasks.start_soon(conversation.execute, turn)
             await all_tasks_blocked()
             goes_on.set()
     assert sorted(begun) == [1, 2]

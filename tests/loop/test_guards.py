@@ -249,7 +249,7 @@ async def test_a_guard_step_by_step() -> None:
     call = eagerstream.testing.tool_use("remove", {"filename": "/etc"}, id="toolu_0")
     conversation = eagerstream.Conversation(**REQUEST, tools=[remove])
     turn = await next_turn(LocalAPI([reply(call)]).transport(), conversation)
-    await turn.execute()
+    await conversation.execute(turn)
     assert turn.results()[0]["content"] == "Only paths inside the root."
 
 

@@ -274,7 +274,7 @@ async def test_step_by_step() -> None:
         except StreamInterrupted:
             interrupted += 1
             continue
-        await conversation.take(stream).execute()
+        await conversation.execute(conversation.take(stream))
     assert interrupted == 1
     assert checked(conversation.result).status is RunStatus.COMPLETED
     assert api.exchanges[0].body == api.exchanges[1].body

@@ -291,7 +291,7 @@ async def test_step_by_step() -> None:
         conversation = Conversation(**REQUEST, tools=[fetch], threads="auto")
         while not conversation.ended:
             turn = conversation.take(await read(transport, conversation, conversation.request()))
-            await turn.execute()
+            await conversation.execute(turn)
             if turn.number == 2:
                 threads.forget()
         assert forms(server.requests) == ["create", "continue", "continue", "create", "continue"]

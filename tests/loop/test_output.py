@@ -189,7 +189,7 @@ async def test_step_by_step() -> None:
             async with eagerstream.stream(client, **conversation.request(), output=Answer) as stream:
                 await stream.finish()
             turn = conversation.take(stream)
-            await turn.execute()
+            await conversation.execute(turn)
             assert stream.output == conversation.result.output
     assert conversation.result.output == ANSWER
 

@@ -106,4 +106,4 @@ def test_functions_on_the_path(tool: Tool, *, is_watched: bool, at_most: int) ->
     finally:
         sys.setprofile(before)
     assert 10 < len(found) <= at_most, "\n".join(sorted(found))
-    assert any("PartialJSON" in function for function in found) == is_watched
+    assert is_watched or not any("PartialJSON" in function for function in found)

@@ -822,7 +822,7 @@ async def _converse_in_steps(script: Script, ledger: Ledger) -> None:
         except (LimitError, ProtocolError):
             is_broken = True
             continue
-        await turn.execute()
+        await conversation.execute(turn)
         assert [block["type"] for block in turn.results()] == ["tool_result"] * len(turn.results())
         if number < len(script.responses):
             assert script.must_keep(number) <= {_tag_of(call.input) for call in turn.calls}, "a call is lost"

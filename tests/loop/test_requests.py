@@ -240,7 +240,7 @@ async def turn_of(body: Sequence[Piece], tools: Sequence[Any] = (now,)) -> tuple
     """The first turn of a conversation, driven by hand."""
     conversation = Conversation(**REQUEST, tools=tools)
     turn = await next_turn(LocalAPI(body).transport(), conversation)
-    await turn.execute()
+    await conversation.execute(turn)
     return conversation, turn
 
 

@@ -320,7 +320,7 @@ async def test_step_by_step() -> None:
     while not conversation.ended:
         async with stream(api.transport(), **conversation.request()) as response:
             await response.finish()
-        await conversation.take(response).execute()
+        await conversation.execute(conversation.take(response))
     assert children[0].parent == ParentCall(None, "research", "research")
     assert conversation.result.sub_usage == children[0].result.usage
     assert conversation.result.sub_usage

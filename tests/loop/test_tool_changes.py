@@ -289,7 +289,7 @@ async def test_changes_that_wait_while_the_history_is_replaced(by_hook: bool) ->
     async with ReplayServer(Scenario.of(CALL_NOW)) as server, HTTPTransport(base_url=server.base_url) as transport:
         async with eagerstream.stream(transport, **conversation.request()) as stream:
             await stream.finish()
-        await conversation.take(stream).execute()
+        await conversation.execute(conversation.take(stream))
     conversation.remove_tools(search)
     if not by_hook:
         conversation.replace_history([USER])
@@ -315,7 +315,7 @@ async def test_with_a_hook() -> None:
                 requests.append(conversation.request())
                 async with eagerstream.stream(transport, **requests[-1]) as stream:
                     await stream.finish()
-                await conversation.take(stream).execute()
+                await conversation.execute(conversation.take(stream))
                 if len(requests) == 2:
                     conversation.say("Go on.")
     assert [(names(each), changes(each)) for each in requests[:2]] == [

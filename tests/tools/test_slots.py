@@ -12,6 +12,7 @@ import pytest
 from eagerstream.limits import DEFAULT_LIMITS
 from eagerstream.loop import EarlyCalls, Turn
 from eagerstream.loop._policy import ending_of
+from eagerstream.loop._runner import execute
 from eagerstream.tools import CallState, Group, InProcessExecutor, ToolCall, tool
 from eagerstream.wire._assistant_message import empty_message
 from tests.support import all_tasks_blocked, until
@@ -253,7 +254,7 @@ async def test_a_turn_that_is_sent_again_starts_afresh() -> None:
     assert not broken.forbids_retry  # so the loop may send the request again, under the same number
     broken.discard()
     again, calls = a_turn(executor, *writes(0))
-    await again.execute()
+    await execute(again, executor)
     assert contents(calls) == ["wrote 0"]
 
 
@@ -264,7 +265,7 @@ async def test_an_executor_that_several_runs_share() -> None:
     executor = InProcessExecutor([files.write_file])
     for numbers in ((1,), (2,)):
         turn, _ = a_turn(executor, *writes(*numbers))
-        await turn.execute()
+        await execute(turn, executor)
     assert files.log == ["begin 1", "end 1", "begin 2", "end 2"]
 
 

@@ -7,9 +7,9 @@
         async with eagerstream.stream(client, **conversation.request()) as stream:
             async for event in stream: ...
         turn = conversation.take(stream)
-        for call in turn.calls: ...    # look at it; call.answer(...) answers it yourself
-        await turn.execute()           # runs those that you have not answered
-        turn.results()                 # the blocks that go back
+        for call in turn.calls: ...       # look at it; call.answer(...) answers it yourself
+        await conversation.execute(turn)  # runs those that you have not answered
+        turn.results()                    # the blocks that go back
     print(conversation.result.status)
 """
 
@@ -46,6 +46,7 @@ from ._output import RunOutput
 from ._policy import BROKEN_OFF, CANCELLED, INTERRUPTED, SUMMARY, Ending, Then, ending_of
 from ._requests import GivenTool, GivenTools, Requests, check_parameters
 from ._result import RunResult, RunStatus, take_account
+from ._runner import execute
 from ._steering import IDLE, Steering, When
 from ._tool_changes import betas_of, has_tool_changes, refuses_inline_tools
 from ._turn import Turn
@@ -332,6 +333,14 @@ class Conversation:
         if self.known_answers and call.id in self.known_answers and call.result is None:
             self.known_answers[call.id](call)
         return call
+
+    async def execute(self, turn: Turn) -> None:
+        """Run every call of a turn that has no answer yet, concurrently, if the ending of the response allows it.
+
+        Then the turn is closed. Cancelling this cancels the tools, whose calls are answered as cancelled. Calls that
+        had not started can still be run by executing the turn again.
+        """
+        await execute(turn, self.executor)
 
     def _ask_guard(self, call: ToolCall) -> None:
         # For the step-by-step form: nobody could ask the guard while the input was written. A copy of the object, so

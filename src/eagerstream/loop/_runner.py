@@ -1,4 +1,4 @@
-"""`CallRunner`: starts, cancels and ends calls, for `run`, `EarlyCalls` and `Turn.execute` alike."""
+"""`CallRunner`: starts, cancels and ends calls, for `run`, `EarlyCalls` and `Conversation.execute` alike."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 import math
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import anyio
 import anyio.lowlevel
@@ -18,9 +18,7 @@ from ..tools._call import CallListener, ToolCall
 from ..tools._executor import Executor
 from ._settle import answer
 from ._sub_runs import CallRuns
-
-if TYPE_CHECKING:
-    from ._turn import Step
+from ._turn import Step, Turn
 
 _log = logging.getLogger(__name__)
 
@@ -235,6 +233,23 @@ class _Work:
         assert self.begun is not None
         self.call = call
         self.begun.set()
+
+
+async def execute(turn: Turn, executor: Executor) -> None:
+    """See `Conversation.execute`."""
+    own = turn.take_up()
+    try:
+        async with anyio.create_task_group() as tasks:
+            runner = CallRunner(executor, tasks)
+            for call in own:
+                if turn.admit(call):
+                    runner.start(call)
+    finally:
+        turn.put_back(own)
+    # Also for the calls of another task that executes the turn: closing it now would answer them as not run.
+    for call in turn.calls:
+        await call.answered.wait()
+    turn.close()
 
 
 async def _execute_for_code(executor: Executor, call: ToolCall) -> None:

@@ -11,8 +11,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import anyio
-
 from ..errors import UsageError
 from ..limits import Limits
 from ..streaming import GrowingInput
@@ -26,7 +24,6 @@ from ..wire import BlockStart, InputDelta, InputStart, InputStop, MessageStart, 
 from ..wire._assistant_message import AssistantMessage, Block, empty_message
 from ..wire._events import Message
 from ._policy import Begins, Ending
-from ._runner import CallRunner
 from ._settle import kept_blocks, settle, taken_over, without_result
 
 
@@ -271,10 +268,10 @@ class Turn:
         # Admitted here, not when its task runs. A later event of the same chunk may be a restart or a stop reason, and
         # then the answer to "has anything started?" must be right. Also, trio runs the tasks of a turn in random order,
         # and places have to be given in call order.
-        if self._admit(call):
+        if self.admit(call):
             step.started.append(call)
 
-    def _admit(self, call: ToolCall) -> bool:
+    def admit(self, call: ToolCall) -> bool:
         """Give a call its place. Return False if the executor failed to: the call is answered, and must not start."""
         # Before the executor: the time that a call waits counts from here, and `admit` may answer the call.
         call.listener.call_admitted(call)
@@ -381,7 +378,7 @@ class Turn:
         # Before the admission below: a call that is answered must not be given a place.
         self.withdraw(begins)
         if begins is Begins.ALL:
-            return [call for call in self.held if call.result is None and self._admit(call)]
+            return [call for call in self.held if call.result is None and self.admit(call)]
         for call in self.held:
             call.withdraw()
         return []
@@ -405,34 +402,23 @@ class Turn:
 
     # --- step by step -------------------------------------------------------------------------------------------------
 
-    async def execute(self) -> None:
-        """Run every call that has no answer yet, concurrently, if the ending of the response allows it.
-
-        Then the turn is closed. Cancelling this cancels the tools, whose calls are answered as cancelled. Calls that
-        had not started can still be run by executing the turn again.
-        """
+    def take_up(self) -> list[ToolCall]:
+        """Return the calls that nobody runs yet, for whoever asks: they are to be admitted and run, or put back."""
         # In the step-by-step form nothing is admitted before the end of the response. So a row that lets only admitted
         # calls run lets none of these run.
         if self.ending is not None and self.ending.begins is not Begins.ALL:
             self.withdraw(Begins.NONE)
-        own = [call for call in self.calls if call not in self._started]  # the others are another task's
+        own = [call for call in self.calls if call not in self._started]
         self._started.update(own)
-        try:
-            async with anyio.create_task_group() as tasks:
-                runner = CallRunner(self._executor, tasks)
-                for call in own:
-                    if self._admit(call):
-                        runner.start(call)
-        finally:
-            for call in own:
-                if call.ran:
-                    call.refuse_unfinished()  # if it was cancelled: it must not run a second time
-                elif call.result is None:
-                    self._started.discard(call)
-        # Also for the calls of another task that executes the turn: closing it now would answer them as not run.
-        for call in self.calls:
-            await call.answered.wait()
-        self.close()
+        return own
+
+    def put_back(self, calls: Sequence[ToolCall]) -> None:
+        """Let those of these calls that have not run be taken up again. The others are answered as cancelled."""
+        for call in calls:
+            if call.ran:
+                call.refuse_unfinished()  # it must not run a second time
+            elif call.result is None:
+                self._started.discard(call)
 
     def results(self, *, extra_user_text: str | None = None) -> list[Block]:
         """Return the `tool_result` blocks of the turn, in call order. A call without an answer gets one that says so.

@@ -232,7 +232,7 @@ class ToolUser:
             if fault is not None:
                 for call in calls:
                     call.refuse(fault)
-            await turn.execute()
+            await conversation.execute(turn)
             for call in calls:
                 if self.raise_tool_exceptions and call.ran and call.error is not None:
                     raise call.error
