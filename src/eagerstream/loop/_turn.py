@@ -403,7 +403,7 @@ class Turn:
     # --- step by step -------------------------------------------------------------------------------------------------
 
     def take_up(self) -> list[ToolCall]:
-        """Return the calls that nobody runs yet, for whoever asks: they are to be admitted and run, or put back."""
+        """Return the calls that nobody runs yet. The caller must admit and run each of them, or put it back."""
         # In the step-by-step form nothing is admitted before the end of the response. So a row that lets only admitted
         # calls run lets none of these run.
         if self.ending is not None and self.ending.begins is not Begins.ALL:
