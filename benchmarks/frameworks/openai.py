@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from multiprocessing.connection import Connection
 from typing import Any
 
 import anyio
@@ -15,6 +16,8 @@ from openai.lib.streaming.chat import ChatCompletionStreamState
 
 from eagerstream import EarlyCalls, ItemStream, tool
 from eagerstream.integrations.openai import ChatChunks, to_messages, to_openai
+from eagerstream.testing import Scenario
+from tests.integrations.chat.server import ChatServer
 
 from ..served import served
 from . import HEAD, TOOL_S, Course, compare, row, scenario
@@ -105,7 +108,7 @@ async def early(client: AsyncOpenAI, course: Course) -> None:
 @asynccontextmanager
 async def sides(url: str) -> AsyncIterator[tuple[Any, Any]]:
     """Yield both sides, with one client."""
-    async with AsyncOpenAI(base_url=f"{url}/v1", api_key="any") as client:
+    async with AsyncOpenAI(base_url=url, api_key="any") as client:
         yield partial(alone, client), partial(early, client)
 
 
@@ -115,6 +118,12 @@ async def main(url: str) -> None:
         print(f"{HEAD}\n{row('openai', await compare(*both, repeats=3))}")
 
 
+def _serve(replies: Scenario, connection: Connection) -> None:
+    with ChatServer(replies) as server:
+        connection.send(server.chat_url())
+        connection.poll(None)
+
+
 if __name__ == "__main__":
-    with served(scenario) as address:
+    with served(scenario, _serve) as address:
         anyio.run(main, address)

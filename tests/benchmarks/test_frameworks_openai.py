@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.frameworks import compare, row, scenario
 from benchmarks.frameworks.openai import sides
-from eagerstream.testing import ReplayServer
+from tests.integrations.chat.server import ChatServer
 
 
 @pytest.mark.slow
@@ -14,8 +14,8 @@ from eagerstream.testing import ReplayServer
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_the_first_effect_comes_before_the_last_byte() -> None:
     """With us; alone it comes after it. Both do the same work."""
-    with ReplayServer(scenario(tokens_per_second=400, lines=10)) as server:
-        async with sides(server.base_url) as (alone, early):
+    with ChatServer(scenario(tokens_per_second=400, lines=10)) as server:
+        async with sides(server.chat_url()) as (alone, early):
             courses = await compare(alone, early, repeats=1)
     (alone_course,), (early_course,) = courses
     assert alone_course.place("last byte") < alone_course.place("effect")
