@@ -68,7 +68,7 @@ async def test_a_long_chunk_is_taken_in_by_pieces() -> None:
     assert len(events) == 2 * len(FragmentDecoder().feed(LONG.body))
     assert max(sizes) < 200
     # None before a chunk: the wait for it is one. Trio may let a task go first in one round and last in the next.
-    assert turns >= len(sizes) - 3
+    assert turns >= (len(sizes) - 3) // 2  # trio's order is one of chance, as below
 
 
 @pytest.mark.anyio
@@ -215,4 +215,5 @@ async def test_a_long_delta_comes_in_portions(kind: str, form: str) -> None:
     assert max(len(delta[name]) for delta in deltas) <= 4_096
     assert sum(delta.get("estimated_tokens", 0) for delta in deltas) == (7 if kind == "thinking_delta" else 0)
     assert all((each["type"], each["index"]) == ("content_block_delta", 3) for each in events[1:-1])
-    assert turns >= len(deltas) - 1 > 10
+    # trio runs the tasks of one round in an order of chance, so two portions may follow each other, but never three.
+    assert turns >= (len(deltas) - 1) // 2 > 5
