@@ -142,6 +142,7 @@ _WITHOUT_TESTS = {
     "loop/_call_ids": "test_conversation.py and test_run.py have ids that come twice",
     "loop/_continuing": "test_conversation.py and test_interruption.py have conversations at each bound",
     "loop/_journal": "protocols without code; test_durability.py and tests/journal have journals",
+    "loop/_keeper": "an interface that does nothing; every test of a run without a journal uses it",
     "loop/_resending": "test_message_thread.py and test_tool_changes.py have its two classes",
     "loop/_run_loop": "test_run.py has the tests of both halves of a run",
     "loop/_start_run": "each test of a run starts one",

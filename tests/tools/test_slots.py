@@ -254,7 +254,7 @@ async def test_a_turn_that_is_sent_again_starts_afresh() -> None:
     assert not broken.forbids_retry  # so the loop may send the request again, under the same number
     broken.discard()
     again, calls = a_turn(executor, *writes(0))
-    await execute(again, executor)
+    await execute(again)
     assert contents(calls) == ["wrote 0"]
 
 
@@ -265,7 +265,7 @@ async def test_an_executor_that_several_runs_share() -> None:
     executor = InProcessExecutor([files.write_file])
     for numbers in ((1,), (2,)):
         turn, _ = a_turn(executor, *writes(*numbers))
-        await execute(turn, executor)
+        await execute(turn)
     assert files.log == ["begin 1", "end 1", "begin 2", "end 2"]
 
 

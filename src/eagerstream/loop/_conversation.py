@@ -340,7 +340,7 @@ class Conversation:
         Then the turn is closed. Cancelling this cancels the tools, whose calls are answered as cancelled. Calls that
         had not started can still be run by executing the turn again.
         """
-        await execute(turn, self.executor)
+        await execute(turn)
 
     def _ask_guard(self, call: ToolCall) -> None:
         # For the step-by-step form: nobody could ask the guard while the input was written. A copy of the object, so

@@ -36,6 +36,7 @@ from ..wire._assistant_message import AssistantMessage
 from ._conversation import Conversation
 from ._entries import check_entries
 from ._journal import RunJournal, RunLog
+from ._keeper import Keeper
 from ._restoring import OpenTurn, restore
 from ._result import RunStatus
 from ._sub_runs import ParentCall
@@ -55,125 +56,6 @@ _LOOK_S: Final = 0.5
 
 _WATCH_S: Final = 2.0
 """Interval at which a run that is busy looks for messages: each look is one query."""
-
-
-class Keeper:
-    """Keeps a run, step by step. This one keeps nothing: the run has no journal.
-
-    Attributes:
-        error: The reason for `on_failure`; None before.
-        resumed_after: Number of turns that earlier processes had settled; None if the run is new.
-        is_leaving: The run ends here, and continues in another process or later: it only waits for decisions, or was
-            handed over.
-        carrier: See `Run.carrier`.
-    """
-
-    keeps = False
-    """True if there is a journal."""
-
-    def __init__(self) -> None:
-        self.error: EagerStreamError | None = None
-        self.is_leaving = False
-        self.carrier: dict[str, str] = {}
-        self.resumed_after: int | None = None
-
-    @property
-    def gate(self) -> Callable[[ToolCall], Awaitable[None]] | None:
-        """See `CallListener.gate`."""
-        return None
-
-    async def open(self, parent: ParentCall | None) -> OpenTurn | None:
-        """Create the run, or take it over, and restore its conversation. Return the turn that was under way.
-
-        Args:
-            parent: The call whose tool has started the run, if any.
-
-        Raises:
-            RunOwnedError: Another process has the run.
-            JournalError: The journal cannot be read or written.
-            UsageError: A call has begun or waits, and its tool is missing.
-        """
-
-    async def close(self) -> None:
-        """Give the run up: another process may continue it.
-
-        Raises:
-            JournalError: The end could not be written. All settled turns are in the journal.
-        """
-
-    async def all_written(self) -> None:
-        """Wait until the last settled turn is durable.
-
-        Raises:
-            JournalError: It could not be written.
-        """
-
-    def start(self, tasks: TaskGroup) -> None:
-        """Look for messages from now on, until `stop`, or until the run may not continue."""
-
-    def stop(self) -> None:
-        """Look for messages no longer."""
-
-    async def take_messages(self) -> None:
-        """Take the messages and decisions that other processes have left for the run.
-
-        Raises:
-            JournalError: The journal cannot be read, or the run may not continue.
-        """
-
-    def hand_over(self, *, at_once: bool) -> None:  # noqa: ARG002
-        """Let another process continue the run: after the turn under way, or at once, also after an error.
-
-        Raises:
-            UsageError: There is no journal.
-        """
-        raise UsageError("a run without a journal cannot be handed over")
-
-    def leaves_here(self) -> bool:
-        """Return True if the run was handed over: its turns are settled."""
-        return False
-
-    def salvaging(self, turn: Turn, assembler: MessageAssembler[Any], saved: OpenTurn) -> None:
-        """Take the response that is salvaged: all of it is in the journal."""
-
-    async def sending(self, turn: Turn, assembler: MessageAssembler[Any]) -> None:
-        """Write a request that is about to be sent, after the end of the turn before.
-
-        Raises:
-            JournalError: The run may not continue.
-        """
-
-    def said(self, message: Mapping[str, Any], when: str) -> None:
-        """Write a message that was said to the run, also while it leaves."""
-
-    def decision(self, call: ToolCall) -> Decision | None:
-        """Return the decision about a call; None if there is none yet."""
-
-    def decided(self, call: ToolCall, decision: Decision) -> None:
-        """Write a decision about a call."""
-
-    async def wait_for_decision(self, call: ToolCall) -> Decision:
-        """Wait until another process has decided about a call. If the run waits for nothing else, it leaves.
-
-        Raises:
-            UsageError: There is no journal.
-        """
-        raise UsageError(f"the run of {call.name!r:.80} has no journal, through which a decision could come")
-
-    def progressed(self, call: ToolCall, value: Any) -> None:
-        """Write progress of a call."""
-
-    def ended(self, call: ToolCall) -> None:
-        """Write the result of a call, unless its turn is settled and has it, or its response was given up."""
-
-    def responded(self, turn: Turn, message: AssistantMessage) -> None:
-        """Write the rest of a response that has ended or broken off, if its calls still run."""
-
-    def restarted(self, turn: Turn) -> None:
-        """Write that the peer has started a response again: what is known of it does not count."""
-
-    def settled(self, turn: Turn) -> None:
-        """Write a settled turn in place of its steps."""
 
 
 class Durability(Keeper):

@@ -14,6 +14,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from ..errors import JournalError
+from ..tools._call import CallState
 
 _Object: TypeAlias = dict[str, Any]
 _Count: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
@@ -45,7 +46,7 @@ class _ToolResponse(TypedDict):
 class _BegunCall(TypedDict):
     input: _Input
     turn: _Count
-    state: Literal["waiting", "admitted", "running", "abandoned", "answered", "refused", "withdrawn"]
+    state: Annotated[CallState, Field(strict=False)]
     idempotent: bool
     streams: bool
     in_history: bool

@@ -23,7 +23,7 @@ from ._events import (
 )
 
 if TYPE_CHECKING:
-    from ._durability import Keeper
+    from ._keeper import Keeper
     from ._message_thread import MessageThread
 
 # Nearly all events are of other types, which one look into a set leaves out. A `match` would try each case for each.

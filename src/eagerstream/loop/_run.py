@@ -315,4 +315,6 @@ class Run(RunLoop[OutputT]):
         Raises:
             UsageError: The run has no journal.
         """
+        if not self._keeper.keeps:
+            raise UsageError("a run without a journal cannot be handed over")
         self._keeper.hand_over(at_once=at_once)

@@ -24,9 +24,9 @@ from ..wire._assistant_message import AssistantMessage, empty_message
 from ..wire._type_variables import OutputT
 from ._compaction import Summarize, as_history
 from ._conversation import Conversation
-from ._durability import Keeper
 from ._events import MessageDelivered, Restarted, RunEvent, TurnStart, TurnStop
 from ._interruption import Unwanted, interruption, message_of
+from ._keeper import Keeper
 from ._marks import CallEvents, RunMarks
 from ._message_thread import MessageThread
 from ._policy import BROKEN_OFF, CANCELLED, CUT_BY_GUARD, CUT_BY_MESSAGE, Begins

@@ -235,12 +235,12 @@ class _Work:
         self.begun.set()
 
 
-async def execute(turn: Turn, executor: Executor) -> None:
+async def execute(turn: Turn) -> None:
     """See `Conversation.execute`."""
     own = turn.take_up()
     try:
         async with anyio.create_task_group() as tasks:
-            runner = CallRunner(executor, tasks)
+            runner = CallRunner(turn.executor, tasks)
             for call in own:
                 if turn.admit(call):
                     runner.start(call)

@@ -95,6 +95,7 @@ class Turn:
         is_cut: The rest of the response is not wanted: a guard said so, or the peer restarted it after a call had run.
         voided: The message before that restart.
         listener: Receives the events in the life of the calls.
+        executor: Gives the calls their places, and runs them.
     """
 
     def __init__(
@@ -128,7 +129,7 @@ class Turn:
         # a guard, `RunLoop._take` hands chunks with only deltas past this class, and those are nearly all chunks.
         self._maker: CallMaker | None = maker  # until it is closed: no cycle is left
         self._tools = maker.tools
-        self._executor = executor
+        self.executor = executor
         self._limits = limits
         # The conversation has the turn, too. `close` and `discard` break the cycle, so that a run goes away with its
         # last reference: of 500 runs at once, 520 were alive at most, and 632 when only the garbage collector removed
@@ -276,7 +277,7 @@ class Turn:
         # Before the executor: the time that a call waits counts from here, and `admit` may answer the call.
         call.listener.call_admitted(call)
         try:
-            self._executor.admit(call)
+            self.executor.admit(call)
         except Exception as error:
             # The executor is the user's. Its fault costs this call, not the response that is being read
             # (test_an_executor_that_fails_to_admit_a_call).

@@ -55,6 +55,7 @@ class CallState(Enum):
 
 
 _RAN: Final = (CallState.RUNNING, CallState.ABANDONED, CallState.ANSWERED)
+_ENDS: Final = (CallState.ANSWERED, CallState.REFUSED, CallState.WITHDRAWN)
 _SAVED: Final = ("idempotent", "streams", "in_history", "blocked_s")
 
 
@@ -88,7 +89,7 @@ class CallListener:
         Raises:
             UsageError: The run has no journal, through which the decision would come.
         """
-        raise UsageError(f"the run of {call.name!r:.80} has no journal, through which a decision could come")
+        raise no_journal_for(call)
 
     def call_decided(self, call: ToolCall, decision: Decision) -> None:
         """Handle the decision about a call that needs approval."""
@@ -107,6 +108,11 @@ class CallListener:
 
     def call_told(self, event: Any) -> None:
         """Handle an event about a run that its tool started."""
+
+
+def no_journal_for(call: ToolCall) -> UsageError:
+    """Return the error for a call about which another process is asked to decide."""
+    return UsageError(f"the run of {call.name!r:.80} has no journal, through which a decision could come")
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,9 +312,9 @@ class ToolCall:
             setattr(call, name, getattr(self, name))
         call.response = self.response
         call.input.interrupted = self.input.interrupted
+        call.state = self.state
         assert self.result is not None
         call._close(self.result)
-        call.state = self.state
 
     def answer_for_before(self, returned: Any) -> None:
         """Answer a call that had begun before its program ended. Its tool does not run again."""
@@ -412,8 +418,8 @@ class ToolCall:
     def withdraw(self) -> None:
         """Refuse the call because the response ended in a way after which it must not start."""
         if self.result is None:
-            self.refuse(NOT_RUN)
             self.state = CallState.WITHDRAWN
+            self.refuse(NOT_RUN)
 
     def reject(self, reason: str) -> None:
         """Reject the call for a guard: it does not run. If it has started, its reads raise `InputInterrupted`."""
@@ -464,7 +470,8 @@ class ToolCall:
 
     def _close(self, result: Block) -> None:
         self.result = result
-        self.state = CallState.ANSWERED if self.ran else CallState.REFUSED
+        if self.state not in _ENDS:
+            self.state = CallState.ANSWERED if self.ran else CallState.REFUSED
         self.tool = None  # results are kept for long
         if _log.isEnabledFor(logging.DEBUG):
             how = "an error" if self.is_error else "a result"

@@ -76,14 +76,13 @@ class _Admission:
 
     Attributes:
         tool: The tool; None if no tool has the call's name.
-        group: The group of the tool, and the queue of its calls: one runs at a time.
+        group: The group of the tool.
         arguments: The arguments; None until the input is checked.
         is_early: True if the arguments come from an input that is still being written.
     """
 
     tool: Tool | None
     group: Group | None
-    queue: Slots | None
     arguments: JSONObject | None = None
     is_early: bool = False
 
@@ -127,8 +126,7 @@ class InProcessExecutor:
         """See `Executor.admit`. A call that needs no tool is answered here."""
         tool = self._tools.find(call.input.block)  # its own, not `call.tool`: others may have the same names
         group = tool.group if tool else None
-        queue = self._groups.setdefault(group.name, Slots(1)) if group else None
-        admission = self._admissions[call] = _Admission(tool, group, queue)
+        admission = self._admissions[call] = _Admission(tool, group)
         if self._breaker is not None:
             self._refuse_if_open(call, tool, self._breaker)
         is_checked = False
@@ -138,16 +136,14 @@ class InProcessExecutor:
             else:
                 admission.arguments = self._arguments(call, tool)
                 is_checked = admission.arguments is not None
-        if group is not None and admission.queue is not None:
+        is_next = True
+        if group is not None:
             _note_failure(call, group)
-            admission.queue.enter(call)
+            queue = self._groups.setdefault(group.name, Slots(1))
+            queue.enter(call)
+            is_next = call in queue
         # A call that waits for its group, its input or an approval takes no slot from others.
-        if (
-            is_checked
-            and tool is not None
-            and tool.approve is None
-            and (admission.queue is None or call in admission.queue)
-        ):
+        if is_checked and is_next and tool is not None and tool.approve is None:
             self._slots.enter(call)
             if call in self._slots:
                 call.state = CallState.ADMITTED
@@ -161,11 +157,11 @@ class InProcessExecutor:
         if call not in self._admissions:
             self.admit(call)
         admission = self._admissions.pop(call)
-        queue = admission.queue
+        group = admission.group
         try:
             # Most calls wait for nothing: their tools start without a step through phases that have nothing to do.
             phases: tuple[_Phase, ...] = self._wait_for_slot, self._run_tool
-            if queue is not None or admission.arguments is None or call not in self._slots:
+            if group is not None or admission.arguments is None or call not in self._slots:
                 phases = self._wait_for_group, self._read_arguments, self._ask_approval, *phases
             for phase in phases:
                 await phase(call, admission)
@@ -182,19 +178,19 @@ class InProcessExecutor:
             call.abandon()
             self._record(call, admission.tool)
             self._slots.leave(call)
-            if queue is not None and admission.group is not None:
-                _note_failure(call, admission.group)
+            if group is not None:
+                _note_failure(call, group)
                 # If it was abandoned in a thread that is still at work, the next call of the group waits for that.
-                call.after_thread(partial(queue.leave, call))
+                call.after_thread(partial(self._groups[group.name].leave, call))
 
     # --- the phases of a call; a phase may answer it, and the next ones are then skipped ----------------------------
 
     async def _wait_for_group(self, call: ToolCall, admission: _Admission) -> None:
         """Wait for the earlier calls of the group; if one of them failed, the call may have to be skipped."""
         group = admission.group
-        if group is None or admission.queue is None:
+        if group is None:
             return
-        await admission.queue.wait(call)
+        await self._groups[group.name].wait(call)
         failed = call.failed_groups.get(group.name) if group.stop_on_error else None
         if failed is not None and failed.input.index < call.input.index:
             call.refuse(group.skipped.replace("{name}", failed.name))

@@ -234,9 +234,7 @@ class ToolInput:
         It keeps lone surrogates. Tools, requests and logs get U+FFFD in their place. If that would make one key of two,
         the input is invalid.
         """
-        if self.outcome is not Outcome.VALID:
-            return None
-        return self._whole if self._whole is not None else self.partial
+        return self.partial if self.outcome is Outcome.VALID else None
 
     @property
     def wrapped(self) -> JSONObject:
