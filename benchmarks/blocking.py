@@ -17,10 +17,11 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from eagerstream.wire import FragmentDecoder, MessageAssembler, Outcome
+from eagerstream.wire import Outcome
 
 from .long_inputs import END_OF_INPUT, LONG_KINDS, chunks_of, events_of, fragments_of, text_of
 from .targets import Row
+from .wire_core import LONG_INPUTS, WireCore
 
 TARGET_MS: Final = 1.0
 FRAGMENT_CHARS: Final = 8
@@ -40,29 +41,13 @@ class Block:
     longest_ms: float
 
 
-class _Taken:
-    """The wire core during a response."""
-
-    def __init__(self) -> None:
-        self._decoder = FragmentDecoder()
-        self.assembler = MessageAssembler()
-
-    def take(self, chunk: bytes) -> list[Any]:
-        """Return the events of a chunk, as `stream` makes them for a consumer."""
-        events: list[Any] = []
-        batch = iter(self._decoder.feed(chunk))
-        while (wire_event := self.assembler.feed_deltas(batch, events)) is not None:
-            events += self.assembler.feed(wire_event)
-        return events
-
-    @classmethod
-    def whole(cls, kind: str, chars: int, *, end: str = "}") -> _Taken:
-        """Feed a complete input except its end. Nothing reads `partial`."""
-        taken = cls()
-        fragments = fragments_of(text_of(kind, chars, end=end), _LONG_FRAGMENT_CHARS)
-        for chunk in chunks_of(events_of(fragments), _LARGE_CHUNK_BYTES):
-            taken.take(chunk)
-        return taken
+def _whole(kind: str, chars: int, *, end: str = "}") -> WireCore:
+    """Return the core that has taken a complete input except its end. Nothing has read `partial`."""
+    core = WireCore(LONG_INPUTS)
+    fragments = fragments_of(text_of(kind, chars, end=end), _LONG_FRAGMENT_CHARS)
+    for chunk in chunks_of(events_of(fragments), _LARGE_CHUNK_BYTES):
+        core.feed(chunk)
+    return core
 
 
 def _timed_ms(step: Callable[..., object], *arguments: Any) -> float:
@@ -76,11 +61,11 @@ def chunk_ms(kind: str, chunk_bytes: int, repeats: int) -> float:
     chunks = list(chunks_of(events_of(fragments_of(text_of(kind, _CHUNKED_CHARS), FRAGMENT_CHARS)), chunk_bytes))
     best = [float("inf")] * len(chunks)
     for _ in range(repeats):
-        taken = _Taken()
+        core = WireCore(LONG_INPUTS)
         for place, chunk in enumerate(chunks):
-            best[place] = min(best[place], _timed_ms(taken.take, chunk))
-        taken.take(END_OF_INPUT)
-        assert taken.assembler.inputs[0].outcome is Outcome.VALID
+            best[place] = min(best[place], _timed_ms(core.feed, chunk))
+        core.feed(END_OF_INPUT)
+        assert core.assembler.inputs[0].outcome is Outcome.VALID
     return max(best)
 
 
@@ -88,7 +73,7 @@ def look_ms(kind: str, chars: int, repeats: int) -> float:
     """Return the time of the first read of `partial` after so many characters."""
     times = []
     for _ in range(repeats):
-        input = _Taken.whole(kind, chars).assembler.inputs[0]
+        input = _whole(kind, chars).assembler.inputs[0]
         gc.collect()
         times.append(_timed_ms(attrgetter("partial"), input))
         assert input.partial
@@ -99,11 +84,11 @@ def end_ms(kind: str, chars: int, repeats: int, *, valid: bool) -> tuple[float, 
     """Return the times of the chunk that ends an input, and of the read of `message` after it."""
     ends, echoes = [], []
     for _ in range(repeats):
-        taken = _Taken.whole(kind, chars, end="}" if valid else "]")
+        core = _whole(kind, chars, end="}" if valid else "]")
         gc.collect()
-        ends.append(_timed_ms(taken.take, END_OF_INPUT))
-        echoes.append(_timed_ms(attrgetter("message"), taken.assembler))
-        assert taken.assembler.inputs[0].outcome is (Outcome.VALID if valid else Outcome.INVALID)
+        ends.append(_timed_ms(core.feed, END_OF_INPUT))
+        echoes.append(_timed_ms(attrgetter("message"), core.assembler))
+        assert core.assembler.inputs[0].outcome is (Outcome.VALID if valid else Outcome.INVALID)
     return min(ends), min(echoes)
 
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import anyio
 import httpx2
@@ -26,6 +26,7 @@ from rich.progress import track
 from rich.table import Table
 
 import eagerstream
+from eagerstream.limits import DEFAULT_LIMITS, Limits
 from eagerstream.testing import encode_event
 from eagerstream.wire import InputDelta
 
@@ -33,11 +34,12 @@ from . import flavors
 from .flavors import Flavor
 from .streams import KINDS, arriving, body_chunks, make_input
 from .targets import Row
-from .wire_core import WireCore
+from .wire_core import LONG_INPUTS, WireCore
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 FRAGMENTS = (4, 7, 16, 64)
 MEDIAN_FRAGMENT = 7  # characters, of recorded streams
+_USUAL_CHARS: Final = 100_000
 _REQUEST: dict[str, Any] = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "x"}]}
 _DELTA = b"input_json_delta"
 _DELTAS = 20  # measured at each place
@@ -94,8 +96,12 @@ def _client(chunks: list[bytes]) -> AsyncAnthropic:
     return AsyncAnthropic(api_key="k", http_client=httpx2.AsyncClient(transport=httpx2.MockTransport(answer)))
 
 
-def _run_core(chunks: list[bytes], value: Any) -> float:
-    core = WireCore()
+def _limits(size: int) -> Limits:
+    return LONG_INPUTS if size > _USUAL_CHARS else DEFAULT_LIMITS
+
+
+def _run_core(chunks: list[bytes], value: Any, limits: Limits) -> float:
+    core = WireCore(limits)
     start = time.perf_counter()
     for chunk in chunks:
         for event in core.feed(chunk):
@@ -106,10 +112,10 @@ def _run_core(chunks: list[bytes], value: Any) -> float:
     return elapsed
 
 
-async def _run_stream(chunks: list[bytes], value: Any) -> float:
+async def _run_stream(chunks: list[bytes], value: Any, limits: Limits) -> float:
     async with _client(chunks) as client:
         start = time.perf_counter()
-        async with eagerstream.stream(client, buffer="wait", **_REQUEST) as stream:
+        async with eagerstream.stream(client, buffer="wait", limits=limits, **_REQUEST) as stream:
             async for event in stream:
                 if type(event) is InputDelta:
                     _ = event.input.partial
@@ -199,7 +205,7 @@ def measure_core(kind: str, sizes: list[int], fragment_chars: int) -> list[float
     for size in sizes:
         value, _, chunks = _stream_of(kind, size, fragment_chars)
         gc.collect()
-        figures.append(_best(partial(_run_core, chunks, value)) / len(chunks) * 1e6)
+        figures.append(_best(partial(_run_core, chunks, value, _limits(size))) / len(chunks) * 1e6)
     return figures
 
 
@@ -207,7 +213,7 @@ def measure(kind: str, size: int, fragment_chars: int, core_us: dict[str, float]
     """Measure one cell: both clients, one directly after the other. `core_us` is already measured."""
     value, text, chunks = _stream_of(kind, size, fragment_chars)
     gc.collect()
-    stream_s = _best(lambda: anyio.run(_run_stream, chunks, value))
+    stream_s = _best(lambda: anyio.run(_run_stream, chunks, value, _limits(size)))
     other_s, sampled = _anthropic_s(chunks, value, fragment_chars, budget_s)
     return Cell(
         kind=kind,

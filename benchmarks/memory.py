@@ -29,7 +29,7 @@ from eagerstream.wire import Outcome
 
 from .long_inputs import END_OF_INPUT, LONG_KINDS, events_of, fragments_of, text_of
 from .targets import Row
-from .wire_core import WireCore
+from .wire_core import LONG_INPUTS, WireCore
 
 FRAGMENT_CHARS: Final = 8
 TARGET: Final = 3.0
@@ -61,7 +61,7 @@ class Cell:
 
 def _stream(kind: str, chars: int) -> WireCore:
     """Feed the complete input. Return the core that holds it."""
-    core = WireCore()
+    core = WireCore(LONG_INPUTS)
     for event in events_of(fragments_of(text_of(kind, chars), FRAGMENT_CHARS)):
         core.feed(event)
     core.feed(END_OF_INPUT)

@@ -26,7 +26,7 @@ from rich.progress import track
 from rich.table import Table
 
 from eagerstream.testing._body import body_events, is_fragment
-from eagerstream.wire import InputStop, Outcome
+from eagerstream.wire import InputStop, Outcome, ServerToolUse
 
 from . import flavors
 from .flavors import Flavor
@@ -102,8 +102,8 @@ def _values(core: WireCore) -> list[object]:
 def _verified(chunks: Sequence[bytes], lines: Sequence[bytes]) -> list[object]:
     """Return the expected result of `_values`. Check that no fragment is lost, and that each value equals its text."""
     core = WireCore()
-    stopped = [event.input for chunk in chunks for event in core.feed(chunk) if type(event) is InputStop]
-    stopped += [event.input for event in core.assembler.close() if type(event) is InputStop]
+    events = [event for chunk in chunks for event in core.feed(chunk)] + core.assembler.close()
+    stopped = [event.input for event in events if isinstance(event, InputStop | ServerToolUse)]
     assert not core.assembler.lost_fragments
     fragments = [event["delta"]["partial_json"] for event in map(json.loads, lines) if is_fragment(event)]
     assert sum(len(input.raw) for input in stopped) == sum(map(len, fragments)) > 0
