@@ -137,7 +137,10 @@ def without_marks() -> Iterator[None]:
     """Turn off the marks of responses and runs within the block."""
     of_both = ("sending", "opened", "take", "ended", "end")
     with ExitStack() as stack:
-        for marks, names in ((RunMarks, (*of_both, "settle", "admit")), (ReplyMarks, of_both)):
+        for marks, names in (
+            (RunMarks, (*of_both, "accepted", "settle", "admit", "start", "progress")),
+            (ReplyMarks, of_both),
+        ):
             for name in names:
                 stack.enter_context(patch.object(marks, name, _nothing))
         yield

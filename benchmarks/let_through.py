@@ -145,7 +145,8 @@ def strangers() -> tuple[int, int]:
 _KILLED: Final = """
 import sys, time, anyio, eagerstream
 from benchmarks.attack_cases import REQUEST, call
-from eagerstream import ProcessExecutor, ProcessPool, tool
+from eagerstream import tool
+from eagerstream.workers import ProcessExecutor, ProcessPool
 from eagerstream.builtin import Bash
 
 @tool
