@@ -22,7 +22,8 @@ _REASONS: Final = (
     ("_decoder", "", "_failure|_closed|_forget|_refuse|not events|^raise", _MISUSE),
     ("_sse", r"ServerSentEvent", "", _MESSAGE),
     ("_sse", "", "_MAX_RETRY_DIGITS|media_type", _BOUND),
-    ("_sse", r"EventStreamDecoder\._(check_size|forget)", "", _BOUND),
+    ("_sse", r"EventStreamDecoder\._(check_size|check_values|count|is_data|forget)$", "", _BOUND),
+    ("_sse", "", "_values|_max_uncounted_bytes|self._count|is_short", _BOUND),
     ("_sse", "", "_pieces_bytes|_check_size|> self._max_event_bytes|< self._max_event_bytes", _BOUND),
     (
         "_sse",
@@ -105,7 +106,7 @@ _REASONS: Final = (
         _FASTER,
     ),
     ("_json_scalars", r"ScalarReader\._fail", "^return self._length", "reading stops there"),
-    ("_json_scalars", "", "_max_digits|beyond|convert", _BOUND),
+    ("_json_scalars", "", "_max_digits|beyond|convert|_MAX_LONG_INTEGERS|_long_integers", _BOUND),
     ("_json_scalars", "", "overflow_chars", _QUERY),
     ("_json_scalars", "", "_failed_in", _QUERY),
     ("_json_builder", "", "^(VALUE|FAILED): ", "any other number does"),
