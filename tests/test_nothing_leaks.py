@@ -50,6 +50,7 @@ from eagerstream.errors import (
 from eagerstream.journal import Journal
 from eagerstream.limits import DEFAULT_LIMITS
 from eagerstream.loop import Conversation, RunEndedError, RunEvent, RunResult, RunStatus, TurnStop
+from eagerstream.loop._result import give_result
 from eagerstream.progress import Hub, RunRecorder, RunView, WatcherDropped
 from eagerstream.progress.gateway import RunsFull
 from eagerstream.progress.vercel import UIMessageError
@@ -222,7 +223,7 @@ def _errors() -> Iterator[BaseException]:
         *(JournalError, OwnershipLostError, RunOwnedError, RunExistsError, RunNotFoundError),
     ):
         error = cls("told")
-        error.result = result
+        give_result(error, result)
         yield error
     yield ProtocolError("the data is wrong", excerpt=CANARY)
     yield APIError(f"{KEY} is wrong", message={"content": CANARY}, body=CANARY, details={"token": CANARY})

@@ -33,12 +33,8 @@ _MAX_BODY_CHARS: Final = 8_000
 class EagerStreamError(Exception):
     """The root of every exception that eagerstream raises on purpose.
 
-    Attributes:
-        result: The `RunResult` of the run that the error ended: the history to continue from, the partial response,
-            and every call with its input and its result. None if it did not end a run.
+    `RunResult.of(error)` is the result of the run that it has ended.
     """
-
-    result: Any = None  # the loop is above this module, which therefore cannot name its class
 
     def to_dict(self) -> dict[str, Any]:
         """Return the error as plain data: the class as `type`, the message as `text`, and the facts of subclasses."""

@@ -98,7 +98,7 @@ async def test_without_an_sdk() -> None:
     try:
         async with anthropic_served(reply(tool_use("now", {})), DONE) as client:
             async with eagerstream.run(client, **REQUEST, tools=[now]) as run:
-                assert run._observers == (run.marks,)
+                assert run._delivery.observers == (run.marks,)
                 await run.finish()
     finally:
         handle.uninstrument()
@@ -112,7 +112,7 @@ async def test_with_an_sdk_that_is_switched_off(monkeypatch: pytest.MonkeyPatch)
     with collected.tracing():
         run = eagerstream.run(LocalAPI([DONE]).transport(), **REQUEST)
         async with run:
-            assert run._observers == (run.marks,)
+            assert run._delivery.observers == (run.marks,)
             await run.finish()
 
 

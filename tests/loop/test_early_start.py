@@ -382,7 +382,7 @@ async def test_waiting_events_stay_bounded_while_a_tool_reads() -> None:
     with anyio.fail_after(SLOWLY_S):
         async with eagerstream.run(LocalAPI(body, [DONE]).transport(), **REQUEST, tools=[count], buffer="wait") as run:
             await read.wait()
-            waiting = len(run._buffer._ready) + len(run._buffer._held)
+            waiting = len(run._delivery.buffer)
             await run.finish()
     assert waiting < 300
     assert only_result(run)["content"] == "3001"

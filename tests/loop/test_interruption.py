@@ -231,7 +231,8 @@ async def test_it_gives_up(max_restarts: int) -> None:
     with pytest.raises(StreamInterrupted) as caught:
         await events_in(run)
     assert len(api.exchanges) == 2 + max_restarts
-    left = caught.value.result
+    left = RunResult.of(caught.value)
+    assert left is not None
     assert left is run.result
     assert checked(left).status is RunStatus.ERROR
     assert left.messages == [USER, assistant(call("a", "now", {})), results(result("a", "noon"))]

@@ -14,7 +14,7 @@ from eagerstream import ToolCall
 from eagerstream.errors import JournalError, OwnershipLostError
 from eagerstream.journal import Journal
 from eagerstream.journal._sqlite import SQLite
-from eagerstream.loop import RunStatus, resume
+from eagerstream.loop import RunResult, RunStatus, resume
 from eagerstream.recordings import Recording
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ask_elsewhere
@@ -108,7 +108,7 @@ async def test_the_end_cannot_be_written(step: str) -> None:
         with pytest.raises(JournalError, match="full") as caught:
             async with run:
                 await run.finish()
-        assert caught.value.result is run.result
+        assert RunResult.of(caught.value) is run.result
         assert (run.result.status, run.result.text) == (RunStatus.COMPLETED, "Done.")
         async with resume(client, MemoryJournal(journal.runs), "r", tools=world.tools()) as resumed:
             await resumed.finish()
@@ -144,7 +144,7 @@ async def test_the_last_turn_cannot_be_written() -> None:
         async with eagerstream.run(client, **REQUEST, tools=world.tools(), journal=journal, run_id="r") as run:
             with pytest.raises(JournalError, match="full") as caught:
                 await run.finish()
-        assert caught.value.result is run.result
+        assert RunResult.of(caught.value) is run.result
         assert (run.result.status, run.result.text) == (RunStatus.ERROR, "Done.")
         assert journal.kinds("r")[-1] == ("request", 2)
 
@@ -243,7 +243,7 @@ async def test_a_disk_that_becomes_full(tmp_path: Path, monkeypatch: pytest.Monk
             ) as run:
                 with pytest.raises(JournalError, match="the disk is full") as caught:
                     await run.finish()
-            assert caught.value.result is run.result
+            assert RunResult.of(caught.value) is run.result
         monkeypatch.setattr(SQLite, "_connect", connect)
         async with Journal(path, lease_s=0.2) as journal:
             async with resume(client, journal, "r", tools=[fetch], limits=limits) as run:

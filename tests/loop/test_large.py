@@ -133,7 +133,7 @@ async def test_progress_that_nobody_reads(buffer: BufferMode, tools: int) -> Non
     with anyio.fail_after(SLOWLY_S):
         async with eagerstream.run(api.transport(), **REQUEST, tools=[count], buffer=buffer) as run:
             await end.reached.wait()  # the tools have ended, and nobody has read anything
-            waiting = len(run._buffer._ready) + len(run._buffer._held)
+            waiting = len(run._delivery.buffer)
             assert waiting <= 256 + 20 + 6 * tools
             end.opened.set()
             events = [event async for event in run]

@@ -792,7 +792,7 @@ async def _converse_in_a_run(script: Script, ledger: Ledger) -> None:
     assert json.dumps(saved.messages) == json.dumps(result.messages)
     if isinstance(failure, EagerStreamError) and not isinstance(failure, LimitError):
         assert result.status is RunStatus.ERROR
-        assert failure.result is result
+        assert RunResult.of(failure) is result
     elif script.consumer in ("all", "finish"):
         assert result.status not in (RunStatus.ERROR, RunStatus.CANCELLED)
         assert all(exchange.closed for exchange in peer.exchanges)

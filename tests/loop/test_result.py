@@ -76,8 +76,8 @@ async def test_after_an_error() -> None:
     with anyio.fail_after(SLOWLY_S), pytest.raises(StreamInterrupted) as caught:
         async with run:
             await run.finish()
-    assert caught.value.result is run.result
-    saved = RunResult.from_json(json.dumps(caught.value.result.to_dict()))
+    assert RunResult.of(caught.value) is run.result
+    saved = RunResult.from_json(json.dumps(run.result.to_dict()))
     assert checked(saved).status is RunStatus.ERROR
     assert saved.error is not None
     assert saved.error == caught.value.to_dict()
@@ -256,7 +256,7 @@ async def test_a_result_keeps_no_run(ends: str) -> None:
                     run.cancel()
                 elif isinstance(event, TurnStop) and ends == "left":
                     break
-        return run.result, [weakref.ref(each) for each in (run, run._transport, run._buffer, run._conversation)]
+        return run.result, [weakref.ref(each) for each in (run, run._driver, run._delivery, run._driver.conversation)]
 
     gc.disable()
     try:

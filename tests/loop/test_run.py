@@ -331,7 +331,7 @@ async def test_an_error_in_the_first_request(serial: Serial) -> None:
     assert isinstance(error, APIError)
     assert error.status_code == 401
     assert run.result == RunResult(RunStatus.ERROR, None, [USER], error=error.to_dict())
-    assert error.result is run.result
+    assert RunResult.of(error) is run.result
 
 
 @pytest.mark.anyio

@@ -14,7 +14,16 @@ import pytest
 
 import eagerstream
 from eagerstream import Conversation, RunResult, UsageError, tool
-from eagerstream.loop import MessageDelivered, Restarted, Run, RunStatus, ToolProgress, ToolStart, TurnStart, TurnStop
+from eagerstream.loop import (
+    MessageDelivered,
+    Restarted,
+    Run,
+    RunStatus,
+    ToolProgress,
+    ToolStart,
+    TurnStart,
+    TurnStop,
+)
 from eagerstream.testing import http_error, reply, server_tool_use, text, tool_use
 from eagerstream.tools import ToolCall
 from eagerstream.wire import InputDelta, MessageStop, TextDelta
@@ -246,7 +255,7 @@ async def test_said_to_a_run_that_has_failed() -> None:
             async for event in run:
                 await all_tasks_blocked()
                 run.say(f"At {type(event).__name__}.", "now")
-    result: Any = caught.value.result
+    result: Any = RunResult.of(caught.value)
     assert [message["content"] for message in result.undelivered] == ["At TurnStart.", "At MessageStart."]
     with pytest.raises(UsageError, match="has ended"):
         run.say("Hello?")
@@ -452,7 +461,7 @@ async def test_cancelling_and_failing_lose_nothing() -> None:
     api = LocalAPI([reply(tool_use("now", {}, id="a"))], http_error(400, "invalid_request_error", "No."))
     with pytest.raises(eagerstream.APIError, match=r"No\.") as caught:
         await observed(api, once(ToolStart, lambda run: run.say("3", when="when_idle")))
-    failed: Any = caught.value.result
+    failed: Any = RunResult.of(caught.value)
     assert failed.undelivered == [said("3")]
 
 

@@ -20,6 +20,7 @@ import anyio.lowlevel
 
 import eagerstream
 from eagerstream import EagerStreamError, InputInterrupted, ItemStream, Limits, Restarted, RunStatus, TurnStop
+from eagerstream.loop import RunResult
 from eagerstream.testing import MessageThreads, ReplayServer, Scenario
 from eagerstream.tools import ToolCall, tool
 from tests.loop.serial import checked
@@ -174,7 +175,7 @@ async def converse(
             # A reply that is whole, and does not say why it ended, ends the run.
             assert result.status in (RunStatus.COMPLETED, RunStatus.UNKNOWN)
         else:
-            assert failure.result is result
+            assert RunResult.of(failure) is result
             assert result.status is RunStatus.ERROR
     except AssertionError as error:
         error.add_note(str(schedule))

@@ -217,17 +217,17 @@ async def _converse(
             run_id=run_id,
         ) as run:
             if attempt.competes_s:
-                assert isinstance(run._keeper, _durability.Durability)
-                assert run._keeper._log is not None
+                assert isinstance(run._driver.keeper, _durability.Durability)
+                assert run._driver.keeper._log is not None
                 # After the takeover: a step under an older fence that comes later still is provably stale.
-                effects.add(run_id, "owner", str(run._keeper._log.fence), str(time.monotonic()))
+                effects.add(run_id, "owner", str(run._driver.keeper._log.fence), str(time.monotonic()))
             number = 0
             async for _ in run:
                 if number == say_at:
                     said = f"Said {run_id} {attempt.seed}"
                     run.say(said, random.choice(_WHEN))
-                    assert isinstance(run._keeper, _durability.Durability)
-                    await run._keeper._append()  # what was written before is durable then
+                    assert isinstance(run._driver.keeper, _durability.Durability)
+                    await run._driver.keeper._append()  # what was written before is durable then
                     effects.add(run_id, "said", said)
                 number += 1
     except RunOwnedError:

@@ -13,7 +13,7 @@ import anyio
 
 import eagerstream
 from eagerstream import EagerStreamError, InputInterrupted, ItemStream, Restarted, RunStatus, TurnStop
-from eagerstream.loop import Run
+from eagerstream.loop import Run, RunResult
 from eagerstream.tools import ToolCall, tool
 from tests.loop.serial import checked
 from tests.reliability.soak_plans import Consumer, Plan, owners
@@ -181,7 +181,7 @@ def check(run: Run, plan: Plan, heard: Heard, ledger: Ledger) -> None:
             assert call.input.value is not None
             assert str(call.input.value["key"]) in str(call.result["content"]), "a result is that of another call"
     if heard.failure is not None:
-        assert heard.failure.result is result
+        assert RunResult.of(heard.failure) is result
         assert result.status is RunStatus.ERROR
     elif plan.consumer in (Consumer.ITERATES, Consumer.FINISHES, Consumer.IS_SLOW):
         assert result.status in (RunStatus.COMPLETED, RunStatus.UNKNOWN), result.status

@@ -14,7 +14,7 @@ import pytest
 
 import eagerstream
 from eagerstream import EagerStreamError, HTTPTransport, Limits, RunStatus
-from eagerstream.loop import MessageDelivered, When
+from eagerstream.loop import MessageDelivered, RunResult, When
 from eagerstream.loop._message_thread import _copied_message
 from eagerstream.recordings import Recording
 from eagerstream.testing import (
@@ -143,7 +143,7 @@ async def _converse(seed: int) -> Counter[str]:
     if failure is None:
         assert result.status is RunStatus.COMPLETED, result.status
     else:
-        assert failure.result is result
+        assert RunResult.of(failure) is result
         assert result.status is RunStatus.ERROR
     _check_said(said, delivered, result)
     _check_complete(requests, result)

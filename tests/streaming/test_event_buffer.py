@@ -1,4 +1,4 @@
-"""`EventBuffer`: events from the task that reads to the one that consumes, merged and thinned on the way."""
+"""`EventBuffer`: events from the task that reads to the one that consumes, merged on the way."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from eagerstream.errors import UsageError
 from eagerstream.limits import DEFAULT_LIMITS
 from eagerstream.streaming import BufferMode, GrowingInput
 from eagerstream.streaming._event_buffer import EventBuffer
+from eagerstream.streaming._thinning import Thinning
 from eagerstream.wire import (
     BlockStart,
     BlockStop,
@@ -31,7 +32,6 @@ from eagerstream.wire import (
 from eagerstream.wire._assistant_message import empty_message
 from tests.streams import input_delta, one_by_one, tool_start
 from tests.support import all_tasks_blocked
-from tests.tables import rows
 
 
 def an_input(index: int = 0) -> GrowingInput:
@@ -39,23 +39,15 @@ def an_input(index: int = 0) -> GrowingInput:
     return GrowingInput(index, block, parser=PartialJSON, limits=DEFAULT_LIMITS)
 
 
-async def drained(buffer: EventBuffer[Any]) -> list[Any]:
+async def drained(buffer: EventBuffer[Any], thinning: Thinning[Any] | None = None) -> list[Any]:
     """What is left in a buffer that is closed here."""
     buffer.close()
     events = []
     while True:
         try:
-            events.append(await buffer.get())
+            events.append(await (thinning or buffer).get())
         except StopAsyncIteration:
             return events
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 # --- the buffer -------------------------------------------------------------------------------------------------------
@@ -245,98 +237,11 @@ async def test_cancelling_get_loses_nothing() -> None:
     assert await buffer.get() == TextDelta(0, "a")
 
 
-@rows("options", [{"mode": "drop"}, {"min_interval_s": -1}, {"min_chars": -1}])
-def test_bad_settings(options: dict[str, Any]) -> None:
-    """Settings that cannot be are refused at once."""
-    with pytest.raises(UsageError):
-        EventBuffer(**options)
-
-
-# --- thinning ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.anyio
-async def test_min_chars() -> None:
-    """Deltas are held until they are long enough; the last one comes before the stop, however short."""
-    buffer: EventBuffer[Any] = EventBuffer(min_chars=5)
-    input = an_input()
-    got: list[Any] = []
-
-    async def consume() -> None:
-        while True:
-            got.append(event_of(await buffer.get()))
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(consume)
-        for fragment in ("abc", "de", "f"):
-            buffer.put(InputDelta(input, fragment))
-            await all_tasks_blocked()
-        assert got == ["abcde"]
-        buffer.put(InputStop(input))
-        await all_tasks_blocked()
-        assert got == ["abcde", "f", "InputStop"]
-        tasks.cancel_scope.cancel()
-
-
-def event_of(event: Any) -> str:
-    """An input event, in short."""
-    return event.fragment if isinstance(event, InputDelta) else type(event).__name__
-
-
-@pytest.mark.anyio
-async def test_min_interval() -> None:
-    """At most one delta in an interval, by the buffer's own clock; the first comes at once."""
-    clock = Clock()
-    buffer: EventBuffer[Any] = EventBuffer(min_interval_s=10, clock=clock)
-    input = an_input()
-    buffer.put(InputDelta(input, "a"))
-    assert event_of(await buffer.get()) == "a"
-    buffer.put(InputDelta(input, "b"))
-    clock.now_s += 9
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(buffer.get)
-        await all_tasks_blocked()
-        tasks.cancel_scope.cancel()  # it was still being held
-    buffer.put(InputDelta(input, "c"))
-    clock.now_s += 1
-    assert event_of(await buffer.get()) == "bc"
-
-
-@pytest.mark.anyio
-async def test_a_held_delta_comes_while_the_stream_stalls() -> None:
-    """When nothing more comes, what is held is let go at the end of its interval, without another event."""
-    buffer: EventBuffer[Any] = EventBuffer(min_interval_s=0.02)
-    input = an_input()
-    buffer.put(InputDelta(input, "a"))
-    await buffer.get()
-    start_s = anyio.current_time()
-    buffer.put(InputDelta(input, "b"))
-    with anyio.fail_after(5):
-        assert event_of(await buffer.get()) == "b"
-    assert anyio.current_time() - start_s >= 0.019
-
-
-@pytest.mark.anyio
-async def test_other_events_are_not_held() -> None:
-    """Thinning is for inputs: text comes as it came, and takes with it what is held in front of it."""
-    buffer: EventBuffer[Any] = EventBuffer(min_interval_s=3600, min_chars=100)
-    input = an_input()
-    events = [TextDelta(0, "a"), TextDelta(0, "b"), InputDelta(input, "x"), BlockStop(0, {})]
-    for event in events:
-        buffer.put(event)
-    with anyio.fail_after(5):
-        assert [await buffer.get() for _ in events] == events
-
-
-@pytest.mark.anyio
-async def test_thinned_inputs_are_bounded_and_whole() -> None:
-    """Held deltas are merged even while the buffer has room, and none of their text is lost."""
-    buffer: EventBuffer[Any] = EventBuffer(min_chars=1000)
-    input = an_input()
-    for number in range(500):
-        buffer.put(InputDelta(input, f"{number},"))
-    (event,) = await drained(buffer)
-    assert event.fragment == "".join(f"{number}," for number in range(500))
+def test_a_mode_that_is_none() -> None:
+    """It is refused at once."""
+    mode: Any = "drop"
+    with pytest.raises(UsageError, match="buffer"):
+        EventBuffer(mode=mode)
 
 
 # --- any stream, any pace ---------------------------------------------------------------------------------------------
@@ -421,7 +326,8 @@ def test_nothing_is_lost_at_any_pace(
     """However slow the consumer: each block of each message keeps its text, between its own start and stop."""
 
     async def hand_over() -> list[Any]:
-        buffer: EventBuffer[Any] = EventBuffer(mode=mode, capacity=capacity, min_chars=min_chars)
+        buffer: EventBuffer[Any] = EventBuffer(mode=mode, capacity=capacity)
+        source = Thinning(buffer, min_chars=min_chars) if min_chars else buffer
 
         async def produce() -> None:
             for at, event in enumerate(stream):
@@ -438,7 +344,7 @@ def test_nothing_is_lost_at_any_pace(
                 for _ in range(paces[pace % len(paces)]):
                     await anyio.lowlevel.checkpoint()
                 try:
-                    got.append(await buffer.get())
+                    got.append(await source.get())
                 except StopAsyncIteration:
                     break
         return got

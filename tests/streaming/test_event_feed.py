@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import anyio
@@ -14,6 +14,7 @@ import pytest
 import eagerstream
 from eagerstream.errors import UsageError
 from eagerstream.streaming import EventFeed, FeedEnd
+from eagerstream.streaming._delivery import Delivery
 from eagerstream.streaming._event_buffer import EventBuffer
 from eagerstream.wire import BlockStart, TextDelta
 from tests.streams import text_delta
@@ -23,25 +24,47 @@ from tests.support import REQUEST, Gate, LocalAPI, all_tasks_blocked
 class Numbers(EventFeed[Any]):
     """Reads the numbers that it is given, then does what `end` does."""
 
+    id = model = "numbers"
+
     def __init__(self, *numbers: int, end: Callable[[], Awaitable[Any]] | None = None) -> None:
-        super().__init__(EventBuffer())
+        delivery: Delivery[Any] = Delivery(EventBuffer())
+        self.reading = Reading(numbers, end, delivery)
+        super().__init__(delivery, self.reading)
+
+    @property
+    def cleaned_up(self) -> bool:
+        return self.reading.cleaned_up
+
+
+class Reading:
+    """The driver of these numbers."""
+
+    is_idle = True
+
+    def __init__(
+        self, numbers: Sequence[int], end: Callable[[], Awaitable[Any]] | None, delivery: Delivery[Any]
+    ) -> None:
         self.numbers = numbers
         self.end = end
+        self.delivery = delivery
         self.cleaned_up = False
 
-    def _how_it_ended(self) -> FeedEnd:
-        return FeedEnd("error" if self._failure else "completed", 1, {}, None)
+    def ended(self, failure: BaseException | None) -> FeedEnd:
+        return FeedEnd("error" if failure else "completed", 1, {}, None)
 
-    async def _read(self) -> None:
+    async def read(self, _: object) -> None:
         try:
             for number in self.numbers:
-                self._put(TextDelta(number, str(number)))
+                self.delivery.put(TextDelta(number, str(number)))
             if self.end is not None:
                 await self.end()
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.lowlevel.checkpoint()  # closing a connection takes a while
                 self.cleaned_up = True
+
+    def close(self) -> None:
+        pass
 
 
 async def _fail() -> None:
@@ -236,7 +259,7 @@ async def test_not_entered() -> None:
 async def test_text_alone() -> None:
     """The other events are dropped."""
     async with Numbers(1, 2) as feed:
-        feed._put(BlockStart(0, {"type": "text"}))
+        feed._delivery.put(BlockStart(0, {"type": "text"}))
         assert [text async for text in feed.text()] == ["1", "2"]
 
 

@@ -22,7 +22,7 @@ from anthropic import APIStatusError, Omit
 import eagerstream
 from eagerstream.errors import APIError, StreamInterrupted, UsageError
 from eagerstream.limits import Limits
-from eagerstream.loop import Conversation, Restarted, Run, RunStatus, TurnStart
+from eagerstream.loop import Conversation, Restarted, Run, RunResult, RunStatus, TurnStart
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.streaming import MessageStream
 from eagerstream.testing import error_event, http_error, reply, text, tool_use
@@ -982,8 +982,9 @@ async def test_a_run_of_which_all_forms_are_refused() -> None:
     with pytest.raises(APIError, match="invalid beta flag") as caught:
         await ran(api.transport())
     assert len(api.exchanges) == 3
-    assert caught.value.result is not None
-    assert caught.value.result.status is RunStatus.ERROR
+    result = RunResult.of(caught.value)
+    assert result is not None
+    assert result.status is RunStatus.ERROR
 
 
 async def test_a_run_that_is_interrupted_between_the_forms() -> None:

@@ -45,9 +45,9 @@ class HostedTasks:
         self._name = name
         self._ended = ended or _nothing
         self._group: anyio.abc.TaskGroup | None = None
-        self.deadline = math.inf
+        self.deadline: float = math.inf
         self.failure: BaseException | None = None
-        self.is_left = False
+        self.is_left: bool = False
         self._when_ended: anyio.Event
         self._when_left: anyio.Event | None = None  # for a group without a body
         self._host: object = None  # asyncio keeps only weak references to its tasks

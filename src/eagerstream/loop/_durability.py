@@ -38,7 +38,7 @@ from ._entries import check_entries
 from ._journal import RunJournal, RunLog
 from ._keeper import Keeper
 from ._restoring import OpenTurn, restore
-from ._result import RunStatus
+from ._result import RunStatus, give_result
 from ._sub_runs import ParentCall
 from ._turn import Turn
 from ._written_response import WrittenResponse
@@ -175,7 +175,7 @@ class Durability(Keeper):
                 await self._log.release(status.value, self._summary)
             except _FAULTS as error:
                 self.error = error
-                error.result = result
+                give_result(error, result)
                 raise
 
     async def all_written(self) -> None:

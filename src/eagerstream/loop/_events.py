@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from ..errors import APIError, ProtocolError
-from ..streaming._message_stream import StreamEvent
+from ..streaming import StreamEvent
 from ..tools._call import ToolCall
 from ..wire._assistant_message import AssistantMessage, Block, is_lower_bound
 from ._result import RunStatus

@@ -40,6 +40,8 @@ T = TypeVar("T")
 # names, so it is refused as a whole (test_a_saved_run_of_another_version).
 _VERSION_KEY: Final = "eagerstream_run"
 _VERSION: Final = 1
+_RESULT: Final = "_eagerstream_result"
+"""Attribute of an exception that has ended a run. Those of other packages have it, too."""
 # No count of tokens is that large. Beyond it, readers of the JSON that use floats lose digits, and integers of
 # thousands of digits cannot be written at all (test_usage_that_is_no_count).
 _NO_COUNT: Final = 2**53
@@ -93,6 +95,17 @@ class RunEndedError(EagerStreamError):
         error = f" ({self.result.error['type']}: {self.result.error['text']})" if self.result.error else ""
         turns = f"{self.result.turns} turn{'' if self.result.turns == 1 else 's'}"
         return f"the run ended with the status {self.result.status} after {turns}: {_WHY[self.result.status]}{error}"
+
+
+def give_result(error: BaseException, result: RunResult[Any]) -> None:
+    """Let an exception that ends a run carry its result (`RunResult.of`), and the result name the exception."""
+    # The iteration may be far from the code that catches the exception, and a saved result from both. The result has
+    # plain data, because an exception keeps the frames that raised it, and cannot be saved.
+    setattr(error, _RESULT, result)
+    if isinstance(error, EagerStreamError):
+        result.error = error.to_dict()
+    else:
+        result.error = {"type": type(error).__name__, "text": str(error)}
 
 
 @dataclass(slots=True)
@@ -153,6 +166,15 @@ class RunResult(Generic[OutputT]):
         if self.output_outcome is not Outcome.VALID:
             raise UsageError(f"there is no valid output: {self.output_error or 'none was asked for'}")
         return adapter_of(model).validate(encodable(json.loads(self.output_text)))
+
+    @classmethod
+    def of(cls, error: BaseException) -> RunResult[Any] | None:
+        """Return the result of the run that an exception has ended; None if it has ended none.
+
+        It has the history to continue from, the partial response, and every call with its input and its result. Within
+        the block of the run, `run.result` is the same.
+        """
+        return error.result if isinstance(error, RunEndedError) else getattr(error, _RESULT, None)
 
     def raise_for_status(self) -> Self:
         """Return this result if the run ended well: `COMPLETED` or `STOP_SEQUENCE`.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Unpack
+from uuid import uuid4
 
-from ..streaming._options import FEED_DEFAULTS, INPUT_DEFAULTS, buffer_for, taken
+from ..streaming._options import FEED_DEFAULTS, INPUT_DEFAULTS, delivery_for, taken
 from ..tools._foreign import ForeignTool
 from ..transports import Client, as_transport
 from ..transports._eager_fallback import EagerFallback
@@ -19,6 +20,7 @@ from ._message_thread import MAX_BREAKPOINTS_OF_THREADS, MessageThread, ThreadTr
 from ._options import CALL_DEFAULTS, BetaUse, RunOptions, check_beta_use
 from ._result import RunResult
 from ._run import Run
+from ._run_driver import RunDriver
 from ._tool_changes import InlineToolsTransport
 
 _NOT_KEPT: Final = ("extra_headers", "extra_query")
@@ -89,8 +91,11 @@ def run(
     transport = InlineToolsTransport(transport, client, conversation.leave_inline_tools)
     marks = RunMarks(clock=feed["clock"], max_concurrency=rest.get("max_concurrency", CALL_DEFAULTS["max_concurrency"]))
     fallback = EagerFallback(transport, client, feed["eager_fallback"])
-    buffer = buffer_for(feed, conversation.limits)
-    started: Run[OutputT] = Run(fallback, conversation, inputs, buffer, marks, thread=thread, run_id=run_id)
+    delivery = delivery_for(feed, conversation.limits)
+    driver = RunDriver(
+        run_id or uuid4().hex, fallback, conversation, inputs=inputs, delivery=delivery, marks=marks, thread=thread
+    )
+    started: Run[OutputT] = Run(driver, delivery)
     if journal is not None:
         begin = {"kind": "begin", "turn": 0, "model": model, "max_tokens": max_tokens, "options": plain}
         started.keep_in(journal, {**begin, "messages": conversation.result.messages})

@@ -126,7 +126,7 @@ class Turn:
         self.looks_at_deltas: bool = False
         """It does now, or the rest of the response does not count. Else `take` returns `InputDelta`s as they are."""
         # Two flags: the reader has to know before the first fragment if deltas must be made at all. While no input has
-        # a guard, `RunLoop._take` hands chunks with only deltas past this class, and those are nearly all chunks.
+        # a guard, `TurnExchange` hands chunks with only deltas past this class, and those are nearly all chunks.
         self._maker: CallMaker | None = maker  # until it is closed: no cycle is left
         self._tools = maker.tools
         self.executor = executor

@@ -6,13 +6,13 @@ import threading
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from uuid import uuid4
 
 import anyio
 
 from ..errors import UsageError
-from ..streaming import EventFeed, on_feed
+from ..streaming import Observer, on_feed
 from ..tools import ToolCall
 from ..wire import check_count
 from ._joined import RecordsEnd
@@ -31,6 +31,39 @@ class Decision:
 
     approved: bool
     reason: str | None = None
+
+
+class Watchable(Protocol):
+    """A run, a `stream`, or a feed of somebody else's. See `EventFeed`."""
+
+    @property
+    def id(self) -> str:
+        """The id of the log."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """The model of the requests."""
+        ...
+
+    @property
+    def turn(self) -> int | None:
+        """The number of the current turn; None for a single request."""
+        ...
+
+    @property
+    def has_journal(self) -> bool:
+        """True if another process may continue the run, under the same id."""
+        ...
+
+    @property
+    def resumed_after(self) -> int | None:
+        """Number of turns before the run was resumed; None if it was not."""
+        ...
+
+    def observe(self, observer: Observer[Any], /) -> None:
+        """Show an observer all events from now on, and the end."""
+        ...
 
 
 class Hub:
@@ -102,28 +135,26 @@ class Hub:
                 self._recorders.pop(run_id, None)  # of a run that never started, if other code closed its log
         self._tell()
 
-    def observe(self, run: EventFeed[Any], *, name: str | None = None) -> RunLog:
+    def observe(self, run: Watchable, *, name: str | None = None) -> RunLog:
         """Keep a log of a run or of a `stream` from now on, and return the log.
 
         Call it before you enter the run, or immediately after. Otherwise earlier events are missing. If the hub has the
         ended log of an earlier part of the run, see `journal`, that log continues: its `name` stays.
         """
         # The run's own id, by which the records of its parent name it; another one if it is observed a second time.
-        id = str(getattr(run, "id", ""))
-        log, after = self._logs.get(id), None
-        if log is not None and log.is_closed and getattr(run, "has_journal", False) and log.seq:
+        log, after = self._logs.get(run.id), None
+        if log is not None and log.is_closed and run.has_journal and log.seq:
             after = RecordsEnd.of(log.records())
             log.reopen()
         else:
-            log = RunLog(id if id and log is None else uuid4().hex, name=name)
-        model, turn = getattr(run, "model", None), getattr(run, "turn", None)
+            log = RunLog(run.id if log is None else uuid4().hex, name=name)
         recorder = RunRecorder(
             log.append,
             id=log.id,
             name=name,
-            model=model,
-            turn=turn,
-            resumed_after=getattr(run, "resumed_after", None),
+            model=run.model,
+            turn=run.turn,
+            resumed_after=run.resumed_after,
             after=after,
             close=lambda: self._end(log),
             summaries=self._summaries,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from ._event_buffer import BufferMode
 from ._event_feed import EventFeed
+from ._exchange import StreamEvent
 from ._faults import InputError
 from ._growing_input import GrowingInput, TextPlace
 from ._marks import Arrival, BlockMarks, Clock, FinishedField, ReplyMarks
-from ._message_stream import DefinedTool, MessageStream, StreamEvent, stream
+from ._message_stream import DefinedTool, MessageStream, stream
 from ._observers import FeedEnd, Observer, OnFeed, RequestObserver, on_every_feed, on_feed
 from ._options import FeedOptions, InputOptions, OutputOptions, RequestParameters, SourceOptions, StreamOptions
 from ._output import GrowingOutput, OutputDelta, OutputReader

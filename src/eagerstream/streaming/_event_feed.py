@@ -1,6 +1,6 @@
-"""`EventFeed`: the way of events from the task that reads to the one that consumes, and the owner of the tasks.
+"""`EventFeed`: an async context manager and iterator over the events that a task of the library reads.
 
-`stream` (one request) and `run` (as many as needed) are made of it.
+`stream` (one request) and `run` (as many as needed) are of this kind.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -18,14 +18,34 @@ import anyio.lowlevel
 from .._support.frames import is_all_ours, user_stacklevel
 from .._support.hosted_tasks import HostedTasks
 from ..errors import EagerStreamError, StreamInterrupted, UsageError
-from ..wire import InputStart, TextDelta
-from ._event_buffer import EventBuffer
-from ._growing_input import GrowingInput
-from ._observers import FeedEnd, Observer, RequestObserver, beginnings
+from ..wire import TextDelta
+from ._delivery import Delivery
+from ._observers import FeedEnd, Observer, beginnings
 
 E = TypeVar("E")
 
 _log = logging.getLogger(__name__)
+
+
+class Driver(Protocol):
+    """Produces the events of a feed."""
+
+    @property
+    def is_idle(self) -> bool:
+        """True if nothing is left to do in the tasks of the feed."""
+        ...
+
+    async def read(self, tasks: HostedTasks) -> None:
+        """Produce all events, in one of these tasks, which may be cancelled at any await."""
+        ...
+
+    def ended(self, failure: BaseException | None, /) -> FeedEnd:
+        """Return how the feed ended: called once, after `read` has returned, or when the block is left."""
+        ...
+
+    def close(self) -> None:
+        """Clean up after the block was left; nothing runs any more."""
+        ...
 
 
 class EventFeed(ABC, Generic[E]):
@@ -36,131 +56,55 @@ class EventFeed(ABC, Generic[E]):
     is raised by the iteration (or by `finish`), after the events before it.
     """
 
-    def __init__(self, buffer: EventBuffer[E]) -> None:
-        self._buffer = buffer
+    def __init__(self, delivery: Delivery[E], driver: Driver) -> None:
+        self._delivery = delivery
+        self._driver = driver
         self._tasks: HostedTasks | None = None
+        self._failure: BaseException | None = None
         self._has_ended = False
         self._when_ended: anyio.Event | None = None  # made only if somebody waits for it
-        self._failure: BaseException | None = None
-        self.wants_deltas: bool = True
-        """Somebody has a use for `InputDelta`s."""
-        self.wants_changes: bool = False
-        """Somebody wants each `InputDelta` to carry its changes."""
-        self._needs_deltas = False  # the reader itself
-        self._observers: tuple[Observer[E], ...] = ()
-        self._chunk_observers: tuple[Observer[E], ...] = ()  # those that are shown empty chunks, too
-        self._has_told_end = False
-        self._is_used = False  # somebody reads it, or has ended it on purpose
 
     @property
-    def _is_over(self) -> bool:
-        """True once the reading has ended and the consumer knows it, or wants no more events."""
-        is_left = self._tasks is not None and self._tasks.is_left
-        return self._has_ended and (is_left or self._buffer.is_read or self._buffer.is_discarded)
+    @abstractmethod
+    def id(self) -> str:
+        """The id, by which those who watch tell it from others."""
+
+    @property
+    @abstractmethod
+    def model(self) -> str:
+        """The model of the requests."""
+
+    @property
+    def turn(self) -> int | None:
+        """The number of the current turn of a run; None for a single request."""
+        return None
+
+    @property
+    def has_journal(self) -> bool:
+        """True if a journal keeps the run."""
+        return False
+
+    @property
+    def resumed_after(self) -> int | None:
+        """Number of turns that earlier processes had settled; None unless a run was resumed from a journal."""
+        return None
 
     @property
     def failure(self) -> BaseException | None:
         """The exception of the reading, which the iteration raises; None if there is none."""
         return self._failure
 
-    @abstractmethod
-    async def _read(self) -> None:
-        """Produce all events. The task that runs this may be cancelled at any await."""
-
-    @abstractmethod
-    def _how_it_ended(self) -> FeedEnd:
-        """Return how the feed ended, as of now."""
-
-    def _is_idle(self) -> bool:
-        """Return True if no task of the group has anything left to do."""
-        return self._has_ended
-
-    def _close(self) -> None:
-        """Clean up after the block was left; nothing runs any more."""
-
     def observe(self, observer: Observer[E]) -> None:
         """Show an observer all events from now on, and the end, at once if that was shown before."""
-        self._set_observers((*self._observers, observer))
-        if self._has_told_end:
-            self._show_end()
-
-    def _set_observers(self, observers: tuple[Observer[E], ...]) -> None:
-        self._observers = observers
-        # Computed here, when something changes, instead of for each chunk. An observer without the attribute gets
-        # deltas: to leave them out must be its own choice.
-        of_observers = any(getattr(each, "wants_deltas", True) for each in observers)
-        self.wants_deltas = of_observers or self._needs_deltas or not self._buffer.is_discarded
-        self.wants_changes = any(getattr(each, "wants_changes", False) for each in observers)
-        self._chunk_observers = tuple(each for each in observers if getattr(each, "wants_chunks", False))
-
-    def _show(self, tell: Callable[[Observer[E]], object], observers: Sequence[Observer[E]]) -> None:
-        for observer in observers:
-            # An observer takes no part in a run, so its failure must not end the run. It is dropped, because a broken
-            # one would fail and be logged with each event.
-            try:
-                tell(observer)
-            except Exception as error:
-                self._drop(observer, error)
-
-    def _drop(self, observer: Observer[E], error: Exception) -> None:
-        # The text of the error may quote what a model wrote, which does not belong in a log.
-        _log.warning("%s failed as an observer (%s): dropped", type(observer).__name__, type(error).__name__)
-        self._set_observers(tuple(other for other in self._observers if other is not observer))
+        self._delivery.observe(observer)
 
     def _tell_end(self) -> None:
-        if not self._has_told_end:
-            self._has_told_end = True
-            self._show_end()
+        if self._delivery.end is None:
+            self._delivery.show_end(self._driver.ended(self._failure))
 
-    def _show_end(self) -> None:
-        end = self._how_it_ended()
-        # They see no more, and a feed that is kept must not keep its observers.
-        observers = self._observers
-        self._set_observers(())
-        self._show(lambda observer: observer.end(end), observers)
-
-    async def _room(self) -> None:
-        """Wait until the consumer has made room. Cancelling this loses no event.
-
-        Raises:
-            LimitError: More than `Limits.max_waiting_events` events wait, deltas merged.
-        """
-        await self._buffer.room()
-
-    def _show_sending(self, request: Mapping[str, Any]) -> None:
-        """Show the observers a request that is about to be sent by this task."""
-        # By the attribute: `isinstance` with a protocol takes 55 µs on Python 3.11, and this 0.2.
-        observers = [each for each in self._observers if hasattr(each, "sending")]
-        self._show(lambda observer: cast("RequestObserver[E]", observer).sending(request), observers)
-
-    def _put(self, event: E) -> None:
-        """Show an event to the observers, and hand it over to the consumer."""
-        self._put_all((event,))
-
-    def _put_all(self, events: Sequence[E]) -> bool:
-        """Show events to the observers, and hand them over to the consumer.
-
-        Return True if the reading should wait for `_room` before it continues.
-        """
-        # Before anybody sees the input: a task that waits for more of it needs the reader from the first moment on. A
-        # settled input needs nothing more, and would keep the buffer for as long as it is kept itself.
-        for event in events:
-            if isinstance(event, InputStart) and isinstance(event.input, GrowingInput) and event.input.outcome is None:
-                event.input.on_wait = self._buffer.on_wait
-        # Observers before the buffer: they get each event unmerged and at the time when it came, however slow the
-        # consumer is, and before the consumer can cancel the run. The loop of `_show` is repeated here, because its
-        # lambda would be one more function on the path of each fragment.
-        for observer in self._observers if events else self._chunk_observers:
-            try:
-                observer.take(events)
-            except Exception as error:
-                self._drop(observer, error)
-        return bool(events) and self._buffer.put_all(events)
-
-    def _discard(self) -> None:
-        """Drop the events: nobody takes them any more. Deltas are then made only if an observer wants them."""
-        self._buffer.discard()
-        self._set_observers(self._observers)
+    def _has_gone(self) -> bool:
+        """Return True if the tasks have ended."""
+        return self._tasks is not None and self._tasks.has_ended
 
     async def __aenter__(self) -> Self:
         if self._tasks is not None:
@@ -182,13 +126,13 @@ class EventFeed(ABC, Generic[E]):
         assert self._tasks is not None
         has_ended = self._has_ended
         # First: tools that may finish can still report progress while `leave` waits for them, and nobody takes it.
-        self._discard()
+        self._delivery.discard()
         try:
-            await self._tasks.leave(error, is_idle=self._is_idle())
+            await self._tasks.leave(error, is_idle=has_ended and self._driver.is_idle)
         finally:
-            self._close()
+            self._driver.close()
             self._tell_end()
-            if error is None and not self._is_used and not has_ended:
+            if error is None and not self._delivery.is_used and not has_ended:
                 what = f"the {type(self).__name__} was left before its end, and nothing read it"
                 warnings.warn(
                     f"{what}: iterate over it, or await its finish()", RuntimeWarning, stacklevel=user_stacklevel()
@@ -197,7 +141,7 @@ class EventFeed(ABC, Generic[E]):
     async def _read_to_the_end(self) -> None:
         assert self._tasks is not None
         try:
-            await self._read()
+            await self._driver.read(self._tasks)
         except Exception as error:
             # The iteration raises it, after the events before it. A body that does not iterate to the end does not get
             # it. Out of the iteration, a `StopAsyncIteration` would look like its end.
@@ -228,7 +172,7 @@ class EventFeed(ABC, Generic[E]):
             # It is raised in the user's frame. The way that it took through the library says nothing to them.
             failure.__traceback__ = None
         self._failure = failure
-        self._buffer.close(failure)
+        self._delivery.buffer.close(failure)
         self._has_ended = True
         if self._when_ended is not None:
             self._when_ended.set()
@@ -239,7 +183,7 @@ class EventFeed(ABC, Generic[E]):
         Raises:
             UsageError: The events have been read to the end, so there are no more.
         """
-        if self._buffer.is_read:
+        if self._delivery.is_read:
             raise UsageError(f"the events of this {type(self).__name__} have been read: they come only once")
         return self
 
@@ -255,8 +199,8 @@ class EventFeed(ABC, Generic[E]):
         # Not `async def`: returning the buffer's own coroutine saves a frame around each event.
         if self._tasks is None:
             raise UsageError(f"enter the {type(self).__name__} first: async with ...")
-        self._is_used = True
-        return self._buffer.get()
+        self._delivery.is_used = True
+        return self._delivery.get()
 
     async def text(self) -> AsyncGenerator[str, None]:
         """Yield the model's text alone, in pieces as they arrive. The other events are dropped.
@@ -276,8 +220,8 @@ class EventFeed(ABC, Generic[E]):
         """Read to the end without handing out events."""
         if self._tasks is None:
             raise UsageError(f"enter the {type(self).__name__} first: async with ...")
-        self._is_used = True
-        self._discard()
+        self._delivery.is_used = True
+        self._delivery.discard()
         if self._has_ended:
             await anyio.lowlevel.checkpoint()
         else:

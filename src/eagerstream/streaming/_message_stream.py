@@ -4,34 +4,35 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, Unpack
+from uuid import uuid4
 
+from .._support.hosted_tasks import HostedTasks
 from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS, Limits
-from ..transports import Client, Reply, RequestBody, as_transport
+from ..transports import Client, RequestBody, as_transport
 from ..transports._base import betas_of, check_legacy_beta
 from ..transports._client import check_key
 from ..transports._eager_fallback import EagerFallback, EagerForm
-from ..wire import MessageAssembler, MessageEvent, MessageState, Outcome
+from ..wire import MessageAssembler, MessageState, Outcome
 from ..wire._accumulator import check_invalid_key
 from ..wire._assistant_message import AssistantMessage, typed_message
 from ..wire._tool_kind import EAGER_FIELD, USER_DEFINED, tool_kind
 from ..wire._type_variables import OutputT
-from ._event_buffer import EventBuffer
+from ._delivery import Delivery
 from ._event_feed import EventFeed
+from ._exchange import Exchange, StreamEvent
 from ._growing_input import GrowingInput
 from ._marks import Clock, ReplyMarks
 from ._observers import FeedEnd
-from ._options import FEED_DEFAULTS, INPUT_DEFAULTS, InputOptions, StreamOptions, buffer_for, check_names, taken
-from ._output import GrowingOutput, OutputDelta, OutputReader, output_reader
-from ._reading import Sink, read_reply
+from ._options import FEED_DEFAULTS, INPUT_DEFAULTS, InputOptions, StreamOptions, check_names, delivery_for, taken
+from ._output import GrowingOutput, OutputReader, output_reader
+from ._reading import read_reply
 
 if TYPE_CHECKING:
     from anthropic.types import Message as AnthropicMessage
 
 _log = logging.getLogger(__name__)
-
-StreamEvent: TypeAlias = MessageEvent[GrowingInput] | OutputDelta
 
 
 class DefinedTool(Protocol):
@@ -93,8 +94,8 @@ def stream(
     # With the client that the user gave: it is the key under which refusals of the platform are remembered for the next
     # requests, and each stream has a transport of its own.
     transport = EagerFallback(as_transport(client), client, feed["eager_fallback"])
-    events = buffer_for(feed, limits)
-    return MessageStream(transport, request, inputs, events, limits=limits, clock=feed["clock"], output=reader)
+    delivery = delivery_for(feed, limits)
+    return MessageStream(transport, request, inputs, delivery, limits=limits, clock=feed["clock"], output=reader)
 
 
 def checked_messages(messages: object) -> list[Mapping[str, Any]]:
@@ -201,26 +202,34 @@ class MessageStream(EventFeed[StreamEvent], Generic[OutputT]):
         transport: EagerFallback,
         request: RequestBody,
         inputs: InputOptions,
-        events: EventBuffer[StreamEvent],
+        delivery: Delivery[StreamEvent],
         *,
         limits: Limits,
         clock: Clock,
         output: OutputReader | None = None,
     ) -> None:
-        super().__init__(events)
         self._output = output
-        self.request_id: str | None = None
-        """The API's id of the request, once the response has started."""
         self._transport = transport
-        self._request = request
-        self._limits = limits
         self._assembler = MessageAssembler(
             limits=limits, input_type=GrowingInput, messages=request["messages"], **inputs
         )
         self.marks: ReplyMarks = ReplyMarks(clock)
         """The times of the response."""
+        self._exchange = _StreamExchange(delivery, request, self._assembler, self.marks, output)
+        super().__init__(delivery, _Reading(transport, self._exchange, limits))
+        self._id = uuid4().hex
         # The first observer, so that others can ask it about the event that they are shown.
         self.observe(self.marks)
+
+    @property
+    def id(self) -> str:
+        """An id of the stream in this process, by which those who watch tell it from others."""
+        return self._id
+
+    @property
+    def request_id(self) -> str | None:
+        """The API's id of the request, once the response has started."""
+        return self._exchange.request_id
 
     @property
     def client(self) -> object:
@@ -230,7 +239,7 @@ class MessageStream(EventFeed[StreamEvent], Generic[OutputT]):
     @property
     def model(self) -> str:
         """The model of the request."""
-        return str(self._request["model"])
+        return str(self._exchange.request["model"])
 
     @property
     def eager(self) -> EagerForm | None:
@@ -254,7 +263,7 @@ class MessageStream(EventFeed[StreamEvent], Generic[OutputT]):
         return typed_message(self.message)
 
     async def __aenter__(self) -> Self:
-        check_key(self.client, lambda: self._request)
+        check_key(self.client, lambda: self._exchange.request)
         return await super().__aenter__()
 
     async def finish(self) -> None:
@@ -322,33 +331,64 @@ class MessageStream(EventFeed[StreamEvent], Generic[OutputT]):
         """The peer's violations of the protocol so far, in words that quote no model; the first 100."""
         return self._assembler.violations
 
-    async def _read(self) -> None:
-        take = self._put_all if self._output is None else self._take
-        sink = Sink(self, self._show_sending, self._opened, take, self._room, self.marks.ended)
-        try:
-            await read_reply(self._transport, self._request, self._assembler, sink, limits=self._limits)
-        finally:
-            if self._output is not None:
-                self._output.end(self.message, broken=not self.is_whole)
-
     @property
     def _ended_output(self) -> GrowingOutput[OutputT] | None:
         return None if self._output is None else self._output.ended
 
-    def _take(self, events: Sequence[StreamEvent]) -> bool:
-        assert self._output is not None
-        return self._put_all(self._output.take(events))
 
-    def _how_it_ended(self) -> FeedEnd:
+class _StreamExchange(Exchange):
+    """The one exchange of a stream."""
+
+    def __init__(
+        self,
+        delivery: Delivery[StreamEvent],
+        request: RequestBody,
+        assembler: MessageAssembler[GrowingInput],
+        marks: ReplyMarks,
+        output: OutputReader | None,
+    ) -> None:
+        super().__init__(delivery, request, assembler, marks)
+        self.output = output
+
+    def take(self, events: Sequence[StreamEvent]) -> bool:
+        """See `Exchange`."""
+        return self.delivery.put_all(events if self.output is None else self.output.take(events))
+
+
+class _Reading:
+    """The driver of a stream: it reads one response."""
+
+    is_idle = True
+
+    def __init__(self, transport: EagerFallback, exchange: _StreamExchange, limits: Limits) -> None:
+        self._transport = transport
+        self._exchange = exchange
+        self._limits = limits
+
+    async def read(self, _: HostedTasks) -> None:
+        """See `Driver`."""
+        exchange = self._exchange
+        try:
+            await read_reply(self._transport, exchange, limits=self._limits)
+        finally:
+            if exchange.output is not None:
+                exchange.output.end(exchange.assembler.message, broken=not self._is_whole)
+
+    @property
+    def _is_whole(self) -> bool:
+        return self._exchange.assembler.state is MessageState.STOPPED
+
+    def ended(self, failure: BaseException | None, /) -> FeedEnd:
+        """See `Driver`."""
         # The status has the words of `RunStatus`, so that an observer need not know which kind of feed it sees. A
         # stream without an error and without a complete message was left early.
-        usage = self.message.get("usage") or {}
-        violations = self._assembler.violation_count
-        if self._failure is not None:
-            error = {"type": type(self._failure).__name__, "text": str(self._failure)}
+        assembler = self._exchange.assembler
+        usage = assembler.message.get("usage") or {}
+        violations = assembler.violation_count
+        if failure is not None:
+            error = {"type": type(failure).__name__, "text": str(failure)}
             return FeedEnd("error", 0, usage, error, violations)
-        return FeedEnd("completed" if self.is_whole else "cancelled", int(self.is_whole), usage, None, violations)
+        return FeedEnd("completed" if self._is_whole else "cancelled", int(self._is_whole), usage, None, violations)
 
-    def _opened(self, reply: Reply) -> None:
-        self.marks.opened()
-        self.request_id = reply.request_id
+    def close(self) -> None:
+        """See `Driver`."""

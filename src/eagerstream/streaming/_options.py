@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar, cast
 from ..errors import UsageError
 from ..limits import Limits
 from ..wire import INVALID_JSON, ParserFactory, PartialJSON
+from ._delivery import Delivery
 from ._event_buffer import BufferMode, EventBuffer
 from ._marks import Clock
 from ._output_format import OutputMode
+from ._thinning import Thinning
 
 if TYPE_CHECKING:  # importing anthropic takes seconds
     from anthropic.types.anthropic_beta_param import AnthropicBetaParam
@@ -191,15 +193,13 @@ def check_names(parameters: Iterable[str], options: type) -> None:
             raise UsageError(f"{name} is unknown: did you mean {meant[0]}? If the API knows {name}, use extra_body")
 
 
-def buffer_for(options: FeedOptions, limits: Limits) -> EventBuffer[Any]:
-    """Return the buffer between the reader and the consumer.
+def delivery_for(options: FeedOptions, limits: Limits) -> Delivery[Any]:
+    """Return the way from the reader to the consumer.
 
     Raises:
         UsageError: An option is out of range.
     """
-    return EventBuffer(
-        mode=options["buffer"],
-        min_interval_s=options["min_interval_s"],
-        min_chars=options["min_chars"],
-        maximum=limits.max_waiting_events,
-    )
+    buffer: EventBuffer[Any] = EventBuffer(mode=options["buffer"], maximum=limits.max_waiting_events)
+    thinning = Thinning(buffer, min_interval_s=options["min_interval_s"], min_chars=options["min_chars"])
+    thins = options["min_interval_s"] > 0 or options["min_chars"] > 0
+    return Delivery(buffer, thinning if thins else None)

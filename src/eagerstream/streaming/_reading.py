@@ -6,9 +6,8 @@ This is the only loop that reads, for `stream` and `run` alike.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
 import anyio
 import anyio.lowlevel
@@ -16,11 +15,11 @@ import anyio.lowlevel
 from .._support.cancellation import raise_if_cancelled
 from ..errors import APIError, StreamInterrupted
 from ..limits import Limits
-from ..transports import Reply, RequestBody, Transport
+from ..transports import Reply, Transport
 from ..transports._failures import event_error
-from ..wire import InputFragment, MessageAssembler, MessageEvent, MessageState, WireEvent
+from ..wire import InputFragment, MessageEvent, MessageState, WireEvent
 from ._deadline import ReplyDeadline
-from ._event_feed import EventFeed
+from ._exchange import Exchange
 from ._growing_input import GrowingInput
 
 _EVENTS_IN_ONE_GO: Final = 256
@@ -29,36 +28,9 @@ _EVENTS_IN_ONE_GO: Final = 256
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Sink:
-    """The parts of a feed that take the events of a response.
-
-    Attributes:
-        feed: Says if anybody has a use for `InputDelta`s, and if they must carry their changes.
-        sending: Called with the request, by the task that is about to send it.
-        opened: Called when the response has started.
-        take: Takes the events of one chunk: none, if the chunk had only deltas that nobody wants. Returns True if the
-            reader must wait for `room` before it continues.
-        room: Waits until more events can be taken.
-        ended: Called when nothing more is read. The events that still come settle what was cut off.
-    """
-
-    # Functions, not an async iterator of events: a generator is one more frame for each event, and it would stop
-    # reading whenever its consumer pauses. Not public methods of the feed: users of a run must not find them.
-
-    feed: EventFeed[Any]
-    sending: Callable[[RequestBody], object]
-    opened: Callable[[Reply], object]
-    take: Callable[[list[MessageEvent[GrowingInput]]], bool]
-    room: Callable[[], Awaitable[None]]
-    ended: Callable[[], object]
-
-
 async def read_reply(
     transport: Transport,
-    request: RequestBody,
-    assembler: MessageAssembler[GrowingInput],
-    sink: Sink,
+    exchange: Exchange,
     *,
     limits: Limits,
     one_message: bool = False,
@@ -71,9 +43,7 @@ async def read_reply(
 
     Args:
         transport: Sends the request.
-        request: The body of the request.
-        assembler: Puts the message together.
-        sink: Takes the events.
+        exchange: Has the request, and takes the events of the response.
         limits: Bounds on the size of the response, and on its time.
         one_message: Stop after the first message.
         scope: Not entered yet. Cancelling it ends the reading, which counts as an interruption.
@@ -82,25 +52,24 @@ async def read_reply(
         APIError, StreamInterrupted, ProtocolError, LimitError, UsageError: See `MessageStream`.
     """
     deadline = ReplyDeadline(limits, scope, opening_s=transport.opening_timeout_s(limits))
-    request_id: str | None = None
+    request, assembler, delivery = exchange.request, exchange.assembler, exchange.delivery
     is_read = False
-    sink.sending(request)
+    delivery.show_sending(request)
     if _log.isEnabledFor(logging.DEBUG):
         counts = [len(given) if isinstance(given := request.get(name), list) else 0 for name in ("messages", "tools")]
         _log.debug("a request is sent: model %.80r, %d messages, %d tools", request.get("model"), *counts)
     try:
         with deadline.scope:
             async with transport.open(request, limits) as reply:
-                request_id = reply.request_id
-                _log.debug("the response to request %s begins", request_id)
-                sink.opened(reply)
+                exchange.opened(reply)
+                _log.debug("the response to request %s begins", exchange.request_id)
                 deadline.begin()
                 reports = False
                 while (batch := await reply.receive()) is not None:
                     # Asked for each chunk, because observers may come and go while the response is read.
-                    if sink.feed.wants_changes is not reports:
-                        reports = assembler.reports = sink.feed.wants_changes
-                    must_wait = await _take_batch(batch, assembler, sink, reply, one_message=one_message)
+                    if delivery.wants_changes is not reports:
+                        reports = assembler.reports = delivery.wants_changes
+                    must_wait = await _take_batch(batch, exchange, one_message=one_message)
                     if assembler.state is MessageState.STOPPED:
                         deadline.end_soon()
                         if one_message:
@@ -114,7 +83,7 @@ async def read_reply(
                     # The deadline stops meanwhile: to wait for our own consumer is no silence of the peer.
                     if must_wait:
                         with deadline.allowed():
-                            await sink.room()
+                            await exchange.room()
                     # On asyncio, anyio cancels no task whose future is done already. If a peer always has bytes ready,
                     # the future of this task nearly always is, so the task asks (test_a_flood_can_be_stopped).
                     await anyio.lowlevel.checkpoint_if_cancelled()
@@ -122,19 +91,19 @@ async def read_reply(
         # A clean end of the body may complete a message, because some gateways omit `message_stop`. A body that we gave
         # up ourselves never does.
         cut = deadline.scope.cancelled_caught
-        _settle(sink, assembler, cleanly=not cut)
+        _settle(exchange, cleanly=not cut)
         if assembler.state is not MessageState.STOPPED:
             deadline.raise_if_too_long()
             reason = deadline.reason if cut else "the response ended before its message did"
-            raise StreamInterrupted(reason, request_id=request_id)
+            raise StreamInterrupted(reason, request_id=exchange.request_id)
     except anyio.get_cancelled_exc_class() as cancelled:
         # Our own cancellation passes through. On asyncio, a client that awaits a cancelled task of its own raises a
         # `CancelledError`, too. That is a lost connection; as a cancellation, it would end the run without any error
         # (test_a_foreign_cancellation).
         await raise_if_cancelled(cancelled)
-        _settle(sink, assembler, cleanly=False)
+        _settle(exchange, cleanly=False)
         raise StreamInterrupted(
-            "the connection was given up", request_id=request_id, message=assembler.message
+            "the connection was given up", request_id=exchange.request_id, message=assembler.message
         ) from cancelled
     except Exception as error:
         # The message is complete, so a failure of the connection after it loses nothing. Other errors count if another
@@ -143,7 +112,7 @@ async def read_reply(
             return
         # Before the inputs are settled, which changes the state.
         has_begun = assembler.state is not MessageState.WAITING
-        _settle(sink, assembler, cleanly=False)
+        _settle(exchange, cleanly=False)
         if has_begun and isinstance(error, APIError):
             error.message = assembler.message
         raise
@@ -151,51 +120,47 @@ async def read_reply(
         # Once more, for a cancellation from outside. A task outside the block may wait for an input, and must not wait
         # for ever (test_leaving_early_ends_what_waits_for_an_input). The events are not handed on, because `take` may
         # start tools.
-        sink.ended()
+        exchange.ended()
         assembler.close(cleanly=False)
-        _log.debug("the response to request %s has ended: stop reason %.80r", request_id, assembler.stop_reason)
+        _log.debug(
+            "the response to request %s has ended: stop reason %.80r", exchange.request_id, assembler.stop_reason
+        )
         # One warning for each response, with its first violation: such a peer usually repeats it in each block.
         if assembler.violations:
             what = "a response broke the protocol (request %s, violations: %d): %s"
-            _log.warning(what, request_id, assembler.violation_count, assembler.violations[0])
+            _log.warning(what, exchange.request_id, assembler.violation_count, assembler.violations[0])
 
 
-def _settle(sink: Sink, assembler: MessageAssembler[GrowingInput], *, cleanly: bool) -> None:
+def _settle(exchange: Exchange, *, cleanly: bool) -> None:
     # The end first, so that the marks do not take the events that settle inputs for a chunk that came.
-    sink.ended()
-    sink.take(assembler.close(cleanly=cleanly))
+    exchange.ended()
+    exchange.take(exchange.assembler.close(cleanly=cleanly))
 
 
-async def _take_batch(
-    batch: Iterable[WireEvent | InputFragment],
-    assembler: MessageAssembler[GrowingInput],
-    sink: Sink,
-    reply: Reply,
-    *,
-    one_message: bool,
-) -> bool:
+async def _take_batch(batch: Iterable[WireEvent | InputFragment], exchange: Exchange, *, one_message: bool) -> bool:
     """Hand the events of a chunk on, all together. Return True if the reader must wait."""
     # Together, so that the consumer wakes once for hundreds of events. `feed_deltas` takes the fragments in one pass,
     # and returns the first event that is not one.
+    assembler = exchange.assembler
     events: list[MessageEvent[GrowingInput]] = []
-    deltas = events if sink.feed.wants_deltas else None
+    deltas = events if exchange.delivery.wants_deltas else None
     rest = iter(batch)
     try:
         while (wire_event := assembler.feed_deltas(rest, deltas)) is not None:
             # The API may report an error after HTTP 200. It ends the response, whatever follows.
             if type(wire_event) is dict and wire_event["type"] == "error":
-                raise event_error(wire_event, reply.request_id)
+                raise event_error(wire_event, exchange.request_id)
             events += assembler.feed(wire_event)
             # Nonsense after the message must not spoil it (test_nonsense_after_the_message).
             if one_message and assembler.state is MessageState.STOPPED:
                 break
     finally:
         # Also the events before one that raised: the cut of the bytes must not decide which events the consumer gets.
-        must_wait = sink.take(events if len(events) <= _EVENTS_IN_ONE_GO else events[:_EVENTS_IN_ONE_GO])
+        must_wait = exchange.take(events if len(events) <= _EVENTS_IN_ONE_GO else events[:_EVENTS_IN_ONE_GO])
         for start in range(_EVENTS_IN_ONE_GO, len(events), _EVENTS_IN_ONE_GO):
             # One event may end thousands of inputs, and each starts a call. Shielded, as between two pieces of a chunk.
             await anyio.lowlevel.cancel_shielded_checkpoint()
-            must_wait = sink.take(events[start : start + _EVENTS_IN_ONE_GO])
+            must_wait = exchange.take(events[start : start + _EVENTS_IN_ONE_GO])
     return must_wait
 
 

@@ -14,7 +14,7 @@ from ..wire import WireEvent
 from ..wire._accumulator import check_invalid_key
 from ..wire._type_variables import OutputT
 from ._message_stream import MessageStream
-from ._options import FEED_DEFAULTS, INPUT_DEFAULTS, SourceOptions, buffer_for, taken
+from ._options import FEED_DEFAULTS, INPUT_DEFAULTS, SourceOptions, delivery_for, taken
 from ._output import output_reader
 
 
@@ -50,8 +50,8 @@ def events(
         raise UsageError(f"events has no option {', '.join(sorted(rest))}: nothing is sent")
     transport = EagerFallback(BodyTransport(_asynchronous(source)), source, None)
     request = {"model": "", "messages": []}
-    waiting = buffer_for(feed, limits)
-    return MessageStream(transport, request, inputs, waiting, limits=limits, clock=feed["clock"], output=reader)
+    delivery = delivery_for(feed, limits)
+    return MessageStream(transport, request, inputs, delivery, limits=limits, clock=feed["clock"], output=reader)
 
 
 def _asynchronous(source: object) -> Any:

@@ -1,0 +1,123 @@
+"""`TurnExchange`: the request of a turn, and its response, whose calls start while it comes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import anyio
+import anyio.lowlevel
+
+from ..streaming import GrowingInput, OutputReader, StreamEvent
+from ..streaming._delivery import Delivery
+from ..streaming._exchange import Exchange
+from ..transports import Reply, RequestBody
+from ..wire import InputDelta, MessageAssembler, MessageState
+from ..wire._assistant_message import AssistantMessage
+from ._events import RunEvent
+from ._interruption import Unwanted, message_of
+from ._keeper import Keeper
+from ._marks import RunMarks
+from ._message_thread import MessageThread
+from ._runner import CallRunner
+from ._turn import Turn
+
+_ONLY_DELTAS: Final = frozenset({InputDelta})
+
+
+class TurnExchange(Exchange):
+    """The request of a turn and its response. Calls start while the response is taken.
+
+    Attributes:
+        turn: The turn, which decides what counts of the response.
+        scope: That of the reading. Cancelling it gives the response up.
+        has_response: The response has started.
+        is_reading: The request is sent, or its response is read.
+        is_cut_by_message: The response was given up for a message of the user.
+    """
+
+    marks: RunMarks
+
+    def __init__(
+        self,
+        delivery: Delivery[RunEvent],
+        request: RequestBody,
+        assembler: MessageAssembler[GrowingInput],
+        marks: RunMarks,
+        *,
+        turn: Turn,
+        runner: CallRunner,
+        keeper: Keeper,
+        thread: MessageThread,
+        output: OutputReader | None,
+    ) -> None:
+        super().__init__(delivery, request, assembler, marks)
+        self.turn = turn
+        self.scope = anyio.CancelScope()
+        self.has_response = False
+        self.is_reading = False
+        self.is_cut_by_message = False
+        self._runner = runner
+        self._keeper = keeper
+        self._thread = thread
+        self._output = output
+        self._starts_tools = False  # the reader gives way to tools that are about to start
+
+    @property
+    def is_whole(self) -> bool:
+        """True if the message is complete."""
+        return self.assembler.state is MessageState.STOPPED
+
+    @property
+    def message(self) -> AssistantMessage:
+        """The assistant message as far as it has come and counts."""
+        return message_of(self.turn, self.assembler)
+
+    def cut_for_message(self) -> None:
+        """Give up the rest of the response for a message of the user, unless the response is complete."""
+        # A complete response is not cut: its own end comes first.
+        if self.is_reading and not self.is_whole:
+            self.is_cut_by_message = True
+            self.scope.cancel()
+
+    def opened(self, reply: Reply) -> None:
+        """See `Exchange`."""
+        super().opened(reply)
+        self.has_response = True
+        self.marks.accepted(self._thread, getattr(reply, "sent_bytes", None))
+
+    def take(self, events: Sequence[StreamEvent]) -> bool:
+        """See `Exchange`. Calls start in here.
+
+        Raises:
+            Unwanted: The rest of the response is not wanted.
+        """
+        turn = self.turn
+        if self._output is not None:
+            events = self._output.take(events)
+        # Nearly all chunks contain only deltas, which decide nothing if no guard looks at them. One set operation in C
+        # finds that out for the chunk; matching each event against patterns cost every one of them.
+        if not turn.looks_at_deltas and _ONLY_DELTAS.issuperset(map(type, events)):
+            return self.delivery.put_all(events)
+        # The turn decides which events count, then those are handed on, then calls start: observers and consumers get
+        # the end of an input before the events of its call.
+        step = turn.take(events)
+        must_wait = self.delivery.put_all(step.events)
+        if step.cancelled:
+            self._keeper.restarted(turn)
+        self._runner.take(step)
+        self._starts_tools = self._starts_tools or bool(step.started)
+        # If a guard cuts a message that has come completely, no tokens are left to save, and reading to the end of the
+        # body lets the connection be used again. A restart is cut in any case: its message is not wanted.
+        if turn.voided is not None or (turn.is_cut and not self.is_whole):
+            raise Unwanted
+        return must_wait or self._starts_tools
+
+    async def room(self) -> None:
+        """See `Exchange`. A tool that starts does so before the next read."""
+        # The next read takes 62 µs. First consumers see the end of the input, and may cancel; then the tool starts.
+        if self._starts_tools:
+            self._starts_tools = False
+            for _ in range(1 if self._runner.wakes_in_order else 2):
+                await anyio.lowlevel.checkpoint()
+        await super().room()

@@ -1,0 +1,80 @@
+"""`Exchange`: one request and its response."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias
+
+from ..transports import Reply, RequestBody
+from ..wire import MessageAssembler, MessageEvent
+from ._delivery import Delivery
+from ._growing_input import GrowingInput
+from ._output import OutputDelta
+
+StreamEvent: TypeAlias = MessageEvent[GrowingInput] | OutputDelta
+
+
+class ExchangeMarks(Protocol):
+    """Takes the times of a response for which there is no event."""
+
+    def opened(self) -> None:
+        """Note that the response has started."""
+        ...
+
+    def ended(self) -> None:
+        """Note that nothing more of the response is read."""
+        ...
+
+
+class Exchange:
+    """One request and its response, of which `read_reply` hands on the events.
+
+    Args:
+        delivery: Takes the events.
+        request: The body of the request.
+        assembler: Puts the message together.
+        marks: Take the times.
+
+    Attributes:
+        request_id: The API's id of the request, once the response has started.
+    """
+
+    # One object for the reader, and not an async iterator of events: a generator is one more frame for each event, and
+    # it would stop reading whenever its consumer pauses.
+
+    def __init__(
+        self,
+        delivery: Delivery[Any],
+        request: RequestBody,
+        assembler: MessageAssembler[GrowingInput],
+        marks: ExchangeMarks,
+    ) -> None:
+        self.delivery = delivery
+        self.request = request
+        self.assembler = assembler
+        self.marks = marks
+        self.request_id: str | None = None
+
+    def opened(self, reply: Reply) -> None:
+        """Note that the response has started."""
+        self.request_id = reply.request_id
+        self.marks.opened()
+
+    def take(self, events: Sequence[StreamEvent]) -> bool:
+        """Take the events of a chunk: none, if it had only deltas that nobody wants.
+
+        Return True if the reader must wait for `room` before it continues.
+        """
+        return self.delivery.put_all(events)
+
+    async def room(self) -> None:
+        """Wait until more events can be taken. Cancelling this loses no event.
+
+        Raises:
+            LimitError: More than `Limits.max_waiting_events` events wait, deltas merged.
+        """
+        await self.delivery.buffer.room()
+
+    def ended(self) -> None:
+        """Note that nothing more is read. The events that still come settle what was cut off."""
+        self.marks.ended()
