@@ -17,9 +17,9 @@ import sys
 from pathlib import Path
 
 import eagerstream
-from eagerstream import ToolCall
+from eagerstream import RunningCall
 from eagerstream.journal import Journal
-from eagerstream.tools import Done
+from eagerstream.tools import Done, ToolCall
 
 from anthropic import AsyncAnthropic
 
@@ -39,7 +39,7 @@ def recover(call: ToolCall) -> Done | str:
 
 
 @eagerstream.tool(recover=recover)
-def pay(invoice: int, call: ToolCall) -> str:
+def pay(invoice: int, call: RunningCall) -> str:
     """Pay an invoice."""
     is_first = not PAYMENTS.exists()
     with PAYMENTS.open("a", encoding="utf-8") as payments:

@@ -11,8 +11,9 @@ Usage:
 import sys
 from typing import Any
 
-from eagerstream import EarlyCalls, ItemStream, Tool, ToolCall, printable, tool
+from eagerstream import EarlyCalls, ItemStream, Tool, printable, tool
 from eagerstream.integrations.openai import ChatChunks, to_messages, to_openai
+from eagerstream.tools import ToolCall
 
 import anyio
 from openai import AsyncOpenAI

@@ -11,8 +11,9 @@ import sys
 from pathlib import Path
 
 import eagerstream
-from eagerstream import ItemStream, ToolCall, printable
+from eagerstream import ItemStream, printable
 from eagerstream.integrations.pydantic_ai import EarlyStart
+from eagerstream.tools import ToolCall
 
 import anyio
 from pydantic_ai import Agent, RunContext

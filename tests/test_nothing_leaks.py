@@ -60,6 +60,7 @@ from eagerstream.testing import encode_event, error_event, reply, text, thinking
 from eagerstream.testing._received import RequestLog
 from eagerstream.tools import (
     CircuitBreaker,
+    RunningCall,
     Tool,
     ToolCall,
     ToolFailure,
@@ -168,7 +169,7 @@ def _objects() -> Iterator[object]:
     yield call
     call = ToolCall(call_input, turn=1)
     call.answer(CANARY)
-    yield call
+    yield from (call, RunningCall(call))
     call = ToolCall(call_input, turn=1)
     call.fail(ValueError(CANARY))
     yield call

@@ -11,7 +11,7 @@ import anyio
 import httpx
 
 import eagerstream
-from eagerstream import ToolCall, tool
+from eagerstream import RunningCall, tool
 from eagerstream.transports import HTTPTransport
 from eagerstream.wire import WireDecoder
 
@@ -108,7 +108,7 @@ class _Ran:
         return [self._tool(name, any(id in self._results for id in found)) for name, found in ids.items()]
 
     def _tool(self, name: str, runs: bool) -> Any:
-        async def answer(input: dict[str, Any], call: ToolCall) -> str:  # noqa: ARG001
+        async def answer(input: dict[str, Any], call: RunningCall) -> str:  # noqa: ARG001
             self.calls.append(call.id)
             result = self._results.get(call.id)
             if result is None or result.get("is_error"):

@@ -9,9 +9,9 @@ import anyio
 import pytest
 from pydantic_ai import Agent
 
-from eagerstream import ToolCall
 from eagerstream.builtin import CodeTool
 from eagerstream.integrations.pydantic_ai import EagerToolset, EarlyStart
+from eagerstream.tools import ToolCall
 from tests.integrations.notes import Notes
 from tests.integrations.test_pydantic_ai_early import answers, call, model_of
 

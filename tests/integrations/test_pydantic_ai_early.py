@@ -38,8 +38,9 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import WrapperToolset
 
 import eagerstream
-from eagerstream import InputAccumulator, InputInterrupted, InputStart, ItemStream, Limits, Outcome, ToolCall
+from eagerstream import InputAccumulator, InputInterrupted, InputStart, ItemStream, Limits, Outcome
 from eagerstream.integrations.pydantic_ai import EarlyStart, StreamedParts
+from eagerstream.tools import ToolCall
 
 pytestmark = pytest.mark.anyio
 

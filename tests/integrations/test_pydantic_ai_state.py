@@ -13,7 +13,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
 import eagerstream
-from eagerstream import ToolCall
+from eagerstream import RunningCall
 from eagerstream.integrations.pydantic_ai import EagerToolset, EarlyStart
 from eagerstream.tools import InProcessExecutor
 
@@ -34,12 +34,12 @@ class Keeper:
         self.ended: list[str | None] = []
 
         @eagerstream.tool
-        async def keep(call: ToolCall) -> str:
+        async def keep(call: RunningCall) -> str:
             """Keep state."""
-            id = call.listener.run_id
+            id = call.run_id
             assert id not in self.ended
             if id not in self.ids:
-                call.listener.when_over(lambda: self.ended.append(id))
+                call.when_over(lambda: self.ended.append(id))
             self.ids.append(id)
             return "kept"
 

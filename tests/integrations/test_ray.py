@@ -15,11 +15,12 @@ import anyio
 import pytest
 
 import eagerstream
-from eagerstream import HTTPTransport, Limits, RunResult, RunStatus, Tool, ToolCall, UsageError
+from eagerstream import HTTPTransport, Limits, RunResult, RunStatus, Tool, UsageError
 from eagerstream.errors import WorkerLost
 from eagerstream.integrations.ray import RayExecutor, RayPool
 from eagerstream.streaming import GrowingInput
 from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, reply, text, tool_use
+from eagerstream.tools import ToolCall
 from eagerstream.wire import InputAccumulator
 from tests.integrations import ray_tools
 from tests.integrations.ray_cluster import NODE

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import eagerstream
-from eagerstream import TextStream, ToolCall, validate_history
+from eagerstream import RunningCall, TextStream, validate_history
 from eagerstream.loop import RunResult, resume
 from eagerstream.recordings import Recording
 from eagerstream.testing import Scenario, reply, text, thinking, tool_use
@@ -27,7 +27,7 @@ class World:
         """The result of a run that a tool started."""
 
     @eagerstream.tool
-    async def pay(self, amount: int, call: ToolCall) -> str:
+    async def pay(self, amount: int, call: RunningCall) -> str:
         """Pay."""
         await call.progress(f"paying {amount}")
         self.effects.append(f"pay {amount}")

@@ -11,12 +11,12 @@ import anyio.to_thread
 import pytest
 
 import eagerstream
-from eagerstream import RunStatus, ToolCall, tool
+from eagerstream import RunStatus, tool
 from eagerstream.errors import StreamInterrupted
 from eagerstream.loop import Run, TurnStop
 from eagerstream.recordings import Recording
 from eagerstream.testing import block, encode_event, reply, text, tool_use
-from eagerstream.tools import InProcessExecutor
+from eagerstream.tools import InProcessExecutor, ToolCall
 from eagerstream.wire import MessageStart
 from tests.loop.cases import FALLBACK
 from tests.loop.serial import (

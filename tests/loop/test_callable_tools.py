@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 import eagerstream
-from eagerstream import ToolCall, tool
+from eagerstream import tool
 from eagerstream.errors import HistoryError, UsageError
 from eagerstream.testing import reply, tool_use
+from eagerstream.tools import ToolCall
 from tests.loop.serial import DONE, Serial, now
 from tests.loop.server_tools import told
 from tests.support import REQUEST, LocalAPI

@@ -10,9 +10,10 @@ import anyio.lowlevel
 import pytest
 
 import eagerstream
+from eagerstream import RunningCall
 from eagerstream.loop import Restarted, RunStatus
 from eagerstream.testing import reply, tool_use
-from eagerstream.tools import CANCELLED_TEXT, ToolCall, tool
+from eagerstream.tools import CANCELLED_TEXT, tool
 from tests.loop.leaving import WAYS, Way, leave
 from tests.loop.serial import (
     CUT,
@@ -219,7 +220,7 @@ async def test_what_a_cancelled_tool_has_done() -> None:
     begun = anyio.Event()
 
     @tool
-    async def sweep(call: ToolCall) -> None:
+    async def sweep(call: RunningCall) -> None:
         """Sweep all rooms."""
         try:
             begun.set()

@@ -38,15 +38,15 @@ class Workshop:
         """One that waits a few steps, one that finishes whatever happens, one that streams, and a plain one."""
 
         @tool(description="Wait.")
-        async def wait(call: eagerstream.ToolCall) -> str:
+        async def wait(call: eagerstream.RunningCall) -> str:
             return await self._work(call.id, steps=4)
 
         @tool(on_cancel="finish", description="Finish.")
-        async def finish(call: eagerstream.ToolCall) -> str:
+        async def finish(call: eagerstream.RunningCall) -> str:
             return await self._work(call.id, steps=2)
 
         @tool(description="Read.")
-        async def read(call: eagerstream.ToolCall, items: ItemStream[int]) -> str:
+        async def read(call: eagerstream.RunningCall, items: ItemStream[int]) -> str:
             self.begun.append(call.id)
             self.open[call.id] += 1
             try:
@@ -61,7 +61,7 @@ class Workshop:
             return "all"
 
         @tool(description="Run in a thread.")
-        def plain(call: eagerstream.ToolCall) -> str:
+        def plain(call: eagerstream.RunningCall) -> str:
             self.begun.append(call.id)
             return "plain"
 

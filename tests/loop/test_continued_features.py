@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 import eagerstream
-from eagerstream import Outcome, ToolCall
+from eagerstream import Outcome, RunningCall
 from eagerstream.loop import RunResult, RunStatus, TurnStart
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.testing import (
@@ -26,7 +26,7 @@ from eagerstream.testing import (
     thinking,
     tool_use,
 )
-from eagerstream.tools import InProcessExecutor, Tool
+from eagerstream.tools import InProcessExecutor, Tool, ToolCall
 from tests.loop.crashes import from_each_write
 from tests.loop.durable import LONG_S, World, answers, check, client_of
 from tests.loop.journals import MemoryJournal, MemoryLog
@@ -405,7 +405,7 @@ async def test_a_run_in_a_run() -> None:
 
     def tools_of(world: World, journal: MemoryJournal, client: Any) -> list[Tool]:
         @eagerstream.tool(recover=lambda _call: "not done")
-        async def research(call: ToolCall) -> str:
+        async def research(call: RunningCall) -> str:
             """Find out."""
             given: dict[str, Any] = {**REQUEST, "messages": [{"role": "user", "content": "Find out."}]}
             async with eagerstream.run(

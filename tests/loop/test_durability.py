@@ -8,11 +8,11 @@ import anyio
 import pytest
 
 import eagerstream
-from eagerstream import ToolCall, ToolStart
+from eagerstream import ToolStart
 from eagerstream.errors import OwnershipLostError
 from eagerstream.loop import RunStatus, _durability, resume
 from eagerstream.testing import Scenario, reply, text, tool_use
-from eagerstream.tools import Tool, ask_elsewhere
+from eagerstream.tools import Tool, ToolCall, ask_elsewhere
 from tests.loop.durable import World, answers, check, client_of, left_at, scenario
 from tests.loop.journals import MemoryJournal, MemoryLog, plain
 from tests.loop.serial import SLOWLY_S

@@ -23,11 +23,10 @@ from eagerstream import (
     ProtocolError,
     Reject,
     RunStatus,
-    ToolCall,
     UsageError,
     tool,
 )
-from eagerstream.tools import CallState
+from eagerstream.tools import CallState, ToolCall
 from eagerstream.wire import WireEvent
 from tests.loop.serial import only_new_garbage
 from tests.streams import (

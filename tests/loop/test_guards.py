@@ -18,9 +18,9 @@ from eagerstream import (
     Later,
     Outcome,
     Reject,
+    RunningCall,
     RunStatus,
     TextStream,
-    ToolCall,
     ToolResponse,
     ToolStart,
     ToolStop,
@@ -179,7 +179,7 @@ async def test_what_may_run_twice(idempotent: bool) -> None:
     ran: list[str] = []
 
     @tool(idempotent=idempotent)
-    async def look(call: ToolCall) -> str:
+    async def look(call: RunningCall) -> str:
         """Look."""
         ran.append(call.id)
         return "seen"

@@ -10,14 +10,13 @@ import anyio
 import pytest
 
 import eagerstream
-from eagerstream import ToolCall
 from eagerstream.errors import JournalError, OwnershipLostError
 from eagerstream.journal import Journal
 from eagerstream.journal._sqlite import SQLite
 from eagerstream.loop import RunResult, RunStatus, resume
 from eagerstream.recordings import Recording
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
-from eagerstream.tools import ask_elsewhere
+from eagerstream.tools import ToolCall, ask_elsewhere
 from tests.loop.durable import World, answers, client_of
 from tests.loop.journals import MemoryJournal, MemoryLog
 from tests.support import REQUEST, Gate, LocalAPI, anthropic_client

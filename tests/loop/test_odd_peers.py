@@ -14,7 +14,7 @@ import anyio.lowlevel
 import pytest
 
 import eagerstream
-from eagerstream import Conversation, InputInterrupted, Outcome, RunResult, TextStream, ToolCall, UsageError, tool
+from eagerstream import Conversation, InputInterrupted, Outcome, RunningCall, RunResult, TextStream, UsageError, tool
 from eagerstream.loop import Run, RunStatus
 from eagerstream.progress import RunRecorder
 from eagerstream.testing import encode_event, reply, tool_use
@@ -60,7 +60,7 @@ class Ledger:
         self.runs: list[Any] = []
 
         @tool
-        async def pay(call: ToolCall, amount: int = 0) -> str:
+        async def pay(call: RunningCall, amount: int = 0) -> str:
             """Pay."""
             self.runs.append((call.id, amount))
             return f"paid {amount}"
@@ -308,7 +308,7 @@ async def test_a_void_call_of_the_same_chunk_does_not_run() -> None:
     ran: list[str] = []
 
     @tool(idempotent=True, group="one at a time")
-    async def look(call: ToolCall) -> None:
+    async def look(call: RunningCall) -> None:
         """Look."""
         ran.append(call.id)
 

@@ -17,13 +17,14 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import eagerstream
-from eagerstream import Conversation, EarlyCalls, Tool
+from eagerstream import Conversation, EarlyCalls, RunningCall, Tool
 from eagerstream.errors import APIError, EagerStreamError, InputInterrupted, LimitError, ProtocolError
 from eagerstream.limits import Limits
 from eagerstream.loop import Run, RunResult, RunStatus, When
 from eagerstream.recordings import Recording
 from eagerstream.streaming import GrowingInput
 from eagerstream.tools import Group, ItemStream, Later, Reject, ToolCall, tool
+from eagerstream.tools._running_call import record_of
 from eagerstream.wire import Outcome, WireEvent
 from tests import api_rules
 from tests.loop.serial import SLOWLY_S, next_response
@@ -79,19 +80,19 @@ class Ledger:
 LEDGER: ContextVar[Ledger] = ContextVar("LEDGER")
 
 
-def _note(call: ToolCall) -> None:
-    LEDGER.get().ran.append((call, call.input.outcome))
+def _note(call: RunningCall) -> None:
+    LEDGER.get().ran.append((record_of(call), call.input.outcome))
 
 
 @tool
-async def quick(call: ToolCall, tag: str = "") -> str:
+async def quick(call: RunningCall, tag: str = "") -> str:
     """Answer at once."""
     _note(call)
     return "quick"
 
 
 @tool
-async def slow(call: ToolCall, steps: int, tag: str = "") -> str:
+async def slow(call: RunningCall, steps: int, tag: str = "") -> str:
     """Answer after others had their turn."""
     _note(call)
     for _ in range(steps):
@@ -100,7 +101,7 @@ async def slow(call: ToolCall, steps: int, tag: str = "") -> str:
 
 
 @tool
-async def failing(call: ToolCall, tag: str = "") -> str:
+async def failing(call: RunningCall, tag: str = "") -> str:
     """Fail."""
     _note(call)
     await anyio.lowlevel.checkpoint()
@@ -108,14 +109,14 @@ async def failing(call: ToolCall, tag: str = "") -> str:
 
 
 @tool
-def threaded(call: ToolCall, tag: str = "") -> str:
+def threaded(call: RunningCall, tag: str = "") -> str:
     """Run in a thread."""
     _note(call)
     return "threaded"
 
 
 @tool
-async def generating(call: ToolCall, steps: int, tag: str = "") -> AsyncIterator[str]:
+async def generating(call: RunningCall, steps: int, tag: str = "") -> AsyncIterator[str]:
     """Report each step."""
     _note(call)
     for step in range(steps):
@@ -124,7 +125,7 @@ async def generating(call: ToolCall, steps: int, tag: str = "") -> AsyncIterator
 
 
 @tool(group=Group("line"))
-async def lined(call: ToolCall, tag: str = "") -> str:
+async def lined(call: RunningCall, tag: str = "") -> str:
     """Run one after the other."""
     _note(call)
     await anyio.lowlevel.checkpoint()
@@ -132,7 +133,7 @@ async def lined(call: ToolCall, tag: str = "") -> str:
 
 
 @tool(group=Group("chain", stop_on_error=True))
-async def chained(call: ToolCall, steps: int, tag: str = "") -> str:
+async def chained(call: RunningCall, steps: int, tag: str = "") -> str:
     """Run one after the other, until one fails."""
     _note(call)
     await anyio.lowlevel.checkpoint()
@@ -142,7 +143,7 @@ async def chained(call: ToolCall, steps: int, tag: str = "") -> str:
 
 
 @tool
-async def stubborn(call: ToolCall, tag: str = "") -> str:
+async def stubborn(call: RunningCall, tag: str = "") -> str:
     """Ignore a cancellation."""
     _note(call)
     with anyio.CancelScope(shield=True):
@@ -151,13 +152,13 @@ async def stubborn(call: ToolCall, tag: str = "") -> str:
 
 
 @tool(start="message")
-async def held(call: ToolCall, tag: str = "") -> str:
+async def held(call: RunningCall, tag: str = "") -> str:
     """Wait for the end of the response."""
     _note(call)
     return "held"
 
 
-def _may_be_approved(call: ToolCall) -> bool:
+def _may_be_approved(call: ToolCall | RunningCall) -> bool:
     return _tag_of(call.input)[-2] in "024"
 
 
@@ -167,7 +168,7 @@ async def _approve(call: ToolCall) -> bool:
 
 
 @tool(approve=_approve)
-async def approved(call: ToolCall, tag: str = "") -> str:
+async def approved(call: RunningCall, tag: str = "") -> str:
     """Run only if approved."""
     assert _may_be_approved(call)
     _note(call)
@@ -180,21 +181,22 @@ def _few(partial: Mapping[str, Any]) -> str | Reject | None:
 
 
 @tool(guard=_few)
-async def guarded(call: ToolCall, steps: int, tag: str = "") -> str:
+async def guarded(call: RunningCall, steps: int, tag: str = "") -> str:
     """Run only with few steps."""
     assert steps < 6
     _note(call)
     return "guarded"
 
 
-async def _read(call: ToolCall, items: ItemStream[int], most: int) -> str:
+async def _read(call: RunningCall, items: ItemStream[int], most: int) -> str:
     ledger = LEDGER.get()
-    ledger.streamed.append(call)
+    record = record_of(call)
+    ledger.streamed.append(record)
     read = 0
     try:
         if most:
             async for _ in items:
-                ledger.items[call] += 1
+                ledger.items[record] += 1
                 read += 1
                 if read == most:
                     break
@@ -206,20 +208,20 @@ async def _read(call: ToolCall, items: ItemStream[int], most: int) -> str:
 
 @tool
 async def reads_all(
-    call: ToolCall, items: ItemStream[int], note: Later[str] = Later.of(""), tag: Later[str] = Later.of("")
+    call: RunningCall, items: ItemStream[int], note: Later[str] = Later.of(""), tag: Later[str] = Later.of("")
 ) -> str:
     """Read all items."""
     return await _read(call, items, 100) + await note
 
 
 @tool(group=Group("line"))
-async def reads_some(call: ToolCall, head: str, items: ItemStream[int], tag: Later[str] = Later.of("")) -> str:
+async def reads_some(call: RunningCall, head: str, items: ItemStream[int], tag: Later[str] = Later.of("")) -> str:
     """Read some items."""
     return head + await _read(call, items, 2)
 
 
 @tool(guard=lambda partial: "Unlucky." if 13 in partial.get("items", []) else None)
-async def reads_none(call: ToolCall, items: ItemStream[int], tag: Later[str] = Later.of("")) -> str:
+async def reads_none(call: RunningCall, items: ItemStream[int], tag: Later[str] = Later.of("")) -> str:
     """Read nothing."""
     return await _read(call, items, 0)
 

@@ -9,11 +9,11 @@ import anyio
 import pytest
 
 import eagerstream
-from eagerstream import BlockStop, MessageStop, RunStatus, ToolCall, TurnStop, UsageError
+from eagerstream import BlockStop, MessageStop, RunningCall, RunStatus, TurnStop, UsageError
 from eagerstream.loop import resume
 from eagerstream.loop._restoring import OpenTurn
 from eagerstream.testing import Scenario, reply, text
-from eagerstream.tools import Done
+from eagerstream.tools import Done, ToolCall
 from tests.loop.durable import World, answers, client_of, continued, left_at, scenario
 from tests.loop.journals import MemoryJournal
 from tests.loop.steered import Steered
@@ -46,7 +46,7 @@ async def test_the_tool_may_know(said: object, told: str) -> None:
         return said
 
     @eagerstream.tool(recover=recover)
-    async def pay(amount: int, call: ToolCall) -> str:
+    async def pay(amount: int, call: RunningCall) -> str:
         """Pay."""
         keys.append(call.idempotency_key)
         return f"paid {amount}"
@@ -151,7 +151,7 @@ async def test_a_call_that_reports_without_end(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("eagerstream.loop._durability._PROGRESS_EACH", 5)
 
     @eagerstream.tool(name="pay")
-    async def pay(amount: int, call: ToolCall) -> str:
+    async def pay(amount: int, call: RunningCall) -> str:
         """Pay."""
         for number in range(1_000):
             await call.progress(number)

@@ -13,7 +13,7 @@ import anyio.to_thread
 import pytest
 
 import eagerstream
-from eagerstream import Conversation, RunResult, UsageError, tool
+from eagerstream import Conversation, RunningCall, RunResult, UsageError, tool
 from eagerstream.loop import (
     MessageDelivered,
     Restarted,
@@ -25,7 +25,6 @@ from eagerstream.loop import (
     TurnStop,
 )
 from eagerstream.testing import http_error, reply, server_tool_use, text, tool_use
-from eagerstream.tools import ToolCall
 from eagerstream.wire import InputDelta, MessageStop, TextDelta
 from tests.loop.serial import CALLER, DONE, SLOWLY_S, checked, now, result
 from tests.streams import block_start, block_stop, input_delta, message_start, text_delta, tool_start
@@ -536,7 +535,7 @@ async def at_the_event(number: int) -> tuple[Any, int, list[str]]:
     ran: list[str] = []
 
     @tool(name="now")
-    async def noted(call: ToolCall) -> str:
+    async def noted(call: RunningCall) -> str:
         """Note that it runs."""
         ran.append(call.id)
         await anyio.lowlevel.checkpoint()
@@ -575,7 +574,7 @@ async def test_from_a_thread_of_the_program() -> None:
     refused: list[str] = []
 
     @tool
-    def work(call: ToolCall) -> str:
+    def work(call: RunningCall) -> str:
         """Work."""
         call.progress("begun")
         run.say("In euros.")

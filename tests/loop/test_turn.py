@@ -10,11 +10,11 @@ import anyio.to_thread
 import pytest
 
 import eagerstream
-from eagerstream import ItemStream, RunStatus, TextStream, ToolCall, ToolStart, ToolStop, tool
+from eagerstream import ItemStream, RunStatus, TextStream, ToolStart, ToolStop, tool
 from eagerstream.loop import TurnStop
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.testing import ReplayServer, reply, text, tool_use
-from eagerstream.tools import InProcessExecutor
+from eagerstream.tools import InProcessExecutor, ToolCall
 from eagerstream.wire import MessageStop, TextDelta
 from tests.loop.serial import (
     DONE,

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 import eagerstream
-from eagerstream import EarlyCalls, ToolCall, UsageError, tool
+from eagerstream import EarlyCalls, RunningCall, UsageError, tool
 from eagerstream.loop import Conversation, RunStatus
 from eagerstream.testing import reply, tool_use
 from tests.loop.serial import DONE, SLOWLY_S, by_hand, ended, opened
@@ -35,11 +35,11 @@ class Keeper:
         self.scope = anyio.CancelScope()
 
         @tool
-        async def keep(call: ToolCall, wait: bool = False) -> str:
+        async def keep(call: RunningCall, wait: bool = False) -> str:
             """Keep state."""
-            self.ids.append(call.listener.run_id)
+            self.ids.append(call.run_id)
             number = len(self.ids)
-            call.listener.when_over(lambda: self.log.append(-number))
+            call.when_over(lambda: self.log.append(-number))
             try:
                 if wait:
                     self.waits.set()

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 import eagerstream
-from eagerstream import Recording, ToolCall, tool
+from eagerstream import Recording, RunningCall, tool
 from eagerstream.loop import RunLatency
 from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start
 from tests.support import REQUEST
@@ -26,7 +26,7 @@ async def quick(city: str) -> str:
 
 
 @tool
-async def slow(city: str, call: ToolCall) -> str:
+async def slow(city: str, call: RunningCall) -> str:
     """Two seconds, and tells of the first."""
     await anyio.sleep(1)
     await call.progress("half")

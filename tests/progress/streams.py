@@ -12,9 +12,10 @@ from typing import Any
 import anyio
 
 import eagerstream
-from eagerstream import EagerStreamError, Tool, ToolCall
+from eagerstream import EagerStreamError, Tool
 from eagerstream.progress import CallView, Hub, Record, RunView
 from eagerstream.testing import ReplayServer, reply, text
+from eagerstream.tools import RunningCall
 from tests.reliability.conversations import AT_ONCE, converse
 from tests.reliability.schedules import SCENARIO, BySchedule, Schedule
 from tests.streams import made_recordings, random_pieces, real_recordings
@@ -71,7 +72,7 @@ async def _play(name: str, body: bytes) -> Told:
 
 
 def _tool(name: str) -> Tool:
-    async def act(input: dict[str, Any], call: ToolCall) -> Any:
+    async def act(input: dict[str, Any], call: RunningCall) -> Any:
         await call.progress({"characters": call.input.chars})
         if len(call.input.raw) % 4 == 3:  # some have a picture
             return [{"type": "text", "text": f"{name} drew:"}, IMAGE]

@@ -15,11 +15,12 @@ import anyio.to_thread
 import pytest
 
 import eagerstream
+from eagerstream import RunningCall
 from eagerstream.errors import APIError, UsageError
 from eagerstream.loop import Run, RunEvent, RunStatus, ToolStart, ToolStop, TurnStart
 from eagerstream.progress import CallPhase, Hub, Record, RunLog, RunView
 from eagerstream.testing import reply, text, tool_use
-from eagerstream.tools import ToolCall, tool
+from eagerstream.tools import tool
 from eagerstream.wire import InputDelta, InputStop
 from tests.streams import input_delta, message_start, tool_start
 from tests.support import REQUEST, Broken, Gate, LocalAPI
@@ -31,7 +32,7 @@ DONE = reply(text("Done."))
 
 
 @tool
-async def get_weather(city: str, call: ToolCall) -> str:
+async def get_weather(city: str, call: RunningCall) -> str:
     """Current weather in a city."""
     await call.progress({"asked": city})
     return f"15 degrees in {city}"

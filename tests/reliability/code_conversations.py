@@ -13,10 +13,11 @@ from typing import Any, Final
 import anyio.lowlevel
 
 import eagerstream
-from eagerstream import Tool, ToolCall
+from eagerstream import RunningCall, Tool
 from eagerstream.builtin import CodeTool
 from eagerstream.testing import Timing, reply, retime, text, tool_use
 from eagerstream.testing._body import body_events
+from eagerstream.tools import ToolCall
 from eagerstream.wire import WireEvent
 
 CODE: Final = """\
@@ -71,7 +72,7 @@ class CodeWorld:
         self.paid: list[int] = []
 
         @eagerstream.tool
-        async def mark(n: int, call: ToolCall) -> int:
+        async def mark(n: int, call: RunningCall) -> int:
             """Leave a mark."""
             self.marks.append((call.id.rpartition("_")[0], n))
             self.marked()

@@ -16,10 +16,10 @@ import anyio
 import anyio.lowlevel
 
 import eagerstream
-from eagerstream import TextStream, ToolCall, validate_history
+from eagerstream import RunningCall, TextStream, validate_history
 from eagerstream.recordings import Recording
 from eagerstream.testing import Scenario, http_error, reply, text, thinking, tool_use
-from eagerstream.tools import Done, Tool, ask_elsewhere
+from eagerstream.tools import Done, Tool, ToolCall, ask_elsewhere
 
 TOOLS: Final = ("look", "pay", "write", "transfer", "launch", "ship")
 ONCE: Final = ("pay", "write", "transfer", "launch", "ship")
@@ -87,13 +87,13 @@ class World:
         return await self._done("look", item)
 
     @eagerstream.tool
-    async def pay(self, item: str, call: ToolCall) -> str:
+    async def pay(self, item: str, call: RunningCall) -> str:
         """Pay."""
         await call.progress(f"paying for {item}")
         return await self._done("pay", item, call)
 
     @eagerstream.tool
-    async def write(self, item: str, body: TextStream, call: ToolCall) -> str:
+    async def write(self, item: str, body: TextStream, call: RunningCall) -> str:
         """Write."""
         self._effects.add(self._run, "write", item, call.idempotency_key)
         written = [piece async for piece in body]
@@ -108,14 +108,14 @@ class World:
         """A tool that can tell later if a call was done."""
 
         @eagerstream.tool(recover=self._recover)
-        async def transfer(item: str, call: ToolCall) -> str:
+        async def transfer(item: str, call: RunningCall) -> str:
             """Transfer."""
             return await self._done("transfer", item, call)
 
         return transfer
 
     @eagerstream.tool(approve=ask_elsewhere)
-    async def launch(self, item: str, call: ToolCall) -> str:
+    async def launch(self, item: str, call: RunningCall) -> str:
         """Launch."""
         return await self._done("launch", item, call)
 
@@ -127,13 +127,13 @@ class World:
         """A tool that asks in this process."""
 
         @eagerstream.tool(approve=self._approve)
-        async def ship(item: str, call: ToolCall) -> str:
+        async def ship(item: str, call: RunningCall) -> str:
             """Ship."""
             return await self._done("ship", item, call)
 
         return ship
 
-    async def _done(self, tool: str, item: str, call: ToolCall | None = None) -> str:
+    async def _done(self, tool: str, item: str, call: RunningCall | None = None) -> str:
         await anyio.lowlevel.checkpoint()
         self._effects.add(self._run, tool, item, call.idempotency_key if call is not None else "")
         await anyio.sleep(0.001)

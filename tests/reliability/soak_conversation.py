@@ -12,9 +12,9 @@ from typing import Any, Final
 import anyio
 
 import eagerstream
-from eagerstream import EagerStreamError, InputInterrupted, ItemStream, Restarted, RunStatus, TurnStop
+from eagerstream import EagerStreamError, InputInterrupted, ItemStream, Restarted, RunningCall, RunStatus, TurnStop
 from eagerstream.loop import Run, RunResult
-from eagerstream.tools import ToolCall, tool
+from eagerstream.tools import tool
 from tests.loop.serial import checked
 from tests.reliability.soak_plans import Consumer, Plan, owners
 
@@ -49,7 +49,7 @@ class World:
         self.late = 0
         """Threads that began when their conversation was over."""
 
-    def ledger_of(self, call: ToolCall, key: str) -> Ledger:
+    def ledger_of(self, call: RunningCall, key: str) -> Ledger:
         """Note that a call does what it does, at the conversation that its id is of."""
         (number,) = owners(call.id)
         ledger = self.ledgers.get(number)
@@ -65,7 +65,7 @@ class World:
         """One of each kind: async, in a thread, streaming, a generator, a generator in a thread."""
 
         @tool(description="Book a flight.")
-        async def book(key: str, flight: str, call: ToolCall) -> str:
+        async def book(key: str, flight: str, call: RunningCall) -> str:
             self.ledger_of(call, key)
             await anyio.sleep(0.005)
             if flight == "nowhere":
@@ -73,13 +73,13 @@ class World:
             return f"booked {key}"
 
         @tool(description="Pay.")
-        def pay(key: str, amount: int, currency: str, call: ToolCall) -> str:
+        def pay(key: str, amount: int, currency: str, call: RunningCall) -> str:
             self.ledger_of(call, key)
             time.sleep(0.005)
             return f"paid {amount} {currency} for {key}"
 
         @tool(description="Write to a file.")
-        async def write(key: str, lines: ItemStream[str], call: ToolCall) -> str:
+        async def write(key: str, lines: ItemStream[str], call: RunningCall) -> str:
             ledger = self.ledger_of(call, key)
             ledger.open += 1
             try:
@@ -90,7 +90,7 @@ class World:
                 ledger.open -= 1
 
         @tool(description="Search page by page.")
-        async def search(key: str, pages: int, call: ToolCall) -> AsyncIterator[str]:
+        async def search(key: str, pages: int, call: RunningCall) -> AsyncIterator[str]:
             ledger = self.ledger_of(call, key)
             ledger.open += 1
             try:
@@ -102,7 +102,7 @@ class World:
                 ledger.open -= 1
 
         @tool(description="Count.")
-        def count(key: str, upto: int, call: ToolCall) -> Iterator[str]:
+        def count(key: str, upto: int, call: RunningCall) -> Iterator[str]:
             self.ledger_of(call, key)
             for number in range(upto):
                 yield f"{number}"

@@ -11,7 +11,7 @@ import anyio.to_thread
 
 from eagerstream.limits import DEFAULT_LIMITS, Limits
 from eagerstream.streaming import GrowingInput
-from eagerstream.tools import CallState, InProcessExecutor, Tool, ToolCall, tool
+from eagerstream.tools import CallState, InProcessExecutor, RunningCall, Tool, ToolCall, tool
 from eagerstream.wire import InputAccumulator
 from tests.streams import block_stop, input_delta, message_delta, tool_start
 
@@ -97,7 +97,7 @@ async def double(n: int) -> int:
 def a_toolset(kind: str = "computer_toolset_20260801", **options: Any) -> Tool:
     """Runs the members of a toolset, and says which."""
 
-    async def act(input: dict[str, Any], call: ToolCall) -> str:
+    async def act(input: dict[str, Any], call: RunningCall) -> str:
         if input.get("fail"):
             raise ValueError("the screen is locked")
         return f"{kind} {call.name} {input}"

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import pytest
 
 from eagerstream.errors import UsageError
-from eagerstream.tools import InProcessExecutor, Tool, ToolCall, as_tool, tool
+from eagerstream.tools import InProcessExecutor, RunningCall, Tool, as_tool, tool
 from tests.tables import rows
 from tests.tools.calls import a_call
 
@@ -503,7 +503,7 @@ class Counter:
         self.count = start
 
     @tool(name="count", timeout_s=5)
-    async def add(self, n: int, call: ToolCall) -> str:
+    async def add(self, n: int, call: RunningCall) -> str:
         """Add to the count.
 
         Args:
@@ -560,7 +560,7 @@ async def test_methods_with_state() -> None:
 class Caller:
     """An object that can be called, with a docstring on its class only."""
 
-    async def __call__(self, n: int, call: ToolCall) -> str:
+    async def __call__(self, n: int, call: RunningCall) -> str:
         return f"{call.name} {n}"
 
 
@@ -572,13 +572,13 @@ async def test_callable_objects() -> None:
     assert await answer_of(made, '{"n": 3}') == "Caller 3"
 
     class Raw:
-        async def __call__(self, input: dict[str, Any], call: ToolCall) -> str:
+        async def __call__(self, input: dict[str, Any], call: RunningCall) -> str:
             return f"{call.name} {input}"
 
     assert await answer_of(tool(Raw(), definition=_GIVEN), '{"a": 3}') == "given {'a': 3}"
 
 
-async def _find(library: str, title: str, call: ToolCall) -> str:
+async def _find(library: str, title: str, call: RunningCall) -> str:
     """Find a book.
 
     Args:
@@ -601,7 +601,7 @@ async def test_partials_of_functions_with_a_call() -> None:
     assert await answer_of(made, '{"title": "Growth"}') == "Growth in Oslo by _find"
 
 
-async def _take(prefix: str, input: dict[str, Any], call: ToolCall) -> str:
+async def _take(prefix: str, input: dict[str, Any], call: RunningCall) -> str:
     return f"{prefix} {call.name} {input}"
 
 
@@ -624,12 +624,12 @@ async def test_a_partial_of_a_callable_object() -> None:
 
 
 def test_an_optional_call() -> None:
-    """`Tool.call` runs a tool without a call: `ToolCall | None` is its honest type, and no parameter of the model's."""
+    """`Tool.call` runs a tool without a call: `RunningCall | None` is its honest type, and no parameter of the model's."""
 
-    async def f(n: int, call: ToolCall | None = None) -> None:
+    async def f(n: int, call: RunningCall | None = None) -> None:
         """F."""
 
-    async def g(n: int, call: Annotated[ToolCall, "whatever"]) -> None:
+    async def g(n: int, call: Annotated[RunningCall, "whatever"]) -> None:
         """G."""
 
     assert set(tool(f).to_dict()["input_schema"]["properties"]) == {"n"}
@@ -641,7 +641,7 @@ async def test_an_injected_call_is_not_the_model_s() -> None:
     """The parameter is not in the schema, and the model cannot fill it in."""
 
     @tool
-    async def f(n: int, own: ToolCall) -> str:
+    async def f(n: int, own: RunningCall) -> str:
         """F."""
         return own.id
 
@@ -651,7 +651,7 @@ async def test_an_injected_call_is_not_the_model_s() -> None:
     seen = []
 
     @tool
-    async def g(own: ToolCall) -> None:
+    async def g(own: RunningCall) -> None:
         """G."""
         seen.append(own)
 
@@ -731,7 +731,7 @@ def test_a_method_of_a_class() -> None:
 def test_a_description_of_nothing() -> None:
     """A parameter that was renamed: its description would be lost."""
 
-    def look(city: str, call: ToolCall) -> str:
+    def look(city: str, call: RunningCall) -> str:
         """Look.
 
         Args:

@@ -13,9 +13,10 @@ import anyio
 import anyio.to_thread
 import pytest
 
+from eagerstream import RunningCall
 from eagerstream.errors import ToolError, UsageError
 from eagerstream.limits import Limits
-from eagerstream.tools import CallState, InProcessExecutor, ToolCall, tool
+from eagerstream.tools import CallState, InProcessExecutor, tool
 from tests.support import Heard, Unlucky, all_tasks_blocked
 from tests.tools.calls import a_call, answer_to, contents, double, execute_all
 
@@ -152,7 +153,7 @@ async def test_what_a_tool_has_done_that_takes_too_long() -> None:
     """The model gets it with the reason."""
 
     @tool(timeout_s=0.01)
-    async def sweep(call: ToolCall) -> None:
+    async def sweep(call: RunningCall) -> None:
         """Sweep all rooms."""
         call.done_so_far = "Swept 2 of 3 rooms."
         await anyio.sleep_forever()

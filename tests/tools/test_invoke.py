@@ -15,6 +15,7 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
+from eagerstream import RunningCall
 from eagerstream.limits import Limits
 from eagerstream.tools import InProcessExecutor, Tool, ToolCall, ToolResponse, _invoke as invoke_module, invoke, tool
 from tests.support import Heard, all_tasks_blocked
@@ -618,28 +619,28 @@ async def test_progress_from_every_kind_of_tool() -> None:
     """A tool is given its call, and tells by it how far it is: on the loop, or from its thread."""
 
     @tool
-    async def on_the_loop(call: ToolCall) -> str:
+    async def on_the_loop(call: RunningCall) -> str:
         """Tell."""
         await call.progress({"done": 1})
         call.report({"done": 2})
         return call.name
 
     @tool
-    def in_a_thread(call: ToolCall) -> str:
+    def in_a_thread(call: RunningCall) -> str:
         """Tell."""
         call.progress({"done": 1})
         call.report({"done": 2})
         return call.name
 
     @tool
-    def by_anyio(call: ToolCall) -> str:
+    def by_anyio(call: RunningCall) -> str:
         """Tell."""
         anyio.from_thread.run(call.progress, {"done": 1})  # type: ignore[arg-type]  # it gives a coroutine there
         anyio.from_thread.run_sync(call.report, {"done": 2})
         return call.name
 
     @tool
-    def with_a_coroutine(call: ToolCall) -> Any:
+    def with_a_coroutine(call: RunningCall) -> Any:
         """Tell, first in a thread, and then on the loop."""
         call.progress({"done": 1})
 
@@ -658,10 +659,10 @@ async def test_progress_from_every_kind_of_tool() -> None:
 @pytest.mark.anyio
 async def test_progress_after_the_end() -> None:
     """Of a call that was answered nothing is told any more."""
-    kept: list[ToolCall] = []
+    kept: list[RunningCall] = []
 
     @tool
-    async def f(call: ToolCall) -> None:
+    async def f(call: RunningCall) -> None:
         """Keep."""
         kept.append(call)
 
@@ -675,7 +676,7 @@ async def test_progress_can_be_cancelled() -> None:
     """A tool that does nothing but tell how far it is can be stopped."""
 
     @tool(timeout_s=0.01)
-    async def f(call: ToolCall) -> None:
+    async def f(call: RunningCall) -> None:
         """Tell for ever."""
         while True:
             await call.progress(1)

@@ -11,8 +11,9 @@ import pytest
 from anthropic import AsyncAnthropic, beta_async_tool, beta_tool
 
 import eagerstream
-from eagerstream import EarlyCalls, ToolCall, tool
+from eagerstream import EarlyCalls, tool
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
+from eagerstream.tools import ToolCall
 from tests.support import REQUEST, anthropic_since
 from tests.tools.test_foreign import an_mcp_session
 

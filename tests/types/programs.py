@@ -17,7 +17,7 @@ from anthropic.types import Message
 from pydantic import BaseModel
 
 import eagerstream
-from eagerstream import GrowingInput, InputDelta, ItemStream, RunResult, TextDelta, Tool, ToolCall, ToolStop
+from eagerstream import GrowingInput, InputDelta, ItemStream, RunResult, TextDelta, Tool, ToolStop
 
 client = anthropic.AsyncAnthropic()
 some_input: GrowingInput

@@ -7,8 +7,7 @@ import pickle
 import struct
 from typing import Any
 
-from eagerstream import ToolResponse, tool
-from eagerstream.tools import ToolCall
+from eagerstream import RunningCall, ToolResponse, tool
 from tests.workers.tools import note
 
 
@@ -34,7 +33,7 @@ def _note_process(log: str) -> None:
 
 
 @tool
-async def evil_data(log: str, call: ToolCall) -> ToolResponse:
+async def evil_data(log: str, call: RunningCall) -> ToolResponse:
     """Give what runs when it is unpickled."""
     await call.progress({"evil": Evil(log)})
     return ToolResponse.success("done", {"evil": Evil(log)}, {"evil": Evil(log)}, {"evil": Evil(log)})

@@ -14,8 +14,8 @@ from typing import Any
 import anyio
 import anyio.from_thread
 
-from eagerstream import InputInterrupted, ItemStream, Later, TextStream, ToolError, ToolResponse, tool
-from eagerstream.tools import Group, ToolCall, text_block
+from eagerstream import InputInterrupted, ItemStream, Later, RunningCall, TextStream, ToolError, ToolResponse, tool
+from eagerstream.tools import Group, text_block
 
 
 def note(log: str, text: str) -> None:
@@ -49,7 +49,7 @@ def halve(n: int) -> float:
 
 
 @tool
-async def steps(count: int, call: ToolCall) -> str:
+async def steps(count: int, call: RunningCall) -> str:
     """Tell of progress."""
     for number in range(count):
         await call.progress({"step": number})
@@ -57,7 +57,7 @@ async def steps(count: int, call: ToolCall) -> str:
 
 
 @tool
-def thread_steps(count: int, call: ToolCall) -> str:
+def thread_steps(count: int, call: RunningCall) -> str:
     """Tell of progress from a thread."""
     for number in range(count):
         call.progress(number)
@@ -79,7 +79,7 @@ def generated_in_thread(count: int) -> Iterator[str]:
 
 
 @tool
-async def read_items(name: str, lines: ItemStream[str], call: ToolCall) -> str:
+async def read_items(name: str, lines: ItemStream[str], call: RunningCall) -> str:
     """Tell of each line as it is there."""
     count = 0
     async for line in lines:
@@ -89,7 +89,7 @@ async def read_items(name: str, lines: ItemStream[str], call: ToolCall) -> str:
 
 
 @tool
-async def read_text(text: TextStream, title: Later[str], call: ToolCall) -> str:
+async def read_text(text: TextStream, title: Later[str], call: RunningCall) -> str:
     """Tell of each piece as it is there; the title comes later."""
     length = 0
     async for piece in text:
@@ -107,7 +107,7 @@ async def first_line(lines: ItemStream[str]) -> str:
 
 
 @tool
-async def told_of_interruption(lines: ItemStream[str], call: ToolCall) -> str:
+async def told_of_interruption(lines: ItemStream[str], call: RunningCall) -> str:
     """Say why the input was interrupted."""
     try:
         async for line in lines:
@@ -188,7 +188,7 @@ async def logs(log: str, name: str) -> str:
 
 
 @tool
-async def about(call: ToolCall) -> str:
+async def about(call: RunningCall) -> str:
     """Say what the call is."""
     return f"{call.id} {call.name} {call.turn} {call.block.get('caller')} {call.input.raw}"
 
@@ -206,7 +206,7 @@ async def long_result(size: int) -> ToolResponse:
 
 
 @tool
-async def big_progress(size: int, call: ToolCall) -> str:
+async def big_progress(size: int, call: RunningCall) -> str:
     """A value that is long."""
     await call.progress("z" * size)
     return "done"
@@ -315,7 +315,7 @@ async def returns_data(kind: str) -> Any:
 
 
 @tool
-async def odd_progress(call: ToolCall) -> str:
+async def odd_progress(call: RunningCall) -> str:
     """Tell of a value that cannot be pickled."""
     await call.progress(_Lock())
     return "done"
@@ -344,7 +344,7 @@ async def dies_once(log: str) -> str:
 
 
 @tool(idempotent=True)
-async def dies_reading(log: str, lines: ItemStream[str], call: ToolCall) -> str:
+async def dies_reading(log: str, lines: ItemStream[str], call: RunningCall) -> str:
     """Take the worker along in the middle of the input, at the first call."""
     seen = []
     async for line in lines:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeAlias, Unpack
 
 from ..errors import ToolError, UsageError
-from ..tools import Tool, ToolCall, ToolErrorCode, ToolOptions
+from ..tools import RunningCall, Tool, ToolErrorCode, ToolOptions
 from ._tool_options import with_definition
 
 BrowserMember: TypeAlias = Callable[[dict[str, Any]], Awaitable[Any]]
@@ -62,7 +62,7 @@ class BrowserToolset(Tool):
         definition = {"type": "browser_toolset_20260801", "configs": merged}
         super().__init__(self._call, **with_definition(definition, options, takes=("cache_control",)))
 
-    async def _call(self, input: dict[str, Any], call: ToolCall) -> Any:
+    async def _call(self, input: dict[str, Any], call: RunningCall) -> Any:
         function = self._members.get(call.name)
         if function is None:
             raise ToolError(f"Error: {call.name[:60]!r} is not available here.", code=ToolErrorCode.NOT_FOUND)

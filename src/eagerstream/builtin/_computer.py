@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, Unpack, get_args
 
 from ..errors import ToolError, UsageError
-from ..tools import Group, Tool, ToolCall, ToolErrorCode, ToolOptions, ToolResponse, image_bytes
+from ..tools import Group, RunningCall, Tool, ToolErrorCode, ToolOptions, ToolResponse, image_bytes
 from ..wire import betas_for, check_choice
 from ._computer_handler import ComputerHandler, Point, Region
 from ._tool_options import with_definition
@@ -159,7 +159,7 @@ class Computer(Tool):
             definition["enable_zoom"] = True
         return definition
 
-    async def _call(self, input: dict[str, Any], call: ToolCall) -> ToolResponse:
+    async def _call(self, input: dict[str, Any], call: RunningCall) -> ToolResponse:
         fields = dict(input)
         name = call.name if self.toolset else fields.pop("action", None)
         if not isinstance(name, str) or name not in ACTIONS:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import anyio
 
-from ..tools import ToolCall
+from ..tools import RunningCall
 
 SHOWN_CHARS: Final = 2_000
 """Number of characters at the end of an output that a progress report has."""
@@ -22,7 +22,7 @@ class Reporter:
         value: Returns the progress as of now.
     """
 
-    def __init__(self, call: ToolCall, value: Callable[[], Any]) -> None:
+    def __init__(self, call: RunningCall, value: Callable[[], Any]) -> None:
         self._call = call
         self._value = value
         self._is_noted = False

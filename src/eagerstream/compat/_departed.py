@@ -32,7 +32,7 @@ _OF_HELLOAGENTS: Final = {
         "give eagerstream.run a client of the anthropic package, anthropic.AsyncAnthropic(), or an HTTPTransport"
     ),
     "LLMResponse LLMToolResponse": "agent.result or run.result has the message, the calls, the usage and the status",
-    "ToolCall": "eagerstream.ToolCall is a call of a run, with its input and its result",
+    "ToolCall": "eagerstream.tools.ToolCall is a call of a run, with its input and its result",
     "StreamStats": _LATENCY,
     """
 AgentEvent EventType ExecutionContext LifecycleHook StreamBuffer StreamEvent StreamEventType stream_to_json

@@ -30,7 +30,7 @@ import anyio
 from anyio.from_thread import BlockingPortal
 
 from ..errors import UsageError
-from ..tools import Kind, ToolCall, invoke
+from ..tools import Kind, RunningCall, invoke
 
 T = TypeVar("T")
 
@@ -39,11 +39,11 @@ _LAST_WORDS_S: Final = 10.0
 """Maximum time for the cleanup of a call after Ctrl-C or at the end of the program, in seconds."""
 
 
-_answered: ContextVar[ToolCall | None] = ContextVar("answered", default=None)
+_answered: ContextVar[RunningCall | None] = ContextVar("answered", default=None)
 
 
 @contextmanager
-def answering(call: ToolCall) -> Iterator[None]:
+def answering(call: RunningCall) -> Iterator[None]:
     """Answer a call within the block. If it is cancelled while a thread runs for it, its group waits for the thread."""
     token = _answered.set(call)
     try:
@@ -52,7 +52,7 @@ def answering(call: ToolCall) -> Iterator[None]:
         _answered.reset(token)
 
 
-def answered_call() -> ToolCall | None:
+def answered_call() -> RunningCall | None:
     """Return the call that is being answered. An older tool only gets its arguments. `None` outside of a run."""
     return _answered.get()
 

@@ -33,8 +33,8 @@ from ..errors import MissingExtraError, ProtocolError, UsageError
 from ..tools import (
     IN_DEFINITION,
     ForeignDefinition,
+    RunningCall,
     Tool,
-    ToolCall,
     ToolErrorCode,
     ToolOptions,
     ToolResponse,
@@ -165,7 +165,7 @@ def _tool(session: Any, listed: Any, name: str, given: ToolOptions) -> Tool:
         definition["description"] = description
     definition |= {field: value for field in IN_DEFINITION if (value := options.pop(field, None)) is not None}
 
-    async def call_tool(input: dict[str, Any], call: ToolCall | None) -> ToolResponse:
+    async def call_tool(input: dict[str, Any], call: RunningCall | None) -> ToolResponse:
         async def tell(progress: float, total: float | None, message: str | None) -> None:
             if call is not None:
                 await call.progress({"progress": progress, "total": total, "message": message})

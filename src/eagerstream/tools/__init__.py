@@ -30,6 +30,7 @@ from ._repair import HistoryRepair, repair_history
 from ._repair_blocks import RepairKind
 from ._response import ToolErrorCode, ToolResponse, ToolStatus, error_code, error_response, error_text, response_of
 from ._results import CANCELLED_TEXT, NOT_RUN, invalid_result, rendered, tool_result
+from ._running_call import RunningCall
 from ._schema import Parameters, annotated
 from ._slots import Slots
 from ._streams import ItemStream, Later, TextStream
@@ -66,6 +67,7 @@ __all__ = [
     "Parameters",
     "Reject",
     "RepairKind",
+    "RunningCall",
     "Slots",
     "TextStream",
     "Tool",

@@ -26,6 +26,7 @@ from ._history import API_NAME
 from ._invoke import Kind, invoke, kind_of
 from ._options import IN_DEFINITION, Group, Reject, ToolOptions, option_faults
 from ._response import error_text
+from ._running_call import RunningCall, record_of
 from ._schema import Parameters, annotated, is_of
 from ._streams import repeated_key
 
@@ -53,7 +54,7 @@ class Tool(Generic[P, R]):
 
     Args:
         function: An `async def`, or a `def`, which runs in a thread. A generator of either kind yields progress, and
-            its last value is the result. A parameter of the type `ToolCall` gets the call.
+            its last value is the result. A parameter of the type `RunningCall` gets the call.
         options: See `ToolOptions`.
 
     Raises:
@@ -111,7 +112,7 @@ class Tool(Generic[P, R]):
         parameters = Parameters(
             function,
             {parameter.arg_name: parameter.description or "" for parameter in docstring.params},
-            injected=ToolCall,
+            injected=RunningCall,
             hidden=hidden,
             is_method=self.is_method,
         )
@@ -348,18 +349,20 @@ class Tool(Generic[P, R]):
         """
         return await self.invoke(self.check(input))
 
-    def invoke(self, arguments: JSONObject, call: ToolCall | None = None) -> Awaitable[Any]:
+    def invoke(self, arguments: JSONObject, call: ToolCall | RunningCall | None = None) -> Awaitable[Any]:
         """Run the function, when the result is awaited, with the arguments from `check`. Progress goes to `call`.
 
         Cancelling it cancels an `async def`. A `def` continues in its thread, and its return value is dropped.
         """
-        injected = dict.fromkeys(self._injected, call)
+        record = record_of(call) if isinstance(call, RunningCall) else call
+        seen = RunningCall(record) if self._injected and record is not None else None
+        injected = dict.fromkeys(self._injected, seen)
         if isinstance(self._parameters, Parameters):
             arguments = self._parameters.with_field_defaults(arguments)
             function = partial(self._function, **arguments, **injected)
         else:
             function = partial(self._function, arguments, **injected)
-        return invoke(function, call, kind=self._kind)
+        return invoke(function, record, kind=self._kind)
 
 
 class ToolDecorator(Protocol):
@@ -447,11 +450,11 @@ def _is_method(function: Callable[..., Any]) -> bool:
 
 
 def _raw_parameters(function: Callable[..., Any], faults: list[str], *, is_method: bool) -> list[str]:
-    """Return the parameters of the type `ToolCall` of a function that takes its input as one dict."""
+    """Return the parameters of the type `RunningCall` of a function that takes its input as one dict."""
     found: list[str] = []
     try:
         hints = get_type_hints(annotated(function), include_extras=True)
-        found = [name for name, hint in hints.items() if name != "return" and is_of(hint, ToolCall)]
+        found = [name for name, hint in hints.items() if name != "return" and is_of(hint, RunningCall)]
         signature = inspect.signature(function)
         signature.bind(*([None] if is_method else []), {}, **dict.fromkeys(found))
     except (NameError, TypeError, ValueError, AttributeError) as error:

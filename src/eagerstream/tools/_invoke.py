@@ -23,6 +23,7 @@ import anyio.to_thread
 from .._support.event_loops import LoopThread
 from ._call import Invoked, ToolCall
 from ._response import ToolResponse, error_response, response_of
+from ._running_call import RunningCall, record_of
 
 if TYPE_CHECKING:
     from ..wire import JSONObject
@@ -50,7 +51,7 @@ def kind_of(function: Callable[..., Any]) -> Kind:
     return Kind.GENERATOR if inspect.isasyncgenfunction(kind) else Kind.THREADED
 
 
-async def invoke(function: Callable[[], Any], call: ToolCall | None, *, kind: Kind | None = None) -> Any:
+async def invoke(function: Callable[[], Any], call: ToolCall | RunningCall | None, *, kind: Kind | None = None) -> Any:
     """Run a function without arguments, and return its result.
 
     An `async def` and an async generator run here. Anything else runs in a thread; if it returns an awaitable or an
@@ -63,6 +64,7 @@ async def invoke(function: Callable[[], Any], call: ToolCall | None, *, kind: Ki
         call: Receives the progress; None to drop it.
         kind: The result of an earlier `kind_of`, if known.
     """
+    call = record_of(call) if isinstance(call, RunningCall) else call
     kind = kind or kind_of(function)
     if kind is Kind.COROUTINE:
         return await _watched(function(), call)

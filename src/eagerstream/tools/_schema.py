@@ -19,6 +19,7 @@ from ..streaming._growing_input import GrowingInput
 from ..streaming._typed_dicts import readable, typed_dict_of
 from ..streaming._validation import Validator, checked
 from ..wire import JSON, JSONObject
+from ._call import ToolCall
 from ._streams import ItemStream, Later, TextStream, hides_a_stream, stream_kind, value_type
 
 
@@ -59,6 +60,8 @@ class Parameters:
         for parameter, hint in _annotated_parameters(function, self.faults, is_method=is_method):
             if injected is not None and is_of(hint, injected):
                 self.injected.append(parameter.name)
+            elif is_of(hint, ToolCall):
+                self.faults.append(f"parameter {parameter.name!r}: a tool gets its call as a RunningCall")
             elif parameter.name not in hidden:
                 if hides_a_stream(hint):
                     self.faults.append(f"parameter {parameter.name!r} cannot stream inside another type: {hint}")

@@ -17,7 +17,7 @@ from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import Send
 
 import eagerstream
-from eagerstream import ToolCall
+from eagerstream import RunningCall
 from eagerstream.integrations.langchain import EarlyToolsNode, as_langchain_tool
 from tests.integrations.langchain.support import QUESTION, graph_of
 from tests.support import until
@@ -33,11 +33,11 @@ class Keeper:
         self.ended: list[str | None] = []
 
         @eagerstream.tool
-        async def keep(call: ToolCall) -> str:
+        async def keep(call: RunningCall) -> str:
             """Keep state."""
-            id = call.listener.run_id
+            id = call.run_id
             if id not in self.ids:
-                call.listener.when_over(lambda: self.ended.append(id))
+                call.when_over(lambda: self.ended.append(id))
             self.ids.append(id)
             return "kept"
 

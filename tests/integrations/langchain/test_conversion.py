@@ -16,7 +16,7 @@ from langgraph.prebuilt import InjectedState, ToolNode, ToolRuntime
 from langgraph.types import Command
 
 import eagerstream
-from eagerstream import ItemStream, RunResult, ToolCall, ToolResponse, UsageError
+from eagerstream import ItemStream, RunningCall, RunResult, ToolResponse, UsageError
 from eagerstream.builtin import BrowserToolset
 from eagerstream.integrations.langchain import as_langchain_tool, from_langchain_tool
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
@@ -35,7 +35,7 @@ def called(name: str, **args: Any) -> Any:
 
 
 @eagerstream.tool
-async def weather(city: str, call: ToolCall) -> ToolResponse:
+async def weather(city: str, call: RunningCall) -> ToolResponse:
     """The weather.
 
     Args:

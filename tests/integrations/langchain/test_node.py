@@ -20,9 +20,10 @@ from langgraph.prebuilt import InjectedState, ToolRuntime
 from langgraph.types import Command, RetryPolicy, interrupt
 
 import eagerstream
-from eagerstream import ItemStream, Limits, ProtocolError, ToolCall, UsageError
+from eagerstream import ItemStream, Limits, ProtocolError, RunningCall, UsageError
 from eagerstream.integrations.langchain import EarlyToolsNode, as_langchain_tool, early_tools_condition
 from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, Timing, reply, text, tool_use
+from eagerstream.tools import ToolCall
 from tests.integrations.langchain.support import QUESTION, SLOWLY_S, agent, answers, chat_model, graph_of, told
 
 pytestmark = pytest.mark.anyio
@@ -537,7 +538,7 @@ async def test_leaving_the_stream_cancels_the_tools() -> None:
     ended = anyio.Event()
 
     @eagerstream.tool
-    async def wait(call: ToolCall) -> str:
+    async def wait(call: RunningCall) -> str:
         """Wait."""
         try:
             await call.progress("waiting")

@@ -12,7 +12,7 @@ import anyio
 from typing_extensions import TypedDict
 
 from ...errors import ToolError, UsageError
-from ...tools import Reject, Tool, ToolCall, ToolErrorCode, ToolResponse
+from ...tools import Reject, RunningCall, Tool, ToolCall, ToolErrorCode, ToolResponse
 from ...wire import JSONObject, check_count, check_positive
 from .._reporter import SHOWN_CHARS, Reporter
 from .._session_process import shell_environment
@@ -175,7 +175,7 @@ class Bash(Tool):
             async with self._lock:
                 await self._end()
 
-    async def _call(self, input: dict[str, Any], call: ToolCall) -> ToolResponse:
+    async def _call(self, input: dict[str, Any], call: RunningCall) -> ToolResponse:
         command, restart = _checked(input)
         async with self._lock:
             if restart:
@@ -218,7 +218,7 @@ class Bash(Tool):
         if session is not None:
             await session.aclose()
 
-    async def _run(self, session: BashSession, command: str, output: Output, call: ToolCall | None) -> Ended:
+    async def _run(self, session: BashSession, command: str, output: Output, call: RunningCall | None) -> Ended:
         limit_s = self._command_timeout_s
         if call is None:
             return await session.run(command, output, timeout_s=limit_s)

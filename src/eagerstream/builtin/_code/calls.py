@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 from ...errors import UsageError
 from ...limits import Limits
 from ...loop import EarlyCalls
-from ...tools import Executor, Tool, ToolCall, ToolStatus, saved_response
+from ...tools import Executor, RunningCall, Tool, ToolCall, ToolStatus, saved_response
 from ...wire import JSON
 from .early import EarlyCodeCalls
 from .sandbox import CodeCallError
@@ -48,7 +48,7 @@ class CodeCalls:
 
     def __init__(
         self,
-        outer: ToolCall,
+        outer: RunningCall,
         tools: Mapping[str, Tool],
         executor: Executor,
         *,

@@ -13,7 +13,7 @@ import anyio.lowlevel
 
 from ...errors import InputInterrupted, ToolError
 from ...limits import Limits
-from ...tools import Executor, TextStream, Tool, ToolCall, ToolErrorCode, ToolResponse
+from ...tools import Executor, RunningCall, TextStream, Tool, ToolErrorCode, ToolResponse
 from ...wire import JSON
 from .._bash.output import Output
 from .._reporter import SHOWN_CHARS, Reporter
@@ -80,7 +80,7 @@ class _State(Enum):
 class CodeExecution:
     """The execution of one call's code. It is the `CodeHost` of its session."""
 
-    def __init__(self, code: TextStream, call: ToolCall, held: HeldSession, settings: CodeSettings) -> None:
+    def __init__(self, code: TextStream, call: RunningCall, held: HeldSession, settings: CodeSettings) -> None:
         self._code = code
         self._call = call
         self._held = held

@@ -10,7 +10,7 @@ from typing import Final
 
 import anyio
 
-from ...tools import ToolCall
+from ...tools import RunningCall
 from .sandbox import CodeFunction, CodeSandbox, CodeSession
 
 _MAX_SESSIONS: Final = 64
@@ -63,17 +63,17 @@ class CodeSessions:
         self._functions = functions
         self._held: OrderedDict[str, HeldSession] = OrderedDict()
 
-    def of(self, call: ToolCall) -> HeldSession:
+    def of(self, call: RunningCall) -> HeldSession:
         """Return the interpreter of the call's run. A call outside of any run gets a new one: close it afterwards."""
-        run_id = call.listener.run_id
-        if run_id is None:
+        run_id = call.run_id
+        if not run_id:
             return HeldSession(self._sandbox, self._functions)
         if run_id not in self._held:
             while len(self._held) >= _MAX_SESSIONS and self._forget_oldest():
                 pass
             self._held[run_id] = HeldSession(self._sandbox, self._functions)
             # A reference to this object would keep the tool alive as long as the run.
-            call.listener.when_over(_Closing(weakref.ref(self), run_id))
+            call.when_over(_Closing(weakref.ref(self), run_id))
         self._held.move_to_end(run_id)
         return self._held[run_id]
 

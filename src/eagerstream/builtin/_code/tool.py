@@ -12,7 +12,18 @@ from typing_extensions import TypedDict
 from ...errors import UsageError
 from ...limits import DEFAULT_LIMITS, Limits
 from ...streaming import GrowingInput
-from ...tools import Executor, ForeignTool, InProcessExecutor, Reject, TextStream, Tool, ToolCall, ToolResponse, as_tool
+from ...tools import (
+    Executor,
+    ForeignTool,
+    InProcessExecutor,
+    Reject,
+    RunningCall,
+    TextStream,
+    Tool,
+    ToolCall,
+    ToolResponse,
+    as_tool,
+)
 from ...wire import JSONObject, check_count, check_positive
 from .calls import tools_by_name
 from .early import MAX_EARLY
@@ -160,17 +171,17 @@ class CodeTool(Tool):
         """Discard the variables of a run (`Run.id`). If code of the run is running, it ends."""
         self._sessions.close(run_id)
 
-    async def _call(self, code: TextStream, call: ToolCall | None) -> ToolResponse:
+    async def _call(self, code: TextStream, call: RunningCall | None) -> ToolResponse:
         if call is None:  # called by hand, without a run
             block = {"type": "tool_use", "id": self.name, "name": self.name}
             plain = {"index": 0, "block": block, "raw": "", "outcome": None}
-            call = ToolCall(GrowingInput.from_dict(plain), turn=1)
+            call = RunningCall(ToolCall(GrowingInput.from_dict(plain), turn=1))
         held = self._sessions.of(call)
         try:
             async with held.lock:
                 return await CodeExecution(code, call, held, self._settings).response()
         finally:
-            if call.listener.run_id is None:
+            if not call.run_id:
                 held.close()
 
 

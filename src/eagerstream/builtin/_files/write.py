@@ -8,7 +8,7 @@ import anyio
 import anyio.to_thread
 
 from ...errors import InputInterrupted
-from ...tools import Later, TextStream, ToolCall, ToolErrorCode, ToolResponse
+from ...tools import Later, RunningCall, TextStream, ToolErrorCode, ToolResponse
 from ...wire import Outcome
 from .change import Change
 from .shared import FileTool, Refused
@@ -37,7 +37,7 @@ class Write(FileTool):
         path: str,
         content: TextStream,
         file_mtime_ms: Later[int | None] = _NOT_TOLD,
-        call: ToolCall | None = None,
+        call: RunningCall | None = None,
     ) -> ToolResponse:
         """Write a whole file: make a new one, or replace one that you have read.
 
@@ -74,7 +74,7 @@ class Write(FileTool):
         text = files.words.wrote.format(path=files.jail.shown(parts), size=written.version.size)
         return ToolResponse.success(text, data)
 
-    async def _require_whole(self, call: ToolCall) -> None:
+    async def _require_whole(self, call: RunningCall) -> None:
         """Wait for the end of the input: fields behind the content can still make the call invalid."""
         await call.input.ended()
         fault = await anyio.to_thread.run_sync(self.fault_of, call.input)

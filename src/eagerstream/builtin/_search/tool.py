@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from ...tools import Tool, ToolCall, ToolOptions, ToolResponse
+from ...tools import RunningCall, Tool, ToolOptions, ToolResponse
 from ...wire import Block, encodable
 from .._tool_options import with_defaults
 from .._truncation import truncate_results
@@ -91,7 +91,7 @@ class SearchTool(Tool, ABC):
 
     async def _answer(
         self,
-        call: ToolCall,
+        call: RunningCall,
         query: Annotated[str, Field(description="What to look for", min_length=1, max_length=400)],
         count: Annotated[int, Field(description="How many results are wanted", ge=1, le=MAX_COUNT)] = 5,
     ) -> ToolResponse:
@@ -128,7 +128,7 @@ def _bounded(result: SearchResult) -> SearchResult:
     return SearchResult(str(encodable(result.source))[:_MAX_SOURCE_CHARS], title, content)
 
 
-def takes_blocks(call: ToolCall | None) -> bool:
+def takes_blocks(call: RunningCall | None) -> bool:
     """Return whether the response may have `search_result` blocks. Code that the API runs takes none."""
     return call is None or not call.is_programmatic
 

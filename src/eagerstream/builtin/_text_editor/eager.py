@@ -13,7 +13,7 @@ from anyio.to_thread import run_sync
 from pydantic import Field
 
 from ...errors import InputInterrupted, ToolError
-from ...tools import Later, TextStream, Tool, ToolCall, ToolErrorCode, ToolOptions, ToolResponse
+from ...tools import Later, RunningCall, TextStream, Tool, ToolErrorCode, ToolOptions, ToolResponse
 from ...wire import Outcome
 from .._growing_file import Draft, GrowingFile
 from .._jail import Jail
@@ -76,7 +76,7 @@ class EagerTextEditor(Tool):
         command: Annotated[Literal["view", "create", "str_replace", "insert"], "What to do."],
         path: Annotated[str, "The file, or for view also a folder."],
         *,
-        call: ToolCall | None,
+        call: RunningCall | None,
         file_text: Annotated[TextStream, "For create, required: the whole content of the file."] = _NO_TEXT,
         view_range: Annotated[
             Later[Annotated[list[int], Field(min_length=2, max_length=2)] | None],
@@ -114,7 +114,7 @@ class EagerTextEditor(Tool):
         }
         return await run_sync(self._commands.run, given)
 
-    async def _create(self, path: str, text: TextStream, call: ToolCall | None) -> ToolResponse:
+    async def _create(self, path: str, text: TextStream, call: RunningCall | None) -> ToolResponse:
         parts = self._jail.parts(path)
         writing = _Writing(self._jail, parts, call)
         try:
@@ -138,7 +138,7 @@ class EagerTextEditor(Tool):
         writing.report()
         return ToolResponse.success(created(writing.shown, replaced=writing.replaces))
 
-    def _end_cut(self, writing: _Writing, call: ToolCall | None) -> ToolResponse:
+    def _end_cut(self, writing: _Writing, call: RunningCall | None) -> ToolResponse:
         """End a file whose input will not be complete: keep the written part if `keep_partial` is set.
 
         Raises:
@@ -153,7 +153,7 @@ class EagerTextEditor(Tool):
         kept = f"{writing.lines} lines, {writing.characters} characters"
         return ToolResponse.partial("", reason=f"{writing.shown} was kept as far as it came: {kept}.")
 
-    async def _require_whole(self, call: ToolCall | None) -> None:
+    async def _require_whole(self, call: RunningCall | None) -> None:
         """Wait for the complete input. Changes to files must not depend on an input that is cut or invalid.
 
         Raises:
@@ -173,7 +173,7 @@ class EagerTextEditor(Tool):
 class _Writing(Draft):
     """A file on its way to the disk, and its progress."""
 
-    def __init__(self, jail: Jail, parts: Parts, call: ToolCall | None) -> None:
+    def __init__(self, jail: Jail, parts: Parts, call: RunningCall | None) -> None:
         super().__init__()
         self._jail = jail
         self._parts = parts
@@ -242,7 +242,7 @@ class _Writing(Draft):
             yield
 
 
-def _is_given(text: TextStream, call: ToolCall | None) -> bool:
+def _is_given(text: TextStream, call: RunningCall | None) -> bool:
     """Return whether the model wrote a text, possibly empty. A missing `file_text` does not mean an empty file."""
     if call is None or call.input.value is None:
         return text is not _NO_TEXT

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Unpack
 
-from ...tools import Tool, ToolCall, ToolOptions, tool
+from ...tools import RunningCall, Tool, ToolOptions, tool
 from .._sync import answering, run_plain
 
 _JSON_TYPES: Final = {
@@ -80,7 +80,7 @@ class BaseTool(ABC):
             options: As for `eagerstream.tool`, without the options of the definition.
         """
 
-        async def use(arguments: dict[str, Any], call: ToolCall) -> Any:
+        async def use(arguments: dict[str, Any], call: RunningCall) -> Any:
             with answering(call):
                 return await self.ause_tool(arguments)
 

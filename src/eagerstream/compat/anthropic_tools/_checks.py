@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from ..._support.plain_json import load_json
 from ...errors import UsageError
-from ...tools import InProcessExecutor, InputError, Tool, ToolCall, ToolResponse, error_text
+from ...tools import InProcessExecutor, InputError, RunningCall, Tool, ToolResponse, error_text
 from ...wire import Outcome, ToolInput, copy_json
 from ._base_tool import BaseTool, is_required
 from ._history import result_content
@@ -92,7 +92,7 @@ class CallCheck:
     def _without_schema(self, name: str, runnable: Tool) -> Tool:
         """Return a tool for checked calls. It has no schema: the schema would refuse texts that are converted."""
 
-        async def use(given: Mapping[str, Any], call: ToolCall) -> Any:
+        async def use(given: Mapping[str, Any], call: RunningCall) -> Any:
             returned = await runnable.invoke(self.arguments_of(name, given), call)
             return returned if isinstance(returned, ToolResponse) else result_content(returned)
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Unpack, overload
 from ... import tools
 from ...builtin._tool_options import with_defaults
 from ...errors import UsageError
-from ...tools import Slots, ToolCall, ToolErrorCode, ToolOptions, ToolResponse
+from ...tools import RunningCall, Slots, ToolErrorCode, ToolOptions, ToolResponse
 from ...wire import check_count
 from .._deprecation import deprecated
 from .._sync import answered_call, answering
@@ -167,7 +167,7 @@ class ToolRegistry:
         places and wait forever.
         """
 
-        async def answer(parameters: dict[str, Any], call: ToolCall) -> ToolResponse:
+        async def answer(parameters: dict[str, Any], call: RunningCall) -> ToolResponse:
             is_outermost = answered_call() is None
             async with places.taken() if places is not None and is_outermost else nullcontext():
                 with answering(call):

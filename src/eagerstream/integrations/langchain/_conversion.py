@@ -16,7 +16,16 @@ from pydantic.fields import FieldInfo
 from ...errors import ToolError, UsageError
 from ...limits import DEFAULT_LIMITS, Limits
 from ...loop import EarlyCalls
-from ...tools import IN_DEFINITION, ForeignDefinition, ForeignTool, Tool, ToolCall, ToolOptions, ToolResponse, as_tool
+from ...tools import (
+    IN_DEFINITION,
+    ForeignDefinition,
+    ForeignTool,
+    RunningCall,
+    Tool,
+    ToolOptions,
+    ToolResponse,
+    as_tool,
+)
 from ...wire import EAGER_FIELD
 from .._calls import run_call
 from ._conversations import Conversations
@@ -73,7 +82,7 @@ def as_langchain_tool(tool: ForeignTool, *, limits: Limits = DEFAULT_LIMITS, **o
 
     ChatAnthropic sends the definition unchanged, with `eager_input_streaming`. Other chat models get the name,
     description and schema. A call runs as in `eagerstream.run`: the input is checked, and `approve`, `guard`, groups
-    and time limits apply. A parameter of the type `ToolCall` gets the call, with LangChain's id. Progress goes to
+    and time limits apply. A parameter of the type `RunningCall` gets the call, with LangChain's id. Progress goes to
     LangGraph's `stream_mode="custom"`. The message's `artifact` is the data of the response. State that the tool keeps
     lasts as long as for `EarlyToolsNode`.
 
@@ -119,7 +128,7 @@ def from_langchain_tool(tool: BaseTool, **options: Unpack[ToolOptions]) -> Tool:
     if wanted := _wanted(tool):
         raise UsageError(f"{tool.name} needs {', '.join(wanted)} from a graph: pass the tool to EarlyToolsNode")
 
-    async def run(arguments: dict[str, Any], call: ToolCall) -> ToolResponse:
+    async def run(arguments: dict[str, Any], call: RunningCall) -> ToolResponse:
         check_asyncio()
         try:
             return _answer(tool, await tool.ainvoke(_tool_call(call, arguments)))
@@ -133,7 +142,7 @@ def from_langchain_tool(tool: BaseTool, **options: Unpack[ToolOptions]) -> Tool:
 
 def converted(
     tool: BaseTool,
-    run: Callable[[dict[str, Any], ToolCall], Awaitable[ToolResponse]],
+    run: Callable[[dict[str, Any], RunningCall], Awaitable[ToolResponse]],
     **options: Any,
 ) -> Tool:
     """Return a tool with the definition of a LangChain tool.
@@ -164,7 +173,7 @@ def check_asyncio() -> None:
         raise UsageError("LangChain runs its tools only on asyncio") from None
 
 
-def _tool_call(call: ToolCall, arguments: dict[str, Any]) -> dict[str, Any]:
+def _tool_call(call: RunningCall, arguments: dict[str, Any]) -> dict[str, Any]:
     return {"type": "tool_call", "id": call.id, "name": call.name, "args": arguments}
 
 

@@ -19,7 +19,7 @@ from langgraph.types import Command, Send
 from ...errors import EagerStreamError, UsageError
 from ...limits import DEFAULT_LIMITS, Limits
 from ...loop import EarlyCalls, OnInterrupt
-from ...tools import Executor, ForeignTool, InProcessExecutor, Tool, ToolCall, ToolResponse, as_tool
+from ...tools import Executor, ForeignTool, InProcessExecutor, RunningCall, Tool, ToolCall, ToolResponse, as_tool
 from ...wire import Outcome
 from .._calls import CallOptions, ExecutorOptions, Listeners, RunOptions
 from ._chunks import ChunkReader, stop_reason
@@ -157,7 +157,7 @@ class EarlyToolsNode:
             message = cut(message, answered)
         return self._update(state, sendable(message, answered), answered)
 
-    async def _run_theirs(self, arguments: dict[str, Any], call: ToolCall) -> ToolResponse:
+    async def _run_theirs(self, arguments: dict[str, Any], call: RunningCall) -> ToolResponse:
         wanted = {"type": "tool_call", "id": call.id, "name": call.name, "args": arguments}
         output = await self._tool_node.ainvoke([wanted])
         answers = output.get(self._messages_key, []) if isinstance(output, dict) else []
@@ -195,7 +195,7 @@ def _runnable(tool: ForeignTool) -> Tool:
     return traced(found)
 
 
-async def _leave(_arguments: dict[str, Any], _call: ToolCall) -> ToolResponse:
+async def _leave(_arguments: dict[str, Any], _call: RunningCall) -> ToolResponse:
     raise _Left
 
 

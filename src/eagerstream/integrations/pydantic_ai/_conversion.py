@@ -16,6 +16,7 @@ from pydantic_ai.messages import ToolReturnPart
 from ...errors import ToolError, UsageError
 from ...tools import (
     ForeignDefinition,
+    RunningCall,
     Tool,
     ToolCall,
     ToolErrorCode,
@@ -50,7 +51,7 @@ def as_eager_tool(
     if tool.requires_approval and approve is None:
         raise UsageError(f"{tool.name} requires approval: pass approve=... to as_eager_tool")
 
-    async def run(input: dict[str, Any], call: ToolCall) -> ToolResponse:
+    async def run(input: dict[str, Any], call: RunningCall) -> ToolResponse:
         # Only a tool that takes a context reads it.
         called: Any = context and replace(context, tool_name=call.name, tool_call_id=call.id)
         arguments = tool.function_schema.validator.validate_json(json.dumps(input))

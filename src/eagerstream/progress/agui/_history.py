@@ -12,7 +12,7 @@ from ..._support.inspecting import MAX_SCHEMA_CHARS, MAX_SCHEMA_DEPTH, TooMuchEr
 from ..._support.plain_json import load_json
 from ...errors import UsageError
 from ...loop import add_content, drop_last_thinking
-from ...tools import ForeignDefinition, Tool, ToolCall, tool_result
+from ...tools import ForeignDefinition, RunningCall, Tool, tool_result
 from ...wire import INVALID_JSON, Block, Message
 from ._content import to_blocks
 from ._encoder import AWAITS_APPLICATION
@@ -168,6 +168,6 @@ def _definition(tool: Any) -> ForeignDefinition:
     return ForeignDefinition(name=tool.name, description=tool.description, input_schema={"type": "object", **schema})
 
 
-async def _await_application(_: dict[str, Any], call: ToolCall) -> None:
+async def _await_application(_: dict[str, Any], call: RunningCall) -> None:
     await call.progress(AWAITS_APPLICATION)
     await anyio.sleep_forever()  # the run is cancelled
