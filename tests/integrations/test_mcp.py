@@ -91,7 +91,7 @@ def named(tools: list[Tool], name: str) -> Tool:
 async def run(tools: list[Tool], name: str, raw: str = "{}", on_progress: Any = None) -> ToolCall:
     call = a_call(name, raw)
     if on_progress is not None:
-        call.listener = Heard(on_progress=on_progress)
+        call.listeners = (Heard(on_progress=on_progress),)
     await InProcessExecutor(tools).execute(call)
     assert call.response is not None
     return call

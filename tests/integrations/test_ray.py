@@ -61,7 +61,7 @@ class Written:
         assert isinstance(growing, GrowingInput)
         self.call = ToolCall(growing, 1)
         self.progress: list[Any] = []
-        self.call.listener = Heard(on_progress=lambda _, value: self.progress.append(value))
+        self.call.listeners = (Heard(on_progress=lambda _, value: self.progress.append(value)),)
         if input is not None:
             self.write(input)
             self.end()
@@ -202,7 +202,7 @@ async def test_a_worker_that_is_killed_in_mid_call(own_pool: RayPool, tmp_path: 
     again, once = tmp_path / "again", tmp_path / "once"
     calls = [Written("hold_again", f'{{"path": "{again}"}}'), Written("hold", f'{{"path": "{once}"}}')]
     starts: list[ToolCall] = []
-    calls[0].call.listener = Heard(on_start=starts.append)
+    calls[0].call.listeners = (Heard(on_start=starts.append),)
     async with executing(RayExecutor(TOOLS, pool=own_pool), *calls):
         await until(lambda: words(again) and words(once))
         first, other = pid_in(again), pid_in(once)

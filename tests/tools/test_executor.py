@@ -28,7 +28,7 @@ async def test_success() -> None:
     """The ordinary life of a call: waiting, running, answered; `on_start` is called in between."""
     call = a_call("double", '{"n": 21}')
     states: list[CallState] = [call.state]
-    call.listener = Heard(on_start=lambda started: states.append(started.state))
+    call.listeners = (Heard(on_start=lambda started: states.append(started.state)),)
     await InProcessExecutor([double]).execute(call)
     assert states == [CallState.WAITING, CallState.RUNNING]
     assert (call.state, call.ran, call.is_error) == (CallState.ANSWERED, True, False)
@@ -62,7 +62,7 @@ async def test_no_arguments() -> None:
 async def test_inputs_that_do_not_fit(raw: str, told: str) -> None:
     """The tool does not run, `on_start` is not called, and the model is told what is wrong."""
     call = a_call("double", raw)
-    call.listener = Heard(on_start=lambda _: pytest.fail("it started"))
+    call.listeners = (Heard(on_start=lambda _: pytest.fail("it started")),)
     await InProcessExecutor([double]).execute(call)
     assert not call.ran
     assert call.is_error

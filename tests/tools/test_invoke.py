@@ -28,7 +28,7 @@ def a_watched_call(name: str = "f") -> tuple[ToolCall, list[Any]]:
     """A call, and the progress that it will tell."""
     call = a_call(name, "{}")
     told: list[Any] = []
-    call.listener = Heard(on_progress=lambda _, value: told.append(value))
+    call.listeners = (Heard(on_progress=lambda _, value: told.append(value)),)
     return call, told
 
 
@@ -266,7 +266,7 @@ async def test_an_async_generator_whose_consumer_fails() -> None:
             cleaned.append("async")
 
     call, _ = a_watched_call()
-    call.listener = Heard(on_progress=_refuse)
+    call.listeners = (Heard(on_progress=_refuse),)
     with pytest.raises(RuntimeError, match="no"):
         await invoke(f, call)
     assert cleaned == ["async"]
@@ -286,7 +286,7 @@ async def test_a_def_generator_whose_consumer_fails() -> None:
             threads.append(threading.get_ident())
 
     call, _ = a_watched_call()
-    call.listener = Heard(on_progress=_refuse)
+    call.listeners = (Heard(on_progress=_refuse),)
     with pytest.raises(RuntimeError, match="no") as caught:
         await invoke(f, call)
     assert caught.value is not None  # whoever keeps the error, a log for one, keeps its frames
@@ -374,7 +374,7 @@ async def test_cancelling_an_async_generator() -> None:
     call, _ = a_watched_call()
     with anyio.fail_after(10):
         async with anyio.create_task_group() as tasks:
-            call.listener = Heard(on_progress=lambda _, __: tasks.cancel_scope.cancel())
+            call.listeners = (Heard(on_progress=lambda _, __: tasks.cancel_scope.cancel()),)
             tasks.start_soon(invoke, endless, call)
     assert seen == ["cancelled", "closed"]
 

@@ -52,7 +52,7 @@ async def test_a_tool_hands_its_call_on() -> None:
     call = a_call("outer", "{}")
     call.run_id = "run"
     told: list[Any] = []
-    call.listener = Heard(on_progress=lambda told_of, value: told.append((told_of, value)))
+    call.listeners = (Heard(on_progress=lambda told_of, value: told.append((told_of, value))),)
     await InProcessExecutor([outer]).execute(call)
     assert told == [(call, 1)]
     assert (call.text, call.done_so_far) == ("done", "half")

@@ -33,7 +33,9 @@ class Written:
         self.call = ToolCall(self._accumulator.inputs[self._index], 1, limits, failed_groups=shared)
         self.progress: list[Any] = []
         self._changed = anyio.Event()
-        self.call.listener = Heard(on_start=lambda _: self._change(), on_progress=lambda _, value: self._change(value))
+        self.call.listeners = (
+            Heard(on_start=lambda _: self._change(), on_progress=lambda _, value: self._change(value)),
+        )
 
     def _change(self, *values: Any) -> None:
         self.progress += values

@@ -35,7 +35,7 @@ async def test_result(make: MakeExecutor) -> None:
     """The ordinary life of a call: it waits, runs, and is answered; the tool is told which call it is."""
     written = a_call("double", n=21)
     states = [written.call.state]
-    written.call.listener = Heard(on_start=lambda call: states.append(call.state))
+    written.call.listeners = (Heard(on_start=lambda call: states.append(call.state)),)
     call = await answered(make([tools.double]), written)
     assert states == [CallState.WAITING, CallState.RUNNING]
     assert (call.state, call.ran, call.is_error, content(call)) == (CallState.ANSWERED, True, False, "42")

@@ -154,7 +154,7 @@ async def test_lost_worker_of_an_idempotent_tool(tmp_path: Path) -> None:
     """A call of an idempotent tool is run again, in another process, and starts only once for who watches."""
     starts: list[ToolCall] = []
     written = a_call("dies_once", log=str(tmp_path / "log"))
-    written.call.listener = Heard(on_start=starts.append)
+    written.call.listeners = (Heard(on_start=starts.append),)
     async with _pool() as pool:
         call = await answered(ProcessExecutor([tools.dies_once], pool=pool), written)
     assert content(call) == "survived"

@@ -24,7 +24,7 @@ from ..limits import DEFAULT_LIMITS, Limits
 from ..streaming._growing_input import GrowingInput
 from ..streaming._message_stream import MessageStream, checked_messages, request_parameters
 from ..streaming._options import check_names, taken
-from ..tools._call import CallListener, ToolCall
+from ..tools._call import CallHost, ToolCall
 from ..tools._definition import Tool
 from ..tools._executor import Executor
 from ..tools._history import MAX_BREAKPOINTS, is_prefill, validate_history
@@ -126,8 +126,7 @@ class Conversation:
         self.max_breakpoints = MAX_BREAKPOINTS if self._thread is None else MAX_BREAKPOINTS_OF_THREADS
         """Maximum number of cache breakpoints in a request."""
         self._turn: Turn | None = None
-        self._listener = CallListener()
-        self._listener.run_id = uuid4().hex
+        self.host: CallHost = CallHost(uuid4().hex)
         self._continuing = Continuing(self._options, self.limits, self.result)
         self.known_answers: Mapping[str, Callable[[ToolCall], None]] = {}
         """For calls of a response that was restored from a journal, by id: they have run, or must not run again."""
@@ -313,9 +312,9 @@ class Conversation:
             self,
             executor=self.executor,
             limits=self.limits,
+            host=self.host,
             server_calls=server_calls(self.result.messages).keys(),
         )
-        self._turn.listener = self._listener
         # A summary calls nothing, and a call of a hostile peer must not run.
         self._turn.is_stopped = self.compaction.is_under_way
         return self._turn

@@ -84,7 +84,7 @@ class Durability(Keeper):
         on_said: Callable[[str], object],
         log: RunLog | None,
     ) -> None:
-        super().__init__()
+        super().__init__(run_id)
         self._watching = anyio.CancelScope()
         self._left: list[JSONObject] = []
         self._end_before: JSONObject | None = None
@@ -112,11 +112,6 @@ class Durability(Keeper):
         self._last_turn: Awaitable[None] | None = None
         self._open_turn = 0
         """Number of the turn under way, or of the last one."""
-
-    @property
-    def gate(self) -> Callable[[ToolCall], Awaitable[None]]:
-        """See `Keeper`."""
-        return self.about_to_run
 
     async def open(self, parent: ParentCall | None) -> OpenTurn | None:
         """See `Keeper`."""
@@ -303,17 +298,17 @@ class Durability(Keeper):
         return self.is_leaving
 
     def decision(self, call: ToolCall) -> Decision | None:
-        """See `Keeper`."""
+        """See `CallHost`."""
         return self._decisions.get(call.id)
 
     def decided(self, call: ToolCall, decision: Decision) -> None:
-        """See `Keeper`."""
+        """See `CallHost`."""
         if self._decisions.get(call.id) != decision:
             self._decisions[call.id] = decision
             self._note({"kind": "approval", "turn": call.turn, "id": call.id, "decision": decision})
 
     async def wait_for_decision(self, call: ToolCall) -> Decision:
-        """See `Keeper`."""
+        """See `CallHost`."""
         self._asked[call.id] = call
         assert self._response is not None
         self._note(*self._response.up_to(call), {"kind": "asked", "turn": call.turn, "id": call.id})
@@ -347,7 +342,7 @@ class Durability(Keeper):
             call.result is not None or (call.id in self._asked and self.decision(call) is None) for call in turn.calls
         )
 
-    async def about_to_run(self, call: ToolCall) -> None:
+    async def gate(self, call: ToolCall) -> None:
         """Write that a call begins, with the blocks of the response up to it, before its tool is called.
 
         If the run may not continue, this does not return: the call is about to be cancelled.
@@ -362,8 +357,8 @@ class Durability(Keeper):
             self._fail(error)
             await anyio.sleep_forever()
 
-    def progressed(self, call: ToolCall, value: Any) -> None:
-        """See `Keeper`."""
+    def call_progressed(self, call: ToolCall, value: Any, /) -> None:
+        """See `CallListener`."""
         if call.turn <= self._settled_turn:
             return
         try:
@@ -378,8 +373,8 @@ class Durability(Keeper):
             self._progress[call] = count + 1, first_s, now_s + pause_s
             self._note({"kind": "progress", "turn": call.turn, "id": call.id, "value": plain})
 
-    def ended(self, call: ToolCall) -> None:
-        """See `Keeper`."""
+    def call_ended(self, call: ToolCall) -> None:
+        """Write the result, unless its turn is settled and has it, or its response was given up."""
         calls = () if self._response is None else self._response.turn.calls
         # If two calls share an id, the second one never runs: the next process refuses it as this one did.
         first = next((each for each in calls if each.id == call.id), None)

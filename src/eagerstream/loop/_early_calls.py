@@ -14,7 +14,7 @@ from ..errors import ProtocolError, UsageError
 from ..limits import DEFAULT_LIMITS, Limits
 from ..streaming._growing_input import GrowingInput
 from ..tools._breaker import CircuitBreaker
-from ..tools._call import CallListener, ToolCall
+from ..tools._call import CallHost, CallListener, ToolCall
 from ..tools._definition import Tool
 from ..tools._executor import Executor
 from ..tools._foreign import ForeignTool
@@ -95,7 +95,8 @@ class EarlyCalls:
         self._assembler = MessageAssembler(
             parser=parser, limits=limits, input_type=GrowingInput, invalid_key=invalid_key
         )
-        self._listener = _Callbacks(run_id, when_over, on_start, on_progress, on_stop)
+        self._host = _FrameworkRun(run_id, when_over)
+        self._listeners = (_Callbacks(on_start, on_progress, on_stop),)
         self._tasks: HostedTasks | None = None
         self._runner: CallRunner | None = None
         self._by_id: dict[str, ToolCall] = {}
@@ -132,7 +133,7 @@ class EarlyCalls:
             try:
                 await self._tasks.leave(error, is_idle=self._runner is not None and self._runner.is_idle)
             finally:
-                call_all(self._listener.closers)
+                call_all(self._host.closers)
 
     def _tasks_ended(self) -> None:
         if self._runner is not None:
@@ -250,8 +251,10 @@ class EarlyCalls:
         # may serve any number of responses (test_calls_of_earlier_responses_are_not_kept).
         self._by_id = {id: call for id, call in self._by_id.items() if self._runner and call in self._runner}
         # A guard cannot cut the response: the connection is the framework's, and it reads on.
-        self._turn = Turn(self._number, self, executor=self._executor, limits=self._limits, can_be_cut=False)
-        self._turn.listener = self._listener
+        self._turn = Turn(
+            self._number, self, executor=self._executor, limits=self._limits, host=self._host, can_be_cut=False
+        )
+        self._turn.listeners = self._listeners
 
     def _begin_reply(self, event: Mapping[str, Any]) -> list[InputEvent[GrowingInput]]:
         events: list[InputEvent[GrowingInput]] = []
@@ -343,35 +346,39 @@ class EarlyCalls:
         """See `CallMaker`."""
 
 
+class _FrameworkRun(CallHost):
+    """The run of a framework."""
+
+    def __init__(self, run_id: str | None, when_over: Callable[[Callable[[], object]], object] | None) -> None:
+        super().__init__(uuid4().hex if run_id is None else run_id)
+        self.closers: list[Callable[[], object]] = []
+        self._when_over = self.closers.append if run_id is None else when_over
+
+    def when_over(self, callback: Callable[[], object]) -> None:
+        """See `CallHost`."""
+        if self._when_over is not None:
+            self._when_over(callback)
+
+
 class _Callbacks(CallListener):
     """Tells the functions of the user what happens to the calls."""
 
     def __init__(
         self,
-        run_id: str | None,
-        when_over: Callable[[Callable[[], object]], object] | None,
         on_start: Callable[[ToolCall], object] | None,
         on_progress: Callable[[ToolCall, Any], object] | None,
         on_stop: Callable[[ToolCall], object] | None,
     ) -> None:
-        self.run_id = uuid4().hex if run_id is None else run_id
-        self.closers: list[Callable[[], object]] = []
-        self._when_over = self.closers.append if run_id is None else when_over
         self._on_start = on_start
         self._on_progress = on_progress
         self._on_stop = on_stop
-
-    def when_over(self, callback: Callable[[], object]) -> None:
-        """See `CallListener`."""
-        if self._when_over is not None:
-            self._when_over(callback)
 
     def call_started(self, call: ToolCall) -> None:
         """See `CallListener`."""
         if self._on_start is not None:
             self._on_start(call)
 
-    def call_progressed(self, call: ToolCall, value: Any) -> None:
+    def call_progressed(self, call: ToolCall, value: Any, /) -> None:
         """See `CallListener`."""
         if self._on_progress is not None:
             self._on_progress(call, value)

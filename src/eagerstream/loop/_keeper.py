@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from anyio.abc import TaskGroup
 
 from ..errors import EagerStreamError
-from ..tools._call import Decision, ToolCall, no_journal_for
+from ..tools._call import CallHost, CallListener
 from ..wire import MessageAssembler
 from ..wire._assistant_message import AssistantMessage
 from ._restoring import OpenTurn
@@ -16,30 +16,33 @@ from ._sub_runs import ParentCall
 from ._turn import Turn
 
 
-class Keeper:
-    """Keeps a run, step by step. This one keeps nothing: the run has no journal.
+class Keeper(CallHost, CallListener):
+    """Keeps a run, step by step, and is the host of its calls. This one keeps nothing: the run has no journal.
 
     Attributes:
         error: The reason for `on_failure`; None before.
         resumed_after: Number of turns that earlier processes had settled; None if the run is new.
+        closers: Functions to call at the end of the run.
         is_leaving: The run ends here, and continues in another process or later: it only waits for decisions, or was
             handed over.
         carrier: See `Run.carrier`.
     """
 
+    is_run = True
     keeps = False
     """True if there is a journal."""
 
-    def __init__(self) -> None:
+    def __init__(self, run_id: str) -> None:
+        super().__init__(run_id)
+        self.closers: list[Callable[[], object]] = []
         self.error: EagerStreamError | None = None
         self.is_leaving = False
         self.carrier: dict[str, str] = {}
         self.resumed_after: int | None = None
 
-    @property
-    def gate(self) -> Callable[[ToolCall], Awaitable[None]] | None:
-        """See `CallListener.gate`."""
-        return None
+    def when_over(self, callback: Callable[[], object]) -> None:
+        """See `CallHost`."""
+        self.closers.append(callback)
 
     async def open(self, parent: ParentCall | None) -> OpenTurn | None:
         """Create the run, or take it over, and restore its conversation. Return the turn that was under way.
@@ -99,26 +102,6 @@ class Keeper:
 
     def said(self, message: Mapping[str, Any], when: str) -> None:
         """Write a message that was said to the run, also while it leaves."""
-
-    def decision(self, call: ToolCall) -> Decision | None:
-        """Return the decision about a call; None if there is none yet."""
-
-    def decided(self, call: ToolCall, decision: Decision) -> None:
-        """Write a decision about a call."""
-
-    async def wait_for_decision(self, call: ToolCall) -> Decision:
-        """Wait until another process has decided about a call. If the run waits for nothing else, it leaves.
-
-        Raises:
-            UsageError: There is no journal.
-        """
-        raise no_journal_for(call)
-
-    def progressed(self, call: ToolCall, value: Any) -> None:
-        """Write progress of a call."""
-
-    def ended(self, call: ToolCall) -> None:
-        """Write the result of a call, unless its turn is settled and has it, or its response was given up."""
 
     def responded(self, turn: Turn, message: AssistantMessage) -> None:
         """Write the rest of a response that has ended or broken off, if its calls still run."""

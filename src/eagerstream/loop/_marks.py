@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ..streaming import Clock, FeedEnd, ReplyMarks
-from ..tools._call import CallListener, Decision, ToolCall
+from ..tools._call import CallListener, ToolCall
 from ._events import (
     MessageDelivered,
     Restarted,
@@ -23,7 +23,6 @@ from ._events import (
 )
 
 if TYPE_CHECKING:
-    from ._keeper import Keeper
     from ._message_thread import MessageThread
 
 # Nearly all events are of other types, which one look into a set leaves out. A `match` would try each case for each.
@@ -81,7 +80,7 @@ class RequestMarks:
     sent_bytes: int | None = None
 
 
-class RunMarks:
+class RunMarks(CallListener):
     """The times of a run: an observer of its events. The run reports the few times for which there is no event.
 
     Args:
@@ -156,8 +155,8 @@ class RunMarks:
         self.requests[-1].settled_s = self.clock()
         self.requests[-1].runs_held = runs_held
 
-    def admit(self, call: ToolCall) -> None:
-        """Note that a call is given to the executor."""
+    def call_admitted(self, call: ToolCall) -> None:
+        """See `CallListener`."""
         # Group and approval are copied now. The tools of a run may be others at the next request, and the marks stay
         # longer than the tools.
         marks = CallMarks(call, admitted_s=self.clock())
@@ -169,83 +168,43 @@ class RunMarks:
     # Not by its events: a tool with `on_cancel="finish"` may end after the observers were told the end of the run. A
     # call is looked for in `_calls`, not in the last request, because it may end after the next one was sent.
 
-    def start(self, call: ToolCall) -> None:
-        """Note that a tool is called."""
+    def call_started(self, call: ToolCall) -> None:
+        """See `CallListener`."""
         self._calls[call].start_s = self.clock()
 
-    def progress(self, call: ToolCall) -> None:
-        """Note that a tool reports progress."""
+    def call_progressed(self, call: ToolCall, _: Any, /) -> None:
+        """See `CallListener`."""
         marks = self._calls[call]
         if marks.progress_s is None:
             marks.progress_s = self.clock()
 
-    def stop(self, call: ToolCall) -> None:
-        """Note that a call has its result; nothing for a call that was never admitted."""
+    def call_ended(self, call: ToolCall) -> None:
+        """See `CallListener`: nothing is noted of a call that was never admitted."""
         marks = self._calls.get(call)
         if marks is not None:
             marks.end_s = self.clock()
 
 
 class CallEvents(CallListener):
-    """Marks what happens to the calls of a run, and puts it among the events of the run."""
+    """Puts the life of calls among the events of their run."""
 
     # Not the run itself: its users would find these methods.
 
-    is_run = True
-
-    def __init__(
-        self,
-        marks: RunMarks,
-        put: Callable[[RunEvent], object],
-        run_id: str,
-        *,
-        closers: list[Callable[[], object]],
-        keeper: Keeper,
-    ) -> None:
-        self.run_id = run_id
-        self._closers = closers
-        self._keeper = keeper
-        self.gate = keeper.gate
-        self._marks = marks
+    def __init__(self, put: Callable[[Sequence[RunEvent]], object]) -> None:
         self._put = put
-
-    def when_over(self, callback: Callable[[], object]) -> None:
-        """See `CallListener`."""
-        self._closers.append(callback)
-
-    def decision(self, call: ToolCall) -> Decision | None:
-        """See `CallListener`."""
-        return self._keeper.decision(call)
-
-    async def decided_elsewhere(self, call: ToolCall) -> Decision:
-        """See `CallListener`."""
-        return await self._keeper.wait_for_decision(call)
-
-    def call_decided(self, call: ToolCall, decision: Decision) -> None:
-        """See `CallListener`."""
-        self._keeper.decided(call, decision)
-
-    def call_admitted(self, call: ToolCall) -> None:
-        """See `CallListener`."""
-        self._marks.admit(call)
 
     def call_started(self, call: ToolCall) -> None:
         """See `CallListener`."""
-        self._marks.start(call)
-        self._put(ToolStart(call))
+        self._put((ToolStart(call),))
 
-    def call_progressed(self, call: ToolCall, value: Any) -> None:
+    def call_progressed(self, call: ToolCall, value: Any, /) -> None:
         """See `CallListener`."""
-        self._marks.progress(call)
-        self._keeper.progressed(call, value)
-        self._put(ToolProgress(call, value))
+        self._put((ToolProgress(call, value),))
 
     def call_ended(self, call: ToolCall) -> None:
         """See `CallListener`."""
-        self._marks.stop(call)
-        self._keeper.ended(call)
-        self._put(ToolStop(call))
+        self._put((ToolStop(call),))
 
     def call_told(self, event: RunEvent) -> None:
         """See `CallListener`."""
-        self._put(event)
+        self._put((event,))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, Literal
 
@@ -77,14 +77,14 @@ class RunDriver:
         self.conversation = conversation
         self.transport = transport
         self.marks = marks
-        self.keeper: Keeper = Keeper()
+        self.keeper: Keeper = Keeper(run_id)
         self.open_turn: OpenTurn | None = None
         self.turn: Turn | None = None
         self.summarize: Summarize | None = None
         self._inputs = inputs
         self._delivery = delivery
         self._thread = thread
-        self._closers: list[Callable[[], object]] = []
+        self._events = CallEvents(delivery.put_all)
         self._violations: list[str] = []  # of earlier responses
         self._violation_count = 0
         self._exchange: TurnExchange | None = None  # the last one
@@ -210,8 +210,7 @@ class RunDriver:
         conversation.prepare()
         request = conversation.complete_request()
         is_retry = conversation.retries
-        turn = self.turn = conversation.begin()
-        turn.listener = self._listener()
+        turn = self._begin_turn()
         # A request that is sent again belongs to the same turn, after its `Restarted` (test_a_retry_is_told).
         if not is_retry:
             self._delivery.put(TurnStart(turn.number))
@@ -249,6 +248,13 @@ class RunDriver:
             # the garbage collector comes (test_a_result_keeps_no_run).
             error = broken = None
 
+    def _begin_turn(self) -> Turn:
+        turn = self.turn = self.conversation.begin()
+        turn.host = keeper = self.keeper
+        # Without a journal there is nothing to keep: two calls fewer on the way to a tool.
+        turn.listeners = (self.marks, *([keeper] if keeper.keeps else []), self._events)
+        return turn
+
     def _new_exchange(self, turn: Turn, request: RequestBody) -> TurnExchange:
         # With the history: a response may bring the result of a server call that an earlier one has made (test_pairs).
         assembler = MessageAssembler(
@@ -272,9 +278,6 @@ class RunDriver:
             output=self.conversation.output.reader,
         )
 
-    def _listener(self) -> CallEvents:
-        return CallEvents(self.marks, self._delivery.put, self.id, closers=self._closers, keeper=self.keeper)
-
     async def _salvage(self, saved: OpenTurn) -> None:
         """Take the known part of a response whose program ended, and run the calls that may run."""
         conversation = self.conversation
@@ -282,8 +285,7 @@ class RunDriver:
             conversation.known_answers = await answers_of(saved, conversation.tools, self.id)
         if self._scope.cancelled_caught:
             return  # the turn stays open in the journal
-        turn = self.turn = conversation.begin()
-        turn.listener = self._listener()
+        turn = self._begin_turn()
         self._delivery.put(TurnStart(turn.number))
         self.marks.salvaging()
         exchange = self._exchange = self._new_exchange(turn, {})
@@ -426,5 +428,5 @@ class RunDriver:
         # its client, buffer and executor: 163 objects for a run of two turns, and 99 without them.
         self._runner = self._scope = None
         if self.turn is not None:
-            self.turn.listener = None
-        call_all(self._closers)
+            self.turn.listeners = ()
+        call_all(self.keeper.closers)

@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup
 
 from .._support.event_loops import event_loop, is_asyncio
 from ..streaming import GrowingInput
-from ..tools._call import CallListener, ToolCall
+from ..tools._call import ToolCall
 from ..tools._executor import Executor
 from ._settle import answer
 from ._sub_runs import CallRuns
@@ -111,10 +111,7 @@ class CallRunner:
     def end(self, call: ToolCall) -> None:
         """Report the end of a call that has its result, unless it was reported."""
         self._open.pop(call, None)
-        # Results keep their calls for long, and a call with its listener would keep the run.
-        listener = call.listener
-        call.listener = CallListener()
-        listener.call_ended(call)
+        call.let_go()
 
     def close(self) -> None:
         """Answer the calls without a result, and report their ends; no task runs any more."""
@@ -141,8 +138,8 @@ class CallRunner:
                         # same, or its place would be lost to other runs
                         # (test_leaving_gives_back_the_place_of_a_call_about_to_begin).
                         if work.call is not None:
-                            if work.call.listener.gate is not None:
-                                await self._pass_gate(work.call, work.call.listener.gate)
+                            if (gate := work.call.host.gate) is not None:
+                                await self._pass_gate(work.call, gate)
                             if work.call.is_programmatic:
                                 await _execute_for_code(self._executor, work.call)
                             else:

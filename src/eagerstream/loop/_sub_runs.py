@@ -78,7 +78,7 @@ class CallRuns:
         sub_run = _SubRun(run, self)
         self._home.do_soon(partial(self._begun, sub_run))
         run.observe(sub_run)
-        return ParentCall(call.listener.run_id if call.listener.is_run else None, call.id, call.name)
+        return ParentCall(call.host.run_id if call.host.is_run else None, call.id, call.name)
 
     def end(self, sub_run: _SubRun, end: FeedEnd) -> None:
         """Take the end of a child, on its own event loop."""
@@ -87,7 +87,7 @@ class CallRuns:
     def _begun(self, sub_run: _SubRun) -> None:
         if self.call is not None:
             self._open[sub_run] = None
-            self.call.listener.call_told(SubRunStart(self.call, sub_run.run.id, sub_run.run.model))
+            _tell(self.call, SubRunStart(self.call, sub_run.run.id, sub_run.run.model))
 
     def _ended(self, sub_run: _SubRun, end: FeedEnd) -> None:
         if self.call is not None and sub_run in self._open:
@@ -101,7 +101,12 @@ def _report(call: ToolCall, sub_run: _SubRun, status: RunStatus, end: FeedEnd) -
     for account in (*call.accounts, call.sub_usage):
         add_usage(account, end.usage)
     stop = SubRunStop(call, sub_run.run.id, sub_run.run.model, status, end.turns, {**end.usage})
-    call.listener.call_told(stop)
+    _tell(call, stop)
+
+
+def _tell(call: ToolCall, event: SubRunStart | SubRunStop) -> None:
+    for listener in call.listeners:
+        listener.call_told(event)
 
 
 _current: ContextVar[CallRuns | None] = ContextVar("eagerstream_call_runs", default=None)

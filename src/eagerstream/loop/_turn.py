@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from ..errors import UsageError
 from ..limits import Limits
 from ..streaming import GrowingInput
-from ..tools._call import CallListener, CallState, ToolCall
+from ..tools._call import CallHost, CallListener, CallState, ToolCall
 from ..tools._content import text_block
 from ..tools._definition import Tool
 from ..tools._executor import Executor
@@ -94,7 +94,8 @@ class Turn:
         is_stopped: No further call may start.
         is_cut: The rest of the response is not wanted: a guard said so, or the peer restarted it after a call had run.
         voided: The message before that restart.
-        listener: Receives the events in the life of the calls.
+        host: The run, or the framework, that the calls belong to.
+        listeners: Hear of the life of the calls.
         executor: Gives the calls their places, and runs them.
     """
 
@@ -105,6 +106,7 @@ class Turn:
         *,
         executor: Executor,
         limits: Limits,
+        host: CallHost,
         server_calls: Collection[str] = (),
         can_be_cut: bool = True,
     ) -> None:
@@ -120,7 +122,8 @@ class Turn:
         self.is_stopped = False
         self.is_cut: bool = False
         self.voided: AssistantMessage | None = None
-        self.listener: CallListener | None = None
+        self.host = host
+        self.listeners: tuple[CallListener, ...] = ()
         self.wants_deltas: bool = maker.tools.has_guards
         """A guard may want to look at each `InputDelta`."""
         self.looks_at_deltas: bool = False
@@ -275,7 +278,8 @@ class Turn:
     def admit(self, call: ToolCall) -> bool:
         """Give a call its place. Return False if the executor failed to: the call is answered, and must not start."""
         # Before the executor: the time that a call waits counts from here, and `admit` may answer the call.
-        call.listener.call_admitted(call)
+        for listener in call.listeners:
+            listener.call_admitted(call)
         try:
             self.executor.admit(call)
         except Exception as error:
@@ -328,8 +332,9 @@ class Turn:
     def add(self, input: GrowingInput, tool: Tool | None = None) -> ToolCall:
         """Add the call of a tool. If an earlier one of the response has its id, refuse it: it may be the same call."""
         call = ToolCall(input, self.number, self._limits, failed_groups=self._failed_groups)
-        call.listener = self.listener or call.listener
-        call.run_id = call.listener.run_id or ""
+        call.host = self.host
+        call.listeners = self.listeners
+        call.run_id = self.host.run_id or ""
         call.tool = tool
         call.idempotent = tool is not None and tool.idempotent
         self.calls.append(call)

@@ -150,14 +150,14 @@ class _Reader:
     def _feed_call(self, call: ToolCall, kind: str, fields: dict[str, Any]) -> None:
         calls = self.marks.requests[-1].calls
         if kind in ("approval_start", "tool_start", "tool_stop") and call not in calls:
-            self.marks.admit(call)
+            self.marks.call_admitted(call)
         if kind == "approval_start":
             calls[call].approved = True
         elif kind == "tool_start":
-            self.marks.start(call)
+            self.marks.call_started(call)
         elif kind == "tool_progress" and call in calls:
-            self.marks.progress(call)
+            self.marks.call_progressed(call, None)
         elif kind == "tool_stop":
             call.in_history = True
             call.result = {"type": "tool_result", "tool_use_id": call.id, "is_error": fields["is_error"]}
-            self.marks.stop(call)
+            self.marks.call_ended(call)

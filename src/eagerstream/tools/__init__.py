@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ..streaming._faults import InputError, InputFaults
 from ..wire._values import as_mapping
+from ._approval import ask_elsewhere
 from ._breaker import NOT_THE_TOOLS_FAULT, CircuitBreaker, CircuitStatus
-from ._call import CallListener, CallState, Decision, Invoked, ToolCall, saved_response
+from ._call import CallHost, CallListener, CallState, Decision, Invoked, ToolCall, saved_response
 from ._content import (
     IMAGE_TYPES,
     PDF_TYPE,
@@ -20,7 +21,7 @@ from ._content import (
     to_json,
 )
 from ._definition import ForeignDefinition, Tool, tool
-from ._executor import Executor, InProcessExecutor, ask_elsewhere
+from ._executor import Executor, InProcessExecutor, Slots
 from ._foreign import ForeignTool, as_tool
 from ._history import HistoryFault, count_breakpoints, validate_history
 from ._invoke import Kind, invoke, invoked, kind_of
@@ -32,7 +33,6 @@ from ._response import ToolErrorCode, ToolResponse, ToolStatus, error_code, erro
 from ._results import CANCELLED_TEXT, NOT_RUN, invalid_result, rendered, tool_result
 from ._running_call import RunningCall
 from ._schema import Parameters, annotated
-from ._slots import Slots
 from ._streams import ItemStream, Later, TextStream
 from ._tool_failure import ToolFailure, report_failure, watch_failures
 from ._toolbox import Toolbox
@@ -44,6 +44,7 @@ __all__ = [
     "NOT_RUN",
     "NOT_THE_TOOLS_FAULT",
     "PDF_TYPE",
+    "CallHost",
     "CallListener",
     "CallState",
     "CircuitBreaker",

@@ -63,19 +63,21 @@ Decision: TypeAlias = bool | str
 """The answer to the question for approval: True, or False, or the reason why not."""
 
 
-class CallListener:
-    """A listener for the life of calls. The methods do nothing by default. An override must not block or raise.
+class CallHost:
+    """The run, the conversation or the framework that calls belong to: what their tools and executors ask of it.
 
     Attributes:
-        run_id: Id under which tools keep state: that of the calls' run, of their conversation, or of a framework's run;
-            None if there is none.
+        run_id: Id under which tools keep state: that of the run, of the conversation, or of a framework's run; None if
+            there is none.
         is_run: True if the id is that of a `Run`.
     """
 
-    run_id: str | None = None
     is_run = False
     gate: Callable[[ToolCall], Awaitable[None]] | None = None
     """Awaited before a tool is called. It may never return, if the call must not run."""
+
+    def __init__(self, run_id: str | None = None) -> None:
+        self.run_id = run_id
 
     def when_over(self, callback: Callable[[], object]) -> None:
         """Call `callback` at the end of the run: no later call has its id. Do nothing if the end is not known."""
@@ -83,16 +85,23 @@ class CallListener:
     def decision(self, call: ToolCall) -> Decision | None:
         """Return the decision about a call that was asked for before; None if there is none."""
 
-    async def decided_elsewhere(self, call: ToolCall) -> Decision:
+    def decided(self, call: ToolCall, decision: Decision) -> None:
+        """Take the decision about a call that needs approval."""
+
+    async def wait_for_decision(self, call: ToolCall) -> Decision:
         """Wait for the decision of another process. Cancelling this ends the wait, and no decision is lost.
 
         Raises:
             UsageError: The run has no journal, through which the decision would come.
         """
-        raise no_journal_for(call)
+        raise UsageError(f"the run of {call.name!r:.80} has no journal, through which a decision could come")
 
-    def call_decided(self, call: ToolCall, decision: Decision) -> None:
-        """Handle the decision about a call that needs approval."""
+
+_NOBODY: Final = CallHost()
+
+
+class CallListener:
+    """A listener for the life of calls. The methods do nothing by default. An override must not block or raise."""
 
     def call_admitted(self, call: ToolCall) -> None:
         """Handle a call that is about to get its place: from now on it waits for its turn, or for approval."""
@@ -100,7 +109,7 @@ class CallListener:
     def call_started(self, call: ToolCall) -> None:
         """Handle the call of its tool."""
 
-    def call_progressed(self, call: ToolCall, value: Any) -> None:
+    def call_progressed(self, call: ToolCall, value: Any, /) -> None:
         """Handle a progress report of its tool."""
 
     def call_ended(self, call: ToolCall) -> None:
@@ -108,11 +117,6 @@ class CallListener:
 
     def call_told(self, event: Any) -> None:
         """Handle an event about a run that its tool started."""
-
-
-def no_journal_for(call: ToolCall) -> UsageError:
-    """Return the error for a call about which another process is asked to decide."""
-    return UsageError(f"the run of {call.name!r:.80} has no journal, through which a decision could come")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +190,8 @@ class ToolCall:
             own answer if the tool had started on an input that turned out to be unusable.
         blocked_s: The longest time, in seconds, for which the tool blocked the event loop.
         tool: The `Tool`, as it was when the call was made; None if there is none, or if the call has its result.
-        listener: Gets the events of the call's life.
+        host: The run, or the framework, that it belongs to.
+        listeners: Hear of its life.
         run_id: Id of the run that the call belongs to; empty if there is none.
         accounts: Token counts to which those of the runs that the tool starts are added.
         sub_usage: The token counts of these runs; None if none has ended.
@@ -210,7 +215,8 @@ class ToolCall:
     _on_thread_end: Callable[[], object] | None = field(default=None, repr=False)
     _started_s: float | None = field(default=None, repr=False)
     _answered: anyio.Event | None = field(default=None, repr=False)
-    listener: CallListener = field(default_factory=CallListener, repr=False)
+    host: CallHost = field(default=_NOBODY, repr=False)
+    listeners: tuple[CallListener, ...] = field(default=(), repr=False)
     run_id: str = field(default="", repr=False)
     accounts: tuple[Any, ...] = field(default=(), repr=False)
     sub_usage: dict[str, Any] | None = field(default=None, repr=False)
@@ -332,7 +338,8 @@ class ToolCall:
         self.state = CallState.RUNNING
         if _log.isEnabledFor(logging.DEBUG):
             _log.debug("the call %.80r of the tool %.80r starts", self.id, self.name)
-        self.listener.call_started(self)
+        for listener in self.listeners:
+            listener.call_started(self)
 
     def progress(self, value: Any) -> Awaitable[None]:
         """Report the tool's progress. Consumers of events see it at once; the model never does.
@@ -356,7 +363,8 @@ class ToolCall:
         if self._loop is not None and not self._loop.is_here:
             self._loop.do(partial(self.report, value), is_over=self.is_over)
         elif self.result is None:
-            self.listener.call_progressed(self, value)
+            for listener in self.listeners:
+                listener.call_progressed(self, value)
 
     def is_over(self) -> bool:
         """Return True if nobody waits for the tool any more."""
@@ -384,6 +392,12 @@ class ToolCall:
             callback()
         else:
             self._on_thread_end = callback
+
+    def let_go(self) -> None:
+        """Report the end of the call, and keep nothing of its run: results are kept for long."""
+        listeners, self.listeners, self.host = self.listeners, (), _NOBODY
+        for listener in listeners:
+            listener.call_ended(self)
 
     def answer(self, returned: Any, *, include_data: bool = False) -> None:
         """Answer with the tool's return value: text, content blocks, a `ToolResponse`, or anything with a JSON form.

@@ -358,7 +358,8 @@ class Tool(Generic[P, R]):
         seen = RunningCall(record) if self._injected and record is not None else None
         injected = dict.fromkeys(self._injected, seen)
         if isinstance(self._parameters, Parameters):
-            arguments = self._parameters.with_field_defaults(arguments)
+            if self._parameters.field_defaults:
+                arguments = self._parameters.with_field_defaults(arguments)
             function = partial(self._function, **arguments, **injected)
         else:
             function = partial(self._function, arguments, **injected)

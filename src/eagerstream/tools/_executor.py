@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -17,14 +17,14 @@ from ..limits import DEFAULT_LIMITS, Limits
 from ..streaming._faults import InputError
 from ..wire import INVALID_JSON, JSONObject, Outcome, ToolInput, check_count
 from ..wire._values import values_in
+from ._approval import approve
 from ._breaker import CircuitBreaker
 from ._call import CallState, Invoked, ToolCall
 from ._definition import Tool
-from ._invoke import invoke, invoked
+from ._invoke import invoked
 from ._options import Group
-from ._response import ToolErrorCode, error_response, error_text
+from ._response import ToolErrorCode, error_response
 from ._results import CANCELLED_TEXT
-from ._slots import Slots
 from ._toolbox import Toolbox
 
 
@@ -90,6 +90,56 @@ class _Admission:
 _Phase: TypeAlias = Callable[[ToolCall, _Admission], Awaitable[None]]
 
 
+class Slots:
+    """A fixed number of slots, given in the order of `enter`, even if the tasks start in another order.
+
+    A holder is any object that has a hash: a call.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._holders: set[object] = set()
+        # In order, with the event of each one that waits in a task.
+        self._waiting: OrderedDict[object, anyio.Event | None] = OrderedDict()
+
+    def enter(self, holder: object) -> bool:
+        """Give the holder a slot, or a place behind those that wait, unless it has one. It must `leave`.
+
+        Return True if it has its slot.
+        """
+        if holder in self._holders:
+            return True
+        if holder in self._waiting:
+            return False
+        if len(self._holders) < self._count:
+            self._holders.add(holder)
+            return True
+        self._waiting[holder] = None
+        return False
+
+    def leave(self, holder: object) -> None:
+        """Give back the holder's slot, or its place among those that wait. Does nothing if it has none."""
+        if holder in self._waiting:
+            del self._waiting[holder]
+        elif holder in self._holders:
+            self._holders.remove(holder)
+            if self._waiting:
+                following, event = self._waiting.popitem(last=False)
+                self._holders.add(following)
+                if event is not None:
+                    event.set()
+
+    async def wait(self, holder: object) -> None:
+        """Enter, and wait for the slot. Cancelling this keeps the place."""
+        if self.enter(holder):
+            # No pass of the event loop, because the tool would start that much later. But not in a cancelled scope
+            # (test_leaving_gives_back_the_place_of_a_call_about_to_begin).
+            await anyio.lowlevel.checkpoint_if_cancelled()
+            return
+        event = self._waiting[holder] = anyio.Event()
+        await event.wait()
+
+
 class InProcessExecutor:
     """Runs tools in this process: `async` ones as tasks on the event loop, plain ones in threads.
 
@@ -139,14 +189,10 @@ class InProcessExecutor:
         is_next = True
         if group is not None:
             _note_failure(call, group)
-            queue = self._groups.setdefault(group.name, Slots(1))
-            queue.enter(call)
-            is_next = call in queue
+            is_next = self._groups.setdefault(group.name, Slots(1)).enter(call)
         # A call that waits for its group, its input or an approval takes no slot from others.
-        if is_checked and is_next and tool is not None and tool.approve is None:
-            self._slots.enter(call)
-            if call in self._slots:
-                call.state = CallState.ADMITTED
+        if is_checked and is_next and tool is not None and tool.approve is None and self._slots.enter(call):
+            call.state = CallState.ADMITTED
 
     async def execute(self, call: ToolCall) -> None:
         """See `Executor.execute`.
@@ -161,7 +207,7 @@ class InProcessExecutor:
         try:
             # Most calls wait for nothing: their tools start without a step through phases that have nothing to do.
             phases: tuple[_Phase, ...] = self._wait_for_slot, self._run_tool
-            if group is not None or admission.arguments is None or call not in self._slots:
+            if group is not None or admission.arguments is None or call.state is not CallState.ADMITTED:
                 phases = self._wait_for_group, self._read_arguments, self._ask_approval, *phases
             for phase in phases:
                 await phase(call, admission)
@@ -209,7 +255,7 @@ class InProcessExecutor:
 
     async def _ask_approval(self, call: ToolCall, admission: _Admission) -> None:
         if admission.tool is not None and admission.tool.approve is not None:
-            await _approve(call, admission.tool, admission.tool.approve)
+            await approve(call, admission.tool, admission.tool.approve)
 
     async def _wait_for_slot(self, call: ToolCall, admission: _Admission) -> None:
         await self._slots.wait(call)
@@ -292,7 +338,7 @@ class InProcessExecutor:
                 scope.deadline = anyio.current_time() + timeout_s
 
             try:
-                if (gate := call.listener.gate) is not None:
+                if (gate := call.host.gate) is not None:
                     await gate(call)
                     if call.result is not None:
                         return
@@ -329,7 +375,7 @@ class InProcessExecutor:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(_limit_from_the_end, call, begun, scope, timeout_s)
                     try:
-                        if (gate := call.listener.gate) is not None:
+                        if (gate := call.host.gate) is not None:
                             await gate(call)
                         said = await self._invoke(tool, arguments, call, begin)
                     except (Exception, SystemExit) as error:
@@ -413,47 +459,3 @@ async def _limit_from_the_end(call: ToolCall, begun: anyio.Event, scope: anyio.C
 def _refuse_late(call: ToolCall, timeout_s: float) -> None:
     text = f"TimeoutError: the tool did not finish within {timeout_s:g} seconds"
     call.refuse_unfinished(text, code=ToolErrorCode.TIMEOUT)
-
-
-async def _approve(call: ToolCall, tool: Tool, approve: Callable[[ToolCall], object]) -> None:
-    """Ask for approval of the call, and answer the call if it is not approved."""
-    answer: object = call.listener.decision(call)
-    if answer is None:
-        answer = f"Not executed: nobody approved the call within {tool.approve_timeout_s:g} seconds."
-        with anyio.move_on_after(math.inf if approve is ask_elsewhere else tool.approve_timeout_s):
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_cancel_once_answered, call, tasks.cancel_scope)
-                answer = await _answer_of(approve, call)
-                tasks.cancel_scope.cancel()
-        if call.result is None:
-            call.listener.call_decided(call, answer if isinstance(answer, str) else answer is True)
-    if answer is not True:
-        refused = answer if isinstance(answer, str) and answer else "Not executed: the call was not approved."
-        call.refuse(refused, code=ToolErrorCode.PERMISSION_DENIED)
-
-
-async def ask_elsewhere(call: ToolCall) -> bool | str:
-    """Ask for approval in the journal of the run, for the option `approve` of a tool: `approve=ask_elsewhere`.
-
-    Somebody decides with `Journal.decide`, on the web page, or on the command line, also after days. If a run waits
-    only for such decisions, it ends with status `WAITING`, and continues in any process after the decision. Cancelling
-    this ends the wait, and no decision is lost.
-
-    Raises:
-        UsageError: The run has no journal.
-    """
-    return await call.listener.decided_elsewhere(call)
-
-
-async def _answer_of(approve: Callable[[ToolCall], Any], call: ToolCall) -> object:
-    try:
-        answer: object = await invoke(partial(approve, call), None)
-    except Exception as error:
-        return f"Not executed: the call could not be approved: {error_text(error)}"
-    return answer
-
-
-async def _cancel_once_answered(call: ToolCall, scope: anyio.CancelScope) -> None:
-    """Stop asking for approval once the call was withdrawn or rejected."""
-    await call.answered.wait()
-    scope.cancel()

@@ -100,7 +100,7 @@ class RunningCall:
 
     def when_over(self, callback: Callable[[], object]) -> None:
         """Call `callback` at the end of the run: no later call has its id. Do nothing if the end is not known."""
-        self._call.listener.when_over(callback)
+        self._call.host.when_over(callback)
 
 
 record_of: Final[Callable[[RunningCall], ToolCall]] = attrgetter("_call")

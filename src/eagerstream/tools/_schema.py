@@ -38,6 +38,7 @@ class Parameters:
         schema: The JSON schema of the input.
         input_type: The TypedDict of the input.
         injected: Names of the parameters of the type `injected`.
+        field_defaults: The defaults that the signature gives as pydantic's fields.
         faults: The faults of the signature. If there are any, do not use the rest.
         first: Only for a tool that streams: the parameters that it needs to start.
     """
@@ -55,7 +56,7 @@ class Parameters:
         self.injected: list[str] = []
         self.faults: list[str] = []
         self._streams: dict[str, _Stream] = {}
-        self._fields: dict[str, FieldInfo] = {}  # defaults that are pydantic's fields
+        self.field_defaults: dict[str, FieldInfo] = {}
         fields: dict[str, Any] = {}
         for parameter, hint in _annotated_parameters(function, self.faults, is_method=is_method):
             if injected is not None and is_of(hint, injected):
@@ -68,7 +69,7 @@ class Parameters:
                 elif (kind := stream_kind(hint)) is not None:
                     self._streams[parameter.name] = _Stream(kind, parameter, hint)
                 if isinstance(parameter.default, FieldInfo) and not parameter.default.is_required():
-                    self._fields[parameter.name] = parameter.default
+                    self.field_defaults[parameter.name] = parameter.default
                 fields[parameter.name] = _field(parameter, hint, descriptions.get(parameter.name))
         self.faults += _stream_faults(self._streams, fields)
         if not self.faults:
@@ -109,12 +110,10 @@ class Parameters:
         }
 
     def with_field_defaults(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments with the defaults that the signature gives as pydantic's fields."""
-        if not self._fields:
-            return arguments
+        """Return the arguments with `field_defaults`."""
         defaults = {
             name: field.get_default(call_default_factory=True, validated_data={})
-            for name, field in self._fields.items()
+            for name, field in self.field_defaults.items()
             if name not in arguments
         }
         return arguments | defaults

@@ -87,7 +87,7 @@ class _Hosted(CallListener):
         self._tool = tool
         self._input = _Input(begin)
         self._call = ToolCall(self._input.growing, begin.turn, begin.limits)
-        self._call.listener = self
+        self._call.listeners = (self,)
         self._values: deque[Any] = deque()
         self._noted = anyio.Event()
         self._running = anyio.CancelScope()
