@@ -1,4 +1,4 @@
-"""`Slots` and `Place`: how many calls run at once, and in which order."""
+"""`Slots`: how many calls run at once, and in which order."""
 
 from __future__ import annotations
 
