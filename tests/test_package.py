@@ -152,6 +152,7 @@ _WITHOUT_TESTS = {
     "streaming/_exchange": "test_reading.py reads with it",
     "streaming/_merged_event": "test_event_buffer.py and test_thinning.py merge events",
     "tools/_approval": "test_turn.py has approvals in a response",
+    "transports/_error_responses": "test_failures.py has errors of both kinds",
     "transports/_client": "protocols without code; tests/types checks what they accept",
     "wire/_parser": "a protocol without code",
     "wire/_mypyc": "only says what to do without mypyc",

@@ -14,7 +14,7 @@ import eagerstream
 from eagerstream.errors import APIError, LimitError, ProtocolError, StreamInterrupted
 from eagerstream.limits import DEFAULT_LIMITS, Limits
 from eagerstream.recordings import Chunk, Recording
-from eagerstream.transports._failures import event_error, may_be_events, no_stream_error
+from eagerstream.transports._error_responses import event_error, may_be_events, no_stream_error
 from eagerstream.wire import (
     InputDelta,
     InputStart,

@@ -14,7 +14,7 @@ import pytest
 import eagerstream
 from eagerstream.errors import APIError
 from eagerstream.transports._error_bodies import bounded_error_bodies, read_error
-from eagerstream.transports._failures import MAX_ERROR_BYTES
+from eagerstream.transports._error_responses import MAX_ERROR_BYTES
 from tests.support import REQUEST, LocalAPI, Piece
 
 _REFUSED = json.dumps({"type": "error", "error": {"type": "invalid_request_error", "message": "Because."}}).encode()

@@ -15,17 +15,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from eagerstream.errors import APIError, LimitError, ProtocolError, StreamInterrupted, UsageError
-from eagerstream.transports._failures import (
+from eagerstream.transports._error_responses import (
     MAX_ERROR_BYTES,
     body_error,
     event_error,
-    interruption,
-    is_resent_by_clients,
-    raise_as,
-    refusal,
     request_id_of,
     status_error,
 )
+from eagerstream.transports._failures import interruption, is_resent_by_clients, raise_as, refusal
 from eagerstream.wire import decode_event
 from tests.support import anthropic_http_library
 from tests.tables import rows
@@ -641,7 +638,7 @@ def test_only_the_start_of_a_large_body_is_read(name: str, monkeypatch: pytest.M
         sizes.append(len(text))
         return json.JSONDecoder().decode(text)
 
-    monkeypatch.setattr("eagerstream.transports._failures.json.loads", noted)
+    monkeypatch.setattr("eagerstream.transports._error_responses.json.loads", noted)
     error = body_error(400, _LARGE[name], {}, "told: " + _LARGE[name].decode())
     assert sizes
     assert max(sizes) <= MAX_ERROR_BYTES
@@ -659,7 +656,7 @@ def test_a_decoded_body_that_is_large_is_not_written(details: Any, monkeypatch: 
         written.append(len(text))
         return text
 
-    monkeypatch.setattr("eagerstream.transports._failures.json.dumps", noted)
+    monkeypatch.setattr("eagerstream.transports._error_responses.json.dumps", noted)
     body = {"type": "error", "error": {"type": "overloaded_error", "message": "m", "details": details}}
     error = event_error(body, "req_1")
     assert (error.reason, error.error_type, error.details, error.retryable) == ("m", "overloaded_error", None, True)

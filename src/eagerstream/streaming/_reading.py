@@ -16,7 +16,7 @@ from .._support.cancellation import raise_if_cancelled
 from ..errors import APIError, StreamInterrupted
 from ..limits import Limits
 from ..transports import Reply, Transport
-from ..transports._failures import event_error
+from ..transports._error_responses import event_error
 from ..wire import InputFragment, MessageEvent, MessageState, WireEvent
 from ._deadline import ReplyDeadline
 from ._exchange import Exchange

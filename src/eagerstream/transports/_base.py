@@ -21,7 +21,8 @@ from ..wire._events import TEXT_FIELDS
 from ..wire._tool_kind import LEGACY_BETA, forbids_legacy_beta, tool_kind
 from ..wire._values import mapping_in
 from ._error_bodies import read_error
-from ._failures import MAX_ERROR_BYTES, interruption, may_be_events, no_stream_error, raise_as, request_id_of
+from ._error_responses import MAX_ERROR_BYTES, may_be_events, no_stream_error, request_id_of
+from ._failures import interruption, raise_as
 
 RequestBody: TypeAlias = Mapping[str, Any]
 """The parameters of `POST /v1/messages`, without `stream`."""

@@ -12,7 +12,8 @@ import anyio.lowlevel
 
 from .._support.cancellation import unwind
 from .._support.unpacking import TooManyBytesError, Unpacker, UnpackingError
-from ._failures import MAX_ERROR_BYTES, refusal
+from ._error_responses import MAX_ERROR_BYTES
+from ._failures import refusal
 
 _is_bounded: ContextVar[bool] = ContextVar("eagerstream_is_bounded", default=False)
 

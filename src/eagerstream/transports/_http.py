@@ -18,7 +18,8 @@ from ..recordings._recording import media_type
 from ..wire import encodable
 from ._base import BETA_HEADER, Reply, RequestBody, Transport, betas_in, close_quietly, streamed
 from ._error_bodies import read_error
-from ._failures import body_error, raise_as, refusal
+from ._error_responses import body_error
+from ._failures import raise_as, refusal
 from ._http_clients import HTTPClient, Library, check_library, client_of, make_client
 from ._http_settings import without_password
 

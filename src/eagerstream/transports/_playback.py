@@ -11,7 +11,7 @@ from ..limits import Limits
 from ..recordings._recording import Recording
 from ..wire import FragmentDecoder
 from ._base import DECODERS, Reply, RequestBody, StreamedReply, Transport
-from ._failures import body_error, request_id_of
+from ._error_responses import body_error, request_id_of
 
 
 class PlaybackTransport(Transport):
