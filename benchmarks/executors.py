@@ -56,7 +56,7 @@ def _call(name: str, arguments: dict[str, Any]) -> tuple[ToolCall, Callable[[], 
     accumulator = InputAccumulator(input_type=GrowingInput)
     block = {"type": "tool_use", "id": "toolu_1", "name": name, "input": {}}
     accumulator.feed({"type": "content_block_start", "index": 0, "content_block": block})
-    accumulator.feed_fragment(0, json.dumps(arguments))
+    accumulator.feed((0, json.dumps(arguments)))
     return ToolCall(accumulator.inputs[0], 1), lambda: accumulator.feed({"type": "content_block_stop", "index": 0})
 
 

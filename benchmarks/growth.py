@@ -150,7 +150,7 @@ async def _call(executor: RayExecutor, name: str, raw: str) -> str:
     accumulator = InputAccumulator(input_type=GrowingInput)
     block = {"type": "tool_use", "id": f"toolu_{next(_numbers)}", "name": name, "input": {}}
     accumulator.feed({"type": "content_block_start", "index": 0, "content_block": block})
-    accumulator.feed_fragment(0, raw)
+    accumulator.feed((0, raw))
     accumulator.feed({"type": "content_block_stop", "index": 0})
     call = ToolCall(accumulator.inputs[0], 1)
     executor.admit(call)

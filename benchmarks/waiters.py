@@ -38,11 +38,11 @@ def _run(fragments: list[str], watchers: int) -> float:
     input = accumulator.inputs[0]
     for number in range(watchers):
         input.watch(f"field {number}", callback=_ignore)
-    feed = accumulator.feed_fragment
+    feed = accumulator.feed
     gc.collect()
     start = time.perf_counter()
     for fragment in fragments:
-        feed(0, fragment)
+        feed((0, fragment))
         assert input.partial is not None
     elapsed_s = time.perf_counter() - start
     assert input.raw == "".join(fragments)

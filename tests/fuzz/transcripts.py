@@ -158,7 +158,7 @@ def _events_to_inputs(choices: Choices) -> Lines:
             if len(calls) < _MAX_STEPS:
                 calls.append(attempted(lambda input=input: input.watch("a", callback=lambda value: calls.append(shown(value)))))  # type: ignore[misc]  # fmt: skip
     yield attempted(
-        lambda: accumulator.close(choices.pick((None, "tool_use", "max_tokens")), cut=bool(choices.below(2)))
+        lambda: accumulator._message.close(choices.pick((None, "tool_use", "max_tokens")), cut=bool(choices.below(2)))
     )
     yield from calls
     yield shown([*accumulator.inputs.values()])

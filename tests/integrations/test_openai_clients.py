@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import anyio
 import anyio.lowlevel
 import httpx
+import httpx2
 import openai
 import pytest
 from openai import AsyncOpenAI
@@ -131,7 +132,7 @@ async def test_a_stream_that_dies(dialect: ChatDialect) -> None:
     with ChatServer(reply(*CALLS), faults=Faults({0: [fault]})) as server:
         async with client_of(server, dialect) as client, EarlyCalls([add]) as early:
             read = ChatChunks(early.feed)
-            with pytest.raises((openai.APIError, httpx.TransportError)):
+            with pytest.raises((openai.APIError, httpx.TransportError, httpx2.TransportError)):
                 async for chunk in await asked(client, [USER]):
                     read.feed(chunk)
             read.close()

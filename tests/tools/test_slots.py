@@ -10,10 +10,11 @@ import anyio.to_thread
 import pytest
 
 from eagerstream.limits import DEFAULT_LIMITS
-from eagerstream.loop import EarlyCalls, Turn
+from eagerstream.loop import Turn
+from eagerstream.loop._early_calls import _FrameworkCalls
 from eagerstream.loop._policy import ending_of
 from eagerstream.loop._runner import execute
-from eagerstream.tools import CallHost, CallState, Group, InProcessExecutor, ToolCall, tool
+from eagerstream.tools import CallHost, CallState, Group, InProcessExecutor, Toolbox, ToolCall, tool
 from eagerstream.wire._assistant_message import empty_message
 from tests.support import all_tasks_blocked, until
 from tests.tools.calls import a_call, a_toolset, contents, execute_all
@@ -236,7 +237,7 @@ async def test_a_cancelled_call_makes_room_in_its_group() -> None:
 
 def a_turn(executor: InProcessExecutor, *calls: ToolCall) -> tuple[Turn, list[ToolCall]]:
     """A turn of a run whose reply has ended, as the loop makes it, and its calls for these inputs."""
-    turn = Turn(1, EarlyCalls(), executor=executor, limits=DEFAULT_LIMITS, host=CallHost())
+    turn = Turn(1, _FrameworkCalls(Toolbox()), executor=executor, limits=DEFAULT_LIMITS, host=CallHost())
     made = [turn.add(call.input) for call in calls]
     ending = ending_of("tool_use", on_truncated="stop", forbids_retry=False)
     turn.end(empty_message(), ending)

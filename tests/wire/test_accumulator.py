@@ -369,7 +369,7 @@ def test_an_input_that_lacks_a_fragment_is_invalid(event: WireEvent, *, short: b
     accumulator = InputAccumulator()
     told(accumulator, tool_start(0), input_delta(0, '{"amount": 1'))
     if short:
-        assert accumulator.feed_deltas(iter([event]), None) is event
+        assert accumulator._message.feed_deltas(iter([event]), None) is event
     assert told(accumulator, event) == []
     assert len(accumulator.violations) == 1
     tool_input = accumulator.inputs[0]
@@ -420,10 +420,10 @@ def test_a_hostile_peer_loses_many_fragments() -> None:
     for id in ("x", "y"):
         accumulator.feed(tool_start(0, id=id) | {"index": 10**5_000})
     assert accumulator.violations.pop() == "a block without an index started again before it was closed"
-    accumulator.violation_count = 0
+    before = accumulator.violation_count
     for index in [None, "secret", 10**5_001, -1, 1.5] * 200:
         accumulator.feed(block_delta(0, "input_json_delta", partial_json="{") | {"index": index})
-    assert accumulator.violation_count == 1_000
+    assert accumulator.violation_count - before == 1_000
     assert "secret" not in "".join(accumulator.violations)
     assert all(input.is_damaged for input in accumulator.inputs.values() if input.outcome is None)
 

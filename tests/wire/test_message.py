@@ -17,7 +17,6 @@ from eagerstream.wire import (
     BlockStart,
     BlockStop,
     CitationDelta,
-    InputAccumulator,
     InputDelta,
     InputFragment,
     InputStart,
@@ -749,14 +748,14 @@ def test_feed_deltas_leaves_objects_to_feed() -> None:
         index=0,
         delta=types.InputJSONDelta(type="input_json_delta", partial_json='{"a":1}'),
     )
-    accumulator = InputAccumulator()
+    assembler = MessageAssembler()
     for odd in (event, None, 5, "x", ["x"], {"type": "content_block_delta"}):
-        accumulator.feed(message_start())
-        accumulator.feed(tool_start(0))
+        assembler.feed(message_start())
+        assembler.feed(tool_start(0))
         events: list[Any] = []
-        assert accumulator.feed_deltas(iter([input_delta(0, " "), odd]), events) is odd
+        assert assembler.feed_deltas(iter([input_delta(0, " "), odd]), events) is odd
         assert len(events) == 1
-    assert len(accumulator.feed(event)) == 1, "the object is taken by feed"
+    assert len(assembler.feed(event)) == 1, "the object is taken by feed"
 
 
 # --- what reaches the user --------------------------------------------------------------------------------------------

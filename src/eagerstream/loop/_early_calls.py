@@ -20,10 +20,10 @@ from ..tools._executor import Executor
 from ..tools._foreign import ForeignTool
 from ..tools._toolbox import Toolbox
 from ..wire import INVALID_JSON, AssistantMessage, InputFragment, MessageAssembler, ParserFactory, PartialJSON
-from ..wire._accumulator import check_invalid_key
 from ..wire._assistant_message import empty_message
 from ..wire._decoding import to_wire_event
 from ..wire._events import InputDelta, InputEvent, InputStart, InputStop, MessageEvent, ServerToolUse
+from ..wire._message_inputs import check_invalid_key
 from ._callable_tools import callable_tools
 from ._policy import BROKEN_OFF, Begins, Ending, ending_of
 from ._runner import CallRunner
@@ -87,8 +87,7 @@ class EarlyCalls:
         check_invalid_key(invalid_key)
         if run_id == "" or (run_id is None and when_over is not None):
             raise UsageError("run_id must be the id of a run")
-        self.tools: Toolbox
-        self.tools, self._executor = callable_tools(
+        toolbox, self._executor = callable_tools(
             tools, executor, limits=limits, max_concurrency=max_concurrency, circuit_breaker=circuit_breaker
         )
         self._limits = limits
@@ -99,9 +98,7 @@ class EarlyCalls:
         self._listeners = (_Callbacks(on_start, on_progress, on_stop),)
         self._tasks: HostedTasks | None = None
         self._runner: CallRunner | None = None
-        self._by_id: dict[str, ToolCall] = {}
-        self._failure: ProtocolError | None = None  # raised once the other calls of the event have started
-        self._doubles: set[GrowingInput] = set()  # their id is another's, and the error was raised
+        self._made = _FrameworkCalls(toolbox)
         self._told_violations = 0
         self._number = 0
         self._has_begun = False
@@ -140,6 +137,11 @@ class EarlyCalls:
             self._runner.close()
 
     @property
+    def tool_names(self) -> list[str]:
+        """The names of the tools, as calls have them."""
+        return self._made.tools.names
+
+    @property
     def calls(self) -> list[ToolCall]:
         """The calls of the current response, or of the last one; in the order of their blocks once it has ended."""
         return self._turn.calls
@@ -160,7 +162,7 @@ class EarlyCalls:
         A framework that runs tools itself gives them the ids: `await call.answered.wait()`, and `call.response` is the
         tool's answer.
         """
-        return self._by_id.get(id)
+        return self._made.by_id.get(id)
 
     def cancel(self, id: str) -> None:
         """Cancel the call with this id: it does not start, or its tool is cancelled.
@@ -170,7 +172,7 @@ class EarlyCalls:
         # A framework may refuse a call, or rewrite it after the response. Then its tool must neither continue with the
         # old arguments nor start with them at the end of the response. An answer keeps a call from starting, and the
         # runner cancels a tool that runs.
-        call = self._by_id.get(id)
+        call = self._made.by_id.get(id)
         if call is None:
             return
         if not call.ran:
@@ -246,13 +248,10 @@ class EarlyCalls:
 
     def _begin_turn(self) -> None:
         self._number += 1
-        self._doubles.clear()
-        # Earlier calls stay while they run, because the framework may still ask for them. No others stay: one object
-        # may serve any number of responses (test_calls_of_earlier_responses_are_not_kept).
-        self._by_id = {id: call for id, call in self._by_id.items() if self._runner and call in self._runner}
+        self._made.begin(self._runner)
         # A guard cannot cut the response: the connection is the framework's, and it reads on.
         self._turn = Turn(
-            self._number, self, executor=self._executor, limits=self._limits, host=self._host, can_be_cut=False
+            self._number, self._made, executor=self._executor, limits=self._limits, host=self._host, can_be_cut=False
         )
         self._turn.listeners = self._listeners
 
@@ -268,7 +267,7 @@ class EarlyCalls:
             self._turn.withdraw(Begins.NONE)
             for call in self._turn.calls:
                 # The same ids may come again in the new beginning.
-                self._by_id.pop(call.id, None)
+                self._made.by_id.pop(call.id, None)
                 if call in self._runner:
                     self._runner.cancel(call)
                 else:
@@ -284,7 +283,7 @@ class EarlyCalls:
             self._told_violations = self._assembler.violation_count
             _log.warning("a response broke the protocol: %s", self._assembler.violations[-1])
         if not self._has_ended:
-            ending = BROKEN_OFF if broken else self.ending_of(self._turn, self._assembler.stop_reason)
+            ending = BROKEN_OFF if broken else self._made.ending_of(self._turn, self._assembler.stop_reason)
             self._end(ending)
         return events
 
@@ -304,12 +303,33 @@ class EarlyCalls:
         assert self._runner is not None
         self._runner.take(self._turn.take(events))
         # Raised after the other calls of the event have started: no call is lost behind a repeated id.
-        failure, self._failure = self._failure, None
+        failure, self._made.failure = self._made.failure, None
         if failure is not None:
             raise failure
         return [event for event in events if isinstance(event, _INPUT_EVENTS)]
 
-    # --- `CallMaker` --------------------------------------------------------------------------------------------------
+
+class _FrameworkCalls:
+    """Makes the calls of a framework's responses (`CallMaker`). The history is the framework's.
+
+    Attributes:
+        tools: The tools of the calls.
+        by_id: The calls of the current response, and those of earlier ones that still run.
+        failure: To be raised once the other calls of the event have started.
+    """
+
+    def __init__(self, tools: Toolbox) -> None:
+        self.tools = tools
+        self.by_id: dict[str, ToolCall] = {}
+        self.failure: ProtocolError | None = None
+        self._doubles: set[GrowingInput] = set()  # their id is another's, and the error was raised
+
+    def begin(self, runner: CallRunner | None) -> None:
+        """Begin a response."""
+        self._doubles.clear()
+        # Earlier calls stay while they run, because the framework may still ask for them. No others stay: one object
+        # may serve any number of responses (test_calls_of_earlier_responses_are_not_kept).
+        self.by_id = {id: call for id, call in self.by_id.items() if runner and call in runner}
 
     def make_call(self, turn: Turn, input: GrowingInput, tool: Tool | None) -> ToolCall | None:
         """See `CallMaker`. The history is the framework's: id and name are echoed as they came, so both are needed."""
@@ -325,12 +345,12 @@ class EarlyCalls:
         if input.repeats_id:
             self._doubles.add(input)
             what = f"two calls have the id {input.id!r:.80}: their results could not be told apart"
-            self._failure = self._failure or ProtocolError(what)
+            self.failure = self.failure or ProtocolError(what)
             return None
         # Even an id that the API would refuse: the framework echoes the id that came
         # (test_an_id_that_the_api_would_refuse).
         input.echo_id = input.id
-        call = self._by_id[input.id] = turn.add(input, tool)
+        call = self.by_id[input.id] = turn.add(input, tool)
         return call
 
     def ending_of(self, _: Turn, stop_reason: str | None) -> Ending:

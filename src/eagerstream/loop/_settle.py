@@ -14,10 +14,10 @@ from ..tools._content import is_empty_text, to_json
 from ..tools._history import THINKING, ends_in_white_space
 from ..tools._results import NOT_RUN
 from ..wire import Outcome, encodable, standard_stop_reason
-from ..wire._accumulator import TOOL_BLOCKS
 from ..wire._assistant_message import AssistantMessage, Block
 from ..wire._echo import has_json_form
 from ..wire._events import Message
+from ..wire._message_inputs import TOOL_BLOCKS
 from ..wire._server_tools import SERVER_CALLS, is_server_result
 from ..wire._stop_reasons import PAUSES
 from ._policy import Keeps

@@ -10,8 +10,8 @@ from ..streaming._options import FEED_DEFAULTS, INPUT_DEFAULTS, delivery_for, ta
 from ..tools._foreign import ForeignTool
 from ..transports import Client, as_transport
 from ..transports._eager_fallback import EagerFallback
-from ..wire._accumulator import check_invalid_key
 from ..wire._echo import has_json_form
+from ..wire._message_inputs import check_invalid_key
 from ..wire._type_variables import OutputT
 from ._conversation import Conversation
 from ._journal import check_journal, check_run_id

@@ -15,8 +15,8 @@ from ..transports._base import betas_of, check_legacy_beta
 from ..transports._client import check_key
 from ..transports._eager_fallback import EagerFallback, EagerForm
 from ..wire import MessageAssembler, MessageState, Outcome
-from ..wire._accumulator import check_invalid_key
 from ..wire._assistant_message import AssistantMessage, typed_message
+from ..wire._message_inputs import check_invalid_key
 from ..wire._tool_kind import EAGER_FIELD, USER_DEFINED, tool_kind
 from ..wire._type_variables import OutputT
 from ._delivery import Delivery

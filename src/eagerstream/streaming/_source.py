@@ -11,7 +11,7 @@ from ..transports._body import BodyTransport, is_body
 from ..transports._client import AsyncBody, AsyncResponse
 from ..transports._eager_fallback import EagerFallback
 from ..wire import WireEvent
-from ..wire._accumulator import check_invalid_key
+from ..wire._message_inputs import check_invalid_key
 from ..wire._type_variables import OutputT
 from ._message_stream import MessageStream
 from ._options import FEED_DEFAULTS, INPUT_DEFAULTS, SourceOptions, delivery_for, taken

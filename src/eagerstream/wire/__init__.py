@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._accumulator import TOOL_BLOCKS, InputAccumulator, Places, check_block_count, check_invalid_key
+from ._accumulator import InputAccumulator
 from ._assistant_message import AssistantMessage, Block, StopReason, Usage, text_of, total_tokens, typed_message
 from ._aws_event_stream import AWSEventStreamDecoder
 from ._checks import check_choice, check_count, check_fraction, check_positive, check_seconds
@@ -38,9 +38,11 @@ from ._events import (
 from ._flavor import is_compiled
 from ._json_scalars import ParseFault
 from ._message import MessageAssembler, MessageState
+from ._message_inputs import TOOL_BLOCKS, check_invalid_key
 from ._parser import Parser, ParserFactory
 from ._partial_json import PartialJSON
 from ._patch import Patch, PatchOp, apply_patch, merge_patches, pointer, steps_of
+from ._places import Places, check_block_count
 from ._server_tools import (
     SERVER_CALLS,
     ServerToolErrorCode,

@@ -15,7 +15,6 @@ from typing import Any, Final, Generic, cast
 
 from ..errors import LimitError
 from ..limits import DEFAULT_LIMITS, Limits
-from ._accumulator import TOOL_BLOCKS, InputAccumulator, check_block_count, content_of_start, named
 from ._assistant_message import AssistantMessage, Block, counted, uncounted_tokens
 from ._decoding import to_wire_event
 from ._echo import repaired
@@ -34,9 +33,11 @@ from ._events import (
     UnknownEvent,
     WireEvent,
 )
+from ._message_inputs import TOOL_BLOCKS, MessageInputs, content_of_start
 from ._mypyc import mypyc_attr
 from ._parser import ParserFactory
 from ._partial_json import PartialJSON
+from ._places import check_block_count, named
 from ._server_tools import SERVER_CALLS, is_server_result, server_calls
 from ._tool_input import INVALID_JSON, Outcome, ToolInput
 from ._type_variables import InputT
@@ -137,11 +138,11 @@ class MessageAssembler(Generic[InputT]):
     """
 
     __slots__ = (
-        "_accumulator",
         "_blocks",
         "_earlier_calls",
         "_fields",
         "_has_counted",
+        "_inputs",
         "_limits",
         "_messages",
         "_open",
@@ -166,15 +167,15 @@ class MessageAssembler(Generic[InputT]):
         messages: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         self.state: MessageState = MessageState.WAITING
-        self._accumulator = InputAccumulator(
+        self._inputs: MessageInputs[InputT] = MessageInputs(
             parser=parser, limits=limits, input_type=input_type, invalid_key=invalid_key, reports=reports
         )
-        self.inputs: dict[int, InputT] = self._accumulator.inputs
+        self.inputs: dict[int, InputT] = self._inputs.inputs
         """Block index to tool input, of the current message."""
-        # The accumulator's bound method, not a method of our own: a fragment changes nothing here, so the method would
-        # only cost one more call for each batch.
+        # The bound method of another object, not a method of our own: a fragment changes nothing here, so the method
+        # would only cost one more call for each batch.
         self.feed_deltas: Callable[[Iterator[WireEvent | InputFragment | object], list[Any] | None], Any] = (
-            self._accumulator.feed_deltas
+            self._inputs.feed_deltas
         )
         self._limits = limits
         self._fields: Message = {}
@@ -194,11 +195,11 @@ class MessageAssembler(Generic[InputT]):
     @property
     def reports(self) -> bool:
         """See `InputAccumulator.reports`."""
-        return self._accumulator.reports
+        return self._inputs.reports
 
     @reports.setter
     def reports(self, reports: bool) -> None:
-        self._accumulator.reports = reports
+        self._inputs.reports = reports
 
     @property
     def is_intact(self) -> bool:
@@ -218,17 +219,17 @@ class MessageAssembler(Generic[InputT]):
     @property
     def violations(self) -> list[str]:
         """The violations of the protocol by the peer, in words; the first 100."""
-        return self._accumulator.violations
+        return self._inputs.violations
 
     @property
     def violation_count(self) -> int:
         """The number of all violations."""
-        return self._accumulator.violation_count
+        return self._inputs.violation_count
 
     @property
     def lost_fragments(self) -> int:
         """See `InputAccumulator.lost_fragments`."""
-        return self._accumulator.lost_fragments
+        return self._inputs.lost_fragments
 
     @property
     def stop_reason(self) -> str | None:
@@ -307,11 +308,11 @@ class MessageAssembler(Generic[InputT]):
         Args:
             cleanly: True if the peer ended the body. False if the connection was lost, or the reading was abandoned.
         """
-        is_closed = not self._open or self._accumulator.has_ended
-        has_ended = self.stop_reason is not None and not self._accumulator.has_placeholder and is_closed
+        is_closed = not self._open or self._inputs.has_ended
+        has_ended = self.stop_reason is not None and not self._inputs.has_placeholder and is_closed
         if cleanly and self.state is MessageState.OPEN and has_ended:
             return self._stop()
-        inputs = self._accumulator.close(self.stop_reason, cut=True)
+        inputs = self._inputs.close(self.stop_reason, cut=True)
         events: list[MessageEvent[InputT]] = [*inputs, *self._close_blocks(cut=True)]
         # A complete message stays complete, even if the connection then fails.
         if self.state is not MessageState.STOPPED:
@@ -322,11 +323,11 @@ class MessageAssembler(Generic[InputT]):
         message = mapping_in(data, "message")
         content = content_of_start(message)
         check_block_count(len(content), self._limits)
-        if self._accumulator.is_repeated(data):
+        if self._inputs.is_repeated(data):
             return []
         self._values = 0
         self._count(message)
-        events: list[MessageEvent[InputT]] = [*self._accumulator.close(), *self._close_blocks()]
+        events: list[MessageEvent[InputT]] = [*self._inputs.close(), *self._close_blocks()]
         # In the middle of a message: a gateway retries. Displays of the first attempt must learn that it is void. After
         # `message_stop` it is another message, and the first one stands.
         voided = self._message(is_over=True) if self.state is MessageState.OPEN else None
@@ -339,7 +340,7 @@ class MessageAssembler(Generic[InputT]):
         events.append(MessageStart(self.message, voided))
         self.state = MessageState.OPEN
         # Calls made from code that the API runs may come complete, inside the start itself.
-        events += self._accumulator.feed_event(data)
+        events += self._inputs.feed_event(data)
         for index, block in enumerate(content):
             if isinstance(block, Mapping):
                 whole = self._open_block(index, block)
@@ -360,24 +361,24 @@ class MessageAssembler(Generic[InputT]):
         if self.state is MessageState.OPEN:
             return []
         events = self._feed_message_start({"type": "message_start"})
-        self._accumulator.note("no message_start was fed before the content")
+        self._inputs.note("no message_start was fed before the content")
         return events
 
     def _feed_block_start(self, data: Mapping[str, Any]) -> list[MessageEvent[InputT]]:
         index: Any = data.get("index")
         block = data.get("content_block")
-        start = self._accumulator.start_repeated_before(index)
+        start = self._inputs.start_repeated_before(index)
         events = [] if start is None else self._feed_message_start(start)
         check_block_count(len(self._blocks) + 1 if self.state is MessageState.OPEN else 1, self._limits)
         events += self._begin_unannounced()
         if type(index) is not int or not isinstance(block, Mapping):
-            return events + list(self._accumulator.feed_event(data))
+            return events + list(self._inputs.feed_event(data))
         self._count(block)
         # The index may be open already. Its block ends as it is: the texts of two blocks must not be joined.
         replaced = self._open.pop(index, None)
         if replaced is not None and replaced.input is None:
             events.append(self._stopped(replaced))
-        events += self._accumulator.feed_event(data)
+        events += self._inputs.feed_event(data)
         opened = self._open_block(index, block)
         if opened.input is None:
             # A copy, because the event shows the start of the block, and the block grows.
@@ -417,7 +418,7 @@ class MessageAssembler(Generic[InputT]):
 
     def _open_block(self, index: int, block: Mapping[str, Any]) -> _OpenBlock:
         # The accumulator assigned the place, so that inputs and blocks always have the same one.
-        opened = _OpenBlock(self._accumulator.places.newest[index], block)
+        opened = _OpenBlock(self._inputs.places.newest[index], block)
         if block.get("type") in TOOL_BLOCKS:
             opened.input = self.inputs[opened.index]
             if block["type"] in SERVER_CALLS:
@@ -432,18 +433,18 @@ class MessageAssembler(Generic[InputT]):
             delta = mapping_in(data, "delta")
         kind = delta.get("type")
         if kind == "input_json_delta":
-            events: list[Any] = self._accumulator.feed_fragment(data.get("index"), delta.get("partial_json"))
+            events: list[Any] = self._inputs.feed_fragment(data.get("index"), delta.get("partial_json"))
             return events
         index: Any = data.get("index")
         opened = self._open.get(index) if type(index) is int else None
         if not isinstance(kind, str):
-            self._accumulator.feed_event(data)
+            self._inputs.feed_event(data)
             return [UnknownEvent(data)]
         if opened is None:
-            self._accumulator.note(f"a delta for {named(index)}, which is not open")
+            self._inputs.note(f"a delta for {named(index)}, which is not open")
             return [UnknownEvent(data)]
         if opened.input is not None:
-            self._accumulator.note(f"a delta for {named(index)} that is none of a tool call")
+            self._inputs.note(f"a delta for {named(index)} that is none of a tool call")
             return [UnknownEvent(data)]
         if kind in _APPENDED:
             piece = delta.get(_APPENDED[kind])
@@ -468,11 +469,11 @@ class MessageAssembler(Generic[InputT]):
         return [UnknownEvent(data)]
 
     def _feed_block_stop(self, data: Mapping[str, Any]) -> list[MessageEvent[InputT]]:
-        events: list[MessageEvent[InputT]] = list(self._accumulator.feed_event(data))
+        events: list[MessageEvent[InputT]] = list(self._inputs.feed_event(data))
         index: Any = data.get("index")
         stopped = self._open.pop(index, None) if type(index) is int else None
         if stopped is None:
-            self._accumulator.note(f"content_block_stop for {named(index)}, which is not open")
+            self._inputs.note(f"content_block_stop for {named(index)}, which is not open")
         elif stopped.input is None:
             events.append(self._stopped(stopped))
         return events
@@ -497,12 +498,12 @@ class MessageAssembler(Generic[InputT]):
             if count is not None:
                 self._usage[name] = counted(self._usage.get(name), count)
         self._has_counted = self._has_counted or type(counted(None, counts.get("output_tokens"))) is int
-        return events + list(self._accumulator.feed_event(data))
+        return events + list(self._inputs.feed_event(data))
 
     def _stop(self) -> list[MessageEvent[InputT]]:
-        events: list[MessageEvent[InputT]] = [*self._accumulator.end_message(self.stop_reason), *self._close_blocks()]
+        events: list[MessageEvent[InputT]] = [*self._inputs.end_message(self.stop_reason), *self._close_blocks()]
         if self.stop_reason == "end_turn" and self._calls_something():
-            self._accumulator.note("the stop reason is end_turn although the message has tool calls")
+            self._inputs.note("the stop reason is end_turn although the message has tool calls")
         self.state = MessageState.STOPPED
         return [*events, MessageStop(self.message, self.stop_reason)]
 
@@ -516,7 +517,7 @@ class MessageAssembler(Generic[InputT]):
         """Stop the blocks whose `content_block_stop` never came, for their observers."""
         left = [block for block in self._open.values() if block.input is None]
         for block in left if not cut else ():  # if the body was cut, the peer did nothing wrong
-            self._accumulator.note(f"{named(block.index)} was never closed")
+            self._inputs.note(f"{named(block.index)} was never closed")
         self._open = {}
         return [self._stopped(block) for block in left]
 

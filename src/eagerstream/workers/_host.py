@@ -73,7 +73,7 @@ class _Input:
             self.end(whole=begin.whole)
 
     def feed(self, text: str) -> None:
-        self._accumulator.feed_fragment(self._index, text)
+        self._accumulator.feed((self._index, text))
 
     def end(self, *, whole: bool) -> None:
         if whole:

@@ -56,7 +56,7 @@ class _Replies:
                 self._is_broken = False
             case {"type": "content_block_start", "index": index, "content_block": {"type": "tool_use"} as block}:
                 name = str(block.get("name")).removeprefix(self._prefix)
-                if block.get("name") == name or name not in self.calls.tools.names or block.get("id") in called:
+                if block.get("name") == name or name not in self.calls.tool_names or block.get("id") in called:
                     return
                 self._indexes.add(index)
                 called[str(block.get("id"))] = None

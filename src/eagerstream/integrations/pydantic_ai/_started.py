@@ -41,7 +41,7 @@ class StartedCalls:
     def __init__(self, calls: EarlyCalls, toolset: EagerToolset, *, early: Collection[str] | bool) -> None:
         self._calls = calls
         self._toolset = toolset
-        self._own = frozenset(calls.tools.names)
+        self._own = frozenset(calls.tool_names)
         self._early = early
         self._parts: StreamedParts[GrowingInput] | None = None  # reader of the current response, if calls may start
         self._waits = False  # a call of this response waits for pydantic-ai, and so do all later ones
