@@ -141,6 +141,7 @@ _TESTS = Path(__file__).parent
 _WITHOUT_TESTS = {
     "loop/_call_ids": "test_conversation.py and test_run.py have ids that come twice",
     "loop/_continuing": "test_conversation.py and test_interruption.py have conversations at each bound",
+    "loop/_course": "test_conversation.py and test_run.py follow it",
     "loop/_journal": "protocols without code; test_durability.py and tests/journal have journals",
     "loop/_keeper": "an interface that does nothing; every test of a run without a journal uses it",
     "loop/_resending": "test_message_thread.py and test_tool_changes.py have its two classes",

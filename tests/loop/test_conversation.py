@@ -266,17 +266,6 @@ async def test_a_reply_that_broke_off() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_turn_that_was_begun_and_left() -> None:
-    """Public parts used out of order give an error in words."""
-    conversation = Conversation(**REQUEST, tools=TOOLS)
-    conversation.begin()
-    try:
-        conversation.request()
-    except UsageError:
-        pass
-
-
-@pytest.mark.anyio
 async def test_the_end_without_results() -> None:
     """`while not ended: request()` never raises because it has ended, also where nobody looks at the results."""
     api = LocalAPI([reply(tool_use("fail", {}, id="a"))], [DONE])
@@ -306,7 +295,7 @@ async def test_retry_by_hand_runs_nothing() -> None:
     conversation = Conversation(**REQUEST, tools=TOOLS, on_truncated="retry")
     api = LocalAPI([cut], [DONE])
     turn = await next_turn(api.transport(), conversation)
-    assert conversation.retries
+    assert turn.is_discarded
     await conversation.execute(turn)
     assert turn.results() == []
     assert not any(made.ran for made in turn.calls)

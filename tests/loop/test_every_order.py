@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from eagerstream.errors import APIError, ProtocolError, StreamInterrupted
-from eagerstream.loop import Conversation, RunStatus, Turn, _conversation, _settle
+from eagerstream.loop import RunStatus, Turn, _course, _settle
+from eagerstream.loop._course import Course
 from eagerstream.loop._policy import CANCELLED, Begins, Ending, Keeps, Then
 from eagerstream.streaming import GrowingInput
 from eagerstream.tools import CallState, Invoked, ItemStream, Tool, ToolCall, ToolResponse, _call, tool
@@ -73,9 +74,9 @@ class World:
     """One turn, driven step by step as the loop drives it."""
 
     def __init__(self, tools: Sequence[Tool], reason: str) -> None:
-        self.conversation = Conversation(**REQUEST, tools=tools, executor=Places())
-        self.conversation.request()
-        self.turn: Turn = self.conversation.begin()
+        self.course = Course(**REQUEST, tools=tools, executor=Places())
+        self.course.prepare()
+        self.turn: Turn = self.course.begin()
         self.assembler = MessageAssembler(input_type=GrowingInput)
         first, second = (tool.name for tool in tools)
         values = ['{"n": [1]}' if tool.is_streaming else '{"n": 1}' for tool in tools]
@@ -147,7 +148,7 @@ class World:
 
     def start(self, call: ToolCall) -> None:
         """As the executor: an input that cannot be used is answered without the tool."""
-        found = self.conversation.tools.find(call.block)
+        found = self.course.tools.find(call.block)
         assert found is not None
         if call.input.outcome is Outcome.VALID or (call.input.outcome is None and found.is_streaming):
             self.runs.append(call)
@@ -204,13 +205,13 @@ class World:
             self.feed_end()
         message = self.assembler.message if self.turn.voided is None else self.assembler.voided or self.turn.voided
         if isinstance(how, APIError | ProtocolError):
-            self.conversation.interrupt(self.turn, message, how)
+            self.course.interrupt(self.turn, message, how)
         elif self.assembler.lost_fragments:
-            self.conversation.interrupt(self.turn, message, ProtocolError("a start was lost"))
+            self.course.interrupt(self.turn, message, ProtocolError("a start was lost"))
         elif how is CANCELLED and self.assembler.state is MessageState.STOPPED:
-            self.conversation.end(self.turn, message)
+            self.course.end(self.turn, message)
         else:
-            self.conversation.end(self.turn, message, how)
+            self.course.end(self.turn, message, how)
         if self.turn.is_discarded:
             for call in self.started:
                 self.stop(call)
@@ -224,18 +225,18 @@ class World:
 
     def close_if_done(self) -> None:
         if self.has_ended and not self.turn.is_closed and all(call.result for call in self.turn.calls):
-            self.conversation.close_turn()
+            self.course.close_turn()
 
     # --- the laws -----------------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        turn, history = self.turn, self.conversation.result.messages
+        turn, history = self.turn, self.course.result.messages
         check_history(history)  # every history can be sent: each call has one result, and each result its call
         assert all(call.result is not None for call in turn.calls), "a call without a result"
         assert len(set(self.runs)) == len(self.runs), "a tool ran twice"
         results = {block["tool_use_id"]: block for message in turn.history[1:] for block in message["content"]}
         for call in self.runs:
-            found = self.conversation.tools.find(call.block)
+            found = self.course.tools.find(call.block)
             assert found is not None
             assert found.is_streaming or call.input.outcome is Outcome.VALID, "a guessed input reached a tool"
         if turn.is_discarded:
@@ -325,7 +326,7 @@ FAULTS: dict[str, tuple[Any, str, Any, str]] = {
     "no call waits for the message": (Turn, "_must_wait", lambda *_: False, "before the end of its message"),
     "results name no call": (_call, "result_for", _names_no_call, "tool_use"),
     "refused turns stay": (
-        _conversation,
+        _course,
         "ending_of",
         lambda *_, **__: Ending(RunStatus.REFUSED, Then.STOP, Begins.NONE, Keeps.WHOLE),
         "refused turn",

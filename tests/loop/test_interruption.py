@@ -27,6 +27,7 @@ from eagerstream import (
     TurnStop,
 )
 from eagerstream.loop import Conversation, Run, RunResult, RunStatus
+from eagerstream.loop._course import Course
 from eagerstream.recordings import Recording
 from eagerstream.testing import error_event, http_error, reply, text, tool_use
 from eagerstream.tools import Group, Reject, tool
@@ -286,12 +287,12 @@ async def test_step_by_step() -> None:
 
 
 def _delays(error: APIError, **options: Any) -> list[float]:
-    conversation = Conversation(**{**REQUEST, "max_restarts": 20, **options})
+    course = Course(**{**REQUEST, "max_restarts": 20, **options})
     delays = []
-    for _ in range(conversation._options["max_restarts"]):
-        conversation.request()
-        turn = conversation.begin()
-        delays.append(conversation.interrupt(turn, empty_message(), error))
+    for _ in range(course._options["max_restarts"]):
+        course.prepare()
+        turn = course.begin()
+        delays.append(course.interrupt(turn, empty_message(), error))
     return delays
 
 

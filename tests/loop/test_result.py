@@ -256,7 +256,7 @@ async def test_a_result_keeps_no_run(ends: str) -> None:
                     run.cancel()
                 elif isinstance(event, TurnStop) and ends == "left":
                     break
-        return run.result, [weakref.ref(each) for each in (run, run._driver, run._delivery, run._driver.conversation)]
+        return run.result, [weakref.ref(each) for each in (run, run._driver, run._delivery, run._driver.course)]
 
     gc.disable()
     try:

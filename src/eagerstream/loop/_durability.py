@@ -33,7 +33,7 @@ from ..tools._content import to_json
 from ..tools._results import CANCELLED_TEXT
 from ..wire import JSONObject, MessageAssembler, encodable
 from ..wire._assistant_message import AssistantMessage
-from ._conversation import Conversation
+from ._course import Course
 from ._entries import check_entries
 from ._journal import RunJournal, RunLog
 from ._keeper import Keeper
@@ -79,7 +79,7 @@ class Durability(Keeper):
         run_id: str,
         begin: JSONObject,
         *,
-        conversation: Conversation,
+        course: Course,
         on_failure: Callable[[], object],
         on_said: Callable[[str], object],
         log: RunLog | None,
@@ -97,7 +97,7 @@ class Durability(Keeper):
         self._journal = journal
         self._run_id = run_id
         self._begin = begin
-        self._conversation = conversation
+        self._course = course
         self._on_failure = on_failure
         self._on_said = on_said
         self._is_handed_over = False
@@ -134,22 +134,22 @@ class Durability(Keeper):
     def _restored(self, log: RunLog) -> OpenTurn | None:
         check_entries(log.entries, self._run_id)
         if len(log.entries) == 1:
-            self._settled_messages = self._conversation.result.messages
+            self._settled_messages = self._course.result.messages
             return None
-        open_turn = restore(self._conversation, log.entries)
-        self._settled_calls = len(self._conversation.result.calls)
-        self._settled_turn = self.resumed_after = self._conversation.turns
+        open_turn = restore(self._course, log.entries)
+        self._settled_calls = len(self._course.result.calls)
+        self._settled_turn = self.resumed_after = self._course.turns
         for entry in log.entries:
             kept = entry.get("state", entry)
             self._inbox = max(self._inbox, kept.get("inbox", 0))
             self.carrier |= kept.get("carrier", {})
         if open_turn is not None:
-            open_turn.check_tools(self._conversation.tools)
+            open_turn.check_tools(self._course.tools)
             self._has_open_turn = True
             self._open_turn = open_turn.number
             self._decisions.update(open_turn.decisions)
         elif log.entries[-1]["kind"] == "end" and self._has_ended:
-            self._end_before = self._conversation.state()
+            self._end_before = self._course.state()
         return open_turn
 
     async def close(self) -> None:
@@ -157,7 +157,7 @@ class Durability(Keeper):
         is_too_large = isinstance(self.error, LimitError | UsageError)  # the log refused an entry, and can go on
         if self._log is None or (self.error is not None and not is_too_large):
             return
-        result = self._conversation.result
+        result = self._course.result
         with anyio.CancelScope(shield=True):
             try:
                 if self.is_leaving:
@@ -185,13 +185,13 @@ class Durability(Keeper):
     @property
     def _is_unchanged(self) -> bool:
         """True if the run had ended before, and nothing happened since."""
-        return self._end_before is not None and self._end_before == self._conversation.state()
+        return self._end_before is not None and self._end_before == self._course.state()
 
     @property
     def _summary(self) -> JSONObject:
-        result = self._conversation.result
+        result = self._course.result
         return {
-            "model": self._conversation.model,
+            "model": self._course.model,
             "turns": result.turns,
             "tokens": result.total_tokens,
             "approvals": self._left,
@@ -210,7 +210,7 @@ class Durability(Keeper):
         self._open_turn = turn.number
         self._progress.clear()
         self._decisions.clear()  # they are about earlier calls, and a gateway may use an id again
-        waiting = self._conversation.steering.saved()
+        waiting = self._course.steering.saved()
         entry = {"kind": "request", "turn": turn.number, "waiting": waiting, "carrier": self.carrier}
         await self._append(entry | self._history_since_settled())
         assert self._log is not None
@@ -218,7 +218,7 @@ class Durability(Keeper):
 
     def said(self, message: Mapping[str, Any], when: str) -> None:
         """See `Keeper`."""
-        self._write({"kind": "said", "turn": self._conversation.turns, "message": dict(message), "when": when})
+        self._write({"kind": "said", "turn": self._course.turns, "message": dict(message), "when": when})
 
     async def take_messages(self) -> None:
         """See `Keeper`."""
@@ -231,7 +231,7 @@ class Durability(Keeper):
                     break  # it stays there, and the run continues with it after its end
                 self._inbox = number
                 # Each message has an entry, with which it leaves the inbox. Otherwise a worker would find it forever.
-                self._note({"turn": self._conversation.turns, "inbox": number, **self._taken(left)})
+                self._note({"turn": self._course.turns, "inbox": number, **self._taken(left)})
 
     def _taken(self, left: Mapping[str, Any]) -> JSONObject:
         """Take a message that was left, and return its entry."""
@@ -256,16 +256,16 @@ class Durability(Keeper):
         if when == "next_turn" and self._has_ended:
             when = "when_idle"  # the run was woken for it: there is no next turn without it
         try:
-            self._conversation.say(message, when)
+            self._course.say(message, when)
         except UsageError as error:
             _log.warning("a message that was left for the run is dropped: %s", error)
             return {"kind": "dropped"}
         self._on_said(when)
-        return {"kind": "said", "message": dict(self._conversation.result.undelivered[-1]), "when": when}
+        return {"kind": "said", "message": dict(self._course.result.undelivered[-1]), "when": when}
 
     @property
     def _has_ended(self) -> bool:
-        return self._conversation.result.status is not RunStatus.RUNNING
+        return self._course.result.status is not RunStatus.RUNNING
 
     def start(self, tasks: TaskGroup) -> None:
         """See `Keeper`."""
@@ -287,14 +287,14 @@ class Durability(Keeper):
     def hand_over(self, *, at_once: bool) -> None:
         """See `Keeper`."""
         self._is_handed_over = True
-        may_continue = self._conversation.result.status in (RunStatus.RUNNING, RunStatus.ERROR)
+        may_continue = self._course.result.status in (RunStatus.RUNNING, RunStatus.ERROR)
         if at_once and may_continue and not self.is_leaving:
             self.is_leaving = True
             self._on_failure()
 
     def leaves_here(self) -> bool:
         """See `Keeper`."""
-        self.is_leaving = self.is_leaving or (self._is_handed_over and not self._conversation.ended)
+        self.is_leaving = self.is_leaving or (self._is_handed_over and not self._course.ended)
         return self.is_leaving
 
     def decision(self, call: ToolCall) -> Decision | None:
@@ -408,27 +408,27 @@ class Durability(Keeper):
                 self._fail(error)
 
     def _end(self) -> Awaitable[None]:
-        turn = self._conversation.turns
+        turn = self._course.turns
         # A turn that was closed without its end: the run was cancelled, or failed.
         return self._settle({"kind": "end" if turn == self._settled_turn else "turn", "turn": turn})
 
     def _settle(self, entry: JSONObject) -> Awaitable[None]:
         assert self._log is not None
-        self._settled_turn = self._conversation.turns
+        self._settled_turn = self._course.turns
         return self._log.settle(_plain({**entry, **self._since_settled()}))
 
     def _since_settled(self) -> JSONObject:
-        conversation = self._conversation
-        calls = [call.to_dict() for call in conversation.result.calls[self._settled_calls :]]
-        state = {**conversation.state(), "inbox": self._inbox, "carrier": self.carrier}
+        course = self._course
+        calls = [call.to_dict() for call in course.result.calls[self._settled_calls :]]
+        state = {**course.state(), "inbox": self._inbox, "carrier": self.carrier}
         whole = {**self._history_since_settled(), "calls": calls, "state": state}
-        self._settled_messages = conversation.result.messages
-        self._settled_calls = len(conversation.result.calls)
+        self._settled_messages = course.result.messages
+        self._settled_calls = len(course.result.calls)
         return whole
 
     def _history_since_settled(self) -> dict[str, Any]:
         """Return what the history has more than at the last settled turn; all of it, if it was replaced."""
-        before, messages = self._settled_messages, self._conversation.result.messages
+        before, messages = self._settled_messages, self._course.result.messages
         if before is None or len(messages) < len(before) or not all(map(_is, before, messages)):
             return {"messages": messages}
         return {"history": messages[len(before) :]}

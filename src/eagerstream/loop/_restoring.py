@@ -20,7 +20,7 @@ from ..tools._options import Done
 from ..tools._response import ToolErrorCode, ToolResponse, error_text, response_of
 from ..tools._toolbox import Toolbox
 from ..wire import JSONObject, Outcome
-from ._conversation import Conversation
+from ._course import Course
 from ._result import add_usage
 
 _log = logging.getLogger(__name__)
@@ -104,21 +104,21 @@ class OpenTurn:
                 pass
 
 
-def restore(conversation: Conversation, entries: Sequence[JSONObject]) -> OpenTurn | None:
+def restore(course: Course, entries: Sequence[JSONObject]) -> OpenTurn | None:
     """Bring a conversation to the state that a journal has, and return the turn that was under way, if any.
 
     Raises:
         JournalError: The entries are none that a run has written.
     """
     try:
-        return _restore(conversation, entries)
+        return _restore(course, entries)
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, UsageError) as error:
         # The text of an exception may quote what was said.
         text = f": {error}" if isinstance(error, UsageError) else ""
         raise JournalError(f"the journal of this run cannot be read: {type(error).__name__}{text}") from error
 
 
-def _restore(conversation: Conversation, entries: Sequence[Mapping[str, Any]]) -> OpenTurn | None:
+def _restore(course: Course, entries: Sequence[Mapping[str, Any]]) -> OpenTurn | None:
     messages: list[Any] = [*entries[0]["messages"]]
     history = messages
     state: Mapping[str, Any] = {}
@@ -147,8 +147,8 @@ def _restore(conversation: Conversation, entries: Sequence[Mapping[str, Any]]) -
                 add_usage(unsettled, entry.get("sub_usage") or {})
             case _:
                 pass
-    conversation.restore(state, history, calls, waiting)
-    for account in (conversation.result.usage, conversation.result.sub_usage):
+    course.restore(state, history, calls, waiting)
+    for account in (course.result.usage, course.result.sub_usage):
         add_usage(account, unsettled)
     return turn if turn is not None and turn.has_begun else None
 

@@ -63,7 +63,7 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
     @property
     def result(self) -> RunResult[OutputT]:
         """The result as of now. It is final when the block was left; without an error, when the iteration has ended."""
-        return self._driver.conversation.result
+        return self._driver.course.result
 
     def _repr_html_(self) -> str:
         from .._support.markup import Markup, figures
@@ -100,7 +100,7 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
     @property
     def model(self) -> str:
         """The model of the requests."""
-        return self._driver.conversation.model
+        return self._driver.course.model
 
     @property
     def turn(self) -> int:
@@ -181,7 +181,7 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
                 raise UsageError("the run has ended in this process: say it with `journal.say`, and resume the run")
             raise UsageError("the run has ended: start another one with its result and this message")
         driver = self._driver
-        driver.conversation.say(message, when)
+        driver.course.say(message, when)
         driver.keeper.said(self.result.undelivered[-1], when)
         driver.heed(when)
 
@@ -196,7 +196,7 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         Raises:
             UsageError: A tool cannot be run, or two share a name. Nothing has changed.
         """
-        self._driver.conversation.add_tools(*tools)
+        self._driver.course.add_tools(*tools)
 
     def remove_tools(self, *tools: GivenTool | str) -> None:
         """Take tools, or tools with these names, from the model. Calls that have started finish.
@@ -206,7 +206,7 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         Raises:
             UsageError: There is no such tool. Nothing has changed.
         """
-        self._driver.conversation.remove_tools(*tools)
+        self._driver.course.remove_tools(*tools)
 
     def compact(self, instructions: str | None = None, *, summarize: Summarize | None = None) -> None:
         """Replace the history by a summary before the next request. If the run ends before, nothing happens.
@@ -223,7 +223,7 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
             UsageError: Both are given, the instructions are no text, or the API compacts the conversation already.
         """
         if summarize is None:
-            self._driver.conversation.compact(instructions)
+            self._driver.course.compact(instructions)
         elif instructions is not None:
             raise UsageError("instructions are for the API: leave them out if you summarize yourself")
         self._driver.summarize = summarize
@@ -250,7 +250,7 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         # First: the observers that see the run begin may ask for its parent.
         if self._tasks is None:
             self._loop = LoopThread()
-            check_key(self.client, self._driver.conversation.complete_request)
+            check_key(self.client, self._driver.course.complete_request)
             self.parent = begin_sub_run(self)
             self._driver.open_turn = await self._driver.keeper.open(self.parent)
         return await super().__aenter__()
@@ -287,7 +287,7 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
             journal,
             self.id,
             begin,
-            conversation=self._driver.conversation,
+            course=self._driver.course,
             on_failure=self.cancel,
             on_said=self._driver.heed,
             log=log,

@@ -22,7 +22,7 @@ from ..transports._eager_fallback import EagerFallback
 from ..wire import MessageAssembler, Outcome
 from ..wire._assistant_message import AssistantMessage, empty_message
 from ._compaction import Summarize, as_history
-from ._conversation import Conversation
+from ._course import Course
 from ._events import MessageDelivered, Restarted, RunEvent, TurnStart, TurnStop
 from ._interruption import Unwanted, interruption
 from ._keeper import Keeper
@@ -50,7 +50,7 @@ class RunDriver:
 
     Attributes:
         id: The id of the run.
-        conversation: The history, the tools, and the requests.
+        course: The history, the tools, and the requests.
         transport: Sends the requests.
         marks: The times.
         keeper: Writes the steps into a journal, if there is one.
@@ -66,7 +66,7 @@ class RunDriver:
         self,
         run_id: str,
         transport: EagerFallback,
-        conversation: Conversation,
+        course: Course,
         *,
         inputs: InputOptions,
         delivery: Delivery[RunEvent],
@@ -74,7 +74,7 @@ class RunDriver:
         thread: MessageThread,
     ) -> None:
         self.id = run_id
-        self.conversation = conversation
+        self.course = course
         self.transport = transport
         self.marks = marks
         self.keeper: Keeper = Keeper(run_id)
@@ -106,13 +106,13 @@ class RunDriver:
 
     def heed(self, when: str) -> None:
         """End what a message does not wait for: the response under way, a pause, or the waiting at the last word."""
-        conversation = self.conversation
+        course = self.course
         if self._is_cancelled:
             return
         if self._pause is not None:
-            if when == "now" or (when == "when_idle" and conversation.is_idle):
+            if when == "now" or (when == "when_idle" and course.is_idle):
                 self._pause.cancel()
-        elif self._exchange is not None and when == "now" and not conversation.compaction.is_under_way:
+        elif self._exchange is not None and when == "now" and not course.compaction.is_under_way:
             self._exchange.cut_for_message()
 
     def cancel(self) -> None:
@@ -139,7 +139,7 @@ class RunDriver:
 
     async def read(self, tasks: HostedTasks) -> None:
         """See `Driver`."""
-        self._runner = CallRunner(self.conversation.executor, tasks.group, deadline=tasks.deadline)
+        self._runner = CallRunner(self.course.executor, tasks.group, deadline=tasks.deadline)
         keeper = self.keeper
         try:
             await keeper.take_messages()  # before anything starts: the run may have been cancelled meanwhile
@@ -151,7 +151,7 @@ class RunDriver:
                 await keeper.take_messages()
                 if self._is_cancelled:
                     break
-                if self.conversation.ended:
+                if self.course.ended:
                     if not await self._goes_on():
                         self._has_ended_itself = True
                         break
@@ -164,58 +164,58 @@ class RunDriver:
         except Exception as error:
             # The result before the waiting: if the block is left in that time, the result must have the error
             # (test_leaving_while_last_words_are_said).
-            self.conversation.abandon(self._message, RunStatus.ERROR)
-            give_result(error, self.conversation.result)
+            self.course.abandon(self._message, RunStatus.ERROR)
+            give_result(error, self.course.result)
             await self._hear_last_words()
             raise
         finally:
             keeper.stop()
         # `cancel` raises nothing, not even an error that the run was about to raise (test_cancel_with_a_failure_ahead).
         if keeper.error is not None:
-            self.conversation.abandon(self._message, RunStatus.ERROR)
-            give_result(keeper.error, self.conversation.result)
+            self.course.abandon(self._message, RunStatus.ERROR)
+            give_result(keeper.error, self.course.result)
             raise keeper.error
         if self._is_cancelled and not self._has_ended_itself:
-            self.conversation.abandon(self._message, self._given_up)
-        elif (failure := self.conversation.failure) is not None:
-            give_result(failure, self.conversation.result)
+            self.course.abandon(self._message, self._given_up)
+        elif (failure := self.course.failure) is not None:
+            give_result(failure, self.course.result)
             raise failure
 
     async def _goes_on(self) -> bool:
         """Wait until the consumer has heard the last word, and return True if the user says something to it."""
-        conversation = self.conversation
+        course = self.course
         # A run that nobody reads ends: an observer may wait for that (test_the_list_says_where_somebody_is_asked).
-        if conversation.is_idle and self._delivery.is_used:
+        if course.is_idle and self._delivery.is_used:
             with anyio.CancelScope() as self._pause:
                 await self._delivery.buffer.asked()
             self._pause = None
-        return conversation.is_idle and conversation.steering.prolongs and not self._is_cancelled
+        return course.is_idle and course.steering.prolongs and not self._is_cancelled
 
     async def _take_turn(self) -> None:
         """Send one request, and run the tools of its response."""
-        conversation = self.conversation
+        course = self.course
         # A scope of its own: `cancel` must end the pause at once, and not this task
         # (test_cancel_while_it_waits_to_ask_again).
         with anyio.CancelScope() as self._pause:
             await anyio.sleep_until(self._next_request_at)
         self._pause = None
-        if self.summarize is not None and not (self._is_cancelled or conversation.steering.is_paused):
+        if self.summarize is not None and not (self._is_cancelled or course.steering.is_paused):
             summarize, self.summarize = self.summarize, None
             with anyio.CancelScope() as self._scope:
-                conversation.replace_history(as_history(await summarize(conversation.result.messages)))
+                course.replace_history(as_history(await summarize(course.result.messages)))
         if self._is_cancelled:
             return
         # Before anything is shown of the turn: it may raise, and no `TurnStart` may be without its end. `begin`
         # replaces the turn that `retries` is about.
-        conversation.prepare()
-        request = conversation.complete_request()
-        is_retry = conversation.retries
+        course.prepare()
+        request = course.complete_request()
+        is_retry = course.retries
         turn = self._begin_turn()
         # A request that is sent again belongs to the same turn, after its `Restarted` (test_a_retry_is_told).
         if not is_retry:
             self._delivery.put(TurnStart(turn.number))
-        if conversation.delivered:
-            self._delivery.put(MessageDelivered(turn.number, conversation.delivered))
+        if course.delivered:
+            self._delivery.put(MessageDelivered(turn.number, course.delivered))
         exchange = self._exchange = self._new_exchange(turn, request)
         if self._is_cancelled:
             # By an observer of this turn's start: `cancel` found the scope of the pause, which has ended. Otherwise a
@@ -227,9 +227,7 @@ class RunDriver:
         try:
             await self.keeper.sending(turn, exchange.assembler)
             # Not in a function of its own: each frame around the reading costs every fragment.
-            await read_reply(
-                self.transport, exchange, limits=conversation.limits, one_message=True, scope=exchange.scope
-            )
+            await read_reply(self.transport, exchange, limits=course.limits, one_message=True, scope=exchange.scope)
         except (Unwanted, APIError, ProtocolError) as caught:
             # Faults of the peer and of the network, which asking again may mend. A `LimitError` or a `UsageError` would
             # come again, so it ends the run.
@@ -249,7 +247,7 @@ class RunDriver:
             error = broken = None
 
     def _begin_turn(self) -> Turn:
-        turn = self.turn = self.conversation.begin()
+        turn = self.turn = self.course.begin()
         turn.host = keeper = self.keeper
         # Without a journal there is nothing to keep: two calls fewer on the way to a tool.
         turn.listeners = (self.marks, *([keeper] if keeper.keeps else []), self._events)
@@ -258,9 +256,9 @@ class RunDriver:
     def _new_exchange(self, turn: Turn, request: RequestBody) -> TurnExchange:
         # With the history: a response may bring the result of a server call that an earlier one has made (test_pairs).
         assembler = MessageAssembler(
-            limits=self.conversation.limits,
+            limits=self.course.limits,
             input_type=GrowingInput,
-            messages=self.conversation.result.messages,
+            messages=self.course.result.messages,
             **self._inputs,
         )
         # `next_request` may have brought tools with guards, so the question is asked for each turn.
@@ -275,14 +273,14 @@ class RunDriver:
             runner=self._runner,
             keeper=self.keeper,
             thread=self._thread,
-            output=self.conversation.output.reader,
+            output=self.course.output.reader,
         )
 
     async def _salvage(self, saved: OpenTurn) -> None:
         """Take the known part of a response whose program ended, and run the calls that may run."""
-        conversation = self.conversation
+        course = self.course
         with anyio.CancelScope() as self._scope:
-            conversation.known_answers = await answers_of(saved, conversation.tools, self.id)
+            course.known_answers = await answers_of(saved, course.tools, self.id)
         if self._scope.cancelled_caught:
             return  # the turn stays open in the journal
         turn = self._begin_turn()
@@ -295,14 +293,14 @@ class RunDriver:
             for event in events_of(saved):
                 exchange.take(assembler.feed(event))
             exchange.take(assembler.close(cleanly=saved.is_whole))
-        conversation.known_answers = {}  # a gateway may use an id again in a later response
+        course.known_answers = {}  # a gateway may use an id again in a later response
         message = exchange.message
         if turn.is_cut:
-            conversation.end(turn, message, CUT_BY_GUARD)
+            course.end(turn, message, CUT_BY_GUARD)
         elif saved.is_whole:
-            conversation.end(turn, message)
+            course.end(turn, message)
         else:
-            conversation.salvage(turn, message)
+            course.salvage(turn, message)
         await self._settle_turn(turn)
 
     async def _end_turn(self, exchange: TurnExchange, error: APIError | ProtocolError | None) -> None:
@@ -311,7 +309,7 @@ class RunDriver:
         Raises:
             APIError, ProtocolError: The response broke off, and the run does not continue.
         """
-        conversation, turn, message = self.conversation, exchange.turn, exchange.message
+        course, turn, message = self.course, exchange.turn, exchange.message
         if exchange.has_response:
             # After a response that came otherwise than the API sent it, the next request starts another thread.
             is_whole = error is None and not turn.is_cut and exchange.assembler.is_intact
@@ -320,16 +318,16 @@ class RunDriver:
         # Cancellation before the error, which it may have caused. A message that was complete by then keeps its own
         # ending. If `interrupt` raises, the turn has no ending yet: `_read` gives it that of a broken response.
         if self._is_cancelled and not exchange.is_whole:
-            conversation.end(turn, message, CANCELLED)
+            course.end(turn, message, CANCELLED)
         elif exchange.is_cut_by_message and not exchange.is_whole:
             error = None  # that of the reading which was given up
-            conversation.end(turn, message, CUT_BY_MESSAGE)
+            course.end(turn, message, CUT_BY_MESSAGE)
         elif error is not None:
-            delay_s = conversation.interrupt(turn, message, error)
+            delay_s = course.interrupt(turn, message, error)
             # From now, not from the end of the tools: their time is a part of the pause.
             self._next_request_at = anyio.current_time() + delay_s
         else:
-            conversation.end(turn, message, CUT_BY_GUARD if turn.is_cut else None)
+            course.end(turn, message, CUT_BY_GUARD if turn.is_cut else None)
         if turn.ending is not None:
             self.keeper.responded(turn, message)
         assert self._runner is not None
@@ -362,7 +360,7 @@ class RunDriver:
         self.marks.settle(runs_held=turn.ending.begins is Begins.ALL and not self._is_cancelled)
         # Settled before its event: at a `TurnStop` the result has the whole turn, so that a program can save it there
         # and lose nothing if it dies afterwards (test_saved_at_each_turn).
-        self.conversation.close_turn()
+        self.course.close_turn()
         self.keeper.settled(turn)
         # Each call's `ToolStop` before the `TurnStop`. The runner reports only calls that it started; those that were
         # answered without it are reported here (test_each_call_of_a_turn_stops).
@@ -396,7 +394,7 @@ class RunDriver:
 
     def ended(self, _: BaseException | None, /) -> FeedEnd:
         """See `Driver`."""
-        result = self.conversation.result
+        result = self.course.result
         error = result.error or {}
         if result.status in _WARNED_OF:
             reason = f"{result.status.value}, {error['type']}" if error else result.status.value
@@ -412,13 +410,13 @@ class RunDriver:
         # may still have been running when the block was left. So the turn must be closed, too. An error keeps its
         # status.
         is_closed = self.turn is None or self.turn.is_closed
-        has_ended = self._has_ended_itself or self.conversation.ended
-        if not (has_ended and is_closed) and self.conversation.result.status is not RunStatus.ERROR:
-            self.conversation.abandon(self._message, self._given_up)
-        self.conversation.close_turn()
+        has_ended = self._has_ended_itself or self.course.ended
+        if not (has_ended and is_closed) and self.course.result.status is not RunStatus.ERROR:
+            self.course.abandon(self._message, self._given_up)
+        self.course.close_turn()
         # Settling has answered the calls of the last turn. These are of discarded turns, and somebody may wait for
         # them.
-        for call in self.conversation.result.calls:
+        for call in self.course.result.calls:
             answer(call)
         if self._runner is not None:
             self._runner.close()

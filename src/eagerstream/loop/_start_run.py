@@ -13,7 +13,7 @@ from ..transports._eager_fallback import EagerFallback
 from ..wire._echo import has_json_form
 from ..wire._message_inputs import check_invalid_key
 from ..wire._type_variables import OutputT
-from ._conversation import Conversation
+from ._course import Course
 from ._journal import check_journal, check_run_id
 from ._marks import RunMarks
 from ._message_thread import MAX_BREAKPOINTS_OF_THREADS, MessageThread, ThreadTransport, is_official
@@ -78,27 +78,25 @@ def run(
     # The requests of a run are complete, and its transport sends the rest of a thread: see `ThreadTransport`.
     has_threads = _is_used("threads", rest.pop("threads", "auto"), client)
     rest["inline_tools"] = "always" if _is_used("inline_tools", rest.pop("inline_tools", "auto"), client) else None
-    conversation = Conversation(
-        model=model, max_tokens=max_tokens, messages=messages, tools=tools, output=output, **rest
-    )
+    course = Course(model=model, max_tokens=max_tokens, messages=messages, tools=tools, output=output, **rest)
     thread = MessageThread()
     transport = as_transport(client)
     if has_threads:
-        conversation.max_breakpoints = MAX_BREAKPOINTS_OF_THREADS
+        course.max_breakpoints = MAX_BREAKPOINTS_OF_THREADS
         transport = ThreadTransport(transport, thread, client)
     else:
         thread.is_off = True
-    transport = InlineToolsTransport(transport, client, conversation.leave_inline_tools)
+    transport = InlineToolsTransport(transport, client, course.leave_inline_tools)
     marks = RunMarks(clock=feed["clock"], max_concurrency=rest.get("max_concurrency", CALL_DEFAULTS["max_concurrency"]))
     fallback = EagerFallback(transport, client, feed["eager_fallback"])
-    delivery = delivery_for(feed, conversation.limits)
+    delivery = delivery_for(feed, course.limits)
     driver = RunDriver(
-        run_id or uuid4().hex, fallback, conversation, inputs=inputs, delivery=delivery, marks=marks, thread=thread
+        run_id or uuid4().hex, fallback, course, inputs=inputs, delivery=delivery, marks=marks, thread=thread
     )
     started: Run[OutputT] = Run(driver, delivery)
     if journal is not None:
         begin = {"kind": "begin", "turn": 0, "model": model, "max_tokens": max_tokens, "options": plain}
-        started.keep_in(journal, {**begin, "messages": conversation.result.messages})
+        started.keep_in(journal, {**begin, "messages": course.result.messages})
     return started
 
 
