@@ -12,8 +12,8 @@ from pydantic import Field
 import eagerstream
 from eagerstream import HTTPTransport, ItemStream, Recording, RunStatus, tool
 from eagerstream.testing import ReplayServer, Scenario, Timing
-from eagerstream.testing._body import body_events
-from eagerstream.wire import MessageAssembler
+from eagerstream.testing._one_piece import final_message
+from tests.streams import wire_events
 from tests.support import REQUEST
 from tests.tables import rows
 
@@ -24,11 +24,7 @@ WRITE = {"name": "write", "input_schema": LINES}
 
 
 def message_of(recording: Recording) -> Any:
-    assembler = MessageAssembler()
-    for event in body_events(recording.body):
-        assembler.feed(event.data)
-    assembler.close()
-    return assembler.message
+    return final_message(wire_events(recording.body))
 
 
 def conversation(**request: Any) -> list[Any]:

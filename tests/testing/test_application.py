@@ -85,9 +85,6 @@ def test_requests_are_remembered(client: httpx.Client, server: ReplayServer) -> 
     "content, status, error_type, message",
     [
         (b"{", 400, "invalid_request_error", "not valid JSON"),
-        (b"\xff", 400, "invalid_request_error", "not valid JSON"),
-        (b"[" * 200_000, 400, "invalid_request_error", "not valid JSON"),
-        (b"[]", 400, "invalid_request_error", "object"),
         (b"{}", 400, "invalid_request_error", "model: Field required"),
         (json.dumps({**_BODY, "stream": "false"}).encode(), 400, "invalid_request_error", "stream: Input should be"),
         (json.dumps({**_BODY, "stream": 1}).encode(), 400, "invalid_request_error", "stream"),

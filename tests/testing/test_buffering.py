@@ -12,7 +12,8 @@ from hypothesis import given, strategies as st
 
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.testing import Scripted, Timing, block, buffered, error_event, reply, retime, text, thinking, tool_use
-from eagerstream.wire import JSON, MessageAssembler
+from eagerstream.testing._one_piece import final_message
+from eagerstream.wire import JSON
 from tests.sampling import drawn
 from tests.streams import made_recordings, real_recordings, wire_events
 from tests.tables import rows
@@ -36,17 +37,9 @@ def _input_characters(recording: Recording) -> dict[Any, list[tuple[str, float]]
     return characters
 
 
-def _message(body: bytes) -> dict[str, Any]:
-    assembler = MessageAssembler()
-    for event in wire_events(body):
-        assembler.feed(event)
-    assembler.close()
-    return {**assembler.message}
-
-
 def _check_laws(eager: Recording) -> Recording:
     held = buffered(eager)
-    assert _message(held.body) == _message(eager.body)
+    assert final_message(wire_events(held.body)) == final_message(wire_events(eager.body))
     assert all(earlier.at_s <= later.at_s for earlier, later in pairwise(held.chunks))
     before, after = _input_characters(eager), _input_characters(held)
     assert list(before) == list(after)

@@ -7,7 +7,7 @@ import re
 import socket
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import anyio
@@ -18,6 +18,7 @@ from eagerstream.errors import UsageError
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, Timing, reply, retime, text, tool_use
 from eagerstream.testing._faults import ERROR_STATUS, UNANSWERED
+from eagerstream.testing._injection import break_reply
 from tests.streams import wire_events
 from tests.tables import rows
 
@@ -250,79 +251,32 @@ def test_close_does_not_wait(kind: FaultKind, caplog: pytest.LogCaptureFixture) 
 # --- the response -----------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def failing(server: ReplayServer, http: httpx.Client) -> Callable[[Fault], httpx.Response]:
-    """The response to a request with a fault."""
-
-    def post(fault: Fault) -> httpx.Response:
-        _NEXT.pending = [fault]
-        response = http.post("/v1/messages", json=_REQUEST)
-        request = server.requests[-1]
-        assert request.wait_ended(20)
-        assert (request.fault, request.status, request.disconnected) == (fault, response.status_code, False)
-        return response
-
-    return post
-
-
-@rows("error_type, status", ERROR_STATUS.items())
-def test_http_errors(error_type: str, status: int, failing: Callable[[Fault], httpx.Response]) -> None:
-    """Every error of the API has its status, its type, a message, and one request id in both places."""
-    response = failing(Fault(FaultKind.HTTP_ERROR, status=status))
-    assert response.status_code == status
-    assert response.headers["content-type"] == "application/json"
-    assert "retry-after" not in response.headers
-    answer = response.json()
-    assert answer == {
-        "type": "error",
-        "error": {"type": error_type, "message": answer["error"]["message"]},
-        "request_id": response.headers["request-id"],
-    }
-
-
-def test_retry_after(failing: Callable[[Fault], httpx.Response]) -> None:
-    """A rate limit may say how long to wait."""
-    response = failing(Fault(FaultKind.HTTP_ERROR, status=429, retry_after_s=3))
-    assert (response.status_code, response.headers["retry-after"]) == (429, "3")
-
-
-def test_html_page(failing: Callable[[Fault], httpx.Response]) -> None:
-    """A proxy knows nothing of the API's errors."""
-    response = failing(Fault(FaultKind.HTML_PAGE))
-    assert (response.status_code, response.headers["content-type"]) == (502, "text/html")
-    assert "<h1>502 Bad Gateway</h1>" in response.text
-
-
-def test_content_type(failing: Callable[[Fault], httpx.Response]) -> None:
-    """The whole reply, mislabelled."""
-    response = failing(Fault(FaultKind.CONTENT_TYPE))
-    assert response.headers["content-type"] == "application/json"
-    assert response.content == _BODY
-
-
 @rows(
-    "fault, types",
+    "fault",
     [
-        (Fault(FaultKind.ERROR_EVENT, after_events=2, error_type="overloaded_error"), "message_start block error"),
-        (Fault(FaultKind.DUPLICATE, after_events=1), "message_start block block ping"),
-        (Fault(FaultKind.MISSING, after_events=1), "message_start ping"),
-        (Fault(FaultKind.REORDERED, after_events=1), "message_start ping block"),
-        (Fault(FaultKind.SPLICE, after_events=2), "message_start block message_start block"),
+        *(Fault(FaultKind.HTTP_ERROR, status=status) for status in ERROR_STATUS.values()),
+        Fault(FaultKind.HTTP_ERROR, status=429, retry_after_s=3),
+        Fault(FaultKind.HTML_PAGE),
+        Fault(FaultKind.CONTENT_TYPE),
+        Fault(FaultKind.ERROR_EVENT, after_events=2, error_type="overloaded_error"),
+        *(Fault(kind, after_events=1) for kind in (FaultKind.DUPLICATE, FaultKind.MISSING, FaultKind.REORDERED)),
+        Fault(FaultKind.SPLICE, after_events=2),
+        Fault(FaultKind.GARBAGE, after_bytes=300),
     ],
 )
-def test_events(fault: Fault, types: str, failing: Callable[[Fault], httpx.Response]) -> None:
-    """What happens to events is seen by the client, in a response that is whole."""
-    seen = [event["type"] for event in wire_events(failing(fault).content)]
-    expected = types.replace("block", "content_block_start").split()
-    assert seen[: len(expected)] == expected
-    assert seen[-1] == ("error" if fault.kind is FaultKind.ERROR_EVENT else "message_stop")
-
-
-def test_garbage(failing: Callable[[Fault], httpx.Response]) -> None:
-    """Bytes that are no text, between others that are as they were."""
-    content = failing(Fault(FaultKind.GARBAGE, after_bytes=300)).content
-    assert (content[:300], content[300 - _SIZE :]) == (_BODY[:300], _BODY[300:])
-    assert b"\xff" in content
+def test_responses_with_faults(server: ReplayServer, http: httpx.Client, fault: Fault) -> None:
+    """A client gets what `break_reply` makes of the response, and an error has one request id in both places."""
+    _NEXT.pending = [fault]
+    response = http.post("/v1/messages", json=_REQUEST)
+    request = server.requests[-1]
+    assert request.wait_ended(20)
+    assert (request.fault, request.status, request.disconnected) == (fault, response.status_code, False)
+    assert response.headers["request-id"] == request.request_id
+    broken = break_reply(_REPLY, fault, request.request_id).recording
+    assert (response.status_code, response.content) == (broken.status, broken.body)
+    headers = {"content-type": "text/event-stream; charset=utf-8", **broken.headers}
+    for name in ("content-type", "retry-after"):
+        assert response.headers.get(name) == headers.get(name)
 
 
 @pytest.mark.slow
@@ -444,33 +398,26 @@ def test_readable(fault: Fault, shown: str) -> None:
     assert eval(repr(fault), {"Fault": Fault, "FaultKind": FaultKind}) == fault
 
 
-@rows("kind", FaultKind)
-@rows(
-    "fields",
-    [
-        {"after_bytes": 1, "after_events": 1},
-        {"after_bytes": -1},
-        {"after_events": -1},
-        {"after_events": 1.5},
-        {"after_bytes": True},
-        {"before_headers": True, "after_bytes": 1},
-        {"before_headers": True, "after_events": 1},
-        {"status": 418, "error_type": "api_error"},
-        {"status": 700},
-        {"error_type": "teapot_error"},
-        {"retry_after_s": -1.0, "status": 429},
-        {"retry_after_s": float("inf"), "status": 429},
-    ],
-)
-def test_values_that_no_kind_has(kind: FaultKind, fields: dict[str, Any]) -> None:
-    """What cannot be is refused when it is said."""
-    with pytest.raises(UsageError):
-        Fault(kind, **fields)
+_WRONG_FOR_EVERY_KIND: list[dict[str, Any]] = [
+    {"after_bytes": 1, "after_events": 1},
+    {"after_bytes": -1},
+    {"after_events": -1},
+    {"after_events": 1.5},
+    {"after_bytes": True},
+    {"before_headers": True, "after_bytes": 1},
+    {"before_headers": True, "after_events": 1},
+    {"status": 418, "error_type": "api_error"},
+    {"status": 700},
+    {"error_type": "teapot_error"},
+    {"retry_after_s": -1.0, "status": 429},
+    {"retry_after_s": float("inf"), "status": 429},
+]
 
 
 @rows(
     "kind, fields",
     [
+        *((kind, fields) for kind in FaultKind for fields in _WRONG_FOR_EVERY_KIND),
         (FaultKind.HTTP_ERROR, {}),
         (FaultKind.HTTP_ERROR, {"status": 529, "after_events": 1}),
         (FaultKind.HTTP_ERROR, {"status": 529, "error_type": "overloaded_error"}),
@@ -484,8 +431,8 @@ def test_values_that_no_kind_has(kind: FaultKind, fields: dict[str, Any]) -> Non
         ("reste", {"after_bytes": 3}),
     ],
 )
-def test_values_that_others_have(kind: Any, fields: dict[str, Any]) -> None:
-    """Nothing is ignored silently: a value that a kind has no use for is a mistake."""
+def test_values_that_cannot_be(kind: Any, fields: dict[str, Any]) -> None:
+    """They are refused when they are given. Nothing is ignored silently: a value without a use is a mistake."""
     with pytest.raises(UsageError):
         Fault(kind, **fields)
 

@@ -262,17 +262,3 @@ def test_instead_of_the_reply(kind: FaultKind) -> None:
     broken = break_reply(_FRAMED, Fault(kind, status=429 if kind is FaultKind.HTTP_ERROR else None)).recording
     assert framing_of(broken) is not AWS_EVENT_STREAM
     assert (broken.body == _FRAMED.body) is (kind is FaultKind.CONTENT_TYPE)
-
-
-@rows("kind", _KINDS)
-@rows("body", [b"", b"\0\0", b"\0\0\0\0\0\0\0\0", b"no frame at all, and not a short one"])
-def test_faults_in_bodies_without_frames(kind: FaultKind, body: bytes) -> None:
-    """They have no place between events, and nothing breaks there that was not asked for."""
-    chunks = (Chunk(1.0, body),) if body else ()
-    recording = Recording(chunks, headers={"content-type": AWS_EVENT_STREAM.media_type})
-    error_type = "api_error" if kind is FaultKind.ERROR_EVENT else None
-    broken = break_reply(recording, Fault(kind, error_type=error_type, after_events=3)).recording
-    if kind in (FaultKind.SPLICE, FaultKind.DUPLICATE, FaultKind.MISSING, FaultKind.REORDERED):
-        assert broken.body == body
-    elif kind is not FaultKind.ENDLESS:
-        assert broken.body.startswith(body)

@@ -13,8 +13,10 @@ from eagerstream.recordings import Chunk, Recording
 from eagerstream.testing import Fault, FaultKind, Timing, encode_event, reply, retime, server_tool_use, text, tool_use
 from eagerstream.testing._body import body_events
 from eagerstream.testing._faults import BYTEWISE, ERROR_STATUS, INSTEAD
+from eagerstream.testing._framing import AWS_EVENT_STREAM
 from eagerstream.testing._injection import _what_goes_on, break_reply
-from eagerstream.wire import MessageAssembler, PartialJSON
+from eagerstream.testing._one_piece import final_message
+from eagerstream.wire import PartialJSON
 from tests.streams import wire_events
 from tests.tables import rows
 
@@ -22,6 +24,7 @@ _REPLY = retime(
     reply(text("Let me look."), tool_use("make_file", {"name": 'a"b\\', "lines": ["one", "två"]})),
     Timing(tokens_per_second=10, cut=50),
 )
+_FRAMED = {"content-type": AWS_EVENT_STREAM.media_type}
 _EVENTS = list(body_events(_REPLY.body))
 _ENDS = [0, *(event.end for event in _EVENTS)]
 _PARTS = [_REPLY.body[start:end] for start, end in pairwise(_ENDS)]
@@ -36,8 +39,7 @@ def _times(recording: Recording) -> list[float]:
     return [at_s for at_s, data in recording.chunks for _ in data]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("after", range(len(_PARTS) + 2))
+@rows("after", range(len(_PARTS) + 2))
 def test_what_happens_to_events(after: int) -> None:
     """Beyond the end it is the last event, or the last two, to which it happens."""
     last = len(_PARTS) - 1
@@ -131,14 +133,10 @@ def test_splice(after: int) -> None:
     again = events[-count:]
     assert [event["type"] for event in again] == [event["type"] for event in wire_events(recording.body)]
     assert sum(event["type"] == "message_stop" for event in events) == 1
-    assembler = MessageAssembler()
-    for event in events:
-        assembler.feed(event)
-    assembler.close()
-    assert assembler.message["id"] == "msg_1_again"
-    ids = [block["id"] for block in assembler.message["content"] if "id" in block]
-    assert ids == ["srvtoolu_1_again", "toolu_1_again"]
-    assert assembler.message["content"][2]["input"] == {"a": 1}
+    message = final_message(events)
+    assert message["id"] == "msg_1_again"
+    assert [block["id"] for block in message["content"] if "id" in block] == ["srvtoolu_1_again", "toolu_1_again"]
+    assert message["content"][2]["input"] == {"a": 1}
     assert broken.duration_s >= recording.duration_s
 
 
@@ -152,7 +150,15 @@ def test_other_ids_are_used_throughout() -> None:
 
 
 @rows("kind", [kind for kind in FaultKind if kind not in INSTEAD])
-@rows("recording", [Recording(()), Recording.from_body(b"no event")])
+@rows(
+    "recording",
+    [
+        Recording(()),
+        Recording.from_body(b"no event"),
+        Recording((), headers=_FRAMED),
+        *(Recording((Chunk(1.0, body),), headers=_FRAMED) for body in (b"\0\0", bytes(8), b"no frame, and not short")),
+    ],
+)
 def test_bodies_without_events(kind: FaultKind, recording: Recording) -> None:
     """They have no place between events, and nothing breaks there that was not asked for."""
     error_type = "api_error" if kind is FaultKind.ERROR_EVENT else None
@@ -170,9 +176,7 @@ def test_what_goes_on_for_ever(after: int) -> None:
     passed = wire_events(broken.recording.body)
     assert passed[0]["type"] == "message_start"
     assert all(event["type"] not in ("message_delta", "message_stop") for event in passed)
-    assembler = MessageAssembler()
-    for event in passed:
-        assembler.feed(event)
+    final_message(passed)
     open_blocks = {event["index"] for event in passed if event["type"] == "content_block_start"}
     open_blocks -= {event["index"] for event in passed if event["type"] == "content_block_stop"}
     assert len(open_blocks) == 1
@@ -208,6 +212,7 @@ def test_pages_of_proxies(status: int, title: str) -> None:
     page = _broken(FaultKind.HTML_PAGE, status=status)
     assert (page.status, page.headers) == (status, {"content-type": "text/html"})
     assert f"<title>{title}</title>".encode() in page.body
+    assert f"<h1>{title}</h1>".encode() in page.body
 
 
 def test_content_type() -> None:

@@ -9,19 +9,16 @@ import anthropic
 import httpx
 import pytest
 
-from eagerstream.testing import Fault, FaultKind, Faults, Platform, ReplayServer, reply, text
+from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, reply, text
 from eagerstream.testing._platforms import DIALECTS
 from eagerstream.testing._token_count import count_tokens
-from tests.platforms import CLIENTS, PlatformClient
+from tests.platforms import PlatformClient
+from tests.testing.test_one_piece import one_client_of_each_platform
 
 pytestmark = pytest.mark.anyio
 
 _ASK: dict[str, Any] = {"model": "claude-opus-4-7", "messages": [{"role": "user", "content": "Hi"}]}
 _IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "A" * 100_000}}
-
-
-_QUICK = (Platform.ANTHROPIC, Platform.BEDROCK, Platform.VERTEX)
-"""The API itself, a platform that does not count, and one whose path names the model."""
 
 
 def _messages(*blocks: Any) -> dict[str, Any]:
@@ -39,13 +36,7 @@ def test_the_estimate() -> None:
     assert count_tokens({**_ASK, "tools": [{"name": "f", "input_schema": {}}]}) > count_tokens(_ASK)
 
 
-@pytest.mark.parametrize(
-    "platform_client",
-    [
-        pytest.param(client, id=client.platform, marks=() if client.platform in _QUICK else pytest.mark.slow)
-        for client in {client.platform: client for client in reversed(CLIENTS) if client.is_there}.values()
-    ],
-)
+@one_client_of_each_platform
 async def test_every_client_that_counts(platform_client: PlatformClient) -> None:
     """Bedrock has no such request for this client, which says so itself. Faults are for messages, and none is used up."""
     faults = Faults({0: [Fault(FaultKind.HTTP_ERROR, status=529)]})

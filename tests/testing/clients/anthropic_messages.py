@@ -55,11 +55,9 @@ async def stream(job: Job) -> Result:
 
 
 async def _converse(job: Job, ask: Callable[[anthropic.AsyncAnthropic, Any], Awaitable[Any]]) -> Result:
-    request: dict[str, Any] = {"model": MODEL, "max_tokens": 2_048, "messages": job.messages}
+    request = job.request
     if job.tool:
         request["tools"] = [{**TOOL, "eager_input_streaming": True} if job.eager else TOOL]
-    if job.thinking:
-        request["thinking"] = {"type": "adaptive"}
     if job.output:
         request["output_config"] = {"format": {"type": "json_schema", "schema": SCHEMA}}
     result = Result()

@@ -9,7 +9,7 @@ import anyio
 from anthropic import beta_async_tool, beta_tool
 from pydantic import BaseModel
 
-from .job import MODEL, RESULT, Job, Result
+from .job import RESULT, Job, Result, weather_noted_in
 
 
 class _Weather(BaseModel):
@@ -43,13 +43,7 @@ async def sync_eager(job: Job) -> Result:
 
 async def _run(job: Job, **mode: Any) -> Result:
     result = Result()
-
-    async def get_weather(city: str, days: list[str]) -> str:
-        """Current weather in a city."""
-        result.calls.append({"city": city, "days": days})
-        return RESULT
-
-    tools = [beta_async_tool(get_weather, eager_input_streaming=job.eager or None)] if job.tool else []
+    tools = [beta_async_tool(weather_noted_in(result), eager_input_streaming=job.eager or None)] if job.tool else []
     async with anthropic.AsyncAnthropic(base_url=job.base_url, api_key="any") as client:
         runner: Any = client.beta.messages.tool_runner(**_request(job), tools=tools, **mode)
         async for each in runner:
@@ -75,12 +69,7 @@ def _run_sync(job: Job, **mode: Any) -> Result:
 
 
 def _request(job: Job) -> dict[str, Any]:
-    request: dict[str, Any] = {"model": MODEL, "max_tokens": 2_048, "messages": job.messages}
-    if job.thinking:
-        request["thinking"] = {"type": "adaptive"}
-    if job.output:
-        request["output_format"] = _Weather
-    return request
+    return job.request | ({"output_format": _Weather} if job.output else {})
 
 
 def _note(result: Result, message: Any) -> None:

@@ -8,7 +8,7 @@ from anthropic import AsyncAnthropic
 
 import eagerstream
 
-from .job import MODEL, RESULT, SCHEMA, TOOL, Job, Result
+from .job import RESULT, SCHEMA, TOOL, Job, Result, weather_noted_in
 
 
 async def stream(job: Job) -> Result:
@@ -35,13 +35,7 @@ async def stream(job: Job) -> Result:
 
 async def run(job: Job) -> Result:
     result = Result()
-
-    @eagerstream.tool(eager=job.eager)
-    async def get_weather(city: str, days: list[str]) -> str:
-        """Current weather in a city."""
-        result.calls.append({"city": city, "days": days})
-        return RESULT
-
+    get_weather = eagerstream.tool(eager=job.eager)(weather_noted_in(result))
     request = _request(job)
     request["tools"] = [get_weather] if job.tool else []
     request["threads"] = "always" if job.threads else "auto"
@@ -57,12 +51,7 @@ async def run(job: Job) -> Result:
 
 
 def _request(job: Job) -> dict[str, Any]:
-    request: dict[str, Any] = {"model": MODEL, "max_tokens": 2_048, "messages": job.messages}
-    if job.thinking:
-        request["thinking"] = {"type": "adaptive"}
-    if job.output:
-        request["output"] = SCHEMA
-    return request
+    return job.request | ({"output": SCHEMA} if job.output else {})
 
 
 def _note(result: Result, event: Any) -> None:

@@ -66,6 +66,12 @@ class Job:
         """The messages in the form of the Messages API."""
         return [*BROKEN] if self.broken else [{"role": "user", "content": self.question}]
 
+    @property
+    def request(self) -> dict[str, Any]:
+        """The parameters of the Messages API, without tools and output."""
+        thinking = {"thinking": {"type": "adaptive"}} if self.thinking else {}
+        return {"model": MODEL, "max_tokens": 2_048, "messages": self.messages, **thinking}
+
 
 @dataclass(kw_only=True)
 class Result:
@@ -84,6 +90,17 @@ class Result:
     thinking: str = ""
     output: Any = None
     tokens: int = 0
+
+
+def weather_noted_in(result: Result) -> Callable[..., Awaitable[str]]:
+    """Return the function of the tool. It notes the inputs of its calls."""
+
+    async def get_weather(city: str, days: list[str]) -> str:
+        """Current weather in a city."""
+        result.calls.append({"city": city, "days": days})
+        return RESULT
+
+    return get_weather
 
 
 Driver: TypeAlias = Callable[[Job], Awaitable[Result]]

@@ -11,7 +11,7 @@ from langchain_anthropic import ChatAnthropic, chat_models
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 
-from .job import INPUT, MODEL, RESULT, SCHEMA, Job, Result
+from .job import INPUT, MODEL, SCHEMA, Job, Result, weather_noted_in
 
 _Ask: TypeAlias = Callable[[Any, list[Any]], Awaitable[Any]]
 
@@ -35,18 +35,12 @@ async def astream(job: Job) -> Result:
 
 async def _converse(job: Job, ask: _Ask) -> Result:
     result = Result()
-
-    async def get_weather(city: str, days: list[str]) -> str:
-        """Current weather in a city."""
-        result.calls.append({"city": city, "days": days})
-        return RESULT
-
     # Its parameters go by aliases, of which the type checker knows nothing.
     settings: dict[str, Any] = {"model": MODEL, "base_url": job.base_url, "api_key": "any", "max_tokens": 2_048}
     if job.thinking:
         settings["thinking"] = {"type": "adaptive"}
     async with _model(settings) as model:
-        return await _ask(job, ask, model, result, get_weather)
+        return await _ask(job, ask, model, result, weather_noted_in(result))
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from pydantic_ai.messages import TextPart, ThinkingPart
 from pydantic_ai.models.anthropic import AnthropicModel, AnthropicModelSettings
 from pydantic_ai.providers.anthropic import AnthropicProvider
 
-from .job import MODEL, RESULT, Job, Result
+from .job import MODEL, Job, Result, weather_noted_in
 
 
 class _Weather(BaseModel):
@@ -43,19 +43,15 @@ async def iterate(job: Job) -> Result:
 
 async def _ask(job: Job, ask: Callable[[Any, str, Any], Awaitable[Any]]) -> Result:
     result = Result()
-
-    async def get_weather(city: str, days: list[str]) -> str:
-        """Current weather in a city."""
-        result.calls.append({"city": city, "days": days})
-        return RESULT
-
     settings = AnthropicModelSettings(max_tokens=2_048, anthropic_eager_input_streaming=job.eager)
     if job.thinking:
         settings["anthropic_thinking"] = {"type": "adaptive"}
     async with AsyncAnthropic(base_url=job.base_url, api_key="any") as client:
         model = AnthropicModel(MODEL, provider=AnthropicProvider(anthropic_client=client))
         output: Any = NativeOutput(_Weather) if job.output else str
-        agent: Any = Agent(model, tools=[get_weather] if job.tool else [], output_type=output, model_settings=settings)
+        agent: Any = Agent(
+            model, tools=[weather_noted_in(result)] if job.tool else [], output_type=output, model_settings=settings
+        )
         limits = UsageLimits(input_tokens_limit=100_000, count_tokens_before_request=job.count)
         found = await ask(agent, job.question, {"usage_limits": limits})
     parts = [part for message in found.all_messages() for part in message.parts]
