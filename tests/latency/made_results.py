@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, cast
 
 import anthropic
 
@@ -21,7 +21,7 @@ from eagerstream.latency._results import (
     Results,
     Verdict,
 )
-from eagerstream.loop import BlockData, LatencyData, RequestData
+from eagerstream.loop import BlockData, LatencyData, RequestData, RunLatency, RunMarks
 from eagerstream.testing import ReplayServer
 from eagerstream.testing.demos import poem
 
@@ -169,69 +169,19 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 def latency_of(*requests: RequestData, **figures: Any) -> LatencyData:
     """A run of which nothing is known but this."""
-    empty: LatencyData = {
-        "eagerstream_latency": 1,
-        "model": MODEL,
-        "eager": None,
-        "status": "completed",
-        "duration_s": None,
-        "time_to_first_fragment_s": None,
-        "time_to_first_field_s": None,
-        "time_to_tool_start_s": None,
-        "fragments": 0,
-        "chars": 0,
-        "fragments_per_s": None,
-        "chars_per_s": None,
-        "gaps": None,
-        "tool_s": 0.0,
-        "hidden_s": 0.0,
-        "hidden_share": None,
-        "won_s": 0.0,
-        "requests": list(requests),
-    }
-    return _changed(empty, figures)
+    empty = RunLatency(RunMarks(), model=MODEL, eager=None, status="completed").to_dict()
+    return cast("LatencyData", {**empty, "requests": list(requests), **figures})
 
 
 def request_of(*blocks: BlockData, **times: Any) -> RequestData:
-    empty: RequestData = {
-        "turn": 1,
-        "discarded": False,
-        "thread": None,
-        "thread_refused": None,
-        "sent_bytes": None,
-        "sent_s": None,
-        "headers_s": None,
-        "first_byte_s": None,
-        "message_start_s": None,
-        "message_stop_s": None,
-        "end_s": None,
-        "settled_s": None,
-        "next_request_s": None,
-        "won_s": None,
-        "blocks": list(blocks),
-    }
-    return _changed(empty, times)
+    empty = dict.fromkeys(RequestData.__annotations__)
+    return cast("RequestData", {**empty, "turn": 1, "discarded": False, "blocks": list(blocks), **times})
 
 
 def block_of(**parts: Any) -> BlockData:
-    empty: BlockData = {
-        "index": 0,
-        "kind": "",
-        "id": "",
-        "name": "",
-        "start_s": None,
-        "first_fragment_s": None,
-        "last_fragment_s": None,
-        "stop_s": None,
-        "fragments": 0,
-        "chars": 0,
-        "gaps": None,
-        "arrivals": [],
-        "fields": [],
-        "outcome": None,
-        "call": None,
-    }
-    return _changed(empty, parts)
+    empty = {**dict.fromkeys(BlockData.__annotations__), **dict.fromkeys(("kind", "id", "name"), "")}
+    counts = {"index": 0, "fragments": 0, "chars": 0, "arrivals": [], "fields": []}
+    return cast("BlockData", {**empty, **counts, **parts})
 
 
 def call_block(name: str, at_s: float, *, arrivals: int = 5, fields: int = 2, **parts: Any) -> BlockData:
@@ -294,11 +244,3 @@ def hostile_results() -> Results:
         case["metrics"][HOSTILE] = case["metrics"]["duration_s"]
     results["comparisons"].append({**results["comparisons"][0], "metric": HOSTILE})
     return results
-
-
-Data = TypeVar("Data")
-
-
-def _changed(data: Data, parts: dict[str, Any]) -> Data:
-    """The same with other values of some of its keys."""
-    return cast("Data", {**cast("dict[str, Any]", data), **parts})

@@ -68,6 +68,20 @@ def bench(folder: Path, *arguments: str, **environment: str) -> subprocess.Compl
     )
 
 
+def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """Return the command under way, in a session of its own, so that signals reach all of its processes."""
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        [*COMMAND, "bench", *arguments],
+        cwd=folder,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        env=ENVIRONMENT,
+        start_new_session=True,
+    )
+
+
 @pytest.mark.slow
 def test_the_help_tells_what_the_figures_say(tmp_path: Path) -> None:
     """Each of them in a line: nobody knows "tool time behind the stream" by its name."""
@@ -180,53 +194,26 @@ def test_recordings(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_interrupted(tmp_path: Path) -> None:
-    """Ctrl-C, which reaches all processes of a terminal, keeps what was measured; the server leaves without a word."""
-    with subprocess.Popen(
-        [*COMMAND, "bench", "--speed", "60", "-n", "100", "--no-html"],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=ENVIRONMENT,
-        start_new_session=True,
-    ) as process:
-        assert process.stdout is not None
+@pytest.mark.parametrize("again", [False, True])
+def test_interrupted(tmp_path: Path, again: bool) -> None:
+    """Ctrl-C, which reaches all processes of a terminal, keeps the measured runs. The server leaves without a word.
+
+    So does Ctrl-C that comes once more, while medians are computed.
+    """
+    with started(tmp_path, "--speed", "60", "-n", "100", "--out", "o", *([] if again else ["--no-html"])) as process:
         assert process.stderr is not None
         while not (line := process.stderr.readline()).startswith("7/202 "):
             assert line
         os.killpg(process.pid, signal.SIGINT)
+        while again and process.poll() is None and not (tmp_path / "o" / "results.json").exists():
+            time.sleep(0.15)
+            os.killpg(process.pid, signal.SIGINT)
         output, errors = process.communicate(timeout=30)
     assert shown_code(process.returncode) == 130
     assert "Traceback" not in errors
-    assert all(re.match(r"\d+/202 ", line) for line in errors.splitlines())
-    assert "eager compared with buffered" in output
-    results = load_results(tmp_path / "bench-results" / "results.json")
-    assert 5 <= sum(len(case["runs"]) for case in results["cases"]) < 20
-
-
-@pytest.mark.slow
-def test_interrupted_again_and_again(tmp_path: Path) -> None:
-    """Who presses Ctrl-C once more while medians are computed keeps the results, too."""
-    with subprocess.Popen(
-        [*COMMAND, "bench", "--speed", "60", "-n", "100", "--out", "o"],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=ENVIRONMENT,
-        start_new_session=True,
-    ) as process:
-        assert process.stderr is not None
-        while not (line := process.stderr.readline()).startswith("7/202 "):
-            assert line
-        os.killpg(process.pid, signal.SIGINT)
-        while process.poll() is None and not (tmp_path / "o" / "results.json").exists():
-            time.sleep(0.15)
-            os.killpg(process.pid, signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
-    assert shown_code(process.returncode) == 130
-    assert "Traceback" not in errors
+    if not again:
+        assert all(re.match(r"\d+/202 ", line) for line in errors.splitlines())
+        assert "eager compared with buffered" in output
     results = load_results(tmp_path / "o" / "results.json")
     assert 5 <= sum(len(case["runs"]) for case in results["cases"]) < 20
 
@@ -235,10 +222,7 @@ def test_interrupted_again_and_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("closed", ["stdout", "stderr"])
 def test_nobody_reads_any_longer(tmp_path: Path, closed: str) -> None:
     """`bench 2>&1 | head -1`: all is measured, and kept."""
-    command = [*COMMAND, "bench", "--speed", "100", "-n", "1", "--warmup", "0", "--no-html", "--out", "o"]
-    with subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
-    ) as process:
+    with started(tmp_path, "--speed", "100", "-n", "1", "--warmup", "0", "--no-html", "--out", "o") as process:
         pipe, other = (process.stdout, process.stderr)[:: 1 if closed == "stdout" else -1]
         assert pipe is not None
         assert other is not None
@@ -254,15 +238,7 @@ def test_nobody_reads_any_longer(tmp_path: Path, closed: str) -> None:
 @pytest.mark.slow
 def test_interrupted_before_anything_was_measured(tmp_path: Path) -> None:
     """There is nothing to keep then."""
-    with subprocess.Popen(
-        [*COMMAND, "bench", "--speed", "0.01", "--no-html", "--out", "o"],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=ENVIRONMENT,
-        start_new_session=True,
-    ) as process:
+    with started(tmp_path, "--speed", "0.01", "--no-html", "--out", "o") as process:
         while not (tmp_path / "o").exists():
             assert process.poll() is None
         os.killpg(process.pid, signal.SIGINT)

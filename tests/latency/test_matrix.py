@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,8 @@ import pytest
 from eagerstream.errors import UsageError
 from eagerstream.latency._kinds import TransportName
 from eagerstream.latency._matrix import Case, Matrix, cross
-from eagerstream.latency._sources import Source, of_prompt, of_recordings, poem_tools, the_poem
+from eagerstream.latency._sources import Source, of_prompt, poem_tools, recorded_tools, the_poem
+from eagerstream.recordings import Recording
 from eagerstream.testing import Timing, buffered, reply, retime, text, tool_use
 from tests.tables import rows
 
@@ -26,12 +26,11 @@ AXES: dict[str, Any] = {
 }
 
 
-def recorded(folder: Path, *turns: Any, name: str = "turn") -> Source:
-    paths = []
-    for number, turn in enumerate(turns):
-        paths.append(folder / f"{name}{number}.jsonl")
-        turn.save(paths[-1])
-    return of_recordings(paths)
+def recorded(*turns: Recording) -> Source:
+    return Source(name="r", prompt="Go.", tools=recorded_tools(turns, tool_s=0, name="r"), recordings=turns)
+
+
+HELD = recorded(buffered(retime(CALL, Timing())), END)
 
 
 def matrix(cases: tuple[Case, ...], **settings: int) -> Matrix:
@@ -90,59 +89,41 @@ def test_labels() -> None:
     assert list(matrix(cases[:1]).labels().values()) == ["eager"]
 
 
-@rows("axis", ["sources", "streamings", "models", "transports"])
-def test_an_empty_axis(axis: str) -> None:
-    """Without a value on it nothing would be measured."""
-    with pytest.raises(UsageError, match="at least one"):
-        cross(**AXES | {axis: []})
+@rows(
+    "change, told",
+    [
+        *(({axis: []}, "at least one") for axis in ("sources", "streamings", "models", "transports")),
+        ({"models": [" "]}, "name of a model"),
+        ({"sources": [recorded(END)], "live": True}, "cannot be played on the live API"),
+        ({"sources": [HELD]}, "cannot be played eagerly"),
+        ({"sources": [recorded(CALL, END)], "tools": [poem_tools()]}, "calls look"),
+        ({"tools": [recorded(CALL, END).tools]}, "no response to a prompt"),
+    ],
+)
+def test_axes_that_cannot_be_measured(change: dict[str, Any], told: str) -> None:
+    """Nothing would be measured, or only errors. A recording plays as it is, and its tools are for it alone."""
+    with pytest.raises(UsageError, match=told):
+        cross(**AXES | change)
+
+
+def test_axes_that_can_be_measured() -> None:
+    """Prompts on the API, and a recording that was held back as it is."""
+    assert cross(**AXES | {"live": True})
+    assert cross(**AXES | {"sources": [HELD], "streamings": ["buffered"]})
 
 
 @rows(
-    "settings, told",
-    [({"repetitions": 0}, "repetitions"), ({"warmup": -1}, "warm-up"), ({"repetitions": 10**6}, "10,000")],
+    "cases, settings, told",
+    [
+        ([], {}, "nothing"),
+        (cross(**AXES) * 501, {}, "more than 1,000"),
+        (cross(**AXES | {"models": ["a", "a"]}), {}, "two cases"),
+        (cross(**AXES), {"repetitions": 0}, "repetitions"),
+        (cross(**AXES), {"repetitions": 10**6}, "10,000"),
+        (cross(**AXES), {"warmup": -1}, "warm-up"),
+    ],
 )
-def test_counts_out_of_range(settings: dict[str, int], told: str) -> None:
-    """A benchmark has an end, and something in it."""
+def test_matrices_that_cannot_be(cases: tuple[Case, ...], settings: dict[str, int], told: str) -> None:
+    """A benchmark has an end, and something in it. Two cases of one id could not be told apart in the results."""
     with pytest.raises(UsageError, match=told):
-        matrix(cross(**AXES), **settings)
-
-
-def test_the_same_twice() -> None:
-    """Two cases of one id could not be told apart in the results."""
-    with pytest.raises(UsageError, match="two cases"):
-        matrix(cross(**AXES | {"models": ["a", "a"]}))
-    with pytest.raises(UsageError, match="nothing"):
-        matrix(())
-    with pytest.raises(UsageError, match="more than"):
-        matrix(cross(**AXES) * 501)
-    with pytest.raises(UsageError, match="model"):
-        cross(**AXES | {"models": [" "]})
-
-
-def test_a_recording_on_the_api(tmp_path: Path) -> None:
-    """It cannot be played there."""
-    source = recorded(tmp_path, END)
-    with pytest.raises(UsageError, match="live"):
-        cross(**AXES | {"sources": [source], "live": True})
-    assert cross(**AXES | {"live": True})
-
-
-def test_a_recording_that_was_held_back(tmp_path: Path) -> None:
-    """What was buffered can be played as it is, and never eagerly."""
-    source = recorded(tmp_path, buffered(retime(CALL, Timing())), END)
-    with pytest.raises(UsageError, match="eagerly"):
-        cross(**AXES | {"sources": [source]})
-    assert cross(**AXES | {"sources": [source], "streamings": ["buffered"]})
-
-
-def test_tools_that_do_not_fit(tmp_path: Path) -> None:
-    """Calls of a recording without a tool would be measured as errors."""
-    with pytest.raises(UsageError, match="calls look"):
-        cross(**AXES | {"sources": [recorded(tmp_path, CALL, END)], "tools": [poem_tools()]})
-
-
-def test_tools_of_a_recording_have_no_script(tmp_path: Path) -> None:
-    """They are for that recording, and not for a prompt."""
-    source = recorded(tmp_path, CALL, END)
-    with pytest.raises(UsageError, match="no response to a prompt"):
-        cross(**AXES | {"tools": [source.tools]})
+        matrix(cases, **settings)

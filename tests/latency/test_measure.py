@@ -21,7 +21,7 @@ from eagerstream.latency._analysis import assemble
 from eagerstream.latency._answers import ScriptAnswers
 from eagerstream.latency._embedded import ServerLost, Simulation, embedded_server
 from eagerstream.latency._kinds import TransportName
-from eagerstream.latency._matrix import Matrix
+from eagerstream.latency._matrix import Case, Matrix
 from eagerstream.latency._measure import Measured, measure
 from eagerstream.latency._metrics import METRICS, large_parameter_s
 from eagerstream.latency._profiles import DOCUMENTED
@@ -40,13 +40,23 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+async def measured(matrix: Matrix, **settings: Any) -> list[Measured]:
+    """Return every run, as it was told."""
+    told: list[Measured] = []
+    await measure(matrix, conditions(**settings), told.append)
+    return told
+
+
+def once(cases: tuple[Case, ...]) -> Matrix:
+    return Matrix(cases=cases, repetitions=1, warmup=0, seed=1)
+
+
 @pytest.mark.slow
 @pytest.mark.anyio
 async def test_eager_beside_buffered() -> None:
     """Every run is told, in order, with every metric and all that is behind it."""
     matrix = Matrix(cases=poem_cases(sources=[large_source()]), repetitions=2, warmup=1, seed=3)
-    told: list[Measured] = []
-    await measure(matrix, conditions(speed=300), told.append)
+    told = await measured(matrix, speed=300)
     assert [one.step for one in told] == list(matrix.schedule())
     assert {(one.run["status"], one.failure) for one in told} == {("completed", None)}
     found = assemble(matrix, told, settings={**SETTINGS, "repetitions": 2}, simulated=True)
@@ -65,9 +75,7 @@ async def test_eager_beside_buffered() -> None:
 async def test_the_verdict() -> None:
     """What is held back comes later, by a fifth of a second here, and the verdict says so."""
     matrix = Matrix(cases=poem_cases(sources=[large_source()]), repetitions=5, warmup=1, seed=3)
-    told: list[Measured] = []
-    await measure(matrix, conditions(speed=50), told.append)
-    found = assemble(matrix, told, settings={**SETTINGS, "repetitions": 5}, simulated=True)
+    found = assemble(matrix, await measured(matrix, speed=50), settings={**SETTINGS, "repetitions": 5}, simulated=True)
     verdicts = {comparison["metric"]: comparison["verdict"] for comparison in found["comparisons"]}
     assert verdicts["large_parameter_s"] == verdicts["longest_gap_s"] == "lower"
 
@@ -75,25 +83,25 @@ async def test_the_verdict() -> None:
 @pytest.mark.anyio
 @pytest.mark.slow
 async def test_failing_runs(tmp_path: Path) -> None:
-    """They are told with the class of their error, and the others are measured all the same."""
-    paths = [tmp_path / "broken.jsonl", tmp_path / "fine.jsonl"]
-    reply(tool_use("f", {"x": 1}, closed=False), error_event("overloaded_error", "private words")).save(paths[0])
-    reply(tool_use("f", {"x": "some text"})).save(paths[1])
-    cases = poem_cases(
-        sources=[of_recordings([path]) for path in paths],
-        streamings=["eager"],
-        transports=[TransportName.HTTPX2],
-    )
-    told: list[Measured] = []
-    await measure(Matrix(cases=cases, repetitions=1, warmup=0, seed=1), conditions(), told.append)
-    by_source: dict[str, set[tuple[str, str | None]]] = {}
-    for one in told:
-        by_source.setdefault(one.step.case.source.name, set()).add((one.run["status"], one.run["error"]))
-        assert bool(one.figures) is (one.failure is None)
-    assert by_source == {
-        "broken": {("error", "APIError")},
-        "fine": {("limit", None)},  # the recording has no turn after its calls
+    """They are told with the class of their error, and the others are measured all the same. Their time is limited."""
+    recordings = {
+        "broken": reply(tool_use("f", {"x": 1}, closed=False), error_event("overloaded_error", "private words")),
+        "slow": retime(reply(text("words " * 1000)), Timing(tokens_per_second=1)),
+        "calls": reply(tool_use("f", {"x": "some text"})),
+        "fine": reply(text("Done.")),
     }
+    for name, recording in recordings.items():
+        recording.save(tmp_path / f"{name}.jsonl")
+    sources = [of_recordings([tmp_path / f"{name}.jsonl"]) for name in recordings]
+    cases = poem_cases(sources=sources, streamings=["eager"], transports=[TransportName.HTTPX2])
+    told = await measured(once(cases), timeout_s=5)
+    assert {one.step.case.source.name: (one.run["status"], one.run["error"]) for one in told} == {
+        "broken": ("error", "APIError"),
+        "slow": ("cancelled", "TimeoutError"),
+        "calls": ("limit", None),  # the recording has no turn after its calls
+        "fine": ("completed", None),
+    }
+    assert all(bool(one.figures) is (one.failure is None) for one in told)
 
 
 @pytest.mark.anyio
@@ -105,8 +113,6 @@ async def test_a_server_that_dies() -> None:
 
     def tell(one: Measured) -> None:
         told.append(one)
-        import multiprocessing
-
         (server,) = multiprocessing.active_children()
         server.kill()
         server.join()
@@ -118,26 +124,11 @@ async def test_a_server_that_dies() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.slow
-async def test_a_run_that_takes_too_long(tmp_path: Path) -> None:
-    """Its time is limited, and the next one is measured all the same."""
-    paths = [tmp_path / "slow.jsonl", tmp_path / "fine.jsonl"]
-    retime(reply(text("words " * 1000)), Timing(tokens_per_second=1)).save(paths[0])
-    reply(text("Done.")).save(paths[1])
-    cases = poem_cases(sources=[of_recordings([path]) for path in paths], streamings=["eager"])
-    told: list[Measured] = []
-    await measure(Matrix(cases=cases, repetitions=1, warmup=0, seed=1), conditions(timeout_s=5), told.append)
-    found = {one.step.case.source.name: (one.run["status"], one.run["error"]) for one in told}
-    assert found == {"slow": ("cancelled", "TimeoutError"), "fine": ("completed", None)}
-
-
-@pytest.mark.anyio
-@pytest.mark.slow
 async def test_every_transport() -> None:
     """They measure the same, and are compared with one another."""
     cases = poem_cases(sources=[large_source()], streamings=["eager"], transports=[*TransportName])
     matrix = Matrix(cases=cases, repetitions=2, warmup=1, seed=1)
-    told: list[Measured] = []
-    await measure(matrix, conditions(), told.append)
+    told = await measured(matrix)
     assert {one.failure for one in told} == {None}
     chars = {one.step.case.transport: one.run["latency"]["chars"] for one in told}
     assert set(chars) == set(TransportName)
@@ -167,9 +158,7 @@ async def test_cancelled() -> None:
 @pytest.mark.parametrize("path", sorted(DATA.glob("*.sse")), ids=lambda path: path.stem)
 async def test_recordings(path: Path) -> None:
     """Each of them can be measured, with tools that were made for it; only those that break off fail."""
-    cases = poem_cases(sources=[of_recordings([path])])
-    told: list[Measured] = []
-    await measure(Matrix(cases=cases, repetitions=1, warmup=0, seed=1), conditions(speed=1000), told.append)
+    told = await measured(once(poem_cases(sources=[of_recordings([path])])), speed=1000)
     breaks_off = path.stem in ("cut_mid_event", "error_mid_stream")
     assert [one.failure is not None for one in told] == [breaks_off] * 2
 

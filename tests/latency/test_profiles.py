@@ -17,14 +17,13 @@ from eagerstream.latency._profiles import (
     Fragment,
     Profile,
     _largest_input,
-    check_playable,
     fragments,
     named_profile,
 )
 from eagerstream.recordings import Recording
 from eagerstream.testing import Timing, buffered, http_error, reply, retime, text, thinking, tool_use
 from eagerstream.testing.demos.poem import POEM
-from eagerstream.wire import SSEDecoder, decode_event
+from eagerstream.wire import SSEDecoder
 from tests.streams import each_recording, made_recordings
 from tests.tables import rows
 
@@ -233,24 +232,10 @@ def test_no_such_profile(name: str) -> None:
         (LARGE, "arrival times"),
         (Recording.from_body(b""), "writes nothing"),
         (http_error(529, "overloaded_error", "no"), "529"),
+        (Recording((), headers={"content-type": "application/vnd.amazon.eventstream"}), "server-sent"),
     ],
 )
 def test_what_cannot_be_fitted(recording: Recording, told: str) -> None:
     """There must be something to draw from."""
     with pytest.raises(UsageError, match=told):
         Fitted.of(recording, name="x")
-
-
-def test_binary_frames_are_refused() -> None:
-    """Nothing can be found in them."""
-    frames = Recording((), headers={"content-type": "application/vnd.amazon.eventstream"})
-    with pytest.raises(UsageError, match="server-sent"):
-        check_playable(frames, "x")
-
-
-def test_events_are_still_events() -> None:
-    """What was cut anew decodes, event by event."""
-    body = DOCUMENTED.play(LARGE, eager=False, seed="1").body
-    kinds = [decode_event(event.data)["type"] for event in SSEDecoder().feed(body)]
-    assert kinds[0] == "message_start"
-    assert kinds[-1] == "message_stop"

@@ -6,7 +6,6 @@ import csv
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from importlib import resources
@@ -22,9 +21,9 @@ from eagerstream.latency._matrix import Matrix
 from eagerstream.latency._metrics import METRICS
 from eagerstream.latency._programs import Program, ProgramFailed, of_commands, run_program
 from eagerstream.latency._results import load_results, results_schema
-from tests.cli.test_commands import COMMAND, ENVIRONMENT, shown_code
+from tests.cli.test_commands import shown_code
 from tests.latency.lab import made_results, poem_cases
-from tests.latency.test_command import bench
+from tests.latency.test_command import bench, started
 from tests.support import until
 
 SCHEMA = resources.files("eagerstream.latency") / "results.schema.json"
@@ -341,26 +340,8 @@ def test_interrupted(folder: Path, number: signal.Signals) -> None:
         ).__enter__().get_final_message()
     """
     (folder / "slow.py").write_text(dedent(code))
-    with subprocess.Popen(
-        [
-            *COMMAND,
-            "bench",
-            "--program",
-            command("slow.py"),
-            "--programs-only",
-            "-n",
-            "5",
-            "--warmup",
-            "0",
-            "--no-html",
-        ],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=ENVIRONMENT,
-        start_new_session=True,
-    ) as process:
+    options = ("--programs-only", "-n", "5", "--warmup", "0", "--no-html")
+    with started(folder, "--program", command("slow.py"), *options) as process:
         while not (folder / "second").exists() or not (folder / "second").read_text():
             assert process.poll() is None
             time.sleep(0.01)

@@ -350,7 +350,7 @@ def test_the_file_is_whole_or_as_before(tmp_path: Path, monkeypatch: pytest.Monk
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("eagerstream.latency._report.waterfall", stop)
+    monkeypatch.setattr("eagerstream.latency._tables.waterfall", stop)
     with pytest.raises(KeyboardInterrupt):
         write_report(_ODD["nothing known"](), path)
     assert path.read_text("utf-8") == before

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from eagerstream._support.markup import Markup, element
 from eagerstream.cli._commands import app
-from eagerstream.latency import _saved_runs
+from eagerstream.latency import _saved_runs, _tables
 from eagerstream.latency._selection import run_end_s
 from eagerstream.latency._waterfall import Panel
 from eagerstream.progress import save_records
@@ -35,7 +35,7 @@ def test_two_processes_are_one_run(files: list[str], tmp_path: Path, monkeypatch
         assert end_s == run_end_s(panels[0].latency)
         return element("svg", prefix)
 
-    monkeypatch.setattr(_saved_runs, "waterfall", picture)
+    monkeypatch.setattr(_tables, "waterfall", picture)
     monkeypatch.setattr(_saved_runs, "matplotlib_settings", nullcontext)
     page = tmp_path / "page.html"
     shown = CliRunner().invoke(app, ["bench", "show", *files, "--out", str(page)], catch_exceptions=False)

@@ -11,7 +11,7 @@ import pytest
 
 from eagerstream.capture._tape import TapedReply
 from eagerstream.latency import _wire
-from eagerstream.latency._metrics import METRICS, wire_figures
+from eagerstream.latency._metrics import METRICS, figures
 from eagerstream.latency._wire import Exchange, Seen, WireLog, as_events, eager_form, wire_latency
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.testing import Timing, error_event, reply, retime, text, tool_use
@@ -42,14 +42,14 @@ def test_the_figures_of_a_run() -> None:
     latency, failure = wire_latency(seen(exchange(CALL, 100.0), exchange(END, 100.0 + CALL.duration_s + 0.5)))
     assert failure is None
     assert latency.status == "completed"
-    figures = wire_figures(latency)
-    assert set(figures) == {name for name, metric in METRICS.items() if metric.on_wire}
-    assert figures["first_byte_s"] == pytest.approx(1.0)
-    assert figures["input_complete_s"] == pytest.approx(CALL.duration_s)
-    assert figures["next_request_s"] == pytest.approx(CALL.duration_s + 0.5)
-    assert figures["between_turns_s"] == pytest.approx(0.5)
-    assert figures["duration_s"] == pytest.approx(CALL.duration_s + 0.5 + END.duration_s)
-    assert None not in figures.values()
+    found = figures(latency, at_proxy=True)
+    assert set(found) == {name for name, metric in METRICS.items() if metric.on_wire}
+    assert found["first_byte_s"] == pytest.approx(1.0)
+    assert found["input_complete_s"] == pytest.approx(CALL.duration_s)
+    assert found["next_request_s"] == pytest.approx(CALL.duration_s + 0.5)
+    assert found["between_turns_s"] == pytest.approx(0.5)
+    assert found["duration_s"] == pytest.approx(CALL.duration_s + 0.5 + END.duration_s)
+    assert None not in found.values()
     assert latency.time_to_tool_start_s is None
 
 
@@ -57,7 +57,7 @@ def test_requests_at_the_same_time() -> None:
     """A request that is sent before the response has ended answers no call: the time between turns is not negative."""
     latency, failure = wire_latency(seen(exchange(CALL, 0.0), exchange(END, 0.5)))
     assert failure is None
-    assert wire_figures(latency)["between_turns_s"] == 0.0
+    assert figures(latency, at_proxy=True)["between_turns_s"] == 0.0
 
 
 def test_a_response_that_is_not_streamed() -> None:
@@ -69,9 +69,9 @@ def test_a_response_that_is_not_streamed() -> None:
     latency, failure = wire_latency(seen(exchange(whole, 10.0)))
     assert failure is None
     assert latency.status == "limit"  # its calls were not answered
-    figures = wire_figures(latency)
-    assert figures["first_fragment_s"] == figures["input_complete_s"] == figures["large_parameter_s"] == 2.0
-    assert figures["next_request_s"] is None
+    found = figures(latency, at_proxy=True)
+    assert found["first_fragment_s"] == found["input_complete_s"] == found["large_parameter_s"] == 2.0
+    assert found["next_request_s"] is None
     assembler = MessageAssembler()
     for event in as_events(json.loads(body)):
         assembler.feed(event)
@@ -114,7 +114,7 @@ def test_a_request_that_was_sent_again() -> None:
     latency, failure = wire_latency(seen(exchange(REFUSED, 0.0), exchange(END, 3.0)))
     assert failure is None
     assert [request.discarded for request in latency.requests] == [True, False]
-    assert wire_figures(latency)["first_byte_s"] == pytest.approx(4.0)
+    assert figures(latency, at_proxy=True)["first_byte_s"] == pytest.approx(4.0)
 
 
 @rows(

@@ -179,11 +179,6 @@ class Compared(TypedDict):
 def compare(a: Results, b: Results, *, confidence: float = 0.95) -> Compared:
     """Compare two benchmarks figure by figure, in the cases with the same ids.
 
-    Args:
-        a: First benchmark, for example the earlier one.
-        b: Benchmark to compare with it.
-        confidence: Confidence of the intervals.
-
     Raises:
         UsageError: The two have no case in common, one has two cases with the same id or exceeds the limits of a
             benchmark, or the confidence is out of range.

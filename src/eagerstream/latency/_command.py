@@ -354,14 +354,7 @@ def _ask(matrix: Matrix, max_turns: int, *, yes: bool) -> None:
 def _measure(
     matrix: Matrix, conditions: Conditions, measured: list[Measured], interrupts: Sequence[int]
 ) -> BaseException | None:
-    """Measure into the list; return the exception that stopped it, such as Ctrl-C, or `None`.
-
-    Args:
-        matrix: What to measure.
-        conditions: How to measure it.
-        measured: Where the measurements go.
-        interrupts: The ones that came before Ctrl-C could interrupt.
-    """
+    """Measure into the list; return the exception that stopped it, such as Ctrl-C, or `None`."""
     from ._measure import measure
     from ._terminal import progress_of
 

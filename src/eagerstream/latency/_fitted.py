@@ -15,9 +15,8 @@ from ..errors import UsageError
 from ..recordings import Recording
 from ..testing import buffered
 from ._profiles import Kind, Piece, check_playable, fragments, recut
-from ._results import load_checked, save_json
+from ._results import VERSION, load_checked, save_json
 
-VERSION: Final = 1
 MAX_BYTES: Final = 64 * 2**20
 """Maximum size of a profile file."""
 
@@ -126,8 +125,7 @@ class Fitted:
         Raises:
             UsageError: The file cannot be read, is too large, or is not a profile with fragments.
         """
-        key = ("eagerstream_profile", VERSION)
-        profile = load_checked(path, TypeAdapter(cls), what="profile", version=key, max_bytes=MAX_BYTES)
+        profile = load_checked(path, TypeAdapter(cls), what="profile", key="eagerstream_profile", max_bytes=MAX_BYTES)
         if not any((profile.inputs.first, profile.inputs.later, profile.texts.first, profile.texts.later)):
             raise UsageError(f"{path}: a profile without fragments")
         return profile

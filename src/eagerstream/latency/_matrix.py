@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -25,12 +26,7 @@ PROGRAM: Final = "program"
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One combination.
-
-    Attributes:
-        source, tools, streaming, model, transport: Parts of the case. A program chooses the last three itself.
-        program: Program with a loop of its own; `None` for ours.
-    """
+    """One combination. A program, with a loop of its own, chooses streaming, model and transport itself."""
 
     source: Source
     tools: ToolSet
@@ -214,30 +210,15 @@ def cross(
             raise UsageError(f"a benchmark needs at least one {name}")
     if not all(model.strip() for model in models):
         raise UsageError("the name of a model must not be empty")
+    cases: list[Case] = []
     for source in sources:
         _check_source(source, tools, streamings, live=live)
-    cases = [
-        case
-        for source in sources
-        for own, model in product(tools or [source.tools], models)
-        for case in (
-            *(
-                Case(source=source, tools=own, streaming=streaming, model=model, transport=transport)
-                for transport, streaming in ([] if programs_only else product(transports, streamings))
-            ),
-            *(
-                Case(
-                    source=source,
-                    tools=own,
-                    streaming="buffered",
-                    model=model,
-                    transport=transports[0],
-                    program=program,
-                )
-                for program in programs
-            ),
-        )
-    ]
+        for own, model in product(tools or [source.tools], models):
+            case_of = partial(Case, source=source, tools=own, model=model)
+            if not programs_only:
+                ways = product(transports, streamings)
+                cases += [case_of(streaming=streaming, transport=transport) for transport, streaming in ways]
+            cases += [case_of(streaming="buffered", transport=transports[0], program=program) for program in programs]
     with TemporaryDirectory() as folder:
         for case in cases:
             case.tools.made(Path(folder), eager=case.streaming == "eager")  # report faulty tools at once

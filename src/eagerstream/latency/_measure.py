@@ -14,12 +14,12 @@ from typing import Any, Final
 import anyio
 
 from ..errors import EagerStreamError, MissingExtraError
-from ..loop import Run, RunLatency, RunMarks, RunStatus, run
+from ..loop import RunLatency, RunMarks, RunStatus, run
 from ..transports import HTTPTransport
 from ._embedded import EmbeddedServer, Simulation, embedded_server
 from ._kinds import TransportName
-from ._matrix import Case, Matrix, Step
-from ._metrics import figures, wire_figures
+from ._matrix import Matrix, Step
+from ._metrics import figures
 from ._programs import run_program
 from ._results import MeasuredRun
 from ._wire import Seen, wire_latency
@@ -89,28 +89,20 @@ async def measure(matrix: Matrix, conditions: Conditions, tell: Callable[[Measur
                 connected = _connected(case.transport, server.base_url if server else None, is_live=is_live)
                 connections[case.transport] = await stack.enter_async_context(connected)
         for step in matrix.schedule():
-            attempt = _Attempt(step, connections[step.case.transport], server, conditions, proxied=matrix.has_programs)
-            tell(await attempt.measured())
+            tell(await _Attempt(step, connections[step.case.transport], server, conditions).measured())
 
 
 class _Attempt:
     """One run to measure."""
 
     def __init__(
-        self,
-        step: Step,
-        connection: _Connection,
-        server: EmbeddedServer | None,
-        conditions: Conditions,
-        *,
-        proxied: bool,
+        self, step: Step, connection: _Connection, server: EmbeddedServer | None, conditions: Conditions
     ) -> None:
         self._step = step
         self._case = step.case
         self._connection = connection
         self._server = server
         self._conditions = conditions
-        self._proxied = proxied
         self._latency: RunLatency | None = None
         self._figures: dict[str, float | None] = {}
         self._scripted = True
@@ -152,7 +144,7 @@ class _Attempt:
             if self._server is not None and self._conditions.simulation is not None:
                 self._server.play(self._conditions.simulation.answers(self._case, self._step.repetition))
             await self._connection.warm()
-            if self._server is not None and self._proxied:
+            if self._server is not None:
                 self._server.collect()  # of an earlier run
         failure: Exception | None = None
         try:
@@ -163,13 +155,25 @@ class _Attempt:
                 await (self._run_ours(Path(folder)) if self._case.program is None else self._run_program())
         except Exception as error:
             failure = error
-        if self._server is not None and self._proxied:
-            failure = self._note(self._server.collect(), failure)
+        if self._server is not None and (seen := self._server.collect()) is not None:
+            failure = self._note(seen, failure)
         if failure is not None:
             raise failure
 
     async def _run_ours(self, folder: Path) -> None:
-        running = _run(self._case, self._connection, folder, self._conditions)
+        case, recordings = self._case, self._case.source.recordings
+        turns = self._conditions.max_turns
+        running = run(
+            self._connection.client,
+            model=case.model,
+            max_tokens=self._conditions.max_tokens,
+            max_turns=turns if recordings is None else min(turns, len(recordings)),
+            tools=case.tools.made(folder, eager=case.streaming == "eager"),
+            messages=[{"role": "user", "content": case.source.prompt}],
+            # A retry must not count as the first attempt, and a refused eager request must not count as eager.
+            on_interrupt="raise",
+            eager_fallback=None,
+        )
         try:
             async with running:
                 await running.finish()
@@ -189,24 +193,8 @@ class _Attempt:
         latency, fault = wire_latency(seen)
         if self._case.program is not None:
             self._latency, self._scripted = latency, seen.scripted
-        self._figures |= wire_figures(latency)
+        self._figures |= figures(latency, at_proxy=True)
         return failure or fault
-
-
-def _run(case: Case, connection: _Connection, folder: Path, conditions: Conditions) -> Run:
-    recordings = case.source.recordings
-    turns = conditions.max_turns if recordings is None else min(conditions.max_turns, len(recordings))
-    return run(
-        connection.client,
-        model=case.model,
-        max_tokens=conditions.max_tokens,
-        max_turns=turns,
-        tools=case.tools.made(folder, eager=case.streaming == "eager"),
-        messages=[{"role": "user", "content": case.source.prompt}],
-        # A retry must not count as the first attempt, and a refused eager request must not count as eager.
-        on_interrupt="raise",
-        eager_fallback=None,
-    )
 
 
 @dataclass(frozen=True)
@@ -228,11 +216,6 @@ class _Connection:
 @asynccontextmanager
 async def _connected(transport: TransportName, server_url: str | None, *, is_live: bool) -> AsyncIterator[_Connection]:
     """Open a client.
-
-    Args:
-        transport: Its library.
-        server_url: Address of the embedded server or proxy; `None` for the API itself.
-        is_live: True if its requests reach the API.
 
     Raises:
         MissingExtraError: The transport is not installed.

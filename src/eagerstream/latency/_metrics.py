@@ -160,11 +160,6 @@ METRICS: Final = {
 """Metrics by name, in the order of display."""
 
 
-def figures(latency: RunLatency) -> dict[str, float | None]:
-    """Return every metric of a finished run."""
-    return {name: metric.of(latency) for name, metric in METRICS.items()}
-
-
-def wire_figures(latency: RunLatency) -> dict[str, float | None]:
-    """Return the metrics that a proxy sees, of a run as it saw it."""
-    return {name: metric.of(latency) for name, metric in METRICS.items() if metric.on_wire}
+def figures(latency: RunLatency, *, at_proxy: bool = False) -> dict[str, float | None]:
+    """Return every metric of a finished run; at a proxy, those that it sees."""
+    return {name: metric.of(latency) for name, metric in METRICS.items() if metric.on_wire or not at_proxy}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import astuple
 from importlib.resources import files
 from pathlib import Path
@@ -17,17 +18,13 @@ from ._charts import GapCurve, distribution, gap_curves
 from ._drawing import matplotlib_settings
 from ._results import CaseData, MeasuredRun, Results
 from ._selection import MAX_CASES, MAX_PAIRS, Pair, gaps_s, median_run, metrics, pairs, scales_s, shown_runs
-from ._tables import left_out, scroll, section, table
-from ._waterfall import MAX_ROWS, Panel, hidden_rows, waterfall
+from ._tables import left_out, scroll, section, table, time_line
+from ._waterfall import Panel, hidden_rows, waterfall
 from ._wording import LABEL_CHARS, Names, metric_name, moment, seconds
 
 
 def write_report(results: Results, path: Path) -> None:
     """Write the report to a file. An existing file is replaced once the new one is complete.
-
-    Args:
-        results: Results of a benchmark.
-        path: Path of the HTML file.
 
     Raises:
         MissingExtraError: Matplotlib is not installed.
@@ -90,12 +87,7 @@ _HOW_WATERFALLS: Final = (
 
 
 class Pictures:
-    """Charts of one report. Their numbers start the ids.
-
-    Args:
-        results: Results to draw.
-        names: Names of the cases.
-    """
+    """Charts of one report. Their numbers start the ids."""
 
     def __init__(self, results: Results, names: Names) -> None:
         self._results = results
@@ -109,6 +101,10 @@ class Pictures:
         self._charts += 1
         return f"f{self._charts}-"
 
+    def _section(self, title: str, parts: Sequence[Markup], left: tuple[int, str], how: str) -> Markup | None:
+        """Return a section that also tells what is left out of it; `None` if it has no parts."""
+        return section(self._results, title, *parts, left_out(*left), how=how) if parts else None
+
     def distributions(self) -> Markup | None:
         """Return a chart for each figure, with each run as a mark."""
         charts: list[Markup] = []
@@ -116,28 +112,14 @@ class Pictures:
             chart = distribution(metric, self._cases, self._names, prefix=self._prefix())
             if chart is not None:
                 charts.append(element("figure", element("h3", metric_name(metric)), chart, class_="card"))
-        if not charts:
-            return None
-        return section(
-            self._results,
-            "Each run",
-            element("div", *charts, class_="several"),
-            left_out(len(self._cases) - MAX_CASES, "case"),
-            how=_HOW_DISTRIBUTIONS,
-        )
+        several = [element("div", *charts, class_="several")] if charts else []
+        return self._section("Each run", several, (len(self._cases) - MAX_CASES, "case"), _HOW_DISTRIBUTIONS)
 
     def beside(self) -> Markup | None:
         """Return a chart for each pair, with the median run of the eager case above that of the buffered one."""
         figures = [figure for pair in self._pairs[:MAX_PAIRS] if (figure := self._beside_of(pair))]
-        if not figures:
-            return None
-        return section(
-            self._results,
-            "Eager compared with buffered",
-            *figures,
-            left_out(len(self._pairs) - MAX_PAIRS, "pair"),
-            how=_HOW_BESIDE,
-        )
+        left = len(self._pairs) - MAX_PAIRS
+        return self._section("Eager compared with buffered", figures, (left, "pair"), _HOW_BESIDE)
 
     def _beside_of(self, pair: Pair) -> Markup | None:
         panels: list[Panel] = []
@@ -175,15 +157,7 @@ class Pictures:
             ]
             if curves:
                 figures.append(self._gaps_of(title, curves))
-        if not figures:
-            return None
-        return section(
-            self._results,
-            "Gaps between fragments",
-            *figures,
-            left_out(len(groups) - MAX_PAIRS, "chart"),
-            how=_HOW_GAPS,
-        )
+        return self._section("Gaps between fragments", figures, (len(groups) - MAX_PAIRS, "chart"), _HOW_GAPS)
 
     def _gaps_of(self, title: str, curves: list[GapCurve]) -> Markup:
         rows = [
@@ -210,15 +184,8 @@ class Pictures:
         """Return the time line of each run of each case."""
         shown = ((case, shown_runs(case, len(self._cases))) for case in self._cases[:MAX_CASES])
         parts = [self._case(case, runs) for case, runs in shown if runs]
-        if not parts:
-            return None
-        return section(
-            self._results,
-            "Every run on its time line",
-            *parts,
-            left_out(len(self._cases) - MAX_CASES, "case"),
-            how=_HOW_WATERFALLS,
-        )
+        left = len(self._cases) - MAX_CASES
+        return self._section("Every run on its time line", parts, (left, "case"), _HOW_WATERFALLS)
 
     def _case(self, case: CaseData, runs: list[MeasuredRun]) -> Markup:
         first, *others = [self._run(case, run) for run in runs]
@@ -238,12 +205,5 @@ class Pictures:
             title += f", failed: {plain(run['error'], LABEL_CHARS)}"
         elif run is median_run(case):
             title += ", the median run"
-        panel = Panel(title, run["latency"])
-        svg = waterfall([panel], end_s=self._scales_s[case["source"]], prefix=self._prefix())
-        hidden = hidden_rows(run["latency"], MAX_ROWS)
-        return element(
-            "figure",
-            scroll(svg, f"{title}, {self._names[case['id']]}"),
-            element("figcaption", f"The first {MAX_ROWS} rows; {hidden:,} left out.") if hidden else None,
-            class_="card",
-        )
+        panel, end_s = Panel(title, run["latency"]), self._scales_s[case["source"]]
+        return time_line(panel, f"{title}, {self._names[case['id']]}", end_s=end_s, prefix=self._prefix())

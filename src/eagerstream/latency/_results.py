@@ -15,6 +15,8 @@ from ..errors import UsageError
 from ..loop import LatencyData
 
 VERSION: Final = 1
+"""Version of results and of profiles."""
+
 MAX_BYTES: Final = 2**30
 """Maximum size of a results file."""
 
@@ -184,7 +186,7 @@ def load_results(path: Path) -> Results:
         UsageError: The file cannot be read, is too large, or does not contain results.
     """
     adapter: TypeAdapter[Results] = TypeAdapter(Results)
-    return load_checked(path, adapter, what="benchmark", version=("eagerstream_bench", VERSION), max_bytes=MAX_BYTES)
+    return load_checked(path, adapter, what="benchmark", key="eagerstream_bench", max_bytes=MAX_BYTES)
 
 
 # --- JSON in files: written completely or not at all, and checked when read -------------------------------------------
@@ -195,14 +197,19 @@ _LARGEST: Final = 1e18
 
 
 def save_json(path: Path, data: object) -> None:
-    """Write data to a file, replacing any existing file, which stays unchanged if this fails.
+    """Write data as JSON, see `save_whole`."""
+    save_whole(path, json.dumps(data, allow_nan=False, separators=(",", ":")).encode("ascii") + b"\n")
+
+
+def save_whole(path: Path, content: bytes) -> None:
+    """Write a file, replacing any existing file, which stays unchanged if this fails.
 
     Raises:
         UsageError: The file cannot be written.
     """
     try:
         with replacing(path, private=False) as file:  # only times and names, no content
-            file.write(json.dumps(data, allow_nan=False, separators=(",", ":")).encode("ascii") + b"\n")
+            file.write(content)
     except OSError as error:
         raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error
 
@@ -223,23 +230,20 @@ def read_whole(path: Path, *, max_bytes: int) -> bytes:
     return content
 
 
-def load_checked(
-    path: Path, adapter: TypeAdapter[DataT], *, what: str, version: tuple[str, int], max_bytes: int
-) -> DataT:
+def load_checked(path: Path, adapter: TypeAdapter[DataT], *, what: str, key: str, max_bytes: int) -> DataT:
     """Load and check the data in a file.
 
     Args:
         path: Path of the file.
         adapter: Type of the data.
         what: Kind of file for error messages, for example "profile".
-        version: Key that identifies the kind of file, and its value.
+        key: Key that identifies the kind of file. Its value is the version.
         max_bytes: Maximum size of the file. A larger file is not parsed.
 
     Raises:
         UsageError: The file cannot be read, is too large, or does not contain such data. The text names the faulty
             place.
     """
-    key, number = version
     content = read_whole(path, max_bytes=max_bytes)
     try:
         data: Any = load_json(content)
@@ -247,8 +251,8 @@ def load_checked(
         raise UsageError(f"{path}: not JSON") from error
     if not isinstance(data, dict) or key not in data:
         raise UsageError(f"{path}: no {what} of eagerstream: there is no {key!r}")
-    if data[key] != number:
-        raise UsageError(f"{path}: version {data[key]!r:.40} of a {what} is not known, only {number}")
+    if data[key] != VERSION:
+        raise UsageError(f"{path}: version {data[key]!r:.40} of a {what} is not known, only {VERSION}")
     if not _is_computable(data):
         raise UsageError(f"{path}: no {what} of eagerstream: a number should be less than {_LARGEST:g}")
     try:

@@ -24,8 +24,8 @@ from ..progress._joined import gap_text, joined_runs
 from ._drawing import matplotlib_settings
 from ._metrics import METRICS, figures
 from ._selection import run_end_s
-from ._tables import scroll, table
-from ._waterfall import MAX_ROWS, Panel, hidden_rows, waterfall
+from ._tables import table, time_line
+from ._waterfall import Panel
 from ._wording import LABEL_CHARS, Scale, metric_name
 
 _MAX_DRAWN: Final = 200
@@ -107,8 +107,7 @@ def _page(runs: Sequence[SavedRun]) -> str:
 
 def _section(run: SavedRun, number: int) -> Markup:
     name, data = plain(run.name, LABEL_CHARS), run.latency.to_dict(arrivals=True)
-    picture = waterfall([Panel(name, data)], end_s=run_end_s(data) or 1.0, prefix=f"f{number}-")
-    hidden = hidden_rows(data, MAX_ROWS)
+    end_s = run_end_s(data) or 1.0
     rows = (
         element("tr", element("th", figure, scope="row"), element("td", text, class_="number"))
         for figure, text in run.figures.items()
@@ -117,11 +116,6 @@ def _section(run: SavedRun, number: int) -> Markup:
         "section",
         element("h2", name),
         element("p", run.ending, class_="how"),
-        element(
-            "figure",
-            scroll(picture, f"Time line of {name}"),
-            element("figcaption", f"The first {MAX_ROWS} rows; {hidden:,} left out.") if hidden else None,
-            class_="card",
-        ),
+        time_line(Panel(name, data), f"Time line of {name}", end_s=end_s, prefix=f"f{number}-"),
         table(("figure", "value"), [element("tbody", joined(*rows))], numbers=("value",)),
     )

@@ -78,9 +78,7 @@ def median_run(case: CaseData) -> MeasuredRun | None:
 def shown_runs(case: CaseData, cases: int) -> list[MeasuredRun]:
     """Return the runs to draw: the median run first, the others in the order of measurement.
 
-    Args:
-        case: Case with the runs.
-        cases: Number of cases. With more cases, fewer runs of each are drawn.
+    The larger the number of cases, the fewer runs of each are drawn.
     """
     middle = median_run(case)
     others = sorted((run for run in case["runs"] if run is not middle), key=lambda run: run["order"])

@@ -8,10 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from .._support.files import replacing
-from ..errors import UsageError
 from ._metrics import METRICS
-from ._results import CaseData, MeasuredRun, Results
+from ._results import CaseData, MeasuredRun, Results, save_whole
 
 COLUMNS: Final = (
     *("case", "label", "source", "tools", "streaming", "model", "transport", "program"),
@@ -31,11 +29,7 @@ def save_csv(results: Results, path: Path) -> None:
     table = csv.writer(text, lineterminator="\n")
     table.writerow(COLUMNS)
     table.writerows(_rows(results))
-    try:
-        with replacing(path, private=False) as file:
-            file.write(text.getvalue().encode("utf-8", "replace"))
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error
+    save_whole(path, text.getvalue().encode("utf-8", "replace"))
 
 
 def _rows(results: Results) -> Iterator[tuple[object, ...]]:

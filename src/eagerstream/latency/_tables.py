@@ -13,7 +13,7 @@ from ._metrics import METRICS
 from ._results import CaseData, ComparisonData, Results
 from ._selection import by_pair, metrics
 from ._statistics import least_n
-from ._waterfall import described
+from ._waterfall import MAX_ROWS, Panel, described, hidden_rows, waterfall
 from ._wording import (
     AT_PROXY,
     LABEL_CHARS,
@@ -45,14 +45,7 @@ _SIMULATED: Final = (
 
 
 def section(results: Results, title: str, *content: Child, how: str | None = None) -> Markup:
-    """Return a section of the page. If the figures are simulated, its title says so.
-
-    Args:
-        results: Results of the benchmark.
-        title: Title of the section.
-        content: Content of the section.
-        how: Text that explains how to read it.
-    """
+    """Return a section of the page. If the figures are simulated, its title says so. `how` explains how to read it."""
     if results["simulated"]:
         title += " (simulated)"
     return element("section", element("h2", title), element("p", how, class_="how") if how else None, *content)
@@ -61,6 +54,17 @@ def section(results: Results, title: str, *content: Child, how: str | None = Non
 def scroll(content: Markup, label: str) -> Markup:
     """Return a scrollable element for wide content, which can be reached with the keyboard."""
     return element("div", content, class_="scroll", tabindex=0, role="group", aria_label=label)
+
+
+def time_line(panel: Panel, label: str, *, end_s: float, prefix: str) -> Markup:
+    """Return one run on its time line, as a card. The arguments are those of `scroll` and `waterfall`."""
+    hidden = hidden_rows(panel.latency, MAX_ROWS)
+    return element(
+        "figure",
+        scroll(waterfall([panel], end_s=end_s, prefix=prefix), label),
+        element("figcaption", f"The first {MAX_ROWS} rows; {hidden:,} left out.") if hidden else None,
+        class_="card",
+    )
 
 
 def table(heads: Sequence[str], bodies: Iterable[Markup], *, numbers: Sequence[str] = ()) -> Markup:

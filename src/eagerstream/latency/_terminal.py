@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
 from typing import Final
 
 from rich import box
@@ -156,7 +157,7 @@ def progress_of(matrix: Matrix) -> Iterator[Callable[[Measured], None]]:
     """Yield a function to call with each measured run. It shows the progress, and ignores a closed standard error."""
     console = _Console()
     if not console.is_terminal:
-        yield _if_anybody_reads(_Lines(matrix.steps, console))
+        yield _if_anybody_reads(_lines(matrix.steps, console))
         return
     columns = (
         TextColumn("{task.description}"),
@@ -186,25 +187,22 @@ def _if_anybody_reads(tell: Callable[[Measured], None]) -> Callable[[Measured], 
     return told
 
 
-class _Lines:
-    """Progress as a line for each run."""
+def _lines(total: int, console: Console) -> Callable[[Measured], None]:
+    """Return a function that prints the progress as a line for each run."""
+    begun_s = time.monotonic()
+    numbers = count(1)
 
-    def __init__(self, total: int, console: Console) -> None:
-        self._total = total
-        self._console = console
-        self._done = 0
-        self._begun_s = time.monotonic()
-
-    def __call__(self, measured: Measured) -> None:
-        self._done += 1
-        left_s = (time.monotonic() - self._begun_s) / self._done * (self._total - self._done)
+    def tell(measured: Measured) -> None:
+        done = next(numbers)
+        left_s = (time.monotonic() - begun_s) / done * (total - done)
         what = visible(measured.step.case.id) + (" (warm-up)" if measured.step.repetition < 0 else "")
         duration_s = measured.run["latency"]["duration_s"]
         took = f"{duration_s:.2f} s" if duration_s is not None and not measured.failure else "failed"
-        line = f"{self._done}/{self._total} {what}: {took}, about {duration_text(left_s)} left"
-        self._console.print(Text(line), soft_wrap=True)
+        console.print(Text(f"{done}/{total} {what}: {took}, about {duration_text(left_s)} left"), soft_wrap=True)
         if measured.failure:
-            self._console.print(_failed(measured), soft_wrap=True)
+            console.print(_failed(measured), soft_wrap=True)
+
+    return tell
 
 
 def _failed(measured: Measured) -> Text:

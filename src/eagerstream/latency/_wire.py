@@ -178,12 +178,7 @@ class _Entry:
 
 
 def eager_form(request: object, betas: str) -> EagerForm | None:
-    """Return the way in which a request asks for eager input streaming; `None` if it does not.
-
-    Args:
-        request: Body of the request.
-        betas: Value of its header `anthropic-beta`.
-    """
+    """Return the way in which a request, with these betas, asks for eager input streaming; `None` if it does not."""
     tools = request.get("tools") if isinstance(request, Mapping) else None
     listed = tools if isinstance(tools, list) else ()
     if any(isinstance(tool, Mapping) and tool.get(EAGER_FIELD) is True for tool in listed):
@@ -192,14 +187,7 @@ def eager_form(request: object, betas: str) -> EagerForm | None:
 
 
 class WireProxy(ThreadedServer):
-    """The recording proxy, with a log in memory instead of a folder.
-
-    Args:
-        upstream: URL of the upstream.
-
-    Attributes:
-        log: Log of all requests.
-    """
+    """The recording proxy, with a log in memory instead of a folder."""
 
     def __init__(self, upstream: str) -> None:
         self.log = WireLog()
