@@ -36,10 +36,7 @@ def as_api_error(refused: Refused) -> tuple[str, str]:
 class Guard:
     """An ASGI application in front of another one, which gets only requests that the rule admits.
 
-    Args:
-        app: The guarded application.
-        access: The rule. Clients bring its token as they bring the key of an API.
-        form: The form of refusals.
+    Clients bring the rule's token as they bring the key of an API.
     """
 
     def __init__(self, app: ASGIApplication, access: Access, form: Form = as_text) -> None:

@@ -21,11 +21,7 @@ def default_upstream(environment: Mapping[str, str]) -> str:
 
 
 class Report:
-    """Report of each recording, with a total at the end.
-
-    Args:
-        say: Writes a line.
-    """
+    """Report of each recording, with a total at the end."""
 
     def __init__(self, say: Callable[[str], object]) -> None:
         self._write = say

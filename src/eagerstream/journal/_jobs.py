@@ -114,14 +114,7 @@ class Begin(Single[None]):
 
 
 class Create(Single[Owned]):
-    """Create a run with its first entry, and own it.
-
-    Args:
-        run_id: The run.
-        turn: The turn of the entry.
-        content: The bytes of the entry.
-        seals: The bytes that say which entries and which messages it has.
-        lease_s: The lease of this ownership.
+    """Create a run with its first entry, and own it. The seals say which entries and which messages it has.
 
     Attributes:
         token: The name of the ownership, if there will be one.
@@ -192,11 +185,7 @@ class Claim(Single[Owned | Held]):
 
 
 class Undo(Single[None]):
-    """Give up the ownership that a job may have got before nobody waited for it any more.
-
-    Args:
-        job: It was given to the writer before.
-    """
+    """Give up the ownership that a job of the writer may have got before nobody waited for it any more."""
 
     def __init__(self, job: Create | Claim) -> None:
         super().__init__(job.run_id)
@@ -241,14 +230,8 @@ class Delete(Single[None]):
 class Leave(Single[bool]):
     """Leave a message under a number, and return True. Return False if another message has the number.
 
-    The number is chosen before, because the encrypted message contains it.
-
-    Args:
-        run_id: The run.
-        number: The number.
-        content: The bytes of the message.
-        seals: The bytes that say which number the next message gets: as they are, and after this message.
-        bounds: Those of the journal.
+    The number is chosen before, because the encrypted message contains it. The two seals say which number the next
+    message gets: as they are, and after this message.
     """
 
     def __init__(self, run_id: str, number: int, content: bytes, seals: tuple[bytes, bytes], bounds: Bounds) -> None:

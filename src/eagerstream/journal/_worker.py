@@ -106,11 +106,6 @@ async def arguments_of(
 ) -> AsyncIterator[tuple[Any, dict[str, Any]]]:
     """Yield the client, and the other arguments of `resume`, that an application gives to a run.
 
-    Args:
-        app: The application.
-        entries: The entries of the run.
-        run_id: The id of the run.
-
     Raises:
         UsageError: The application returned no client.
         JournalError: No run has written the entries.

@@ -133,11 +133,6 @@ def history_faults(request: ReceivedRequest) -> list[str]:
 class Double(Conversation):
     """A conversation with the double of the API.
 
-    Args:
-        settings: The arguments of the marker.
-        script: The replies.
-        notes: Returns lines for the summary of the run.
-
     Raises:
         UsageError: A setting has a value that the server refuses.
     """

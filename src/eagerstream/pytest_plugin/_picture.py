@@ -44,13 +44,7 @@ Blocks = Sequence[Mapping[str, Any]]
 def picture(
     exchanges: Sequence[Exchange], problems: Sequence[str], faults_of: Callable[[ReceivedRequest], list[str]]
 ) -> str:
-    """Return the conversation as text, at most about 100,000 characters.
-
-    Args:
-        exchanges: The requests with their responses.
-        problems: Lines for the end.
-        faults_of: Returns the faults of the history that a request sent.
-    """
+    """Return the conversation as text, at most about 100,000 characters, with the problems at its end."""
     lines: list[str] = [] if exchanges else ["no request"]
     for index, exchange in enumerate(exchanges):
         if _FIRST <= index < len(exchanges) - _LAST:

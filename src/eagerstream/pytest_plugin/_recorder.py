@@ -61,13 +61,8 @@ class _NotedFolder(RecordingFolder):
 class Recorder(Conversation):
     """Passes the requests of a test on to the API, and records its responses.
 
-    They replace earlier recordings when the conversation is closed, if the test has passed.
-
-    Args:
-        settings: The arguments of the marker. Faults and timing do not apply.
-        folder: The folder of the test's recordings.
-        label: Its name in messages.
-        upstream: URL of the API.
+    They replace earlier recordings when the conversation is closed, if the test has passed. Faults and timing of the
+    marker do not apply.
 
     Raises:
         UsageError: The URL is malformed, or the folder cannot be created.

@@ -78,10 +78,6 @@ class Script:
 
     Replies are given in order. A reply that was recorded goes to a request with the same messages, or else to one of
     the same turn. A request whose messages were sent before, and whose response broke off, gets the same reply again.
-
-    Args:
-        replies: The replies.
-        is_recorded: They were recorded.
     """
 
     def __init__(self, replies: Iterable[Reply] = (), *, is_recorded: bool = False) -> None:

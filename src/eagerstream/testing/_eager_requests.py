@@ -59,12 +59,7 @@ class InputBuffering:
         self._kept_bytes = 0
 
     def apply(self, recording: Recording, eager: frozenset[str] | None) -> Recording:
-        """Return the response with the timing that its request gets.
-
-        Args:
-            recording: The response as it is written.
-            eager: The result of `eager_tools`.
-        """
+        """Return the response with the timing that its request gets. `eager` is the result of `eager_tools`."""
         if eager is None or recording.status != 200 or not recording.duration_s:
             return recording
         key = (id(recording), eager)

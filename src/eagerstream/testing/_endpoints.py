@@ -50,14 +50,7 @@ class Behaviour:
 
 
 class Asked(NamedTuple):
-    """A request, after its JSON was read.
-
-    Attributes:
-        headers: Its headers.
-        body: The object that was sent.
-        path_parameters: The parts of the path that vary.
-        received: Its entry in the log.
-    """
+    """A request, after its JSON was read."""
 
     headers: Headers
     body: dict[str, Any]

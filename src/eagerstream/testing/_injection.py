@@ -39,12 +39,7 @@ def break_reply(recording: Recording, fault: Fault, request_id: str | None = Non
     """Return the response with a fault in it.
 
     A fault that affects events leaves a body with too few of them unchanged. In a body in one piece, each 16 bytes
-    count as an event, and an `ERROR_EVENT` becomes an HTTP error.
-
-    Args:
-        recording: The original response.
-        fault: The fault.
-        request_id: The request id of an `HTTP_ERROR`; `None` makes one up.
+    count as an event, and an `ERROR_EVENT` becomes an HTTP error. Without a `request_id`, an HTTP error gets one.
     """
     kind = fault.kind
     match kind:

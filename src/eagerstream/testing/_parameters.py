@@ -14,10 +14,6 @@ def parameter_faults(body: Mapping[str, Any], betas: Sequence[str]) -> Iterator[
     """Yield the faults of the temperature, the thinking and the tool choice of a request.
 
     Models differ in other combinations (a temperature with adaptive thinking, for example). Those are accepted.
-
-    Args:
-        body: The body of the request.
-        betas: The betas of the request.
     """
     temperature = body.get("temperature")
     if temperature is not None and type(temperature) not in (int, float):

@@ -74,7 +74,7 @@ class Dialect:
             keeps the words of the Claude API.
         request_id_header: Name of the response header with the request id.
         has_threads: It keeps message threads.
-        unknown_beta: Error text for a beta that the platform does not know.
+        unknown_beta: Error text for a beta that the platform does not know, with `{}` for its name.
     """
 
     root: str
@@ -121,13 +121,7 @@ class Dialect:
         return {name: value for name, value in sent.items() if name not in ("anthropic_version", "anthropic_beta")}
 
     def faults(self, body: Body, betas: Sequence[str], eager: EagerSupport) -> Iterator[str]:
-        """Yield the faults that the API would report for a request, in its words.
-
-        Args:
-            body: The result of `request`.
-            betas: The betas that the request asks for.
-            eager: The ways to ask for eager input streaming that its model accepts.
-        """
+        """Yield the faults that the API would report for a request, in its words."""
         yield from request_faults(body)
         yield from parameter_faults(body, betas)
         yield from beta_faults(body, betas)

@@ -26,12 +26,7 @@ _BETA: Final = re.compile(r"[a-z0-9.-]+-[0-9]{4}-?[0-9]{2}-?[0-9]{2}")
 def request_faults(
     body: Mapping[str, Any], required: Sequence[str] = ("model", "messages", "max_tokens")
 ) -> Iterator[str]:
-    """Yield the faults that the API would report for the body of a request, in its words and in its order.
-
-    Args:
-        body: The body of the request.
-        required: The fields that it must have.
-    """
+    """Yield the faults that the API would report for a request with these `required` fields, in its words and order."""
     # Imports pydantic, which readers of recordings do not need.
     from ..tools import count_breakpoints, request_faults_of_model, validate_history
 
@@ -79,14 +74,7 @@ def unknown_betas(betas: Sequence[str], words: str) -> Iterator[str]:
 def eager_faults(
     body: Mapping[str, Any], betas: Sequence[str], support: EagerSupport, unknown_beta: str
 ) -> Iterator[str]:
-    """Yield the errors of a model that accepts only some ways to ask for eager input streaming.
-
-    Args:
-        body: The body of the request.
-        betas: The betas in `anthropic-beta`.
-        support: The ways that the model accepts.
-        unknown_beta: The platform's words for a beta that it does not know, with `{}` for its name.
-    """
+    """Yield the errors of a model that accepts only some ways to ask for eager input streaming."""
     if support in ("header", "none"):
         tools = body.get("tools")
         for index, tool in enumerate(tools if isinstance(tools, list) else ()):
@@ -101,10 +89,6 @@ def beta_faults(body: Mapping[str, Any], betas: Sequence[str]) -> Iterator[str]:
 
     A kind that this library does not know needs no beta. The words for a missing beta are the API's. Its words for a
     toolset with the legacy beta are not known, only that it answers with status 400.
-
-    Args:
-        body: The body of the request.
-        betas: The betas of the request.
     """
     tools = body.get("tools")
     for index, tool in enumerate(tools if isinstance(tools, list) else ()):

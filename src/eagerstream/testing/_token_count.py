@@ -32,9 +32,6 @@ def count_tokens(body: Mapping[str, Any]) -> int:
 
     It is the number of characters of the request's fields as JSON without spaces, divided by 4 and rounded up. Each
     image or document in base64 counts as 1,500 tokens. The tokenizer of a model gives other numbers.
-
-    Args:
-        body: The body of a request that has no faults.
     """
     fields = {name: body[name] for name in _COUNTED if body.get(name) is not None}
     files = 0

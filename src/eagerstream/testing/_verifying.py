@@ -36,13 +36,7 @@ class Verdict:
 
 
 async def verdict_of(client: Any, assumption: Assumption, *, model: str, platform: str) -> Verdict:
-    """Send the request of an assumption, and return what the answer says.
-
-    Args:
-        client: An async client of the anthropic package.
-        assumption: The assumption.
-        model: The model to ask, by its name on the platform.
-        platform: The platform of the client.
+    """Send the request of an assumption with a client of the anthropic package, and return what the answer says.
 
     Raises:
         EagerStreamError: The API could not be reached, refused the key, does not know the model, or had no capacity.

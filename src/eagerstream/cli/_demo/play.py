@@ -31,15 +31,9 @@ _PICTURE_BYTES: Final = 900
 
 
 async def play(console: Console, *, live: bool, model: str, svg: Path | None) -> None:
-    """Play the demo to its end.
+    """Play the demo to its end, on the API (`live`) or on the embedded server. Save a picture if there is a path.
 
-    Cancelling it (Ctrl-C) closes all connections and servers.
-
-    Args:
-        console: The output. If it is not a terminal, the demo prints plain lines.
-        live: Use the API with `ANTHROPIC_API_KEY` instead of the embedded server.
-        model: The model that gets the requests.
-        svg: Path of a picture to save. `None` saves none.
+    If the console is no terminal, the demo prints plain lines. Cancelling it closes all connections and servers.
 
     Raises:
         APIError: The live API refused the request, or could not be reached.
