@@ -19,13 +19,12 @@ import pytest
 from eagerstream import Recording
 from eagerstream.capture._command import default_upstream
 from eagerstream.testing import ReplayServer, Scenario, Timing, reply, retime, text, tool_use
-from tests.cli.test_commands import InProcess, assert_one_line
+from tests.cli.test_commands import ENVIRONMENT, InProcess, assert_one_line
 from tests.support import REQUEST
 from tests.tables import rows
 
 KEY = "sk-ant-api03-Zx9_abc-DEF"
 COMMAND = [sys.executable, "-c", "from eagerstream.cli import main; main()"]
-ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("ANTHROPIC_")}
 SAID = reply(text(f"Hello, {KEY}."), tool_use("f", {"city": "Oslo"}))
 BODY = {**REQUEST, "stream": True}
 ASK = (

@@ -17,6 +17,7 @@ from eagerstream.capture import RecordingFolder, RecordingTransport
 from eagerstream.errors import APIError, UsageError
 from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, Timing, reply, retime, text, tool_use
 from eagerstream.transports import Reply, RequestBody, Transport, as_transport
+from tests.capture import proxies
 from tests.streams import event_line, made_recordings
 from tests.support import REQUEST, Broken, Gate, LocalAPI, anthropic_client, check_history
 
@@ -26,11 +27,10 @@ SAID = retime(reply(text("Hello there.")), Timing(cut="event", speed=float("inf"
 
 def load(folder: RecordingFolder | Path) -> list[Recording]:
     """The recordings in a folder, by name."""
-    if isinstance(folder, RecordingFolder):
-        folder.flush()
-        folder = folder.path
-    assert not list(folder.glob("*.part"))
-    return [Recording.load(path) for path in sorted(folder.glob("*.jsonl"))]
+    if isinstance(folder, Path):
+        return proxies.load(folder)
+    folder.flush()
+    return proxies.load(folder.path)
 
 
 async def events_of(client: Any, **options: Any) -> list[Any]:

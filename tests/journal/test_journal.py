@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import anyio
 import pytest
@@ -102,16 +103,10 @@ async def test_settling_replaces_the_steps_of_a_turn(where: str) -> None:
         await log.settle({"kind": "turn", "turn": 2})
         assert [found["kind"] for found in await journal.read("r")] == ["begin", "turn", "end", "turn"]
         sizes = (await journal.summary("r")).size_bytes
-        assert sizes == sum(len(_json(found)) for found in await journal.read("r"))
+        assert sizes == sum(len(encoded(found, "an entry")) for found in await journal.read("r"))
         await log.release("waiting", {})
         await (await journal.open("r")).append(entry(3))  # the next owner goes on behind the settled entry
         assert [found["kind"] for found in await journal.read("r")] == ["begin", "turn", "end", "turn", "result"]
-
-
-def _json(value: Any) -> bytes:
-    from eagerstream.journal._contents import encoded
-
-    return encoded(value, "")
 
 
 async def test_new_and_missing_runs(where: str) -> None:
@@ -169,6 +164,18 @@ async def test_an_owner_that_is_gone(where: str) -> None:
             await log.release("completed", {})
         assert await other.read("r") == [BEGIN, entry(1, 1)]
         taken.check()
+
+
+async def test_an_owner_gives_signs_of_life_again_and_again(where: str) -> None:
+    """As long as its program lives, and without any entry."""
+    async with Journal(where, lease_s=0.2) as journal:
+        log = await journal.create("r", BEGIN)
+        beats: set[int] = set()
+        with anyio.fail_after(30):
+            while len(beats) < 4:
+                beats.add((await journal.summary("r")).beat)
+                await anyio.sleep(0.01)
+        log.check()
 
 
 async def test_a_log_that_nobody_holds_gives_no_sign_of_life(where: str) -> None:
@@ -447,20 +454,13 @@ async def test_a_group_is_one_transaction(tmp_path: Path) -> None:
     """What comes while one is committed is committed together: a thousand runs do not need a thousand syncs."""
     async with Journal(tmp_path / "runs.db") as journal:
         logs = [await journal.create(f"r{n}", BEGIN) for n in range(3)]
-        commits = 0
-        commit = journal._parts.writer._database.commit
-
-        def counted(statements: Any) -> Any:
-            nonlocal commits
-            commits += 1
-            return commit(statements)
-
-        journal._parts.writer._database.commit = counted  # type: ignore[method-assign]
+        commit = Mock(wraps=journal._parts.writer._database.commit)
+        journal._parts.writer._database.commit = commit  # type: ignore[method-assign]
         with journal._parts.writer._ready:  # it is busy
             receipts = [log.append(entry(1, n)) for n in range(10) for log in logs]
         for receipt in receipts:
             await receipt
-        assert commits == 1
+        assert commit.call_count == 1
 
 
 async def test_a_change_that_the_database_refuses_fails_alone(tmp_path: Path) -> None:

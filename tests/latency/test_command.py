@@ -25,6 +25,7 @@ from tests.cli.test_commands import (
     InProcess,
     assert_one_line,
     shown_code,
+    started as started_command,
 )
 from tests.latency.lab import made_results
 from tests.tables import rows
@@ -70,16 +71,7 @@ def bench(folder: Path, *arguments: str, **environment: str) -> subprocess.Compl
 
 def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     """Return the command under way, in a session of its own, so that signals reach all of its processes."""
-    pipe = subprocess.PIPE
-    return subprocess.Popen(
-        [*COMMAND, "bench", *arguments],
-        cwd=folder,
-        stdout=pipe,
-        stderr=pipe,
-        text=True,
-        env=ENVIRONMENT,
-        start_new_session=True,
-    )
+    return started_command("bench", *arguments, cwd=folder, start_new_session=True)
 
 
 @pytest.mark.slow

@@ -109,13 +109,6 @@ def test_pairs_without_a_value_are_dropped() -> None:
     assert ratios([0.0, 1.0], [1.0, 1.0]) is None
 
 
-def test_identical_data_are_undecided() -> None:
-    """What is the same is not different, however often it was measured."""
-    values = [1.0, 1.2, 0.9, 1.1, 1.3, 1.0, 0.8]
-    found = known(estimate(differences(values, values), confidence=0.95, seed=0))
-    assert verdict(found, confidence=0.95) == "undecided"
-
-
 @rows("shift, expected", [(-0.5, "lower"), (0.5, "higher")])
 def test_shifted_data_are_decided(shift: float, expected: str) -> None:
     """A shift shows up in pairs, although the spread between repetitions is larger than it."""
@@ -139,16 +132,28 @@ def test_unpaired_data_are_decided() -> None:
     assert difference_of_medians(base, [None], confidence=0.95, seed=0) is None
 
 
-def test_no_verdict_of_few_values() -> None:
+_RISING = [1.0 + number / 10 for number in range(8)]
+
+
+@rows(
+    "values, confidence, expected",
+    [
+        (_RISING[:4], 0.95, "undecided"),
+        (_RISING[:5], 0.95, "higher"),
+        (_RISING[:7], 0.99, "undecided"),
+        (_RISING[:8], 0.99, "higher"),
+        ([0.0] * 7, 0.95, "undecided"),  # identical data
+        ([*_RISING[:6], -0.2], 0.95, "undecided"),  # a coin falls so in every eighth case
+    ],
+)
+def test_verdicts_of_few_values(values: list[float], confidence: float, expected: str) -> None:
     """Four runs never prove anything, and five not with a confidence that five cannot give."""
-    for n, confidence, expected in [
-        (4, 0.95, "undecided"),
-        (5, 0.95, "higher"),
-        (7, 0.99, "undecided"),
-        (8, 0.99, "higher"),
-    ]:
-        found = known(estimate([1.0 + number / 10 for number in range(n)], confidence=confidence, seed=0))
-        assert verdict(found, confidence=confidence) == expected
+    found = known(estimate(values, confidence=confidence, seed=0))
+    assert verdict(found, confidence=confidence) == expected
+
+
+def test_the_least_number_of_values() -> None:
+    """It grows with the confidence."""
     assert [least_n(confidence) for confidence in (0.5, 0.95, 0.99)] == [5, 5, 8]
 
 
@@ -184,12 +189,6 @@ def test_an_interval_is_no_narrower_than_it_can_be(n: int, missed: float) -> Non
     left = int(outer["low"])
     assert (outer["low"], outer["high"]) == (left, n - 1 - left)
     assert sum(comb(n, below) for below in range(left + 1)) * 2 / 2**n == missed
-
-
-def test_six_of_seven_pairs_are_no_verdict() -> None:
-    """A coin falls so in every eighth case."""
-    found = known(estimate([1.0, 1.1, 1.2, 1.3, 1.4, 1.5, -0.2], confidence=0.95, seed=0))
-    assert verdict(found, confidence=0.95) == "undecided"
 
 
 @pytest.mark.slow

@@ -312,36 +312,33 @@ def test_a_tool_without_its_beta(client: httpx.Client, platform: Platform | None
     assert _send(client, platform, ["other-2025-01-01", "computer-use-2025-01-24"], [_COMPUTER]).status_code == 200
 
 
+_ADVISOR = {"type": "advisor_20260301", "name": "advisor", "model": "m"}
+_PINNED: dict[str, Any] = {**_MCP, "tools": []}
+
+
 @rows(
-    "tool, betas, words",
+    "tool, betas, fault",
     [
-        ({"type": "advisor_20260301", "name": "advisor", "model": "m"}, ["advisor-tool-2026-03-01"], "Input tag 'adv"),
-        (_MCP, ["mcp-client-2025-11-20"], "Input tag 'mcp_toolset' found"),
-        (_MCP, ["mcp-client-2026-09-15"], "Input tag 'mcp_toolset' found"),
-        (_MCP | {"tools": []}, ["mcp-client-2026-09-15"], "Input tag 'mcp_toolset' found"),
+        (_ADVISOR, [], "tools.0: Input tag 'advisor_20260301' found"),
+        (_ADVISOR, ["advisor-tool-2026-03-01"], None),
+        (_MCP, [], "tools.0: Input tag 'mcp_toolset' found"),
+        (_MCP, ["mcp-client-2025-11-20"], None),
+        (_MCP, ["mcp-client-2026-09-15"], None),
+        (_PINNED, [], "tools.0: Input tag 'mcp_toolset' found"),
+        (_PINNED, ["mcp-client-2026-09-15"], None),
+        (_PINNED, ["mcp-client-2025-11-20"], "tools.0.mcp_toolset.tools: Extra inputs are not permitted"),
+        ({"type": "bash_20250124", "name": "bash"}, [], None),
+        ({"type": "hologram_20990101"}, [], None),
     ],
 )
-def test_other_tools_without_their_beta(
-    client: httpx.Client, tool: dict[str, Any], betas: list[str], words: str
-) -> None:
-    """Each kind has its own beta; that of the MCP connector has two versions."""
-    response = _send(client, None, [], [tool])
-    assert response.status_code == 400
-    assert _said(None, response)[1].startswith(f"tools.0: {words}")
-    assert _send(client, None, betas, [tool]).status_code == 200
+def test_betas_of_other_tools(client: httpx.Client, tool: dict[str, Any], betas: list[str], fault: str | None) -> None:
+    """Each kind has its own beta, or none. That of the MCP connector has two versions, and only one pins tools.
 
-
-def test_pinned_tools_of_an_mcp_server(client: httpx.Client) -> None:
-    """The earlier version of the beta does not have the field."""
-    response = _send(client, None, ["mcp-client-2025-11-20"], [_MCP | {"tools": []}])
-    assert response.status_code == 400
-    assert _said(None, response)[1] == "tools.0.mcp_toolset.tools: Extra inputs are not permitted"
-
-
-def test_kinds_that_need_no_beta(client: httpx.Client) -> None:
-    """What the API has without a beta passes, and so does what is not known here."""
-    tools: list[dict[str, Any]] = [{"type": "bash_20250124", "name": "bash"}, {"type": "hologram_20990101"}]
-    assert _send(client, None, [], tools).status_code == 200
+    A kind that is not known here passes.
+    """
+    response = _send(client, None, betas, [tool])
+    assert response.status_code == (200 if fault is None else 400)
+    assert fault is None or _said(None, response)[1].startswith(fault)
 
 
 @each_platform

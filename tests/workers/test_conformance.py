@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,10 +68,6 @@ async def test_plain_function(make: MakeExecutor) -> None:
     assert content(await answered(make([tools.halve]), a_call("halve", n=5))) == "2.5"
 
 
-def _has_more_than(values: list[Any], count: int) -> bool:
-    return len(values) > count
-
-
 async def test_items_as_they_are_written(make: MakeExecutor) -> None:
     """A tool has each item before the model has begun to write the next one: the test writes it only then."""
     written = Written("read_items")
@@ -80,7 +75,7 @@ async def test_items_as_they_are_written(make: MakeExecutor) -> None:
         written.write('{"name": "poem", "lines": [')
         for number in range(4):
             written.write(f'"line {number}"' if not number else f', "line {number}"')
-            await written.until(partial(_has_more_than, written.progress, number))
+            await written.until(lambda: len(written.progress) > number)  # noqa: B023 - within the turn
             assert written.call.state is CallState.RUNNING
         written.write("]}")
         written.end()
@@ -325,7 +320,7 @@ async def test_cancellation_while_the_input_grows(make: MakeExecutor) -> None:
         async with executing(make([tools.read_items]), written) as tasks:
             written.write(written_before)
             if '"a"' in written_before:
-                await written.until(partial(_has_more_than, written.progress, 0))
+                await written.until(lambda: written.progress)  # noqa: B023 - within the turn
             else:
                 await anyio.lowlevel.checkpoint()
             tasks.cancel_scope.cancel()

@@ -10,7 +10,6 @@ import sys
 import textwrap
 import threading
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,7 +26,7 @@ from eagerstream.workers import ProcessExecutor, ProcessPool
 from eagerstream.workers._frames import Setup
 from eagerstream.workers._messages import Cancel
 from eagerstream.workers._process import WorkerProcess
-from tests.support import Heard
+from tests.support import Heard, until
 from tests.tables import rows
 from tests.workers import tools
 from tests.workers.calls import Written, a_call, answered, content, executing, lines_of
@@ -46,18 +45,6 @@ def _lives(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
-
-
-def _waiting(pool: ProcessPool, count: int) -> bool:
-    return pool.stats.waiting == count
-
-
-async def _until(is_so: Callable[[], object]) -> None:
-    with anyio.fail_after(30):
-        while True:
-            if is_so():
-                return
-            await anyio.sleep(0.01)
 
 
 async def test_a_life(anyio_backend_name: str, tmp_path: Path) -> None:
@@ -88,7 +75,7 @@ async def test_a_life(anyio_backend_name: str, tmp_path: Path) -> None:
     assert not _lives(second)
     assert pool.stats.workers == 0
     if anyio_backend_name == "asyncio":  # trio keeps threads for later
-        await _until(lambda: threading.active_count() <= before)  # asyncio has some that wait for processes
+        await until(lambda: threading.active_count() <= before)  # asyncio has some that wait for processes
     with pytest.raises(UsageError, match="entered once"):
         await pool.__aenter__()
 
@@ -151,24 +138,21 @@ async def test_leaving_cancels(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_lost_worker_of_an_idempotent_tool(tmp_path: Path) -> None:
-    """A call of an idempotent tool is run again, in another process, and starts only once for who watches."""
+    """A call of an idempotent tool is run again, in another process, and starts only once for who watches.
+
+    With `retries=0`, it is not run again.
+    """
     starts: list[ToolCall] = []
     written = a_call("dies_once", log=str(tmp_path / "log"))
     written.call.listeners = (Heard(on_start=starts.append),)
     async with _pool() as pool:
         call = await answered(ProcessExecutor([tools.dies_once], pool=pool), written)
+        once = ProcessExecutor([tools.dies_once], pool=pool, retries=0)
+        assert "WorkerLost" in content(await answered(once, a_call("dies_once", log=str(tmp_path / "other"))))
     assert content(call) == "survived"
     first, second = (tmp_path / "log").read_text().splitlines()
     assert first != second
     assert len(starts) == 1
-
-
-@pytest.mark.slow
-async def test_no_retries(tmp_path: Path) -> None:
-    """With `retries=0` nothing is run again."""
-    async with _pool() as pool:
-        executor = ProcessExecutor([tools.dies_once], pool=pool, retries=0)
-        assert "WorkerLost" in content(await answered(executor, a_call("dies_once", log=str(tmp_path / "log"))))
 
 
 @pytest.mark.slow
@@ -224,7 +208,7 @@ async def test_time_limit_ends_a_plain_function(tmp_path: Path) -> None:
     async with _pool() as pool:
         executor = ProcessExecutor([spins, tools.double], pool=pool)
         assert "TimeoutError" in content(await answered(executor, a_call("spins", log=str(log))))
-        await _until(lambda: not _lives(int(log.read_text())))
+        await until(lambda: not _lives(int(log.read_text())))
         assert content(await answered(executor, a_call("double", n=1))) == "2"
         assert (pool.stats.lost, pool.stats.restarted) == (0, 1)
 
@@ -240,7 +224,7 @@ async def test_cancellation_that_is_ignored(tmp_path: Path) -> None:
                 tasks.start_soon(executor.execute, a_call("ignores_cancellation", log=str(log)).call)
                 await lines_of(log, 1)
                 tasks.cancel_scope.cancel()
-        await _until(lambda: not _lives(int(log.read_text())))
+        await until(lambda: not _lives(int(log.read_text())))
 
 
 @pytest.mark.slow
@@ -263,7 +247,7 @@ async def test_a_worker_with_other_calls_is_killed_after_them(tmp_path: Path) ->
             assert pool.stats.workers == 0
             gate.touch()
         assert content(other.call) == "finished"
-        await _until(lambda: not _lives(pid))
+        await until(lambda: not _lives(pid))
         assert content(await answered(executor, a_call("double", n=1))) == "2"
 
 
@@ -279,7 +263,7 @@ async def test_a_call_that_waits_is_not_running(tmp_path: Path) -> None:
             await lines_of(log, 1)
             async with anyio.create_task_group() as left:
                 left.start_soon(executor.execute, waits.call)
-                await _until(lambda: pool.stats.waiting)
+                await until(lambda: pool.stats.waiting)
                 assert not waits.call.ran
                 left.cancel_scope.cancel()
             assert pool.stats.waiting == 0
@@ -298,7 +282,7 @@ async def test_too_many_wait(tmp_path: Path) -> None:
             tasks.start_soon(answered, executor, a_call("finishes", log=str(log), gate=str(gate)))
             await lines_of(log, 1)
             tasks.start_soon(answered, executor, waits := a_call("double", n=1))
-            await _until(lambda: pool.stats.waiting)
+            await until(lambda: pool.stats.waiting)
             refused = await answered(executor, a_call("double", n=2))
             gate.touch()
         assert content(refused) == "Not executed: 1 calls wait for a worker already. Try again later."
@@ -319,7 +303,7 @@ async def test_executors_share_fairly(tmp_path: Path) -> None:
                 await lines_of(begun, number + 1)
             for number, (executor, name) in enumerate([(many, "many 0"), (many, "many 1"), (few, "few")]):
                 tasks.start_soon(answered, executor, a_call("logs", log=str(log), name=name))
-                await _until(partial(_waiting, pool, number + 1))
+                await until(lambda: pool.stats.waiting == number + 1)  # noqa: B023 - within the turn
             gates[0].touch()
             assert await lines_of(log, 3) == ["few", "many 0", "many 1"]
             gates[1].touch()
@@ -439,7 +423,7 @@ async def test_workers_that_cannot_be_replaced(tmp_path: Path, monkeypatch: pyte
         call = await answered(executor, a_call("double", n=1))
         assert "no worker can be started" in content(call)
         (tmp_path / "broken").unlink()
-        await _until(lambda: pool.stats.workers)
+        await until(lambda: pool.stats.workers)
         assert content(await answered(executor, a_call("double", n=1))) == "2"
 
 
@@ -479,25 +463,31 @@ _SCRIPT = """
 """
 
 
-def _program(folder: Path, start: str) -> tuple[list[str], dict[str, str]]:
-    script = folder / "script.py"
-    script.write_text(textwrap.dedent(_SCRIPT) + start)
-    return [sys.executable, str(script)], {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+_ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+
+
+def _program(folder: Path, *, is_guarded: bool = True) -> list[str]:
+    """Return the command of the script."""
+    script, start = folder / "script.py", "if __name__ == '__main__':\n    " if is_guarded else ""
+    script.write_text(f"{textwrap.dedent(_SCRIPT)}\n{start}anyio.run(main)\n")
+    return [sys.executable, str(script)]
+
+
+def _done(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, env=_ENVIRONMENT, capture_output=True, text=True, timeout=50, check=False)
 
 
 @pytest.mark.slow
 def test_tools_of_a_script(tmp_path: Path) -> None:
     """Tools that stand in the program itself run in its workers."""
-    command, env = _program(tmp_path, 'if __name__ == "__main__":\n    anyio.run(main)\n')
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=50, check=False)
+    done = _done(_program(tmp_path))
     assert (done.stdout.splitlines(), done.returncode) == (["__mp_main__ 3"], 0), done.stderr
 
 
 @pytest.mark.slow
 def test_a_script_without_its_guard(tmp_path: Path) -> None:
     """It is told what is missing, instead of starting itself again and again."""
-    command, env = _program(tmp_path, "anyio.run(main)\n")
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=50, check=False)
+    done = _done(_program(tmp_path, is_guarded=False))
     assert done.returncode == 1
     assert "if __name__ == '__main__':" in done.stderr
 
@@ -507,13 +497,12 @@ def test_a_script_without_its_guard(tmp_path: Path) -> None:
 def test_a_program_that_is_killed(tmp_path: Path) -> None:
     """Its workers end, also in the middle of a tool that never awaits anything."""
     log = tmp_path / "log"
-    command, env = _program(tmp_path, 'if __name__ == "__main__":\n    anyio.run(main)\n')
-    with subprocess.Popen([*command, str(log)], env=env, stdout=subprocess.DEVNULL) as program:
+    with subprocess.Popen([*_program(tmp_path), str(log)], env=_ENVIRONMENT, stdout=subprocess.DEVNULL) as program:
 
         async def watch() -> int:
             (pid,) = await lines_of(log, 1)
             program.kill()
-            await _until(lambda: not _lives(int(pid)))
+            await until(lambda: not _lives(int(pid)))
             return int(pid)
 
         assert not _lives(anyio.run(watch))
@@ -533,9 +522,7 @@ def test_a_program_that_is_no_file() -> None:
 
         ProcessExecutor([here], pool=ProcessPool(1))
     """
-    command = [sys.executable, "-c", textwrap.dedent(program)]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=50, check=False)
+    done = _done([sys.executable, "-c", textwrap.dedent(program)])
     assert "UsageError: here is made in a program that is no file" in done.stderr
 
 

@@ -18,7 +18,7 @@ from ._reading import Entries, read_entries, read_inbox
 from ._receipts import Receipt, Wakes, again
 from ._seals import Seal, sealed_entry
 from ._summaries import encoded_summary
-from ._threads import Beating, Reader, Writer, awake_s
+from ._threads import Job, Reader, Writer, awake_s
 
 _CERTAIN: Final = 0.9
 """Part of the lease for which an owner is certain. The rest is for clocks that run at different speeds."""
@@ -58,7 +58,7 @@ class _Write:
     release: tuple[str | None, str] | None = None  # the status and the summary; without a status, neither changes
 
 
-class Log(Beating):
+class Log(Job):
     """The journal of a run that this process owns. See `eagerstream.loop.RunLog`."""
 
     def __init__(self, parts: Parts, owned: Owned) -> None:
@@ -171,7 +171,7 @@ class Log(Beating):
     # --- for the writer -----------------------------------------------------------------------------------------------
 
     def beats_at_s(self) -> float:
-        """See `Beating`."""
+        """See `Job`."""
         if self._error is not None or self._is_released:
             return math.inf
         return self._confirmed_s + self._parts.lease_s / _BEATS

@@ -19,14 +19,7 @@ _CHANGED_INBOX: Final = "the journal is damaged: messages in the inbox of the ru
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """The entries of a run.
-
-    Attributes:
-        entries: The entries in order.
-        seal: Their seal.
-        size_bytes: Their size.
-        settled_bytes: The size of those up to the settled one.
-    """
+    """The entries of a run, in order. `settled_bytes` is the size of those up to the settled one."""
 
     entries: list[JSONObject]
     seal: Seal

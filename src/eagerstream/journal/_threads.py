@@ -68,13 +68,9 @@ class Job(ABC):
     def fail(self, error: EagerStreamError, wakes: Wakes) -> None:
         """Take the reason why they could not be executed."""
 
-
-class Beating(Job):
-    """A job that comes again and again, to show that the owner of a run is alive."""
-
-    @abstractmethod
     def beats_at_s(self) -> float:
-        """Return the `awake_s` of the next beat; infinity if there is none."""
+        """Return the `awake_s` at which it comes again, to show that an owner is alive; infinity for never."""
+        return math.inf
 
 
 class Writer:
@@ -88,7 +84,7 @@ class Writer:
         self._retry_for_s = retry_for_s
         self._ready = threading.Condition()  # reentrant, as the garbage collector may call `close` anywhere
         self._jobs: deque[Job] = deque()
-        self._beating: WeakSet[Beating] = WeakSet()
+        self._beating: WeakSet[Job] = WeakSet()
         self._thread: threading.Thread | None = None
         self._is_closing = False
         self._beats_at_s = math.inf
@@ -109,7 +105,7 @@ class Writer:
             self._start()
             self._ready.notify()
 
-    def keep_alive(self, beating: Beating) -> None:
+    def keep_alive(self, beating: Job) -> None:
         """Execute a job whenever its beat is due, as long as somebody else holds it."""
         with self._ready:
             self._beating.add(beating)
@@ -164,7 +160,7 @@ class Writer:
                 wait_s = self._beats_at_s - awake_s()
                 self._ready.wait(min(max(wait_s, 0.0), threading.TIMEOUT_MAX))
 
-    def _due_beats(self) -> list[Beating]:
+    def _due_beats(self) -> list[Job]:
         now_s = awake_s()
         if self._is_closing or now_s < self._beats_at_s:
             return []
@@ -184,9 +180,7 @@ class Writer:
                 job.fail(as_known_error(fault), wakes)
         self._commit_group(ready, wakes)
         wakes.send()
-        for job in jobs:
-            if isinstance(job, Beating):
-                self._beats_at_s = min(self._beats_at_s, job.beats_at_s())
+        self._beats_at_s = min(self._beats_at_s, *(job.beats_at_s() for job in jobs))
 
     def _commit_group(self, ready: list[tuple[Job, list[Statement]]], wakes: Wakes) -> None:
         begun_s = awake_s()

@@ -23,11 +23,7 @@ from ..wire import TEXT_FIELDS, WireEvent
 
 
 class Profile(Protocol):
-    """Source of times and fragments for a response.
-
-    Attributes:
-        name: Name in the settings of the results.
-    """
+    """Source of times and fragments for a response."""
 
     @property
     def name(self) -> str:
@@ -202,14 +198,7 @@ Cut: TypeAlias = Callable[[Kind, int, Sequence[str]], Sequence[Piece]]
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """Recorded fragment.
-
-    Attributes:
-        kind: Kind of its block.
-        index: Block index.
-        text: Text of the fragment; never empty.
-        at_s: Arrival time in seconds.
-    """
+    """Recorded fragment of a block; its text is never empty."""
 
     kind: Kind
     index: int

@@ -38,14 +38,7 @@ _HOW: Final = (
 
 @dataclass(frozen=True)
 class SavedRun:
-    """A run as its records tell it.
-
-    Attributes:
-        name: Its name, or its id.
-        ending: Its status, and each process that continued it.
-        latency: Its times.
-        figures: Figures that apply, with their units, by name.
-    """
+    """A run as its records tell it. Its ending has its status, and each process that continued it."""
 
     name: str
     ending: str

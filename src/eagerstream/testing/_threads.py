@@ -10,15 +10,15 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from ..errors import EagerStreamError
-from ..recordings import Recording
+from ..recordings import Chunk, Recording
 from ..wire import check_choice, check_seconds
 from ._framing import framing_of
-from ._message_ids import message_id, with_message_id
+from ._injection import slice_chunks, time_at
 from ._one_piece import final_message
 from ._platforms import Refused
 from ._received import ReceivedRequest
@@ -145,12 +145,12 @@ class MessageThreads:
         """
         if not isinstance(thread, Mapping) or self.support != "full" or recording.status != 200:
             return recording
-        id = message_id(recording)
+        id = _message_id(recording)
         with self._lock:
             if id not in self._kept:
                 return recording
             number = next(number for number in count(2) if f"{id}_{number}" not in self._kept)
-        return with_message_id(recording, f"{id}_{number}")
+        return _with_message_id(recording, f"{id}_{number}")
 
     def keep(self, thread: object, complete: Mapping[str, Any], recording: Recording, *, breaks_off: bool) -> None:
         """Keep a conversation with its response, if its request asked for that."""
@@ -191,3 +191,28 @@ def _unmarked(value: Any) -> Any:
 
 def _refused(code: str, status: int = 400, error_type: str = "invalid_request_error") -> Refused:
     return Refused(status, error_type, f"The thread cannot be continued: {code}.", {"error_code": code})
+
+
+# --- the id of a message, changed in its recorded response ------------------------------------------------------------
+
+
+def _message_id(recording: Recording) -> str | None:
+    """Return the id of the message; `None` if the response has none."""
+    for _, event in framing_of(recording).events(recording.body):
+        message = event.get("message")
+        if event.get("type") == "message_start" and isinstance(message, dict):
+            return message["id"] if isinstance(message.get("id"), str) else None
+    return None
+
+
+def _with_message_id(recording: Recording, id: str) -> Recording:
+    """Return the response with another id of its message. All other bytes, and all times, stay the same."""
+    start = 0
+    framing = framing_of(recording)
+    for end, event in framing.events(recording.body):
+        if event.get("type") == "message_start":
+            renamed = framing.encode({**event, "message": {**event["message"], "id": id}})
+            before, after = slice_chunks(recording, 0, start), slice_chunks(recording, end)
+            return replace(recording, chunks=(*before, Chunk(time_at(recording, end - 1), renamed), *after))
+        start = end
+    return recording

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -92,7 +92,7 @@ class Result:
     tokens: int = 0
 
 
-def weather_noted_in(result: Result) -> Callable[..., Awaitable[str]]:
+def weather_noted_in(result: Result) -> Callable[..., Coroutine[Any, Any, str]]:
     """Return the function of the tool. It notes the inputs of its calls."""
 
     async def get_weather(city: str, days: list[str]) -> str:
