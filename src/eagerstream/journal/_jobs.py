@@ -147,12 +147,7 @@ class Create(Single[Owned]):
 
 
 class Claim(Single[Owned | Held]):
-    """Own a run if it was released, or if its owner has given no sign of life.
-
-    Args:
-        run_id: The run.
-        lease_s: The lease of this ownership.
-        seen: The fence and the beat of an owner that is gone if they are still the same.
+    """Own a run if it was released, or if its owner has given no sign of life: its fence and beat are still as `seen`.
 
     Attributes:
         token: The name of the ownership, if there will be one.

@@ -231,14 +231,7 @@ def read_whole(path: Path, *, max_bytes: int) -> bytes:
 
 
 def load_checked(path: Path, adapter: TypeAdapter[DataT], *, what: str, key: str, max_bytes: int) -> DataT:
-    """Load and check the data in a file.
-
-    Args:
-        path: Path of the file.
-        adapter: Type of the data.
-        what: Kind of file for error messages, for example "profile".
-        key: Key that identifies the kind of file. Its value is the version.
-        max_bytes: Maximum size of the file. A larger file is not parsed.
+    """Load and check the data in a file. `what` is its kind in error messages, and `key` the member with its version.
 
     Raises:
         UsageError: The file cannot be read, is too large, or does not contain such data. The text names the faulty

@@ -81,12 +81,7 @@ def the_poem() -> Source:
 
 
 def of_prompt(prompt: str, *, name: str | None = None) -> Source:
-    """Return a source for a prompt.
-
-    Args:
-        prompt: Prompt for the model.
-        name: Name of the source. If it is `None`, the name is made from a digest of the prompt, which does not reveal
-            the prompt.
+    """Return a source for a prompt. Without a name, it gets one from a digest, which does not reveal the prompt.
 
     Raises:
         UsageError: The prompt is empty.
@@ -111,11 +106,7 @@ def of_prompt_file(path: Path) -> Source:
 
 
 def of_recordings(paths: Sequence[Path], *, tool_s: float = 0.0) -> Source:
-    """Return a source of recordings, each of which answers one turn of a conversation.
-
-    Args:
-        paths: Files in the order of the turns.
-        tool_s: Duration in seconds of the tools made for the recordings; see `recorded_tools`.
+    """Return a source of recordings, each of which answers one turn of a conversation, in their order.
 
     Raises:
         UsageError: A recording cannot be read or played, or one before the last has a stop reason that ends the

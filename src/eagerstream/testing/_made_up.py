@@ -103,10 +103,7 @@ def made_up_input(tool: Tool, number: int = 0) -> dict[str, Any]:
 def made_up(schema: Mapping[str, Any], number: int = 0, *, sparse: bool = False) -> Any:
     """Return a value for a schema. It may break rules that are not supported here: check it.
 
-    Args:
-        schema: A JSON Schema.
-        number: Number of the value, see `made_up_input`.
-        sparse: Leave out optional parts, and make short texts.
+    Other numbers give other values, see `made_up_input`. If `sparse`, it has no optional parts, and short texts.
 
     Raises:
         RecursionError: The schema requires itself.
