@@ -13,8 +13,9 @@ import pytest
 from starlette.requests import Request
 
 import eagerstream
+from eagerstream._serving.access import Refused
 from eagerstream.progress import Hub
-from eagerstream.progress._request_body import BadBody, RequestBodies, json_object, parse_body
+from eagerstream.progress._request_body import RequestBodies, json_object, parse_body
 from eagerstream.progress.agui import agui_app
 from eagerstream.progress.agui._app import run_input
 from eagerstream.progress.gateway import RunSlots, gateway_app
@@ -63,7 +64,7 @@ class Slow:
         """Ask, and note how it was refused."""
         try:
             await self._bodies.read_json(request_of(self._receive), json_object)
-        except BadBody as bad:
+        except Refused as bad:
             self.status = bad.status
 
 
@@ -88,7 +89,7 @@ async def asking(*clients: Slow) -> AsyncIterator[None]:
 def test_too_many_values(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are counted before any of them is made: 2 MiB of `[],` take 100 MB, and all that looks at them its time."""
     monkeypatch.setattr("eagerstream.progress._request_body.load_json", lambda _: pytest.fail("it was parsed"))
-    with pytest.raises(BadBody, match="more than 52,428 values") as refused:
+    with pytest.raises(Refused, match="more than 52,428 values") as refused:
         parse_body(body)
     assert refused.value.status == 413
 
@@ -97,10 +98,10 @@ def test_too_many_values(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_other_encodings_are_refused(encoding: str) -> None:
     """In UTF-16 the character U+2201 has a byte that looks like a quote: all values behind it would not be counted."""
     text = '{"\u2201": 1, "messages": [' + "{}," * 100_000 + "{}]}"
-    with pytest.raises(BadBody) as refused:
+    with pytest.raises(Refused) as refused:
         parse_body(text.encode(encoding))
     assert refused.value.status in (400, 413)
-    with pytest.raises(BadBody, match="not JSON") as refused:
+    with pytest.raises(Refused, match="not JSON") as refused:
         parse_body('{"a": 1}'.encode(encoding))
     assert refused.value.status == 400
 
@@ -109,17 +110,17 @@ def test_only_utf8_is_taken() -> None:
     """With its mark or without; no surrogates, which `json` would let through."""
     assert parse_body(b'\xef\xbb\xbf{"a": "\xc3\xa9"}') == {"a": "\u00e9"}
     for body in (b'"\xed\xa0\x80"', b'"\xff"', b'"\xc3'):
-        with pytest.raises(BadBody, match="not JSON"):
+        with pytest.raises(Refused, match="not JSON"):
             parse_body(body)
 
 
 def test_faults_are_not_described_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """pydantic takes a second to describe those of a body that has as many values as it may."""
     few, many = ({"threadId": "t", "runId": "r", "messages": [{}] * number} for number in (3, 25_000))
-    with pytest.raises(BadBody, match=r"messages\.2"):
+    with pytest.raises(Refused, match=r"messages\.2"):
         run_input(few)
     monkeypatch.setattr("pydantic.ValidationError.errors", lambda *_, **__: pytest.fail("they were"), raising=False)
-    with pytest.raises(BadBody, match=r"it has 25,0.. faults"):
+    with pytest.raises(Refused, match=r"it has 25,0.. faults"):
         run_input(many)
 
 
@@ -134,7 +135,7 @@ def test_what_is_only_long_is_taken() -> None:
 @rows("body", [b"[" * 100_000, b'{"a":' * 600 + b"1" + b"}" * 600])
 def test_too_deep(body: bytes) -> None:
     """A thread's stack may be smaller than Python believes, so the parser never sees it."""
-    with pytest.raises(BadBody, match="nested too deep"):
+    with pytest.raises(Refused, match="nested too deep"):
         parse_body(body)
 
 
@@ -142,7 +143,7 @@ def test_too_deep(body: bytes) -> None:
 def test_a_body_that_is_no_json_takes_no_longer(unit: bytes) -> None:
     """Above all, no string without an end is looked for again and again."""
     start = time.thread_time()
-    with pytest.raises(BadBody):
+    with pytest.raises(Refused):
         parse_body(unit * (MIB // 4 // len(unit)))
     assert time.thread_time() - start < 2  # it takes 20 ms of this thread; quadratic, it would take half a minute
 
@@ -167,7 +168,7 @@ async def test_parsing_does_not_hold_up_the_loop() -> None:
 @pytest.mark.parametrize("length", ["2097153", "9" * 5_000])
 async def test_a_length_that_is_too_large_is_refused_at_once(length: str) -> None:
     """Nothing is read at all."""
-    with pytest.raises(BadBody, match="2,097,152") as refused:
+    with pytest.raises(Refused, match="2,097,152") as refused:
         await RequestBodies().read_json(request_of(body_of(), content_length=length), json_object)
     assert refused.value.status == 413
 
@@ -225,7 +226,7 @@ async def test_bodies_that_wait_for_the_parser_count() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(first)
             await until(began.is_set)
-            with pytest.raises(BadBody, match="busy") as refused:
+            with pytest.raises(Refused, match="busy") as refused:
                 await bodies.read_json(request_of(body_of(b" " * 900 + b"{}")), json_object)
             goes_on.set()
     finally:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from .. import errors
-from .._serving.access import Access
-from .._serving.guard import Guard
+from .._serving.access import Access, Refused
+from .._serving.guard import Form, Guard
 from .._support.redaction import redact_excerpt
 from ..loop import Run
 from ._log import RunLog
@@ -16,19 +17,35 @@ from ._record import Fault
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
+    from starlette.requests import Request
     from starlette.responses import Response
 
 AskedT = TypeVar("AskedT")
 Endpoint: TypeAlias = Callable[..., Awaitable[Any]]
-"""Takes a Starlette request and returns a response, or any other ASGI application."""
+"""Takes a Starlette request and returns a response, or any other ASGI application. It may raise `Refused`."""
 
 _MAX_ERROR_CHARS: Final = 2_000
 
 
+def as_json(refused: Refused) -> tuple[str, str]:
+    """Return a refusal as `{"error": ...}`."""
+    return "application/json", json.dumps({"error": str(refused)})
+
+
 def application(
-    routes: Iterable[tuple[str, str, Endpoint]], access: Access | None = None, *, extra: str = "web"
+    routes: Iterable[tuple[str, str, Endpoint]],
+    access: Access | None = None,
+    *,
+    extra: str = "web",
+    form: Form = as_json,
 ) -> Starlette:
     """Return an ASGI application with these routes: method, path, endpoint. It answers what the rule admits.
+
+    Args:
+        routes: The routes.
+        access: The rule; None if the application around it has one.
+        extra: The extra that brings Starlette.
+        form: The form of what an endpoint refuses.
 
     Raises:
         MissingExtraError: Starlette, which comes with `extra`, is not installed.
@@ -36,12 +53,18 @@ def application(
     try:
         from starlette.applications import Starlette
         from starlette.middleware import Middleware
+        from starlette.responses import Response
         from starlette.routing import Route
     except ModuleNotFoundError as error:
         raise errors.MissingExtraError(extra, "starlette") from error
+
+    async def refuse(_: Request, refused: Refused) -> Response:
+        media_type, text = form(refused)
+        return Response(text, refused.status, media_type=media_type)
+
     guards = [] if access is None else [Middleware(Guard, access)]
     found = [Route(path, endpoint, methods=[method]) for method, path, endpoint in routes]
-    return Starlette(routes=found, middleware=guards)
+    return Starlette(routes=found, middleware=guards, exception_handlers={Refused: refuse})
 
 
 def json_response(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -12,6 +12,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
+from .._serving.access import Refused
 from .._support.plain_json import load_json
 
 if TYPE_CHECKING:
@@ -33,20 +34,6 @@ _MIN_VALUES: Final = 1_000
 
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{},]', re.DOTALL)
 """A string or a mark. An unfinished string is a token too, since a repeated search for its end would be quadratic."""
-
-
-class BadBody(Exception):
-    """A body that is refused.
-
-    Attributes:
-        status: The HTTP status of the refusal.
-        text: The reason, in words.
-    """
-
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(status, text)
-        self.status = status
-        self.text = text
 
 
 class RequestBodies:
@@ -86,14 +73,14 @@ class RequestBodies:
 
         Args:
             request: At most `max_bytes` of its body are read.
-            convert: Called in a thread, since a large value takes time. It may raise `BadBody`, too.
+            convert: Called in a thread, since a large value takes time. It may raise `Refused`, too.
 
         Raises:
-            BadBody: The content type is not JSON (415); the body is too large (413), too slow (408) or not JSON (400);
+            Refused: The content type is not JSON (415); the body is too large (413), too slow (408) or not JSON (400);
                 the client left (400); or the server is busy (503).
         """
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            raise BadBody(415, "the body must be application/json")
+            raise Refused(415, "the body must be application/json")
         length = request.headers.get("content-length", "")
         if length.isascii() and length.isdigit() and (len(length) > 15 or int(length) > self._max_bytes):
             raise self._too_large()
@@ -125,17 +112,17 @@ class RequestBodies:
                         await anyio.lowlevel.checkpoint_if_cancelled()
                 is_whole = True
         except ClientDisconnect as error:
-            raise BadBody(400, "the body is not complete") from error
+            raise Refused(400, "the body is not complete") from error
         if arriving.is_given_up:
             raise _busy()
         if not is_whole:
-            raise BadBody(408, "the body did not arrive in time")
+            raise Refused(408, "the body did not arrive in time")
 
     def _make_room(self, newest: _Arriving) -> None:
         """Drop the oldest bodies while there are too many bytes or bodies.
 
         Raises:
-            BadBody: The bodies that wait for the parser leave no room (503).
+            Refused: The bodies that wait for the parser leave no room (503).
         """
         for other in list(self._arriving) if self._is_full else ():
             if other is not newest:
@@ -151,12 +138,12 @@ class RequestBodies:
     def _is_full(self) -> bool:
         return self._buffered_bytes > self._max_buffered_bytes or len(self._arriving) > self._max_arriving
 
-    def _too_large(self) -> BadBody:
-        return BadBody(413, f"the body is over {self._max_bytes:,} bytes")
+    def _too_large(self) -> Refused:
+        return Refused(413, f"the body is over {self._max_bytes:,} bytes")
 
 
-def _busy() -> BadBody:
-    return BadBody(503, "the server is busy")
+def _busy() -> Refused:
+    return Refused(503, "the server is busy")
 
 
 class _Arriving:
@@ -185,24 +172,24 @@ def parse_body(body: bytes | bytearray, max_bytes: int = MAX_BODY_BYTES) -> Any:
         max_bytes: Maximum size of a body. One value is allowed for each 40 of these bytes, and at least 1,000.
 
     Raises:
-        BadBody: The body is not JSON in UTF-8 or is nested too deep (400), or has too many values (413).
+        Refused: The body is not JSON in UTF-8 or is nested too deep (400), or has too many values (413).
     """
     _check_values(body, max(_MIN_VALUES, max_bytes // _BYTES_PER_VALUE))
     try:
         # `json` would accept bytes in UTF-16 or UTF-32 too, whose values were not counted.
         return load_json(body.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise BadBody(400, "the body is not JSON") from error
+        raise Refused(400, "the body is not JSON") from error
 
 
 def json_object(value: Any) -> dict[str, Any]:
     """Return a value that must be a JSON object.
 
     Raises:
-        BadBody: The value is not an object (400).
+        Refused: The value is not an object (400).
     """
     if not isinstance(value, dict):
-        raise BadBody(400, "the body is not a JSON object")
+        raise Refused(400, "the body is not a JSON object")
     return value
 
 
@@ -210,7 +197,7 @@ def _check_values(body: bytes | bytearray, max_values: int) -> None:
     """Count the values and the depth of JSON text by its commas and brackets outside strings, without parsing it.
 
     Raises:
-        BadBody: There are too many values (413), or the text is nested too deep (400).
+        Refused: There are too many values (413), or the text is nested too deep (400).
     """
     values = depth = 0
     for token in _TOKEN.finditer(body):
@@ -225,9 +212,9 @@ def _check_values(body: bytes | bytearray, max_values: int) -> None:
             case _:
                 continue
         if values > max_values:
-            raise BadBody(413, f"the body has more than {max_values:,} values")
+            raise Refused(413, f"the body has more than {max_values:,} values")
         if depth > MAX_DEPTH:
-            raise BadBody(400, "the body is nested too deep")
+            raise Refused(400, "the body is nested too deep")
 
 
 def _parse_and_convert(body: bytes | bytearray, max_bytes: int, convert: Callable[[Any], T]) -> T:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import anyio
 
-from .._serving.access import Access
+from .._serving.access import Access, Refused
 from .._support.redaction import redact_excerpt
 from ..errors import EagerStreamError, LimitError, MissingExtraError, UsageError
 from ..loop import Run
@@ -33,7 +33,7 @@ from ._exact import marked
 from ._hub import Hub
 from ._record import Fault, Record
 from ._recorder import RunRecorder
-from ._request_body import MAX_BODY_BYTES, BadBody, RequestBodies, json_object
+from ._request_body import MAX_BODY_BYTES, RequestBodies, json_object
 from ._sse import STALL_S, EventStream, Write, encode_json
 
 if TYPE_CHECKING:
@@ -205,43 +205,38 @@ def gateway_app(
                     try:
                         run = await begin(start, asked)
                     except UsageError as error:
-                        raise BadBody(400, redact_excerpt(str(error), _MAX_REASON_CHARS)) from error
+                        raise _refused(error) from error
                     await EventStream(_Telling(run, watched, held).produce, stall_s=stall_s)(scope, receive, send)
-            except BadBody as bad:
-                await json_response({"error": bad.text}, bad.status)(scope, receive, send)
             except RunsFull as full:
                 headers = {"retry-after": str(math.ceil(full.retry_after_s))}
                 await json_response({"error": "the gateway is full"}, 503, headers)(scope, receive, send)
 
         return converse
 
+    async def run_of(request: Request) -> tuple[Run, dict[str, Any]]:
+        """Return the run of a request, and the object in its body."""
+        asked = await bodies.read_json(request, json_object)
+        # After the body, which may have taken its time: the run may have ended.
+        if (run := held.get(request.path_params["run"])) is None:
+            raise Refused(404, "there is no such run")
+        return run, asked
+
     async def say(request: Request) -> Response:
+        run, asked = await run_of(request)
+        if len(run.result.undelivered) >= _MAX_WAITING_MESSAGES:
+            raise Refused(429, "too many messages wait for this run")
+        # Only texts: other blocks may name files and addresses, and the client is not to be trusted.
+        if not isinstance(message := asked.get("message"), str):
+            raise Refused(400, "message: a text is required")
         try:
-            asked = await bodies.read_json(request, json_object)
-            # After the body, which may have taken its time: the run may have ended.
-            if (run := held.get(request.path_params["run"])) is None:
-                raise BadBody(404, "there is no such run")
-            if len(run.result.undelivered) >= _MAX_WAITING_MESSAGES:
-                raise BadBody(429, "too many messages wait for this run")
-            # Only texts: other blocks may name files and addresses, and the client is not to be trusted.
-            if not isinstance(message := asked.get("message"), str):
-                raise BadBody(400, "message: a text is required")
-            try:
-                run.say(message, asked.get("when", "next_turn"))
-            except UsageError as error:
-                raise BadBody(400, redact_excerpt(str(error), _MAX_REASON_CHARS)) from error
-        except BadBody as bad:
-            return json_response({"error": bad.text}, bad.status)
+            run.say(message, asked.get("when", "next_turn"))
+        except UsageError as error:
+            raise _refused(error) from error
         return json_response({}, 202)
 
     async def cancel(request: Request) -> Response:
         # A body is required, though empty, so that a page of another origin needs a preflight request here, too.
-        try:
-            await bodies.read_json(request, json_object)
-        except BadBody as bad:
-            return json_response({"error": bad.text}, bad.status)
-        if (run := held.get(request.path_params["run"])) is None:
-            return json_response({"error": "there is no such run"}, 404)
+        run, _ = await run_of(request)
         run.cancel()
         return json_response({}, 202)
 
@@ -258,6 +253,10 @@ def gateway_app(
         ],
         Access(hosts=hosts, origins=origins),
     )
+
+
+def _refused(error: UsageError) -> Refused:
+    return Refused(400, redact_excerpt(str(error), _MAX_REASON_CHARS))
 
 
 def _is_one_of_many() -> bool:

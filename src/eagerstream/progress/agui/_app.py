@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import anyio
 
-from ..._serving.access import Access
+from ..._serving.access import Access, Refused
 from ...errors import EagerStreamError, MissingExtraError, UsageError
 from ...loop import Run
-from .._endpoint import application, begin, drive, json_response, public_error
+from .._endpoint import application, begin, drive, public_error
 from .._hub import Hub
-from .._request_body import MAX_BODY_BYTES, BadBody, RequestBodies
+from .._request_body import MAX_BODY_BYTES, RequestBodies
 from .._sse import EventStream, Write, encode_json
 from ._encoder import AGUIEncoder, Event
 from ._history import check_tools
@@ -84,11 +84,8 @@ def agui_app(
 
     async def answer(request: Request) -> ASGIApp:
         if not _accepts_events(request.headers.get("accept", "")):
-            return json_response({"error": "events are sent as text/event-stream"}, 406)
-        try:
-            plain, input = await bodies.read_json(request, run_input)
-        except BadBody as bad:
-            return json_response({"error": bad.text}, bad.status)
+            raise Refused(406, "events are sent as text/event-stream")
+        plain, input = await bodies.read_json(request, run_input)
         encoder = AGUIEncoder(
             thread_id=input.thread_id, run_id=input.run_id, messages=plain["messages"], state=plain.get("state")
         )
@@ -122,7 +119,7 @@ def run_input(plain: Any) -> tuple[dict[str, Any], RunAgentInput]:
     """Return the value of a body, and the request that it contains.
 
     Raises:
-        BadBody: The body is not a request (422), is nested too deep (400), or has a tool with too large a schema (413).
+        Refused: The body is not a request (422), is nested too deep (400), or has a tool with too large a schema (413).
     """
     from ag_ui.core import RunAgentInput
     from pydantic import ValidationError
@@ -131,11 +128,11 @@ def run_input(plain: Any) -> tuple[dict[str, Any], RunAgentInput]:
         input = RunAgentInput.model_validate(plain)
         check_tools(input)
     except ValidationError as error:
-        raise BadBody(422, f"not a RunAgentInput: {_faults_of(error):.1000}") from None
+        raise Refused(422, f"not a RunAgentInput: {_faults_of(error):.1000}") from None
     except RecursionError as error:
-        raise BadBody(400, "the body is nested too deep") from error
+        raise Refused(400, "the body is nested too deep") from error
     except UsageError as error:
-        raise BadBody(413, str(error)) from error
+        raise Refused(413, str(error)) from error
     return plain, input
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import anyio
 
-from ..._serving.access import Access
+from ..._serving.access import Access, Refused
 from ...errors import EagerStreamError
 from ...loop import Run
 from ...wire import Message
@@ -19,7 +19,7 @@ from .._endpoint import application, begin, drive, no_content
 from .._hub import MAX_REASON_CHARS, Hub
 from .._log import RunLog, WatcherDropped
 from .._merge import in_parts
-from .._request_body import MAX_BODY_BYTES, BadBody, RequestBodies, json_object
+from .._request_body import MAX_BODY_BYTES, RequestBodies, json_object
 from .._sse import EventStream, Write, encode_message
 from ._encoder import Chunk, SDKVersion, UIMessageEncoder, describe_error
 from ._messages import UIMessageError, to_messages
@@ -172,6 +172,7 @@ def vercel_app(
             ("POST", f"{path}/{{id:path}}/approval", chats.decide),
         ],
         Access(hosts=hosts, origins=origins),
+        form=lambda refused: ("text/plain", str(refused)),  # the client shows the text
     )
 
 
@@ -191,11 +192,11 @@ class _Chats:
 
     async def post(self, request: Request) -> ASGIApp:
         """Start a run."""
-        asked = _chat_request(await self._read(request), request.headers)
+        asked = _chat_request(await self.bodies.read_json(request, json_object), request.headers)
         try:
             run = await begin(self.start, asked)
         except UIMessageError as error:
-            raise _refusal(400, str(error)) from error
+            raise Refused(400, str(error)) from error
         return partial(self._answer, asked, run)
 
     async def resume(self, request: Request) -> Response | EventStream:
@@ -211,10 +212,10 @@ class _Chats:
 
     async def decide(self, request: Request) -> Response:
         """Decide about a call."""
-        body = await self._read(request)
+        body = await self.bodies.read_json(request, json_object)
         approved, reason = body.get("approved"), body.get("reason")
         if not isinstance(approved, bool) or not isinstance(reason, str | None):
-            raise _refusal(400, "expected approvalId, approved and perhaps a reason")
+            raise Refused(400, "expected approvalId, approved and perhaps a reason")
         chat = self.active.get(request.path_params["id"])
         run, _, block = str(body.get("approvalId")).rpartition(".")
         try:
@@ -223,15 +224,8 @@ class _Chats:
             reason = reason[:MAX_REASON_CHARS] if reason else None
             self.hub.decide(run, int(block), approved=approved, reason=reason)
         except (KeyError, ValueError) as error:
-            raise _refusal(404, "nothing waits for this decision") from error
+            raise Refused(404, "nothing waits for this decision") from error
         return no_content()
-
-    async def _read(self, request: Request) -> dict[str, Any]:
-        """Return the JSON object in a request."""
-        try:
-            return await self.bodies.read_json(request, json_object)
-        except BadBody as bad:
-            raise _refusal(bad.status, bad.text) from bad
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
@@ -280,18 +274,11 @@ async def _drive(run: Run, log: RunLog) -> None:
 def _chat_request(body: Mapping[str, Any], headers: Mapping[str, str]) -> ChatRequest:
     id, messages, message_id = body.get("id"), body.get("messages"), body.get("messageId")
     if not isinstance(id, str) or not id or not isinstance(messages, list):
-        raise _refusal(400, "expected the id of a chat, and its messages")
+        raise Refused(400, "expected the id of a chat, and its messages")
     trigger = body.get("trigger", "submit-message")
     if not isinstance(trigger, str) or not isinstance(message_id, str | None):
-        raise _refusal(400, "trigger and messageId are strings")
+        raise Refused(400, "trigger and messageId are strings")
     return ChatRequest(id, messages, trigger, message_id, body, dict(headers))
-
-
-def _refusal(status: int, why: str) -> Exception:
-    """Return an exception that responds with a status. The client shows the text."""
-    from starlette.exceptions import HTTPException
-
-    return HTTPException(status, why)
 
 
 def encode_chunks(chunks: Iterable[Chunk], *, ends: bool = False) -> bytes:

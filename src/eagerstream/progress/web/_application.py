@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 
-from ..._serving.access import Access
+from ..._serving.access import Access, Refused
 from ..._serving.asgi_server import ASGIApplication
-from .._endpoint import Endpoint, application
-from .._hub import MAX_REASON_CHARS, Hub
+from ..._serving.guard import as_text
+from .._endpoint import Endpoint, application, no_content
+from .._hub import Hub
 from .._log import RunLog, WatcherDropped
-from .._request_body import BadBody, RequestBodies, json_object
+from .._request_body import RequestBodies, json_object
 from .._sse import EventStream, Write, encode_json
 from ._access import PageGuard
-from ._journal_pages import JournalPages
+from ._journal_pages import JournalPages, check_reason
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -96,7 +97,7 @@ def guarded_page(hub: Hub, access: Access, journal: Journal | None) -> ASGIAppli
     ]
     if journal is not None:
         routes += JournalPages(journal).routes()
-    return PageGuard(application(routes), access)
+    return PageGuard(application(routes, form=as_text), access)
 
 
 class _Pages:
@@ -117,12 +118,12 @@ class _Pages:
         return Response(page, media_type="text/html")
 
     async def static(self, request: Request) -> Response:
-        from starlette.responses import PlainTextResponse, Response
+        from starlette.responses import Response
 
         name = request.path_params["name"]
         media_type = _MEDIA_TYPES.get(name[name.rfind(".") :])
         if media_type is None or name not in self._files:
-            return PlainTextResponse("Not found.\n", 404)
+            raise Refused(404, "Not found.")
         return Response(self._files[name], media_type=media_type)
 
     async def events(self, request: Request) -> Any:
@@ -177,24 +178,17 @@ class _Pages:
         return [{**_summary(log), "asks": log.id in asking} for log in logs]
 
     async def decide(self, request: Request) -> Response:
-        from starlette.responses import PlainTextResponse, Response
-
-        try:
-            body = await self._bodies.read_json(request, json_object)
-        except BadBody as bad:
-            return PlainTextResponse(f"{bad.text}\n", bad.status)
-        match body:
+        match await self._bodies.read_json(request, json_object):
             case {"block": int(block), "approved": bool(approved), **rest} if not isinstance(block, bool):
                 reason = rest.get("reason")
             case _:
-                return PlainTextResponse("A decision has a number block, and approved: true or false.\n", 400)
-        if reason is not None and not (isinstance(reason, str) and len(reason) <= MAX_REASON_CHARS):
-            return PlainTextResponse(f"A reason is a text of at most {MAX_REASON_CHARS} characters.\n", 400)
+                raise Refused(400, "A decision has a number block, and approved: true or false.")
+        check_reason(reason)
         try:
             self._hub.decide(request.path_params["run"], block, approved=approved, reason=reason or None)
-        except KeyError:
-            return PlainTextResponse("Nothing waits for a decision there.\n", 409)
-        return Response(status_code=204)
+        except KeyError as error:
+            raise Refused(409, "Nothing waits for a decision there.") from error
+        return no_content()
 
 
 def _records_message(pieces: Iterable[bytes], seq: int) -> Iterator[bytes]:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from ... import errors
+from ..._serving.access import Refused
 from ..._support.redaction import redact, redact_excerpt
 from .._endpoint import Endpoint, json_response, no_content
 from .._hub import MAX_REASON_CHARS
-from .._request_body import BadBody, RequestBodies, json_object
+from .._request_body import RequestBodies, json_object
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -78,7 +79,7 @@ class JournalPages:
         try:
             view = await self._journal.view(request.query_params.get("id", ""))
         except errors.EagerStreamError as error:
-            return _failed(error)
+            raise _refused(error) from error
         lines = [*shown_lines(view)]
         end: list[str] = []
         left_chars = _MAX_PAGE_CHARS
@@ -104,47 +105,35 @@ class JournalPages:
         except errors.JournalError:
             return []  # this run is damaged: the others can be decided about all the same
 
-    async def decide(self, request: Request) -> Any:
-        match body := await self._read(request):
+    async def decide(self, request: Request) -> Response:
+        match await self._bodies.read_json(request, json_object):
             case {"run": str(run), "call": str(call), "approved": bool(approved), **rest}:
                 reason = rest.get("reason")
-            case dict():
-                return _refused("A decision has texts run and call, and approved: true or false.")
             case _:
-                return body  # the response that refuses it
-        if reason is not None and not (isinstance(reason, str) and len(reason) <= MAX_REASON_CHARS):
-            return _refused(f"A reason is a text of at most {MAX_REASON_CHARS} characters.")
+                raise Refused(400, "A decision has texts run and call, and approved: true or false.")
+        check_reason(reason)
         if not run.isprintable():
-            return _refused(_NO_RUN, 404)  # half a surrogate pair, for example, which no database takes
+            raise Refused(404, _NO_RUN)  # half a surrogate pair, for example, which no database takes
         try:
             async with self._deciding:  # if two people decide at the same time, the second one gets a refusal
                 if all(each.id != call for each in (await self._journal.view(run)).approvals):
-                    return _refused("Nothing waits for a decision there.", 409)
+                    raise Refused(409, "Nothing waits for a decision there.")
                 await self._journal.decide(run, call, decision=approved or reason or False)
         except errors.EagerStreamError as error:
-            return _failed(error)
+            raise _refused(error) from error
         return no_content()
 
-    async def cancel(self, request: Request) -> Any:
-        match body := await self._read(request):
+    async def cancel(self, request: Request) -> Response:
+        match await self._bodies.read_json(request, json_object):
             case {"run": str(run)}:
                 pass
-            case dict():
-                return _refused("A cancellation has a text run.")
             case _:
-                return body  # the response that refuses it
+                raise Refused(400, "A cancellation has a text run.")
         try:
             await self._journal.cancel(run)
         except errors.EagerStreamError as error:
-            return _failed(error)
+            raise _refused(error) from error
         return no_content()
-
-    async def _read(self, request: Request) -> Any:
-        """Return the object in the body, or the response that refuses it."""
-        try:
-            return await self._bodies.read_json(request, json_object)
-        except BadBody as bad:
-            return _refused(bad.text, bad.status)
 
 
 def _shown(summary: RunSummary, asked: list[dict[str, Any]]) -> dict[str, Any]:
@@ -164,13 +153,13 @@ def _shown_call(call: CallView) -> dict[str, Any]:
     return {"id": call.id, "name": call.name, "input": redact_excerpt(text, _MAX_INPUT_CHARS), "is_cut": is_cut}
 
 
-def _refused(text: str, status: int = 400) -> Response:
-    from starlette.responses import PlainTextResponse
+def check_reason(reason: object) -> None:
+    """Refuse a reason that is no text, or too long."""
+    if reason is not None and not (isinstance(reason, str) and len(reason) <= MAX_REASON_CHARS):
+        raise Refused(400, f"A reason is a text of at most {MAX_REASON_CHARS} characters.")
 
-    return PlainTextResponse(f"{text}\n", status)
 
-
-def _failed(error: errors.EagerStreamError) -> Response:
+def _refused(error: errors.EagerStreamError) -> Refused:
     if isinstance(error, errors.RunNotFoundError):
-        return _refused(_NO_RUN, 404)
-    return _refused(str(error), 409 if isinstance(error, errors.LimitError | errors.UsageError) else 503)
+        return Refused(404, _NO_RUN)
+    return Refused(409 if isinstance(error, errors.LimitError | errors.UsageError) else 503, str(error))
