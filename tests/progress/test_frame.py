@@ -16,10 +16,10 @@ from rich.console import Console
 
 from eagerstream.loop import ToolProgress, ToolStart, ToolStop
 from eagerstream.progress import CallPhase, CallView, RunView, load_records, save_records
-from eagerstream.progress._endings import end_of
 from eagerstream.progress._fold import SubRunFold
 from eagerstream.progress._frame import Frame, RunState
 from eagerstream.progress._panels import shares
+from eagerstream.progress._rows import end_of
 from eagerstream.tools import ToolCall
 from eagerstream.wire import InputStop
 from tests.progress.made_log import MadeCall, made_log

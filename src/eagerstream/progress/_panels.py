@@ -6,21 +6,21 @@ Only the visible part of a value is read. The cost is the same for an input of a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Final
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.text import Text
 
 from .._support.wording import SHOWN_CHARS, clean, count_text, duration_text, size_text, value_text, visible
 from ..wire import JSON
-from ._endings import CURSOR, Ending, end_of
-from ._fold import CallPhase, SubRunFold
-from ._line_rows import line_rows
+from ._fold import CallPhase
 from ._lines import LineProgress, TextLines
+from ._rows import CURSOR, Row, end_of, ending, line_rows
 from ._view import CallView, RunView, sub_run_text
 
 _STYLES: Final = {
@@ -76,7 +76,7 @@ def calls_in_rows(view: RunView, rows: int, *, is_final: bool) -> tuple[list[Ren
     for call in calls:
         height = heights.get(id(call), 0)
         if height == 1:
-            parts.append(_line(call, call.phase))
+            parts.append(_line(call))
         elif height:
             parts.append(_panel(call, height))
     return parts, wanted
@@ -135,8 +135,9 @@ def _head(call: CallView) -> Text:
     return head
 
 
-def _line(call: CallView, phase: CallPhase) -> RenderableType:
+def _line(call: CallView) -> RenderableType:
     """Return a call in one row, with its result or the newest part of its input."""
+    phase = call.phase
     style = _STYLES[phase]
     mark = _MARKS.get(phase, "✓" if phase is CallPhase.DONE else "✗")
     line = Text.assemble((f"{mark} ", style), (clean(call.name), "bold"), ("  " + phase.value, style))
@@ -152,12 +153,12 @@ def _line(call: CallView, phase: CallPhase) -> RenderableType:
     elif call.partial:
         name = next(reversed(call.partial))
         value = call.partial[name]
-        cursor = "" if name in call.finished or call.input_stop_s is not None else CURSOR
+        cursor = CURSOR if _is_growing(call, name) else ""
         line.append(f"  {clean(name, 40)} ", "dim")
         if isinstance(value, list) and value:
             line.append(f"{count_text(len(value), 'item')} ", "dim")
             value = value[-1]
-        return Ending(line, value_text(value, at_end=True) + cursor)
+        return ending(line, value_text(value, at_end=True) + cursor)
     return line
 
 
@@ -188,7 +189,9 @@ def _body(call: CallView, rows: int) -> list[RenderableType]:
     progress = LineProgress.of(call.progress, fields)
     if call.progress is not None and progress is None:
         last.append(Text(f"▸ {value_text(call.progress)}", _STYLES[CallPhase.RUNNING]))
-    last += [Text(f"↳ {sub_run_text(each)}", "dim") for each in _newest(call.sub_runs)]
+    # The last ones, those that still run before others.
+    sub_runs = sorted(call.sub_runs.values(), key=lambda each: each.status == "running")[-_SUB_RUN_ROWS:]
+    last += [Text(f"↳ {sub_run_text(each)}", "dim") for each in sub_runs]
     last = last[-rows:]
     rows -= len(last)
     if progress is not None and rows >= 1:
@@ -205,7 +208,7 @@ def _body(call: CallView, rows: int) -> list[RenderableType]:
         growing = name not in finished and call.input_stop_s is None
         is_last = number == len(shown) - 1
         details = list(_details(value, min(rows - len(parts) - 1, _ITEM_ROWS), growing=growing)) if is_last else []
-        parts.append(_FieldLine(name, value, is_done=name in finished, growing=growing, has_details=bool(details)))
+        parts.append(_field_row(name, value, is_done=name in finished, growing=growing, has_details=bool(details)))
         parts += details
     return parts + last
 
@@ -226,7 +229,7 @@ def _body_of_lines(call: CallView, progress: LineProgress, rows: int) -> list[Re
     )
     return [
         *(
-            _FieldLine(name, value, is_done=name in call.finished, growing=_is_growing(call, name), has_details=False)
+            _field_row(name, value, is_done=name in call.finished, growing=_is_growing(call, name))
             for name, value in others
         ),
         *lines,
@@ -237,44 +240,30 @@ def _is_growing(call: CallView, name: str) -> bool:
     return call.input_stop_s is None and name not in call.finished
 
 
-def _newest(sub_runs: Mapping[str, SubRunFold]) -> list[SubRunFold]:
-    """Return the last runs of a call, those that still run before others."""
-    shown = sorted(sub_runs.values(), key=lambda each: each.status == "running")
-    return shown[-_SUB_RUN_ROWS:]
+def _field_row(name: str, value: JSON, *, is_done: bool, growing: bool, has_details: bool = False) -> Row:
+    """Return a field in one row: the end of a long text, or the size of a container, cut to the available cells."""
+    head = Text.assemble(("✓ ", "green") if is_done else ("… ", "cyan"), (clean(name, 40), "bold"), "  ")
+    match value:
+        case str() if not has_details:
+            return Row(partial(_text_field, head, value, CURSOR if growing else ""))
+        case str():
+            head.append(count_text(len(value), "character"), "dim")
+        case list():
+            head.append(count_text(len(value), "item"), "dim")
+        case dict():
+            head.append(count_text(len(value), "field"), "dim")
+        case _:
+            head.append(value_text(value))
+    return Row(lambda _: head)
 
 
-class _FieldLine:
-    """A field in one row: the end of a long text, or the size of a container, cut to the available cells."""
-
-    def __init__(self, name: str, value: JSON, *, is_done: bool, growing: bool, has_details: bool) -> None:
-        self._head = Text.assemble(("✓ ", "green") if is_done else ("… ", "cyan"), (clean(name, 40), "bold"), "  ")
-        self._value = value
-        self._cursor = CURSOR if growing else ""
-        self._has_details = has_details
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        line = self._head.copy()
-        line.no_wrap = True
-        line.overflow = "ellipsis"
-        value = self._value
-        cells = options.max_width - line.cell_len
-        match value:
-            case str() if self._has_details:
-                line.append(count_text(len(value), "character"), "dim")
-            case str():
-                size = f"  {count_text(len(value), 'character')}"
-                is_long = len(value) > 8 * SHOWN_CHARS or cell_len(visible(value)) > cells - 2
-                room = cells - 2 - len(self._cursor) - (cell_len(size) if is_long else 0)
-                line.append(f"“{end_of(value, max(room, 8))}{self._cursor}{'' if self._cursor else '”'}")
-                if is_long:
-                    line.append(size, "dim")
-            case list():
-                line.append(count_text(len(value), "item"), "dim")
-            case dict():
-                line.append(count_text(len(value), "field"), "dim")
-            case _:
-                line.append(value_text(value))
-        yield line
+def _text_field(head: Text, value: str, cursor: str, cells: int) -> Text:
+    cells -= head.cell_len + 2  # its quotes
+    size = f"  {count_text(len(value), 'character')}"
+    is_long = len(value) > 8 * SHOWN_CHARS or cell_len(visible(value)) > cells
+    room = cells - len(cursor) - (cell_len(size) if is_long else 0)
+    line = head.copy().append(f"“{end_of(value, max(room, 8))}{cursor or '”'}")
+    return line.append(size, "dim") if is_long else line
 
 
 def _details(value: JSON, rows: int, *, growing: bool) -> Iterator[RenderableType]:
@@ -292,4 +281,4 @@ def _details(value: JSON, rows: int, *, growing: bool) -> Iterator[RenderableTyp
         case _:
             return
     for number, text in enumerate(shown, 1):
-        yield Ending(Text("    "), text + (CURSOR if growing and number == len(shown) else ""))
+        yield ending(Text("    "), text + (CURSOR if growing and number == len(shown) else ""))
