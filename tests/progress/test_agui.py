@@ -14,8 +14,8 @@ from hypothesis import given, settings, strategies as st
 
 from eagerstream.progress import Record
 from eagerstream.progress._exact import marked
-from eagerstream.progress.agui import AGUIEncoder, _encoder as encoder_module, _fields as fields, _rebuilt as rebuilt
-from eagerstream.progress.agui._content import MAX_EVENT_CHARS
+from eagerstream.progress.agui import AGUIEncoder, _encoder as encoder_module, _rebuilt as rebuilt
+from eagerstream.progress.agui._content import MAX_EVENT_CHARS, METADATA_KEY, bounded
 from eagerstream.progress.agui._state import MAX_STATE_CHARS, StateMirror
 from tests.clients import run_client
 from tests.patches import Patches
@@ -274,8 +274,8 @@ def test_what_the_protocol_has_no_word_for() -> None:
 def test_the_largest_event() -> None:
     """A value may have `MAX_EVENT_CHARS` characters as JSON; a larger one is only counted."""
     value = "z" * (MAX_EVENT_CHARS - 2)  # its quotes count
-    assert fields.bounded(value) == value
-    assert fields.bounded(value + "z") == {"leftOut": f"{MAX_EVENT_CHARS + 1:,} characters"}
+    assert bounded(value) == value
+    assert bounded(value + "z") == {"leftOut": f"{MAX_EVENT_CHARS + 1:,} characters"}
 
 
 def test_results_with_pictures() -> None:
@@ -745,7 +745,7 @@ def _check(told: Told, messages: Sequence[dict[str, Any]], state: Any, *, is_err
                 assert result["content"] == stop["content"]
             else:
                 assert [part["type"] for part in result["content"]] == [block["type"] for block in stop["content"]]
-            assert bool(fields.METADATA_KEY in result.get("metadata", {})) is stop["is_error"]
+            assert bool(METADATA_KEY in result.get("metadata", {})) is stop["is_error"]
 
 
 def _check_all(all_told: Iterable[Told]) -> None:

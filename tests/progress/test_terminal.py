@@ -380,7 +380,7 @@ async def test_nothing_begins_after_the_end() -> None:
     async with progress:
         pass
     progress._has_begun = False
-    progress._guarded(progress._begin)
+    progress._in_turn(progress._begin)
     terminal.check_restored()
 
 

@@ -70,11 +70,6 @@ def escaped_key(key: str) -> str:
     return f"${key}" if _RESERVED.fullmatch(key) else key
 
 
-def may_be_marked(text: str | bytes) -> bool:
-    """Return True if JSON text may contain marks."""
-    return b'number"' in text if isinstance(text, bytes) else 'number"' in text
-
-
 def _marked_copy(value: JSON) -> JSON:
     return _copied(value, _marked_scalar, escaped_key)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 from uuid import uuid4
 
@@ -23,14 +22,6 @@ from ._summary import Formatter, Summaries
 
 MAX_REASON_CHARS: Final = 2_000
 """Maximum length of a reason that comes over a network. The model reads it."""
-
-
-@dataclass(slots=True, frozen=True)
-class Decision:
-    """A person's decision about a call."""
-
-    approved: bool
-    reason: str | None = None
 
 
 class Watchable(Protocol):
@@ -204,18 +195,19 @@ class Hub:
         question = _Question()
         key = recorder.id, block
         self._waiting[key] = question  # before anyone can see the question: the decision may come at once
-        decision = Decision(approved=False, reason="it was not decided in time")
+        approved = False
+        reason: str | None = "it was not decided in time"
         try:
             recorder.note(call, "approval_start")
             self._tell()
             await question.woken.wait()
             assert question.decision is not None
-            decision = question.decision
+            approved, reason = question.decision
         finally:
             del self._waiting[key]
-            recorder.note(call, "approval_stop", approved=decision.approved, reason=decision.reason)
+            recorder.note(call, "approval_stop", approved=approved, reason=reason)
             self._tell()
-        return decision.approved or decision.reason or False
+        return approved or reason or False
 
     @property
     def questions(self) -> list[tuple[str, int]]:
@@ -238,7 +230,7 @@ class Hub:
             question = self._waiting[run_id, block]
             if question.decision is not None:
                 raise KeyError((run_id, block))
-            question.decision = Decision(approved, reason)
+            question.decision = approved, reason
         question.notifier.notify()
 
     def _end(self, log: RunLog) -> None:
@@ -255,6 +247,6 @@ class _Question:
     """A call that waits for a decision."""
 
     def __init__(self) -> None:
-        self.decision: Decision | None = None
+        self.decision: tuple[bool, str | None] | None = None  # whether it may run, and the reason
         self.notifier = Notifier()
         self.woken: anyio.Event = self.notifier.listen()

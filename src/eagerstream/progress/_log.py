@@ -8,6 +8,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate, cycle, takewhile
 from types import TracebackType
 from typing import Any, Final, Self
@@ -432,19 +433,16 @@ class Watcher:
         if not self._joins and self._min_interval_s:
             since_s = time.monotonic() - self._phase * self._min_interval_s
             with anyio.move_on_after(self._min_interval_s - since_s % self._min_interval_s):
-                await self._wait_for(self._notifiers.urgent, self._is_due)
-        batch = await self._take(self._notifiers)
+                await self._wait_for(
+                    self._notifiers.urgent,
+                    lambda: self._log.is_closed or self._log.is_due(self.seq, self._max_chars),
+                )
+        take = partial(self._log.take, self.seq, joins=self._joins, merges=self._merges)
+        is_slow = self._joins and self._log.is_large
+        batch = await anyio.to_thread.run_sync(take, limiter=self._notifiers.threads) if is_slow else take()
         self._joins = False
         self.seq = batch.seq
         return batch
-
-    async def _take(self, notifiers: _Notifiers) -> Batch:
-        def take() -> Batch:
-            return self._log.take(self.seq, joins=self._joins, merges=self._merges)
-
-        if self._joins and self._log.is_large:
-            return await anyio.to_thread.run_sync(take, limiter=notifiers.threads)
-        return take()
 
     async def encoded(self, batch: Batch) -> Iterator[bytes]:
         """Return the pieces of `Batch.encode`, which are made once for all watchers. Large ones are made in a thread.
@@ -465,9 +463,6 @@ class Watcher:
             if not self._log.keeps(batch.seq):
                 raise self._log.dropped()
             yield piece
-
-    def _is_due(self) -> bool:
-        return self._log.is_closed or self._log.is_due(self.seq, self._max_chars)
 
     async def _wait_for(self, notifier: Notifier, holds: Callable[[], bool]) -> None:
         """Wait for the notifier until a condition holds."""

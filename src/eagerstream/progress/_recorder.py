@@ -99,8 +99,7 @@ class RunRecorder:
         self._blocks = end.block
         self._turn = turn or 0
         self._has_ended = False
-        self._begins_turns = False
-        self._may_begin_turns = turn is None
+        self._begins_turns = None if turn is None else False  # if each message counts as a turn; None: not known yet
         self._open: dict[int, int] = {}  # index in the message to number of the block
         self._inputs: dict[GrowingInput, int] = {}  # the number of the block; 0 if it is void
         self._turn_inputs: list[GrowingInput] = []
@@ -223,6 +222,7 @@ class RunRecorder:
                 if self._begins_turns:
                     self._add("turn_stop", turn=self._turn, error=None)
             case TurnStart(turn=turn):
+                self._begins_turns = False
                 self._begin_turn(turn)
             case MessageDelivered():
                 pass  # the record of the request has its messages
@@ -251,7 +251,7 @@ class RunRecorder:
     def _start_message(self, message: Mapping[str, Any], *, restarted: bool) -> None:
         if restarted:
             self._void()
-        elif self._begins_turns or (self._turn == 0 and self._may_begin_turns):
+        elif self._begins_turns is not False:
             self._begins_turns = True
             self._begin_turn(self._turn + 1)
         self._open.clear()

@@ -16,7 +16,7 @@ from .._support.redaction import FindSecrets, finding_also, redact, redact_text
 from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS
 from ..wire import PartialJSON, apply_patch, check_positive, is_deeper
-from ._exact import dumps, may_be_marked, unmarked
+from ._exact import dumps, unmarked
 from ._joined import continued, continues
 from ._log import RunLog
 from ._merge import DELTA_TEXTS
@@ -127,7 +127,7 @@ def load_records(path: Path) -> list[Record]:
                 plain = load_json(line)
                 if not isinstance(plain, dict) or plain.get("v") not in (1, VERSION):
                     raise UsageError(f"{path.name}, line {number}: no record of version 1 or {VERSION}")
-                if plain["v"] == VERSION and may_be_marked(line):
+                if plain["v"] == VERSION and b'number"' in line:  # it may contain marks
                     plain = unmarked(plain)
                 record = adapter.validate_python(plain)
             except (ValueError, RecursionError) as error:

@@ -33,12 +33,7 @@ class Summary(NamedTuple):
 
 
 class CallFields:
-    """The fields of a call so far, for a formatter.
-
-    Attributes:
-        name: The tool's name, safe to show.
-        chars: The length of the input's text so far.
-    """
+    """The fields of a call so far, for a formatter."""
 
     # Line ends are counted once. So the cost of a look is what is new since the last one, not the whole text.
 

@@ -236,21 +236,18 @@ class TerminalProgress(AsyncContextDecorator):
         return await anyio.to_thread.run_sync(act, abandon_on_cancel=True, limiter=self._thread)
 
     def _in_turn(self, action: Callable[[], Any]) -> Any:
-        with self._lock:
-            return self._guarded(action)
-
-    def _guarded(self, action: Callable[[], Any]) -> Any:
         """Run an action on the output, unless it has failed before. An observer must not affect the run."""
-        if not self._works:
-            return None
-        try:
-            return action()
-        except (Exception, SystemExit) as error:  # `rich` exits if a pipe is closed
-            # Its text may quote a model, which does not belong in a log.
-            level = logging.INFO if isinstance(error, OSError | SystemExit) else logging.WARNING
-            _log.log(level, "the progress display ends: %s", type(error).__name__)
-            self._give_up()
-            return None
+        with self._lock:
+            if not self._works:
+                return None
+            try:
+                return action()
+            except (Exception, SystemExit) as error:  # `rich` exits if a pipe is closed
+                # Its text may quote a model, which does not belong in a log.
+                level = logging.INFO if isinstance(error, OSError | SystemExit) else logging.WARNING
+                _log.log(level, "the progress display ends: %s", type(error).__name__)
+                self._give_up()
+                return None
 
 
 class Output(Protocol):

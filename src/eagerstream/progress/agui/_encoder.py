@@ -10,8 +10,16 @@ from ...tools import NOT_RUN
 from .._endpoint import public_error
 from .._fold import AFTER_INPUT, Result, RunFold
 from .._record import Fault, InputStartRecord, Record
-from ._content import MAX_EVENT_CHARS, Pieces, to_parts
-from ._fields import METADATA_KEY, bounded, omission, token_usage, with_metadata
+from ._content import (
+    MAX_EVENT_CHARS,
+    METADATA_KEY,
+    Pieces,
+    bounded,
+    omission,
+    to_parts,
+    token_usage,
+    with_metadata,
+)
 from ._rebuilt import Call, Conversation, Message
 from ._state import StateMirror
 

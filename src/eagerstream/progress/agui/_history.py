@@ -14,9 +14,8 @@ from ...errors import UsageError
 from ...loop import add_content, drop_last_thinking
 from ...tools import ForeignDefinition, RunningCall, Tool, tool_result
 from ...wire import INVALID_JSON, Block, Message
-from ._content import to_blocks
+from ._content import METADATA_KEY, to_blocks
 from ._encoder import AWAITS_APPLICATION
-from ._fields import METADATA_KEY
 
 if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from .._fold import CallFold
-from ._fields import with_metadata
+from ._content import with_metadata
 
 MAX_SNAPSHOT_CHARS: Final = 8 * 1024 * 1024
 """Maximum size of a snapshot as JSON in ASCII. A client refuses events over 10 MB."""
