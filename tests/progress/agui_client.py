@@ -58,6 +58,12 @@ class Client:
             self.types.append(event["type"])
 
     @property
+    def end(self) -> dict[str, Any]:
+        """The event that ended the run, which has come."""
+        assert self.last is not None
+        return self.last
+
+    @property
     def calls(self) -> dict[str, dict[str, Any]]:
         """All calls of all messages, by id."""
         return {call["id"]: call for message in self.messages for call in message.get("toolCalls") or ()}

@@ -135,9 +135,8 @@ def test_a_run() -> None:
         *("TOOL_CALL_END", "STATE_DELTA", "TOOL_CALL_RESULT", "STATE_DELTA"),
         *("STEP_FINISHED", "RUN_FINISHED"),
     ]
-    assert client.last is not None
-    assert (client.last["threadId"], client.last["runId"]) == ("thread", "run")
-    assert client.last["result"] == {"status": "completed", "turns": 1, "stopReason": "end_turn"}
+    assert (client.end["threadId"], client.end["runId"]) == ("thread", "run")
+    assert client.end["result"] == {"status": "completed", "turns": 1, "stopReason": "end_turn"}
     call = {"name": "tool", "kind": "tool_use", "phase": "done", "outcome": "valid", "input": {"a": 1}}
     assert client.state == {"toolCalls": {"toolu_2": call}}
 
@@ -384,21 +383,18 @@ def test_errors() -> None:
     """Our own errors in their words, without secrets; of any other only the class."""
     key = "sk-ant-api03-hunter2hunter2hunter2"
     client = Run().begin(1, "{").stop("error", error={"type": "APIError", "text": f"no such key: {key}"})
-    assert client.last is not None
-    assert client.last["code"] == "APIError"
-    assert client.last["message"].startswith("no such key")
-    assert "hunter2" not in client.last["message"]
+    assert client.end["code"] == "APIError"
+    assert client.end["message"].startswith("no such key")
+    assert "hunter2" not in client.end["message"]
     other = Run().stop("error", error={"type": "OperationalError", "text": "postgres://me:hunter2@db"})
-    assert other.last is not None
-    assert (other.last["code"], other.last["message"]) == ("OperationalError", "The run failed.")
+    assert (other.end["code"], other.end["message"]) == ("OperationalError", "The run failed.")
 
 
 def test_an_end_that_the_records_do_not_have() -> None:
     """A log that was cut still ends, once."""
     run = Run().text(1, "So far").begin(2, "{")
     run._take(run.encoder.fail("The run ended early.", code="ended_early"))
-    assert run.client.last is not None
-    assert run.client.last["type"] == "RUN_ERROR"
+    assert run.client.end["type"] == "RUN_ERROR"
     assert run.encoder.fail("again") == []
     assert run.encoder.feed([run.record("text_delta", block=1, text="more")]) == []
     assert [event["type"] for event in AGUIEncoder().fail("Nothing began.")][-1] == "RUN_ERROR"
@@ -408,24 +404,21 @@ def test_an_end_that_the_records_do_not_have() -> None:
 def test_how_runs_end(status: str) -> None:
     """A run that did not fail has finished, and says how."""
     client = Run().text(1, "So.").stop(status)
-    assert client.last is not None
-    assert client.last["result"]["status"] == status
-    assert client.last["outcome"] == {"type": "success"}
+    assert client.end["result"]["status"] == status
+    assert client.end["outcome"] == {"type": "success"}
 
 
 def test_a_run_that_was_cancelled() -> None:
     """The protocol has a word for it."""
     client = Run().begin(1, "{").stop("cancelled")
-    assert client.last is not None
-    assert client.last["outcome"] == {"type": "cancelled"}
+    assert client.end["outcome"] == {"type": "cancelled"}
 
 
 def test_usage() -> None:
     """The protocol's total of the input is with what was read from a cache or written to it; nonsense is left out."""
     usage = {"input_tokens": 10, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 2, "output_tokens": 7}
     client = Run().stop(usage=usage)
-    assert client.last is not None
-    assert client.last["usage"] == [
+    assert client.end["usage"] == [
         {
             "provider": "anthropic",
             "model": "claude-made-1",
@@ -437,8 +430,7 @@ def test_usage() -> None:
         }
     ]
     nonsense = Run().stop(usage={"input_tokens": -1, "output_tokens": True, "cache_read_input_tokens": 2**70})
-    assert nonsense.last is not None
-    assert "usage" not in nonsense.last
+    assert "usage" not in nonsense.end
 
 
 def test_calls_that_the_application_answers() -> None:
@@ -451,8 +443,7 @@ def test_calls_that_the_application_answers() -> None:
     run.result(2)
     assert run.encoder.awaits_application
     client = run.result(1, "cancelled", is_error=True).result(3, "cancelled", is_error=True).stop("cancelled")
-    assert client.last is not None
-    assert client.last["outcome"] == {"type": "success", "pendingToolCallIds": ["toolu_1", "toolu_3"]}
+    assert client.end["outcome"] == {"type": "success", "pendingToolCallIds": ["toolu_1", "toolu_3"]}
     assert [*client.results] == ["toolu_2"]
     assert client.state["toolCalls"]["toolu_1"]["phase"] == "pending"
 
@@ -754,7 +745,7 @@ def _check_all(all_told: Iterable[Told]) -> None:
             client = Client([USER])
             client.take(events)
             assert client.last is not None, told.name
-            _check(told, client.messages, client.state, is_error=client.last["type"] == "RUN_ERROR")
+            _check(told, client.messages, client.state, is_error=client.end["type"] == "RUN_ERROR")
 
 
 def test_recordings() -> None:

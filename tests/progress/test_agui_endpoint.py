@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount, Route
 
 import eagerstream
-from eagerstream import HTTPTransport, Limits, MissingExtraError, UsageError, tool, validate_history
+from eagerstream import HTTPTransport, Limits, UsageError, tool, validate_history
 from eagerstream.progress import Hub
 from eagerstream.progress.agui import AGUIEncoder, agui_app, frontend_tools, messages_of, system_of
 from eagerstream.testing import ReplayServer, block, error_event, reply, server_tool_use, text, thinking, tool_use
@@ -25,6 +25,7 @@ from eagerstream.tools import InputError
 from eagerstream.wire import SSEDecoder
 from tests.clients import run_client, serving
 from tests.progress.agui_client import Client
+from tests.progress.asgi import client_of, scope_of
 from tests.progress.streams import IMAGE
 from tests.reliability.conversations import Travel
 from tests.reliability.schedules import SCENARIO, BySchedule, at_events, first_message
@@ -35,14 +36,6 @@ ASK = {
     "name": "ask_user",
     "description": "Ask.",
     "parameters": {"type": "object", "properties": {"q": {"type": "string"}}},
-}
-SCOPE = {
-    "type": "http",
-    "method": "POST",
-    "path": "/",
-    "query_string": b"",
-    "root_path": "",
-    "headers": [(b"content-type", b"application/json"), (b"host", b"localhost")],
 }
 
 
@@ -80,8 +73,12 @@ def app_for(api: LocalAPI, *, tools: Sequence[Any] = (get_weather, draw), **opti
     return agui_app(start, min_interval_s=0, **options)
 
 
+def never(_: RunAgentInput) -> eagerstream.Run:
+    raise AssertionError("nothing begins")
+
+
 async def ask(app: Any, body: Any, *, path: str = "/", **options: Any) -> httpx.Response:
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+    async with client_of(app) as client:
         with anyio.fail_after(10):
             return await client.post(path, json=body, **options)
 
@@ -93,7 +90,6 @@ async def run_on(app: Any, messages: Sequence[Any] = (USER,), **fields: Any) -> 
     assert response.headers["content-type"].startswith("text/event-stream")
     client = Client(messages)
     client.take(json.loads(event.data) for event in SSEDecoder().feed(response.content))
-    assert client.last is not None
     return client
 
 
@@ -106,8 +102,7 @@ async def test_a_run_over_http() -> None:
     calls = reply(text("Let me see."), tool_use("get_weather", {"city": "Paris"}), tool_use("draw", {}))
     api = LocalAPI(calls, reply(text("It is 15 degrees.")))
     client = await run_on(app_for(api))
-    assert client.last is not None
-    assert [client.last[name] for name in ("type", "threadId", "runId")] == ["RUN_FINISHED", "thread", "run"]
+    assert [client.end[name] for name in ("type", "threadId", "runId")] == ["RUN_FINISHED", "thread", "run"]
     assert [each["phase"] for each in client.state["toolCalls"].values()] == ["done", "done"]
     back = messages_of(parsed(client.messages))
     assert validate_history(back) == []
@@ -131,10 +126,9 @@ async def test_an_error_in_the_run() -> None:
         reply(text("So"), error_event("invalid_request_error", "too long, sk-ant-api03-hunter2hunter2hunter2"))
     )
     client = await run_on(app_for(api))
-    assert client.last is not None
-    assert (client.last["type"], client.last["code"]) == ("RUN_ERROR", "APIError")
-    assert "too long" in client.last["message"]
-    assert "hunter2" not in client.last["message"]
+    assert (client.end["type"], client.end["code"]) == ("RUN_ERROR", "APIError")
+    assert "too long" in client.end["message"]
+    assert "hunter2" not in client.end["message"]
 
 
 @pytest.mark.anyio
@@ -145,7 +139,7 @@ async def test_a_start_that_fails(caplog: pytest.LogCaptureFixture) -> None:
         raise ConnectionError("postgres://me:hunter2@db")
 
     client = await run_on(agui_app(start))
-    assert client.last == {"type": "RUN_ERROR", "message": "The run failed.", "code": "ConnectionError"}
+    assert client.end == {"type": "RUN_ERROR", "message": "The run failed.", "code": "ConnectionError"}
     assert "a run of an AG-UI client failed" in caplog.text
 
 
@@ -154,8 +148,7 @@ async def test_a_start_that_fails(caplog: pytest.LogCaptureFixture) -> None:
 async def test_a_conversation_that_cannot_be_sent(messages: list[Any], caplog: pytest.LogCaptureFixture) -> None:
     """What the API would refuse is refused in the same words."""
     client = await run_on(app_for(LocalAPI(reply(text("So.")))), messages)
-    assert client.last is not None
-    assert (client.last["type"], client.last["code"]) == ("RUN_ERROR", "HistoryError")
+    assert (client.end["type"], client.end["code"]) == ("RUN_ERROR", "HistoryError")
     assert "hunter2" not in caplog.text
 
 
@@ -192,28 +185,13 @@ async def test_a_client_that_leaves() -> None:
 
     with anyio.fail_after(10):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(app, SCOPE, receive, send)
+            tasks.start_soon(app, scope_of(), receive, send)
             await began.wait()
             await gate.reached.wait()
             leaves.set()
         await ended.wait()
     assert api.exchanges[0].closed
     assert any(b"TOOL_CALL_START" in message.get("body", b"") for message in sent)
-
-
-@pytest.mark.anyio
-async def test_a_client_that_leaves_before_it_has_asked() -> None:
-    """Nothing begins, and nothing is raised."""
-
-    async def start(_: RunAgentInput) -> eagerstream.Run:
-        raise AssertionError("nothing begins")
-
-    async def receive() -> Any:
-        return {"type": "http.disconnect"}
-
-    async def send(_: Any) -> None: ...
-
-    await agui_app(start)(SCOPE, receive, send)
 
 
 @pytest.mark.anyio
@@ -227,8 +205,7 @@ async def test_an_encoder_that_fails(monkeypatch: pytest.MonkeyPatch, caplog: py
     api = LocalAPI([reply(text("So.")).body[:-100], gate])
     monkeypatch.setattr(AGUIEncoder, "feed", fail)
     client = await run_on(app_for(api))
-    assert client.last is not None
-    assert (client.last["code"], client.last["message"]) == ("KeyError", "The run failed.")
+    assert (client.end["code"], client.end["message"]) == ("KeyError", "The run failed.")
     assert all(exchange.closed for exchange in api.exchanges)
     assert "a run of an AG-UI client failed" in caplog.text
     assert "hunter2" not in caplog.text
@@ -272,8 +249,7 @@ async def test_tools_of_the_application() -> None:
     api = LocalAPI(asks, reply(text("Thank you.")))
     app = app_for(api)
     client = await run_on(app, tools=[ASK])
-    assert client.last is not None
-    assert client.last["outcome"] == {"type": "success", "pendingToolCallIds": ["toolu_ask"]}
+    assert client.end["outcome"] == {"type": "success", "pendingToolCallIds": ["toolu_ask"]}
     assert len(client.calls) == 2
     assert [result["content"] for result in client.results.values()] == ["15 degrees in Paris"]
     assert len(api.exchanges) == 1
@@ -305,9 +281,6 @@ def test_schemas_of_a_client(caplog: pytest.LogCaptureFixture) -> None:
 async def test_schemas_of_a_client_that_are_too_large() -> None:
     """The request is refused before anything begins, and the tool is named; all tools together have one bound."""
 
-    async def start(_: RunAgentInput) -> eagerstream.Run:
-        raise AssertionError("nothing begins")
-
     half: dict[str, Any] = {"properties": {f"k{number:05}": {} for number in range(8_000)}}
     deep: dict[str, Any] = {}
     for _ in range(70):
@@ -317,7 +290,7 @@ async def test_schemas_of_a_client_that_are_too_large() -> None:
         [{**ASK, "name": "other", "parameters": half}, {**ASK, "parameters": half}],
         [{**ASK, "parameters": deep}],
     ):
-        response = await ask(agui_app(start), request_body(tools=tools))
+        response = await ask(agui_app(never), request_body(tools=tools))
         assert response.status_code == 413
         assert "ask_user" in response.json()["error"]
         with pytest.raises(UsageError, match="ask_user"):
@@ -331,10 +304,7 @@ async def test_schemas_of_a_client_that_are_too_large() -> None:
 async def test_requests_that_are_refused() -> None:
     """With a status that says why, before anything begins; nothing of the body is repeated."""
 
-    async def start(_: RunAgentInput) -> eagerstream.Run:
-        raise AssertionError("nothing begins")
-
-    app = agui_app(start)
+    app = agui_app(never)
     for body, headers, status in [
         (b"{", {}, 400),
         (b'{"threadId": NaN}', {}, 400),
@@ -345,32 +315,11 @@ async def test_requests_that_are_refused() -> None:
         (b"{}", {"content-type": "text/plain"}, 415),
         (b"{}", {"accept": "application/vnd.ag-ui.event+proto"}, 406),
     ]:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+        async with client_of(app) as client:
             response = await client.post("/", content=body, headers={"content-type": "application/json", **headers})
             assert response.status_code == status, (body, headers, status)
             assert len(response.content) < 1_200, (body, headers, status)
             assert (await client.get("/")).status_code == 405, (body, headers, status)
-
-
-@pytest.mark.anyio
-async def test_a_body_that_is_too_large() -> None:
-    """It is refused as soon as it is, whether it says its length or not, and no more of it is read."""
-
-    async def start(_: RunAgentInput) -> eagerstream.Run:
-        raise AssertionError("nothing begins")
-
-    parts = [{"type": "http.request", "body": b" " * 600, "more_body": True} for _ in range(10)]
-    sent: list[Any] = []
-
-    async def receive() -> Any:
-        return parts.pop()
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    await agui_app(start, max_body_bytes=1_000)(SCOPE, receive, send)
-    assert sent[0]["status"] == 413
-    assert len(parts) == 8
 
 
 @pytest.mark.anyio
@@ -388,17 +337,6 @@ def test_what_is_loaded() -> None:
     script = "import sys, eagerstream.progress.agui; print({'ag_ui', 'starlette'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     assert done.stdout == "set()\n"
-
-
-def test_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the package, the error says what to install."""
-    monkeypatch.setitem(sys.modules, "ag_ui.core", None)
-
-    async def start(_: RunAgentInput) -> eagerstream.Run:
-        raise AssertionError("nothing begins")
-
-    with pytest.raises(MissingExtraError, match=r"eagerstream\[agui\]"):
-        agui_app(start)
 
 
 # --- messages of a client -----------------------------------------------------------------------------------------------

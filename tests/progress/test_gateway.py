@@ -31,33 +31,15 @@ from eagerstream.progress import Hub
 from eagerstream.progress.gateway import RunsFull, RunSlots, gateway_app
 from eagerstream.testing import ReplayServer, Scenario, Timing, encode_event, reply, text, tool_use
 from eagerstream.wire import SSEDecoder
+from tests.progress.asgi import client_of, scope_of
 from tests.streams import MESSAGE_STOP, block_start, block_stop, message_delta, message_start, text_delta
-from tests.support import Gate, LocalAPI
+from tests.support import Gate, LocalAPI, awaiting, until
 from tests.tables import rows
 
 ASKED = {"question": "How?"}
 
 
-async def until(holds: Callable[[], object]) -> None:
-    """Wait for a condition."""
-    with anyio.fail_after(20):
-        while not holds():  # noqa: ASYNC110  # of another thread, or another program
-            await anyio.sleep(0.01)
-
-
 # --- places -----------------------------------------------------------------------------------------------------------
-
-
-def post_scope() -> dict[str, Any]:
-    """An ASGI request for a run, for tests that hold back its body."""
-    return {
-        "type": "http",
-        "method": "POST",
-        "path": "/runs",
-        "query_string": b"",
-        "root_path": "",
-        "headers": [(b"content-type", b"application/json"), (b"host", b"localhost")],
-    }
 
 
 @pytest.mark.anyio
@@ -153,7 +135,7 @@ def starting(transport: Any, **options: Any) -> Callable[[Mapping[str, Any]], Ru
 
 
 async def ask(app: Any) -> httpx.Response:
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+    async with client_of(app) as client:
         with anyio.fail_after(10):
             return await client.post("/runs", json=ASKED)
 
@@ -197,18 +179,12 @@ async def test_a_full_gateway_says_when_to_come_back() -> None:
     api = LocalAPI([gate, reply(text("Done."))])
     slots = RunSlots(1, retry_after_s=1.5)
     app = gateway_app(starting(api.transport()), slots=slots)
-    answers: list[httpx.Response] = []
-
-    async def first() -> None:
-        answers.append(await ask(app))
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(first)
+    async with awaiting(lambda: ask(app)) as answers:
         await gate.reached.wait()
         refused = await ask(app)
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "2")
         assert refused.json() == {"error": "the gateway is full"}
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+        async with client_of(app) as client:
             told = (await client.get("/runs")).json()
         assert told == {"held": 1, "max_runs": 1, "waiting": 0, "max_waiting": 0}
         gate.opened.set()
@@ -232,10 +208,9 @@ async def test_clients_that_send_no_body_take_no_places() -> None:
     async def send(_: Any) -> None:
         raise AssertionError("it is not answered")
 
-    scope = post_scope()
     async with anyio.create_task_group() as tasks:
         for _ in range(60):
-            tasks.start_soon(app, scope.copy(), receive, send)
+            tasks.start_soon(app, scope_of("/runs"), receive, send)
         await until(lambda: waiting == 60)
         assert slots.held == 0
         assert (await ask(app)).status_code == 200
@@ -255,32 +230,11 @@ async def test_clients_that_send_no_body_take_no_places() -> None:
 async def test_bodies_that_are_not_taken(options: dict[str, Any], status: int) -> None:
     """Each is told what is wrong, and keeps no place."""
     slots = RunSlots(1)
-    app = gateway_app(starting(LocalAPI([b""]).transport()), slots=slots, max_body_bytes=1_000)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+    app = gateway_app(starting(LocalAPI([b""]).transport()), slots=slots)
+    async with client_of(app) as client:
         response = await client.post("/runs", **options)
     assert response.status_code == status
     assert response.json()["error"]
-    assert slots.held == 0
-
-
-@pytest.mark.anyio
-async def test_a_body_that_is_too_large_is_not_read_on() -> None:
-    """A client could fill the memory of the gateway otherwise."""
-    left = iter([{"type": "http.request", "body": b"x" * 400, "more_body": True}] * 10)
-    sent: list[Any] = []
-
-    async def receive() -> Any:
-        return next(left)
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    slots = RunSlots(1)
-    scope = post_scope()
-    app = gateway_app(starting(LocalAPI([b""]).transport()), slots=slots, max_body_bytes=1_000)
-    await app(scope, receive, send)
-    assert sent[0]["status"] == 413
-    assert len([*left]) == 7
     assert slots.held == 0
 
 
@@ -317,7 +271,7 @@ async def test_an_error_of_the_api_is_told() -> None:
 
 async def say(app: Any, run: str, asked: Any) -> tuple[int, Any]:
     """Status and body of the answer to a message to a run."""
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+    async with client_of(app) as client:
         answer = await client.post(f"/runs/{run}/messages", json=asked)
         return answer.status_code, answer.json()
 
@@ -331,13 +285,7 @@ async def test_a_client_speaks_to_its_run() -> None:
     )
     hub = Hub()
     app = gateway_app(starting(api.transport()), slots=RunSlots(1), hub=hub)
-    answers: list[httpx.Response] = []
-
-    async def first() -> None:
-        answers.append(await ask(app))
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(first)
+    async with awaiting(lambda: ask(app)) as answers:
         await gate.reached.wait()
         (log,) = hub.logs
         assert await say(app, "another", {"message": "Hello?"}) == (404, {"error": "there is no such run"})
@@ -363,16 +311,10 @@ async def test_a_client_cancels_its_run() -> None:
     gate = Gate()
     api = LocalAPI([message_start(), block_start(0, "text", text=""), text_delta(0, "It is "), gate])
     app = gateway_app(starting(api.transport()), slots=RunSlots(1), hub=(hub := Hub()))
-    answers: list[httpx.Response] = []
-
-    async def first() -> None:
-        answers.append(await ask(app))
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(first)
+    async with awaiting(lambda: ask(app)) as answers:
         await gate.reached.wait()
         (log,) = hub.logs
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+        async with client_of(app) as client:
             address = f"/runs/{log.id}/cancel"
             assert (await client.post(address, data={"a": "b"})).status_code == 415
             assert (await client.post("/runs/another/cancel", json={})).status_code == 404
@@ -388,8 +330,7 @@ async def test_no_more_than_100_messages_wait() -> None:
     app = gateway_app(
         starting(LocalAPI([gate, reply(text("Done."))]).transport()), slots=RunSlots(1), hub=(hub := Hub())
     )
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(ask, app)
+    async with awaiting(lambda: ask(app)):
         await gate.reached.wait()
         (log,) = hub.logs
         statuses = [(await say(app, log.id, {"message": "And?"}))[0] for _ in range(101)]
@@ -630,7 +571,7 @@ def counting(*belows: int) -> Scenario:
     return Scenario(calls, reply(text("Done. " * 5)), timing=Timing(tokens_per_second=20))
 
 
-def client_of(runs: int) -> httpx.AsyncClient:
+def patient_client(runs: int) -> httpx.AsyncClient:
     limits = httpx.Limits(max_connections=runs + 5)
     return httpx.AsyncClient(limits=limits, timeout=50, transport=None)
 
@@ -643,7 +584,7 @@ def test_the_gateway_of_the_example_holds_so_many_runs() -> None:
 
     async def main() -> None:
         with ReplayServer(counting(2_000, 3_000)) as api, program(api, runs=runs) as gateway:
-            async with client_of(runs) as client, anyio.create_task_group() as tasks:
+            async with patient_client(runs) as client, anyio.create_task_group() as tasks:
                 told: list[list[dict[str, Any]]] = []
 
                 async def one() -> None:
@@ -673,7 +614,7 @@ def test_the_gateway_of_the_example_on_a_cluster() -> None:
             ReplayServer(counting(2_000, 3_000)) as api,
             program(api, runs=4, RAY="1", RAY_ADDRESS="local") as gateway,
         ):
-            async with client_of(4) as client, anyio.create_task_group() as tasks:
+            async with patient_client(4) as client, anyio.create_task_group() as tasks:
 
                 async def one() -> None:
                     check_count(await gateway.ask(client))
@@ -715,7 +656,7 @@ def test_a_client_that_vanishes_frees_the_workers() -> None:
     async def main() -> None:
         scenario = Scenario(answer, reply(text("Done.")))
         with ReplayServer(scenario) as api, program(api, runs=2) as gateway:
-            async with client_of(2) as client:
+            async with patient_client(2) as client:
                 with pytest.raises(TimeoutError), anyio.fail_after(10):
                     async with client.stream("POST", f"{gateway.url}/runs", json={"question": "long"}) as response:
                         begun = 0
@@ -741,7 +682,7 @@ def test_a_worker_that_is_killed_loses_no_call() -> None:
     async def main() -> None:
         scenario = Scenario(reply(tool_use("count_primes", {"below": 200_000})), reply(text("Done.")))
         with ReplayServer(scenario) as api, program(api, runs=2) as gateway:
-            async with client_of(2) as client:
+            async with patient_client(2) as client:
                 killed = False
                 lines: list[str] = []
                 async with client.stream("POST", f"{gateway.url}/runs", json={"question": "?"}) as response:
@@ -767,7 +708,7 @@ def test_a_gateway_that_is_told_to_end_ends_its_runs() -> None:
         slow = Scenario(reply(text("word " * 4_000)), timing=Timing(tokens_per_second=10))
         with ReplayServer(slow) as api:
             with program(api, runs=2) as gateway:
-                async with client_of(2) as client:
+                async with patient_client(2) as client:
                     async with client.stream("POST", f"{gateway.url}/runs", json={"question": "?"}) as response:
                         lines = response.aiter_lines()
                         await anext(lines)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import anyio
@@ -13,6 +15,7 @@ import pytest
 from starlette.requests import Request
 
 import eagerstream
+from eagerstream import MissingExtraError
 from eagerstream._serving.access import Refused
 from eagerstream.progress import Hub
 from eagerstream.progress._request_body import RequestBodies, json_object, parse_body
@@ -21,6 +24,7 @@ from eagerstream.progress.agui._app import run_input
 from eagerstream.progress.gateway import RunSlots, gateway_app
 from eagerstream.progress.vercel import vercel_app
 from eagerstream.progress.web import web_app
+from tests.progress.asgi import scope_of
 from tests.support import until
 from tests.tables import rows
 
@@ -29,9 +33,7 @@ MIB = 1024 * 1024
 
 def request_of(receive: Callable[[], Any], **headers: str) -> Request:
     """A request whose body comes from `receive`."""
-    given = {"content-type": "application/json"} | {name.replace("_", "-"): value for name, value in headers.items()}
-    pairs = [(name.encode(), value.encode()) for name, value in given.items()]
-    return Request({"type": "http", "method": "POST", "path": "/", "headers": pairs}, receive)
+    return Request(scope_of(**headers), receive)
 
 
 def body_of(*parts: bytes) -> Callable[[], Any]:
@@ -241,36 +243,57 @@ def _never(_: Any) -> eagerstream.Run:
     raise AssertionError("nothing begins")
 
 
-_APPS: dict[str, tuple[Callable[[], Any], str]] = {
-    "gateway": (lambda: gateway_app(_never, slots=RunSlots(1)), "/runs"),
-    "agui": (lambda: agui_app(_never), "/"),
-    "vercel": (lambda: vercel_app(_never), "/api/chat"),
-    "decision": (lambda: web_app(Hub(), token=None, hosts=None), "/runs/a/decide"),
+_APPS: dict[str, tuple[Callable[..., Any], str]] = {
+    "gateway": (partial(gateway_app, _never, slots=RunSlots(1)), "/runs"),
+    "agui": (partial(agui_app, _never), "/"),
+    "vercel": (partial(vercel_app, _never), "/api/chat"),
+    "decision": (partial(web_app, Hub(), token=None, hosts=None), "/runs/a/decide"),
 }
+
+
+async def _status(app: Any, path: str, next_message: Callable[[], Any]) -> int:
+    """The status of the response to a request from a page of ours, whose body comes from a function."""
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return next_message()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await app(scope_of(path, origin="http://localhost"), receive, send)
+    return int(sent[0]["status"])
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("name", _APPS)
 async def test_bounds_of_each_endpoint(name: str) -> None:
-    """By default a body has 2 MiB, and no more is read."""
+    """By default a body has 2 MiB, and no more is read. A program may set another bound."""
     made, path = _APPS[name]
-    sent: list[Any] = []
-    left = [b" " * 65_536] * 40
+    bounds = {"decision": [({}, 1)]}.get(name, [({}, 33), ({"max_body_bytes": 200_000}, 4)])
+    for options, count in bounds:
+        left = [b" " * 65_536] * 40
+        message = lambda: {"type": "http.request", "body": left.pop(), "more_body": True}  # noqa: B023, E731
+        assert await _status(made(**options), path, message) == 413
+        assert len(left) == 40 - count
 
-    async def receive() -> Any:
-        return {"type": "http.request", "body": left.pop(), "more_body": True}
 
-    async def send(message: Any) -> None:
-        sent.append(message)
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", _APPS)
+async def test_a_client_that_leaves_before_it_has_asked(name: str) -> None:
+    """Nothing begins, and nothing is raised."""
+    made, path = _APPS[name]
+    assert await _status(made(), path, lambda: {"type": "http.disconnect"}) == 400
 
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": path,
-        "root_path": "",
-        "query_string": b"",
-        "headers": [(b"content-type", b"application/json"), (b"host", b"localhost"), (b"origin", b"http://localhost")],
-    }
-    await made()(scope, receive, send)
-    assert sent[0]["status"] == 413
-    assert len(left) == (39 if name == "decision" else 7)
+
+@rows(
+    "name, package, extra",
+    [*((name, "starlette.applications", "web") for name in ("gateway", "vercel", "decision")),
+     ("agui", "starlette.applications", "agui"), ("agui", "ag_ui.core", "agui")],
+)  # fmt: skip
+def test_without_the_extra(name: str, package: str, extra: str) -> None:
+    """The error says which extra brings what is missing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, package, None)
+        with pytest.raises(MissingExtraError, match=rf"eagerstream\[{extra}\]"):
+            _APPS[name][0]()

@@ -8,6 +8,7 @@ import re
 import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,13 @@ from starlette.routing import Mount
 import eagerstream
 from eagerstream import tool
 from eagerstream._serving.asgi_server import ASGIApplication
-from eagerstream.errors import MissingExtraError, UsageError
+from eagerstream.errors import UsageError
 from eagerstream.progress import Hub, web
 from eagerstream.progress.web import new_token, serve, web_app
 from eagerstream.testing import reply, text, tool_use
 from eagerstream.wire import ServerSentEvent, SSEDecoder
+from tests.progress import asgi
+from tests.progress.asgi import scope_of
 from tests.progress.made_log import add, hub_of, made_log
 from tests.streams import MESSAGE_STOP, message_delta, message_start, text_delta
 from tests.support import REQUEST, LocalAPI, all_tasks_blocked, whole_call
@@ -40,10 +43,7 @@ PATHS = ["/", "/static/page.js", "/events", "/nowhere", "/runs/run_1/decide"]
 STATIC = Path(web.__file__).parent / "static"
 
 
-def client_of(application: ASGIApplication, **headers: str) -> httpx.AsyncClient:
-    """A browser without cookies: what it knows of the token says each test."""
-    transport = httpx.ASGITransport(application)
-    return httpx.AsyncClient(transport=transport, base_url=f"http://{HOST}", headers=headers)
+client_of = partial(asgi.client_of, base_url=f"http://{HOST}")  # what it knows of the token says each test
 
 
 class Events:
@@ -99,19 +99,8 @@ async def listening(
     events = Events()
     if reads:
         events.reads.set()
-    named = {
-        "host": HOST,
-        "authorization": f"Bearer {TOKEN}",
-        **{name.replace("_", "-"): v for name, v in headers.items()},
-    }
-    scope = {
-        "type": "http",
-        "method": "GET",
-        "path": path,
-        "root_path": "",
-        "query_string": query.encode(),
-        "headers": [(name.encode(), value.encode()) for name, value in named.items()],
-    }
+    named = {"host": HOST, "authorization": f"Bearer {TOKEN}", **headers}
+    scope = {**scope_of(path, "GET", **named), "query_string": query.encode()}
 
     async def answer() -> None:
         await application(scope, events.receive, events.send)
@@ -534,10 +523,3 @@ def test_in_plain_code_with_a_token_of_ones_own() -> None:
         pass
     with pytest.raises(UsageError, match="not running"):
         _ = server.url
-
-
-def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody without the packages is told which extra brings them."""
-    monkeypatch.setitem(__import__("sys").modules, "starlette.applications", None)
-    with pytest.raises(MissingExtraError, match=r"eagerstream\[web\]"):
-        web_app(Hub(), token=TOKEN)
