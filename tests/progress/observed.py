@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from eagerstream.loop import RunEvent, TurnStart
-from eagerstream.progress import Record, RunRecorder
+from eagerstream.progress import Record, RunRecorder, RunView
 from eagerstream.streaming import FeedEnd, GrowingInput
-from eagerstream.wire import MessageAssembler, WireEvent
+from eagerstream.tools import ToolCall
+from eagerstream.wire import InputStart, MessageAssembler, WireEvent
 from tests.streams import block_stop, input_delta, message_start, tool_start
 
 
@@ -41,6 +42,20 @@ def recorded(events: Iterable[RunEvent], *, ends: bool = True, **settings: Any) 
     if ends:
         recorder.end(FeedEnd("completed", 1, {}, None))
     return records
+
+
+def tool_call_of(events: Iterable[RunEvent]) -> ToolCall:
+    """The only call in events."""
+    (input,) = (event.input for event in events if isinstance(event, InputStart))
+    return ToolCall(input, turn=1)
+
+
+def viewed(records: Iterable[Record]) -> RunView:
+    """What records tell of a run."""
+    view = RunView()
+    for record in records:
+        view.feed(record)
+    return view
 
 
 def recorded_body(chunks: Sequence[Sequence[WireEvent]]) -> tuple[list[Record], MessageAssembler[GrowingInput]]:

@@ -13,9 +13,10 @@ import anyio
 
 import eagerstream
 from eagerstream import EagerStreamError, Tool
-from eagerstream.progress import CallView, Hub, Record, RunView
+from eagerstream.progress import CallView, Hub, Record
 from eagerstream.testing import ReplayServer, reply, text
 from eagerstream.tools import RunningCall
+from tests.progress.observed import viewed
 from tests.reliability.conversations import AT_ONCE, converse
 from tests.reliability.schedules import SCENARIO, BySchedule, Schedule
 from tests.streams import made_recordings, random_pieces, real_recordings
@@ -41,10 +42,7 @@ class Told:
 
     def calls(self) -> list[CallView]:
         """Those that are not void."""
-        view = RunView()
-        for record in self.records:
-            view.feed(record)
-        return view.calls
+        return viewed(self.records).calls
 
 
 def told_recordings(paths: Sequence[Path] | None = None) -> list[Told]:

@@ -14,12 +14,13 @@ import pytest
 
 import eagerstream
 from eagerstream import tool
-from eagerstream.progress import Hub, RunLog, RunView, load_records, save_records
+from eagerstream.progress import Hub, RunLog, load_records, save_records
 from eagerstream.progress._exact import marked
 from eagerstream.progress.agui import AGUIEncoder
 from eagerstream.progress.vercel import UIMessageEncoder, to_messages
 from eagerstream.testing import reply, tool_use
 from tests.progress.made_log import MadeCall, made_log
+from tests.progress.observed import viewed
 from tests.progress.page_modules import PageModules
 from tests.support import REQUEST, LocalAPI
 
@@ -224,10 +225,7 @@ def test_a_saved_run_has_the_same_numbers(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     save_records(path, log.records(), redact=False)
     assert '{"$number":"9007199254740993"}' in path.read_text()
-    view = RunView()
-    for record in load_records(path):
-        view.feed(record)
-    assert json.dumps(view.calls[0].partial) == json.dumps(value)
+    assert json.dumps(viewed(load_records(path)).calls[0].partial) == json.dumps(value)
     save_records(tmp_path / "again.jsonl", load_records(path), redact=False)
     assert load_records(tmp_path / "again.jsonl") == load_records(path)
 

@@ -20,10 +20,8 @@ from eagerstream.progress._fold import SubRunFold
 from eagerstream.progress._frame import Frame, RunState
 from eagerstream.progress._panels import shares
 from eagerstream.progress._rows import end_of
-from eagerstream.tools import ToolCall
-from eagerstream.wire import InputStop
 from tests.progress.made_log import MadeCall, made_log
-from tests.progress.observed import events_of, recorded
+from tests.progress.observed import events_of, recorded, tool_call_of, viewed
 from tests.tables import rows
 
 ENDED = [phase for phase in CallPhase if phase.is_final]
@@ -53,10 +51,7 @@ def view_of(*calls: CallView, **fields: Any) -> RunView:
 
 def written(*fragments: str, stops: bool = False) -> RunView:
     """A run with one call whose input comes in these fragments."""
-    view = RunView()
-    for record in recorded(events_of(*fragments, stops=stops), ends=False):
-        view.feed(record)
-    return view
+    return viewed(recorded(events_of(*fragments, stops=stops), ends=False))
 
 
 def drawn(*views: RunView, width: int = 80, height: int = 24, is_final: bool = False, encoding: str = "utf-8") -> str:
@@ -96,10 +91,8 @@ def test_how_an_input_ended_is_told(fragment: str, phase: CallPhase) -> None:
 def test_a_tool_that_runs_and_ends() -> None:
     """Its panel shows what it says of its progress, its line what came of it, and how long it took."""
     events = events_of('{"a": 1}')
-    (call,) = (ToolCall(event.input, turn=1) for event in events if isinstance(event, InputStop))
-    view = RunView()
-    for record in recorded([*events, ToolStart(call), ToolProgress(call, {"done": 3, "of": 7})], ends=False):
-        view.feed(record)
+    call = tool_call_of(events)
+    view = viewed(recorded([*events, ToolStart(call), ToolProgress(call, {"done": 3, "of": 7})], ends=False))
     assert "╭─ tool  running" in drawn(view)
     assert "▸ done: 3, of: 7" in drawn(view)
     call.answer("did it\nall")
@@ -379,14 +372,12 @@ def test_a_saved_run_shows_the_same_lines(tmp_path: Path) -> None:
         call.add("tool_progress", value=value)
     call.write(CODE[30:])
     save_records(tmp_path / "run.jsonl", log.records())
-    views = []
-    for records in (log.records(), log.snapshot().records, load_records(tmp_path / "run.jsonl")):
-        view = RunView()
-        for record in records:
-            view.feed(record)
-        views.append(rows_of(drawn(view)))
-    assert views[0] == views[1] == views[2]
-    assert "▌" in views[0][-3]
+    first, *others = (
+        rows_of(drawn(viewed(records)))
+        for records in (log.records(), log.snapshot().records, load_records(tmp_path / "run.jsonl"))
+    )
+    assert others == [first, first]
+    assert "▌" in first[-3]
 
 
 @rows(

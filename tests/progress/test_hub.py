@@ -7,6 +7,7 @@ import logging
 import threading
 import weakref
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -22,8 +23,9 @@ from eagerstream.progress import CallPhase, Hub, Record, RunLog, RunView
 from eagerstream.testing import reply, text, tool_use
 from eagerstream.tools import tool
 from eagerstream.wire import InputDelta, InputStop
+from tests.progress.observed import viewed
 from tests.streams import input_delta, message_start, tool_start
-from tests.support import REQUEST, Broken, Gate, LocalAPI
+from tests.support import REQUEST, Broken, Gate, LocalAPI, until
 
 pytestmark = pytest.mark.anyio
 
@@ -39,10 +41,7 @@ async def get_weather(city: str, call: RunningCall) -> str:
 
 
 def view_of(log: RunLog) -> RunView:
-    view = RunView()
-    for record in log.records():
-        view.feed(record)
-    return view
+    return viewed(log.records())
 
 
 def api(*bodies: Any) -> Any:
@@ -204,7 +203,7 @@ async def test_every_ending_is_told(how: str) -> None:
     assert view.status == ("error" if how == "fail" else "cancelled")
     assert log.records()[-1]["type"] == "run_stop"
     if how == "cancel":
-        assert view.calls[0].phase is CallPhase.FAILED or view.calls[0].phase is CallPhase.CUT
+        assert view.calls[0].phase in (CallPhase.FAILED, CallPhase.CUT)
     if how == "fail":
         assert view.error
 
@@ -303,43 +302,41 @@ async def test_a_run_that_never_began_is_let_go() -> None:
 # --- approvals --------------------------------------------------------------------------------------------------------
 
 
+async def deleting(hub: Hub, deleted: list[str], *, is_observed: bool = True, **options: Any) -> Run:
+    """A run to its end, in which a person is asked about a call of `delete_file`; the list gets what that deletes."""
+
+    @tool(approve=hub.approve, **options)
+    async def delete_file(path: str) -> str:
+        """Delete a file."""
+        deleted.append(path)
+        return "deleted"
+
+    client = api(reply(tool_use("delete_file", {"path": "a.txt"})), DONE)
+    with anyio.fail_after(10), hub.observing() if is_observed else nullcontext():
+        async with eagerstream.run(client, tools=[delete_file], **REQUEST) as run:
+            await run.finish()
+    return run
+
+
 async def _decide(hub: Hub, *, approved: bool, reason: str | None) -> None:
-    async with hub.logs[0].watch(min_interval_s=0) as watcher:
-        async for batch in watcher:
-            if any(record["type"] == "approval_start" for record in batch.records):
-                break
     (call,) = view_of(hub.logs[0]).calls
     assert call.phase is CallPhase.APPROVAL
     assert hub.questions == [(hub.logs[0].id, call.block)]
     # As a web server in another thread does it.
     await anyio.to_thread.run_sync(partial(hub.decide, hub.logs[0].id, call.block, approved=approved, reason=reason))
-    with pytest.raises(KeyError):
-        hub.decide(hub.logs[0].id, call.block, approved=True)
-    assert hub.questions == []
 
 
 @pytest.mark.parametrize(("approved", "reason"), [(True, None), (False, None), (False, "Not that one.")])
 async def test_a_person_decides(approved: bool, reason: str | None) -> None:
     """The call waits; then it runs, or is refused in the person's words."""
     hub = Hub()
-    ran = []
-
-    @tool(approve=hub.approve)
-    async def delete_file(path: str) -> str:
-        """Delete a file."""
-        ran.append(path)
-        return "deleted"
-
-    with anyio.fail_after(10), hub.observing():
-        client = api(reply(tool_use("delete_file", {"path": "a.txt"})), DONE)
-        async with (
-            eagerstream.run(client, tools=[delete_file], **REQUEST) as run,
-            anyio.create_task_group() as tasks,
-        ):
-            tasks.start_soon(partial(_decide, hub, approved=approved, reason=reason))
-            await run.finish()
+    deleted: list[str] = []
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(deleting, hub, deleted)
+        await until(lambda: hub.questions)
+        await _decide(hub, approved=approved, reason=reason)
     (call,) = view_of(hub.logs[0]).calls
-    assert ran == (["a.txt"] if approved else [])
+    assert deleted == (["a.txt"] if approved else [])
     assert call.phase is (CallPhase.DONE if approved else CallPhase.FAILED)
     assert reason is None or reason in call.result_text
     (stop,) = (record for record in hub.logs[0].records() if record["type"] == "approval_stop")
@@ -356,33 +353,19 @@ async def test_a_person_decides_at_once(monkeypatch: pytest.MonkeyPatch) -> None
         for record in records:
             if record["type"] == "approval_start":
                 hub.decide(log.id, record["block"], approved=True)
-
-    @tool(approve=hub.approve)
-    async def delete_file(path: str) -> str:
-        """Delete a file."""
-        return "deleted"
+                assert hub.questions == []
+                with pytest.raises(KeyError):  # once
+                    hub.decide(log.id, record["block"], approved=True)
 
     monkeypatch.setattr(RunLog, "append", decide)
-    client = api(reply(tool_use("delete_file", {"path": "a.txt"})), DONE)
-    with anyio.fail_after(10), hub.observing():
-        async with eagerstream.run(client, tools=[delete_file], **REQUEST) as run:
-            await run.finish()
+    await deleting(hub, [])
     assert [call.result_text for call in view_of(hub.logs[0]).calls] == ["deleted"]
 
 
 async def test_a_question_that_nobody_answers() -> None:
     """After its time the call is refused, and the question is gone; so it is where the run is left."""
     hub = Hub()
-
-    @tool(approve=hub.approve, approve_timeout_s=0.05)
-    async def delete_file(path: str) -> str:
-        """Delete a file."""
-        return "deleted"
-
-    with anyio.fail_after(10), hub.observing():
-        client = api(reply(tool_use("delete_file", {"path": "a.txt"})), DONE)
-        async with eagerstream.run(client, tools=[delete_file], **REQUEST) as run:
-            await run.finish()
+    await deleting(hub, [], approve_timeout_s=0.05)
     (log,) = hub.logs
     (call,) = view_of(log).calls
     assert call.phase is CallPhase.FAILED
@@ -392,17 +375,7 @@ async def test_a_question_that_nobody_answers() -> None:
 
 async def test_a_question_that_nobody_could_see() -> None:
     """A run that is not observed does not wait for a person."""
-    hub = Hub()
-
-    @tool(approve=hub.approve)
-    async def delete_file(path: str) -> str:
-        """Delete a file."""
-        return "deleted"
-
-    client = api(reply(tool_use("delete_file", {"path": "a.txt"})), DONE)
-    with anyio.fail_after(10):
-        async with eagerstream.run(client, tools=[delete_file], **REQUEST) as run:
-            await run.finish()
+    run = await deleting(Hub(), [], is_observed=False)
     assert "no person can see the question" in str(run.result.calls[0].result)
 
 

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from eagerstream.errors import UsageError
-from eagerstream.progress import Batch, Record, RunLog, RunView, WatcherDropped, _merge as merge
+from eagerstream.progress import Batch, Record, RunLog, WatcherDropped, _merge as merge
 from eagerstream.progress._merge import MergedRecords, in_parts, merge_records
 from tests.progress.made_log import add
-from tests.progress.observed import events_of, recorded
+from tests.progress.observed import events_of, recorded, viewed
 from tests.streams import cut_at, written
 from tests.support import until
 from tests.wire.json_texts import documents
@@ -32,9 +32,7 @@ def poem() -> list[Record]:
 
 def state(records: list[Record]) -> Any:
     """What records tell of a run, written down."""
-    view = RunView()
-    for record in records:
-        view.feed(record)
+    view = viewed(records)
     calls = [
         (call.id, call.phase, call.raw, written(call.partial), call.finished, call.fragments) for call in view.calls
     ]
@@ -368,9 +366,7 @@ async def test_a_text_that_was_left_out_goes_on() -> None:
         log.close()
         batches += [batch async for batch in watcher]
     assert state(known(batches)) == state(log.snapshot().records)
-    view = RunView()
-    for record in known(batches):
-        view.feed(record)
+    view = viewed(known(batches))
     assert (view.calls[0].partial, view.calls[0].raw, view.calls[0].omitted_chars) == ({}, "", 3012)
 
 
@@ -385,9 +381,7 @@ async def test_memory_is_bounded() -> None:
     assert delta["omitted_chars"] == 50_012
     assert delta["count"] == 502
     assert sum(len(record.get("fragment", "")) for record in cast("Any", log._recent)) < 2_000
-    view = RunView()
-    for record in log.records():
-        view.feed(record)
+    view = viewed(log.records())
     assert (view.calls[0].phase.value, view.calls[0].bytes) == ("waiting", 50_012)
 
 

@@ -9,10 +9,9 @@ from eagerstream.loop import Restarted, RunEvent, RunStatus, SubRunStart, SubRun
 from eagerstream.progress import Record, RunRecorder, RunView
 from eagerstream.progress._plain_lines import PlainLines
 from eagerstream.streaming import FeedEnd, GrowingInput
-from eagerstream.tools import ToolCall
-from eagerstream.wire import InputStop, MessageAssembler, MessageStart, TextDelta
+from eagerstream.wire import MessageAssembler, MessageStart, TextDelta
 from eagerstream.wire._assistant_message import empty_message
-from tests.progress.observed import Clock, events_of
+from tests.progress.observed import Clock, events_of, tool_call_of
 from tests.streams import block_start, block_stop, input_delta, message_start, tool_start
 
 
@@ -50,7 +49,7 @@ def test_a_line_for_each_thing_that_happens() -> None:
 def test_tools_and_the_end() -> None:
     """A tool's progress once a second at most, its result, and how the run ended."""
     events = events_of('{"a": 1}')
-    (call,) = (ToolCall(event.input, turn=1) for event in events if isinstance(event, InputStop))
+    call = tool_call_of(events)
     call.answer("did\nit")
     events += [ToolStart(call), *(ToolProgress(call, step) for step in range(4)), ToolStop(call)]
     end = FeedEnd("error", 1, {"input_tokens": 10, "output_tokens": 2}, {"type": "APIError", "text": "no\nmore"})
@@ -112,7 +111,7 @@ def test_nothing_that_a_model_wrote_acts() -> None:
 def test_a_run_of_a_tool() -> None:
     """Its start, and how it ended, in the lines of its call."""
     events = events_of("{}")
-    (call,) = (ToolCall(event.input, turn=1) for event in events if isinstance(event, InputStop))
+    call = tool_call_of(events)
     usage = {"input_tokens": 10, "output_tokens": 2}
     events += [ToolStart(call), SubRunStart(call, "r1", "claude\x1b[31m-made-2")]
     events += [SubRunStop(call, "r1", "claude\x1b[31m-made-2", RunStatus.COMPLETED, 2, usage)]
@@ -126,7 +125,7 @@ def test_a_run_of_a_tool() -> None:
 def test_progress_about_lines() -> None:
     """The lines, what runs, and the last line of the output; a bad end is told at once."""
     events = events_of('{"code": "a\\nb"}')
-    (call,) = (ToolCall(event.input, turn=1) for event in events if isinstance(event, InputStop))
+    call = tool_call_of(events)
     value = {"parameter": "code", "line": 1, "end_line": 1, "state": "running", "calls": ["fetch"], "output": "1\n2\n"}
     begun = {**value, "line": 0, "end_line": 0}
     raised = {**value, "line": 2, "end_line": 2, "state": "raised", "calls": []}

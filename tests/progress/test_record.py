@@ -28,10 +28,9 @@ from eagerstream.progress import CallPhase, Record, RunRecorder, RunView, record
 from eagerstream.progress._joined import RecordsEnd
 from eagerstream.progress._record import record_adapter
 from eagerstream.streaming import FeedEnd, GrowingInput
-from eagerstream.tools import ToolCall
-from eagerstream.wire import InputDelta, InputStart, MessageAssembler, MessageStart, apply_patch
+from eagerstream.wire import MessageAssembler, MessageStart, apply_patch
 from eagerstream.wire._assistant_message import empty_message
-from tests.progress.observed import events_of, recorded, recorded_body
+from tests.progress.observed import events_of, recorded, recorded_body, tool_call_of, viewed
 from tests.streams import (
     MESSAGE_STOP,
     block_start,
@@ -75,9 +74,7 @@ def test_records_of_recordings(recording: Path) -> None:
     assert [record["seq"] for record in records] == list(range(1, len(records) + 1))
     assert all(one["at_s"] <= other["at_s"] for one, other in pairwise(records))
 
-    view = RunView()
-    for record in plain:
-        view.feed(record)
+    view = viewed(plain)
     inputs = list(assembler.inputs.values())
     calls = view.calls[len(view.calls) - len(inputs) :]  # a body may have more than one message
     for call, input in zip(calls, inputs, strict=True):
@@ -91,13 +88,7 @@ def test_records_of_recordings(recording: Path) -> None:
 @pytest.mark.slow
 def test_records_of_each_type_are_as_the_schema_says() -> None:
     """By a validator of another make, with one record of each type that there is."""
-    (call,) = (ToolCall(event.input, turn=1) for event in events_of('{"a": 1}') if isinstance(event, InputStart))
-    call.answer("done")
-    events: list[RunEvent] = [
-        *events_of('{"a": 1}'),
-        Restarted(1, "interrupted", None, 0.5),
-    ]
-    records = recorded(events)
+    records = recorded([*events_of('{"a": 1}'), Restarted(1, "interrupted", None, 0.5)])
     body = [
         message_start(),
         block_start(0, "thinking", thinking=""),
@@ -115,10 +106,9 @@ def test_records_of_each_type_are_as_the_schema_says() -> None:
     ]
     records += recorded_body([body])[0]
     recorder = RunRecorder(records.extend)
-    for event in events_of("{}"):
-        recorder.take([event])
-        if isinstance(event, InputStart):
-            call = ToolCall(event.input, turn=1)
+    events = events_of("{}")
+    recorder.take(events)
+    call = tool_call_of(events)
     recorder.note(call, "approval_start")
     recorder.note(call, "approval_stop", approved=True, reason=None)
     call.answer("done")
@@ -177,18 +167,16 @@ def test_what_is_void_is_not_told_of(again: RunEvent) -> None:
     records: list[Record] = []
     recorder = RunRecorder(records.extend)
     events = events_of('{"a": 1', stops=False)
-    recorder.take(events)
-    delta = events[-1]
-    assert isinstance(delta, InputDelta)
-    call = ToolCall(delta.input, turn=1)
-    recorder.take([again])
+    call = tool_call_of(events)
+    recorder.take([*events, again])
     call.answer("cancelled")
-    recorder.take([ToolStop(call), delta])
+    recorder.take([ToolStop(call), events[-1]])
     assert records[-1]["type"] in ("restarted", "message_start")
-    view = RunView()
-    for record in records:
-        view.feed(record)
-    assert view.calls == []
+    assert viewed(records).calls == []
+
+
+_CYCLE: list[Any] = []
+_CYCLE.append(_CYCLE)
 
 
 class _Odd:
@@ -205,27 +193,17 @@ class _Odd:
         (_Odd(), "<_Odd>"),
         (Path("a"), "a"),
         ([10**5000], "<list>"),
+        (_CYCLE, "<list>"),
         ("\ud800", "\ud800"),
     ],
 )
 def test_progress_of_any_kind(value: Any, told: Any) -> None:
     """A tool may say anything; what has no JSON form does not break the record."""
     events = events_of("{}")
-    (start,) = (event for event in events if isinstance(event, InputStart))
-    records = recorded([*events, ToolProgress(ToolCall(start.input, turn=1), value)])
+    records = recorded([*events, ToolProgress(tool_call_of(events), value)])
     (progress,) = of_type(records, "tool_progress")
     assert progress["value"] == told
     json.dumps(records)
-
-
-def test_a_value_that_contains_itself() -> None:
-    """Not even that."""
-    cycle: list[Any] = []
-    cycle.append(cycle)
-    events = events_of("{}")
-    (start,) = (event for event in events if isinstance(event, InputStart))
-    (progress,) = of_type(recorded([*events, ToolProgress(ToolCall(start.input, turn=1), cycle)]), "tool_progress")
-    assert progress["value"] == "<list>"
 
 
 HOSTILE: list[Any] = [json.loads('{"a":' * 900 + "1" + "}" * 900), {"a": float("nan")}, {"a": [float("inf")]}, "no", 1]
@@ -254,8 +232,7 @@ def test_after_the_end_there_are_no_records() -> None:
     recorder = RunRecorder(records.extend)
     events = events_of("{}")
     recorder.take(events)
-    (start,) = (event for event in events if isinstance(event, InputStart))
-    call = ToolCall(start.input, turn=1)
+    call = tool_call_of(events)
     for _ in range(2):
         recorder.end(FeedEnd("completed", 1, {}, None))
         recorder.note(call, "approval_stop", approved=False, reason=None)
@@ -266,8 +243,7 @@ def test_after_the_end_there_are_no_records() -> None:
 def test_phases_from_records() -> None:
     """The life of a call as people see it."""
     events = events_of('{"a": 1}')
-    (start,) = (event for event in events if isinstance(event, InputStart))
-    call = ToolCall(start.input, turn=1)
+    call = tool_call_of(events)
     records: list[Record] = []
     recorder = RunRecorder(records.extend)
     view = RunView()
@@ -347,7 +323,4 @@ def test_what_a_block_begins_with(kind: str) -> None:
 def test_what_was_going_on_when_the_run_ended() -> None:
     """An input that was being written was cut off; a call of a single request waits for whoever made it."""
     for fragments, stops, phase in ((['{"a'], False, CallPhase.CUT), (["{}"], True, CallPhase.WAITING)):
-        view = RunView()
-        for record in recorded(events_of(*fragments, stops=stops)):
-            view.feed(record)
-        assert [call.phase for call in view.calls] == [phase]
+        assert [call.phase for call in viewed(recorded(events_of(*fragments, stops=stops))).calls] == [phase]

@@ -19,11 +19,10 @@ from eagerstream.progress._joined import joined_runs
 from eagerstream.progress._plain_lines import PlainLines
 from eagerstream.progress.terminal import terminal_progress
 from eagerstream.testing import Scenario, reply, text, tool_use
-from eagerstream.tools import ToolCall, ask_elsewhere
-from eagerstream.wire import InputStop
+from eagerstream.tools import ask_elsewhere
 from tests.loop.durable import World, client_of, left_at, scenario
 from tests.loop.journals import MemoryJournal
-from tests.progress.observed import events_of, recorded
+from tests.progress.observed import events_of, recorded, tool_call_of
 from tests.progress.page_modules import PageModules
 from tests.support import REQUEST
 from tests.tables import rows
@@ -62,7 +61,7 @@ async def test_a_new_run() -> None:
 def parts(gap_s: float = 200.0) -> tuple[list[Record], list[Record]]:
     """The records of a process that was killed while a tool ran, and of the next one."""
     events = events_of('{"city": "Oslo"}')
-    (call,) = (ToolCall(event.input, turn=1) for event in events if isinstance(event, InputStop))
+    call = tool_call_of(events)
     first = recorded([*events, ToolStart(call)], ends=False, id="r")
     second = recorded(events_of('{"city": "Rome"}'), id="r", resumed_after=0)
     ended_at = datetime.fromisoformat(fields(first[0])["started_at"]) + timedelta(seconds=first[-1]["at_s"] + gap_s)

@@ -15,7 +15,6 @@ from eagerstream.errors import UsageError
 from eagerstream.progress import (
     Record,
     RunLog,
-    RunView,
     Watcher,
     _saved as saved,
     load_records,
@@ -24,7 +23,7 @@ from eagerstream.progress import (
     save_records,
 )
 from eagerstream.progress._merge import merge_records
-from tests.progress.observed import events_of, recorded
+from tests.progress.observed import events_of, recorded, viewed
 from tests.support import until
 from tests.tables import rows
 
@@ -32,9 +31,7 @@ SECRET = "sk-ant-api03-abcdefghijklmnop"
 
 
 def state(records: list[Record]) -> Any:
-    view = RunView()
-    for record in records:
-        view.feed(record)
+    view = viewed(records)
     return view.status, [(call.name, call.raw, call.partial, call.finished) for call in view.calls]
 
 

@@ -17,7 +17,7 @@ from rich.console import Console
 
 import eagerstream
 from eagerstream import InputDelta, InputStop, MessageAssembler, ToolResponse, ToolStop, UsageError
-from eagerstream.progress import CallFields, Formatter, Hub, RunView, Summaries, Summary, creates, edits, record_schema
+from eagerstream.progress import CallFields, Formatter, Hub, Summaries, Summary, creates, edits, record_schema
 from eagerstream.progress._record import record_adapter
 from eagerstream.progress.terminal import terminal_progress
 from eagerstream.progress.web import serve
@@ -25,6 +25,7 @@ from eagerstream.streaming import GrowingInput
 from eagerstream.testing import reply, text, thinking, tool_use
 from eagerstream.tools import ToolErrorCode
 from eagerstream.wire import ToolInput
+from tests.progress.observed import viewed
 from tests.streams import wire_events
 from tests.support import REQUEST, LocalAPI
 from tests.tables import rows
@@ -242,9 +243,7 @@ async def test_a_hub_without_contents() -> None:
     assert SECRET not in json.dumps(log.records())
     for record in log.records():
         record_adapter().validate_python(record)
-    view = RunView()
-    for record in log.records():
-        view.feed(record)
+    view = viewed(log.records())
     assert [call.result_text for call in view.calls] == _LINES
     assert [call.partial["summary"] for call in view.calls[:2]] == [
         "Creating a.py, 2 lines",

@@ -58,7 +58,8 @@ def application(
     except ModuleNotFoundError as error:
         raise errors.MissingExtraError(extra, "starlette") from error
 
-    async def refuse(_: Request, refused: Refused) -> Response:
+    async def refuse(_: Request, refused: Exception) -> Response:
+        assert isinstance(refused, Refused)
         media_type, text = form(refused)
         return Response(text, refused.status, media_type=media_type)
 
