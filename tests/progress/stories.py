@@ -61,6 +61,15 @@ class Story:
         self.fragments(block, raw).stop(block)
         return block
 
+    def search(self) -> int:
+        """A call that the API runs."""
+        return self.call("{}", "web_search", id="srvtoolu_1", kind="server_tool_use")
+
+    def found(self, *content: Any, id: str = "srvtoolu_1", **fields: Any) -> Story:
+        """The result of such a call."""
+        block = {"type": "web_search_tool_result", "tool_use_id": id, "content": [*content], **fields}
+        return self.add("block_stop", block=self.block(), content=block)
+
     def result(self, block: int, content: Any = "done", *, is_error: bool = False, ran: bool = True) -> Story:
         return self.add("tool_stop", block=block, ran=ran, is_error=is_error, content=content)
 
@@ -108,9 +117,7 @@ def stories(draw: st.DrawFn) -> Story:
             elif kind == "server":
                 story.call("{}", "web_search", id=f"srvtoolu_{story.blocks}", kind="server_tool_use")
                 if draw(st.booleans()):
-                    id = f"srvtoolu_{story.blocks - 1}"
-                    content = {"type": "web_search_tool_result", "tool_use_id": id, "content": []}
-                    story.add("block_stop", block=story.block(), content=content)
+                    story.found(id=f"srvtoolu_{story.blocks - 1}")
             elif kind == "restart":
                 story.restart().message(restarted=True)
                 waiting.clear()

@@ -230,20 +230,15 @@ def test_an_input_that_is_empty_or_came_whole() -> None:
     assert client.state["toolCalls"]["toolu_2"]["input"] == {"days": [1, 2]}
 
 
-def test_a_result_that_comes_before_the_input_has_ended() -> None:
-    """A streaming tool may be done before its input is: the result waits for the end of the call."""
-    run = Run().begin(1, '{"a": 1').tell("tool_start", block=1)
-    run.result(1, "enough").fragment(1, "}")
-    assert "TOOL_CALL_RESULT" not in run.client.types
-    run.tell("input_stop", block=1, outcome="valid", error=None)
-    assert run.stop().results["toolu_1"]["content"] == "enough"
-
-
 def test_a_tool_that_runs_inside_its_input() -> None:
-    """The end of the input does not make it wait again."""
-    run = Run().begin(1, "{").tell("tool_start", block=1).fragment(1, "}")
-    run.tell("input_stop", block=1, outcome="valid", error=None)
-    assert run.client.state["toolCalls"]["toolu_1"]["phase"] == "running"
+    """Its result may come first, and waits for the end of the input. Without one, that end does not make it wait."""
+    run = Run().begin(1, '{"a": 1').tell("tool_start", block=1).begin(2, "{").tell("tool_start", block=2)
+    run.result(1, "enough").fragment(1, "}").fragment(2, "}")
+    assert "TOOL_CALL_RESULT" not in run.client.types
+    for block in (1, 2):
+        run.tell("input_stop", block=block, outcome="valid", error=None)
+    assert [call["phase"] for call in run.client.state["toolCalls"].values()] == ["done", "running"]
+    assert run.stop().results["toolu_1"]["content"] == "enough"
 
 
 def test_progress_and_approval() -> None:
@@ -400,18 +395,14 @@ def test_an_end_that_the_records_do_not_have() -> None:
     assert [event["type"] for event in AGUIEncoder().fail("Nothing began.")][-1] == "RUN_ERROR"
 
 
-@rows("status", ["completed", "refused", "truncated", "limit", "paused", "unknown"])
+@rows("status", ["completed", "refused", "truncated", "limit", "paused", "unknown", "cancelled"])
 def test_how_runs_end(status: str) -> None:
-    """A run that did not fail has finished, and says how."""
-    client = Run().text(1, "So.").stop(status)
-    assert client.end["result"]["status"] == status
-    assert client.end["outcome"] == {"type": "success"}
-
-
-def test_a_run_that_was_cancelled() -> None:
-    """The protocol has a word for it."""
-    client = Run().begin(1, "{").stop("cancelled")
-    assert client.end["outcome"] == {"type": "cancelled"}
+    """A run that did not fail has finished, and says how. The protocol has a word for one that was cancelled."""
+    end = Run().text(1, "So.").begin(2, "{").stop(status).end
+    if status == "cancelled":
+        assert end["outcome"] == {"type": "cancelled"}
+    else:
+        assert (end["result"]["status"], end["outcome"]) == (status, {"type": "success"})
 
 
 def test_usage() -> None:

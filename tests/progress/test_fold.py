@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from eagerstream.progress import CallPhase
 from eagerstream.progress._fold import CallFold, RunFold
 from eagerstream.progress._record import InputStartRecord
@@ -45,16 +43,14 @@ def test_a_call_has_one_result() -> None:
 def test_a_result_of_the_api_in_a_void_reply_comes_again() -> None:
     """After a pause the result of the API's call is in the next reply; if that begins anew, its second result counts."""
     story = Story().turn()
-    block = story.call("{}", "web_search", id="srvtoolu_1", kind="server_tool_use")
-    found: dict[str, Any] = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+    block = story.search()
     story.turn_stop().turn()
     own = story.call()
-    story.add("block_stop", block=story.block(), content=found).restart().message(restarted=True)
-    story.add("block_stop", block=story.block(), content={**found, "content": ["more"]})
+    story.found().restart().message(restarted=True).found("more")
     fold, changed = fold_of(story)
     assert changed[-1] is fold.current[block]
     assert own not in fold.current
-    assert fold.current[block].result == (story.blocks, {**found, "content": ["more"]}, False)
+    assert fold.current[block].result == (story.blocks, story.records[-1]["content"], False)
 
 
 def test_calls_with_a_result_are_forgotten_with_their_turn() -> None:

@@ -177,7 +177,7 @@ async def test_watchers_in_other_threads() -> None:
 
 
 async def test_watchers_in_step_share_their_batches() -> None:
-    """What many get at the same time is made once."""
+    """What many get at the same time is made once, and nothing is kept when all have left."""
     log = RunLog("run")
     log.append(poem()[:4])
     async with log.watch() as one, log.watch() as other:
@@ -185,6 +185,8 @@ async def test_watchers_in_step_share_their_batches() -> None:
         await anext(other)
         log.append(poem()[4:])
         assert await anext(one) is await anext(other)
+        assert log._last_batch is not None
+    assert log._last_batch is None
 
 
 def long_log(**settings: Any) -> RunLog:
@@ -267,18 +269,6 @@ async def test_who_is_far_behind_gets_a_part_at_a_time(merges: bool) -> None:
     assert [batch.seq for batch in batches] == sorted({batch.seq for batch in batches})
     assert batches[-1].seq == log.seq
     assert state([records[0], *known(batches)]) == state(records)
-
-
-async def test_nothing_is_kept_when_all_have_left() -> None:
-    """The batch that watchers in step share, too."""
-    log = RunLog("run")
-    log.append(poem()[:4])
-    async with log.watch() as watcher:
-        await anext(watcher)
-        log.append(poem()[4:])
-        await anext(watcher)
-        assert log._last_batch is not None
-    assert log._last_batch is None
 
 
 async def test_the_event_loop_goes_on_while_a_snapshot_is_made() -> None:

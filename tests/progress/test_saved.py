@@ -30,26 +30,30 @@ from tests.tables import rows
 SECRET = "sk-ant-api03-abcdefghijklmnop"
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file for a run, in a folder of its own."""
+    return tmp_path / "run.jsonl"
+
+
 def state(records: list[Record]) -> Any:
     view = viewed(records)
     return view.status, [(call.name, call.raw, call.partial, call.finished) for call in view.calls]
 
 
-def test_a_saved_run_is_the_same_run(tmp_path: Path) -> None:
+def test_a_saved_run_is_the_same_run(path: Path) -> None:
     """JSON Lines, out and in."""
     records = recorded(events_of('{"name": "po', 'em.txt", "odd": "\\ud800 é"}'))
-    path = tmp_path / "run.jsonl"
     save_records(path, records)
     assert load_records(path) == records
     assert [json.loads(line)["seq"] for line in path.read_text().splitlines()] == list(range(1, len(records) + 1))
-    assert list(tmp_path.iterdir()) == [path]
+    assert list(path.parent.iterdir()) == [path]
 
 
-def test_secrets_are_masked(tmp_path: Path) -> None:
+def test_secrets_are_masked(path: Path) -> None:
     """Also one that came in several fragments; what is left is JSON, with patches that fit it. On request all is kept."""
     fragments = ['{"key": "sk-ant-api03-', "abcdefgh", 'ijklmnop", "password": "hun', 'ter2", "n": 1}']
     records = recorded(events_of(*fragments))
-    path = tmp_path / "run.jsonl"
     save_records(path, records)
     text = path.read_text()
     assert not any(part in text for part in ("abcdefgh", "ijklmnop", "hun", "ter2"))
@@ -69,10 +73,9 @@ def test_secrets_are_masked(tmp_path: Path) -> None:
         {"body": json.dumps({"api_keys": ["hunter2"]})},
     ],
 )
-def test_inputs_are_masked_by_their_structure(tmp_path: Path, value: dict[str, Any]) -> None:
+def test_inputs_are_masked_by_their_structure(path: Path, value: dict[str, Any]) -> None:
     """As `redact` masks the value; the input is JSON afterwards, and its patches fit it."""
     written = json.dumps(value)
-    path = tmp_path / "run.jsonl"
     save_records(path, recorded(events_of(*(written[at : at + 5] for at in range(0, len(written), 5)))))
     _, ((_, raw, partial, _),) = state(load_records(path))
     assert "hunter2" not in raw
@@ -80,7 +83,7 @@ def test_inputs_are_masked_by_their_structure(tmp_path: Path, value: dict[str, A
 
 
 @pytest.mark.anyio
-async def test_masking_does_not_hold_up_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_masking_does_not_hold_up_the_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes half a second for each megabyte: a thread does it."""
     threads: list[int] = []
     real = saved.redacted
@@ -92,7 +95,7 @@ async def test_masking_does_not_hold_up_the_run(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(saved, "redacted", noted)
     log = RunLog("run")
     async with anyio.create_task_group() as group:
-        group.start_soon(record_run, log, tmp_path / "run.jsonl")
+        group.start_soon(record_run, log, path)
         await anyio.wait_all_tasks_blocked()
         log.append(recorded(events_of('{"a": 1}')))
         log.close()
@@ -115,9 +118,8 @@ async def test_masking_does_not_hold_up_the_run(tmp_path: Path, monkeypatch: pyt
         (['{"v": 1, "seq": 1, "at_s": 1e999, "type": "turn_start", "turn": 1}'], "line 1: not a record: not JSON"),
     ],
 )
-def test_what_is_no_saved_run(tmp_path: Path, lines: list[str], said: str) -> None:
+def test_what_is_no_saved_run(path: Path, lines: list[str], said: str) -> None:
     """Told with the number of the line."""
-    path = tmp_path / "run.jsonl"
     path.write_text("\n".join(lines))
     with pytest.raises(UsageError, match=said):
         load_records(path)
@@ -156,22 +158,20 @@ INPUT = {"type": "input_start", "block": 1, "index": 0, "id": "a", "name": "b", 
         ([{"type": "tool_progress", "block": 1, "value": float("inf")}], "not JSON"),
     ],
 )
-def test_records_that_nobody_could_show(tmp_path: Path, records: list[dict[str, Any]], said: str) -> None:
+def test_records_that_nobody_could_show(path: Path, records: list[dict[str, Any]], said: str) -> None:
     """Somebody has changed the file: told when it is read, not by whoever is fed with it."""
     start = {"type": "run_start", "run": "a", "started_at": "", "name": None, "model": None}
     lines = [{"v": 1, "seq": seq, "at_s": 0, **record} for seq, record in enumerate([start, *records], 1)]
-    path = tmp_path / "run.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)))
     with pytest.raises(UsageError, match=said):
         load_records(path)
 
 
-def test_what_was_left_out_can_be_read(tmp_path: Path) -> None:
+def test_what_was_left_out_can_be_read(path: Path) -> None:
     """A log that had to leave out texts, and went on: what follows does not fit what is there, and need not."""
     records = recorded(events_of('{"body": "', *["x" * 100] * 9, '"}'))
     log = RunLog("run", max_recent=5, max_kept_chars=400)
     log.append(records[:8])
-    path = tmp_path / "run.jsonl"
     save_records(path, [*log.records(), *records[8:]])
     again = RunLog("again")
     again.append(load_records(path))
@@ -181,9 +181,8 @@ def test_what_was_left_out_can_be_read(tmp_path: Path) -> None:
         assert sum(cast("Any", record).get("omitted_chars", 0) for record in told) > 0
 
 
-def test_numbers_must_rise(tmp_path: Path) -> None:
+def test_numbers_must_rise(path: Path) -> None:
     """Two runs in one file, say."""
-    path = tmp_path / "run.jsonl"
     save_records(path, recorded(events_of("{}")))
     path.write_text(path.read_text() * 2)
     with pytest.raises(UsageError, match="must rise"):
@@ -208,11 +207,10 @@ async def test_a_saved_run_can_be_watched_again() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("redact", [True, False])
-async def test_a_run_is_saved_while_it_goes_on(tmp_path: Path, redact: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_run_is_saved_while_it_goes_on(path: Path, redact: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each record as it was, also of a run that is longer than what is kept of it; secrets wait for their last part."""
     records = recorded(events_of('{"key": "sk-ant-', "api03-", "abcdefgh", 'ijklmnop", "n": "', *"abcdefgh", '"}'))
     log = RunLog("run", max_recent=13)
-    path = tmp_path / "run.jsonl"
     watchers: list[Watcher] = []
     watch = log.watch
 
@@ -226,7 +224,7 @@ async def test_a_run_is_saved_while_it_goes_on(tmp_path: Path, redact: bool, mon
         for number, record in enumerate(records):
             if number % 6 == 0:
                 await until(lambda: watchers and watchers[0].seq == log.seq)  # however slow the disk is
-                assert "ijklmnop" not in path.read_text() or not redact
+                assert "ijklmnop" not in path.read_text() or not redact  # noqa: ASYNC240
             log.append([record])
         log.close()
     saved = load_records(path)
@@ -238,12 +236,11 @@ async def test_a_run_is_saved_while_it_goes_on(tmp_path: Path, redact: bool, mon
 
 
 @pytest.mark.anyio
-async def test_what_was_written_stays(tmp_path: Path) -> None:
+async def test_what_was_written_stays(path: Path) -> None:
     """Where the program ends early, the file has what had come until then."""
     log = RunLog("run")
     records = recorded(events_of('{"a": 1}'), ends=False)
     log.append(records)
-    path = tmp_path / "run.jsonl"
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(record_run, log, path)
         # It is there before the end: the process may be killed at any time.

@@ -182,22 +182,16 @@ def test_progress() -> None:
     assert reader.calls[0]["output"] == "done"
 
 
-def test_a_result_before_the_end_of_its_input() -> None:
-    """A tool may end first; its result waits, since the input's end would take it away."""
+@rows("ends, input", [(True, {"a": 1}), (False, {"INVALID_JSON": '{"a":'})])
+def test_a_result_before_the_end_of_its_input(ends: bool, input: Any) -> None:
+    """It waits, since the input's end would take it away. It is not lost if the turn ends first."""
     story = Story().turn()
     call = story.input()
-    story.fragments(call, '{"a":').result(call, "early").fragments(call, "1}").stop(call).turn_stop().end()
-    (part,) = read(story).calls
-    assert (part["input"], part["output"]) == ({"a": 1}, "early")
-
-
-def test_a_result_without_the_end_of_its_input() -> None:
-    """It is not lost where the turn ends first."""
-    story = Story().turn()
-    call = story.input()
-    story.fragments(call, '{"a":').result(call, "fine").turn_stop().end()
-    (part,) = read(story).calls
-    assert (part["input"], part["output"]) == ({"INVALID_JSON": '{"a":'}, "fine")
+    story.fragments(call, '{"a":').result(call, "early")
+    if ends:
+        story.fragments(call, "1}").stop(call)
+    (part,) = read(story.turn_stop().end()).calls
+    assert (part["input"], part["output"]) == (input, "early")
 
 
 @rows("sdk", [5, 6, 7])
@@ -298,21 +292,10 @@ def test_calls_of_the_server() -> None:
     assert content[4]["citations"][0]["url"] == "https://example.org/a"
 
 
-def test_a_result_of_the_server_in_the_next_turn() -> None:
-    """After a pause it comes with the next reply, and finds its call."""
-    story = Story().turn()
-    story.call("{}", "web_search", id="srvtoolu_1", kind="server_tool_use")
-    story.turn_stop().turn()
-    content = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
-    story.add("block_stop", block=story.block(), content=content).text("Nothing.").turn_stop().end()
-    (part,) = read(story).calls
-    assert part["state"] == "output-available"
-
-
 def test_a_call_of_the_server_without_a_result() -> None:
     """It does not spin for ever, and does not go back."""
     story = Story().turn().text("I search.")
-    story.call("{}", "web_search", id="srvtoolu_1", kind="server_tool_use")
+    story.search()
     reader = read(story.turn_stop().end())
     assert reader.calls[0]["errorText"] == "This call has no result."
     assert [block["type"] for block in sent_back(reader)[1]["content"]] == ["text"]
@@ -322,11 +305,10 @@ def test_a_call_of_the_server_without_a_result() -> None:
 def test_a_restart_after_a_pause(sdk: int) -> None:
     """What is void is this turn's: a call that waits since the last one still gets its result."""
     story = Story().turn()
-    story.call("{}", "web_search", id="srvtoolu_1", kind="server_tool_use")
+    story.search()
     story.turn_stop().turn()
     story.fragments(story.input(), "{").restart().message()
-    content = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
-    story.add("block_stop", block=story.block(), content=content).turn_stop().end()
+    story.found().turn_stop().end()
     assert read(story, sdk).calls[0]["state"] == "output-available"
     story.records[-3]["content"]["tool_use_id"] = "another"
     assert read(story, sdk).calls[0]["errorText"] == "This call has no result."
@@ -336,14 +318,12 @@ def test_a_restart_after_a_pause(sdk: int) -> None:
 def test_a_result_of_nothing(sdk: int) -> None:
     """A block that names a call of ours, or one that is void, is no result of it."""
     story = Story().turn()
-    void = story.call("{}", "web_search", id="srvtoolu_1", kind="server_tool_use")
+    void = story.search()
     story.restart().message()
     ours = story.call()
     for block in (void, ours):
         id = story.records[next(at for at, r in enumerate(story.records) if r.get("block") == block)]["id"]
-        story.add(
-            "block_stop", block=story.block(), content={"type": "x_tool_result", "tool_use_id": id, "content": []}
-        )
+        story.found(id=id, type="x_tool_result")
     parts = read(story.result(ours).turn_stop().end(), sdk).parts
     assert [part["type"] for part in parts].count("data-block") == 2
     assert [part["output"] for part in parts if part.get("state") == "output-available"] == ["done"]
@@ -444,8 +424,7 @@ def test_a_server_result_before_the_end_of_its_input() -> None:
     """A record may be missing; the stream stays whole."""
     story = Story().turn()
     story.input("web_search", "srvtoolu_1", "server_tool_use")
-    content = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
-    story.add("block_stop", block=story.block(), content=content).restart().restart()
+    story.found().restart().restart()
     story.text("Whole.").turn_stop().end()
     assert read(story).calls[0]["output"] == {"type": "web_search_tool_result", "content": []}
 

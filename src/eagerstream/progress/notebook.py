@@ -9,13 +9,12 @@ from io import StringIO
 from typing import Any, Final
 
 from ..errors import UsageError
-from .terminal import TerminalProgress, Watchable  # without `rich`, it raises the error that names the extra
+from .terminal import Output, TerminalProgress, Watchable  # without `rich`, it raises the error that names the extra
 
 # isort: split
 from rich.console import Console
 
 from ._frame import Frame, RunState
-from ._log import RunLog
 
 _COLUMNS: Final = 100
 _ROWS: Final = 30
@@ -69,7 +68,7 @@ class NotebookProgress(TerminalProgress):
         return NotebookProgress(self._run, self._display, self._clock, contents=self._contents)
 
 
-class _Cell:
+class _Cell(Output):
     """The output of a cell. It is updated only if its content has changed."""
 
     def __init__(self, display: Callable[..., Any], states: Callable[[], list[RunState]]) -> None:
@@ -82,10 +81,7 @@ class _Cell:
     def begin(self) -> None:
         self._handle = self._display(self._bundle(), raw=True, display_id=True)
 
-    def teller(self, _log: RunLog) -> None:
-        """Return None: records are not reported one by one."""
-
-    def draw(self, version: object) -> bool:
+    def draw(self, version: list[tuple[str, int]], /) -> bool:
         now = (version, [int(state.elapsed_s) for state in self._states()])
         if now == self._drawn:
             return False
@@ -96,9 +92,6 @@ class _Cell:
     def end(self) -> None:
         self._frame.is_final = True
         self._handle.update(self._bundle(), raw=True)
-
-    def give_up(self) -> None:
-        pass
 
     def _bundle(self) -> dict[str, str]:
         # Otherwise `rich` would display each frame by itself in a kernel, or take FORCE_COLOR for a terminal.

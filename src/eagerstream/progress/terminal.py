@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import AsyncContextDecorator, aclosing, nullcontext
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Protocol, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 import anyio
 import anyio.abc
@@ -250,28 +250,29 @@ class TerminalProgress(AsyncContextDecorator):
                 return None
 
 
-class Output(Protocol):
-    """A place to show runs."""
+class Output:
+    """A place to show runs. This one shows nothing."""
 
     def begin(self) -> None:
         """Start to show."""
-        ...
 
-    def teller(self, log: RunLog, /) -> _Teller | None:
+    def teller(self, _log: RunLog, /) -> _Teller | None:
         """Return the function that reports each record of a run, if they are reported one by one."""
-        ...
+        return None
 
-    def draw(self, version: list[tuple[str, int]], /) -> bool:
-        """Show the current state. Return True if anything was drawn."""
-        ...
+    def draw(self, _version: list[tuple[str, int]], /) -> bool:
+        """Show the current state. Return True if anything was drawn.
+
+        Args:
+            _version: Differs from the last one if there is something new.
+        """
+        return False
 
     def end(self) -> None:
         """Show the last state."""
-        ...
 
     def give_up(self) -> None:
-        """End after a failure."""
-        ...
+        """Restore the place after a failure, as far as possible."""
 
 
 class _WatchedRun:
@@ -321,18 +322,14 @@ def _is_screen(console: Console) -> bool:
     return console.is_interactive and (console.file.isatty() or not os.environ.get("FORCE_COLOR"))
 
 
-class _Pipe:
+class _Pipe(Output):
     """An output that is not a terminal."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._runs = 0
 
-    def begin(self) -> None:
-        pass
-
-    def teller(self, log: RunLog) -> _Teller:
-        """Return the function that reports each record of a run."""
+    def teller(self, log: RunLog, /) -> _Teller:
         self._runs += 1
         title = log.name or ("" if self._runs == 1 else f"run {self._runs}")
         return PlainLines(self._write, title).feed
@@ -344,17 +341,8 @@ class _Pipe:
         file.write(line.encode(encoding, "replace").decode(encoding) + "\n")
         file.flush()
 
-    def draw(self, _version: object) -> bool:
-        return False
 
-    def end(self) -> None:
-        pass
-
-    def give_up(self) -> None:
-        pass
-
-
-class _Screen:
+class _Screen(Output):
     """A terminal. It is redrawn only if its content or its size has changed."""
 
     def __init__(self, console: Console, states: Callable[[], list[RunState]]) -> None:
@@ -370,15 +358,7 @@ class _Screen:
     def begin(self) -> None:
         self._live.start()
 
-    def teller(self, _log: RunLog) -> None:
-        """Return None: records are not reported one by one."""
-
-    def draw(self, version: object) -> bool:
-        """Show the current state of the runs. Return True if anything was drawn.
-
-        Args:
-            version: Differs from the last one if there is something new.
-        """
+    def draw(self, version: list[tuple[str, int]], /) -> bool:
         seconds = [int(state.elapsed_s) for state in self._states()]
         now = (version, self._console.size, seconds)
         if now == self._drawn:
@@ -411,14 +391,12 @@ class _Screen:
         self._width, self._height = width, height
 
     def end(self) -> None:
-        """Show the end, and restore the terminal."""
         self._frame.is_final = True
         with self._console:
             self._mend_resized()
             self._live.stop()
 
     def give_up(self) -> None:
-        """Restore the terminal after a failure, as far as possible."""
         try:
             self._live.stop()
         except (Exception, SystemExit):
