@@ -34,7 +34,6 @@ class Client:
     Attributes:
         messages: The conversation.
         state: As the patches have made it.
-        states: What it was after each patch.
         customs: The values of custom events, by name.
         last: The event that ended the run; None before.
     """
@@ -42,7 +41,6 @@ class Client:
     def __init__(self, messages: Sequence[Mapping[str, Any]] = ()) -> None:
         self.messages: list[dict[str, Any]] = [dict(message) for message in messages]
         self.state: Any = None
-        self.states: list[Any] = []
         self.customs: dict[str, list[Any]] = {}
         self.raw: list[Any] = []
         self.last: dict[str, Any] | None = None
@@ -122,7 +120,6 @@ class Client:
                 self.state = event["snapshot"]
             case "STATE_DELTA":
                 self.state = jsonpatch.apply_patch(self.state, event["delta"])
-                self.states.append(self.state)
             case "CUSTOM":
                 self.customs.setdefault(event["name"], []).append(event["value"])
             case "RAW":

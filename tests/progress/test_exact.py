@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any
 
@@ -84,6 +85,7 @@ def test_pieces_are_the_text(value: Any) -> None:
         [{"a": number, "$number": [number] * 70} for number in range(2**53 - 100, 2**53 + 100)],
         ["9" * 300, *range(1000)],
         [[]] * 200,
+        functools.reduce(lambda inner, _: [inner, 1], range(600), ["x" * 300] * 100),  # deeper than an input may be
     ],
 )
 def test_pieces_of_much(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,11 +105,3 @@ def test_pieces_of_much(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     longest = 6 * 2_048 + 2  # an escape for each character, and the quotes
     assert max(steps) <= longest
     assert max(map(len, pieces)) <= 4_096 + longest
-
-
-def test_pieces_of_something_deep() -> None:
-    """As deep as an input may be, and more."""
-    value: Any = ["x" * 300] * 100
-    for _ in range(600):
-        value = [value, 1]
-    assert b"".join(json_pieces(value)).decode() == dumps(value)

@@ -48,9 +48,10 @@ async def write(text: str) -> str:
     return HOSTILE
 
 
-def asked(text: str) -> Run:
+def asked(*texts: str) -> Run:
+    """A run that writes these texts."""
+    client = reply(*(tool_use("write", {"text": text}) for text in texts))
     question = {"role": "user", "content": "Write."}
-    client = reply(tool_use("write", {"text": text}))
     return eagerstream.run(client, model="m", max_tokens=10, max_turns=1, tools=[write], messages=[question])
 
 
@@ -78,10 +79,7 @@ async def test_a_large_input_makes_a_small_output(outputs: list[dict[str, str]])
 async def test_the_end_shows_every_call(outputs: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
     """Only while the run is active, an output has a height."""
     monkeypatch.setattr(notebook, "_ROWS", 5)
-    question = {"role": "user", "content": "Write."}
-    client = reply(*(tool_use("write", {"text": "-"}) for _ in range(12)))
-    asked = eagerstream.run(client, model="m", max_tokens=10, max_turns=1, tools=[write], messages=[question])
-    async with asked as run, notebook_progress(run):
+    async with asked(*"-" * 12) as run, notebook_progress(run):
         await run.finish()
     assert max(output["text/plain"].count("\n") for output in outputs[:-1]) < 5
     assert outputs[-1]["text/plain"].count("write") == 12

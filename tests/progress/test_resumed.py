@@ -48,12 +48,13 @@ async def test_a_resumed_run_continues_under_its_id() -> None:
 
 
 async def test_a_new_run() -> None:
-    """It has no such field."""
+    """It has no such field. If it is observed twice, another name is needed: it is not resumed."""
     hub = Hub()
     async with client_of(scenario()) as client:
-        with hub.observing():
-            async with eagerstream.run(client, **REQUEST, tools=World().tools(), run_id="r") as run:
-                await run.finish()
+        async with eagerstream.run(client, **REQUEST, tools=World().tools(), run_id="r") as run:
+            assert hub.observe(run).id == "r"
+            assert hub.observe(run).id != "r"
+            await run.finish()
     assert (run.resumed_after, run.has_journal) == (None, False)
     assert "resumed_after" not in hub.log("r").records()[0]
 
@@ -160,16 +161,6 @@ async def test_a_hub_that_has_the_first_part() -> None:
     assert [record["type"] for record in log.snapshot().records].count("run_stop") == 1
     assert lines.getvalue().count("launch  ") >= 2
     assert lines.getvalue().count("continued from its journal") == 1
-
-
-async def test_a_run_that_is_observed_twice() -> None:
-    """Another name is needed: it is not resumed."""
-    hub = Hub()
-    async with client_of(scenario()) as client:
-        async with eagerstream.run(client, **REQUEST, tools=World().tools(), run_id="r") as run:
-            assert hub.observe(run).id == "r"
-            assert hub.observe(run).id != "r"
-            await run.finish()
 
 
 def test_a_gap_on_the_page(modules: PageModules) -> None:

@@ -181,14 +181,6 @@ def test_what_was_left_out_can_be_read(path: Path) -> None:
         assert sum(cast("Any", record).get("omitted_chars", 0) for record in told) > 0
 
 
-def test_numbers_must_rise(path: Path) -> None:
-    """Two runs in one file, say."""
-    save_records(path, recorded(events_of("{}")))
-    path.write_text(path.read_text() * 2)
-    with pytest.raises(UsageError, match="must rise"):
-        load_records(path)
-
-
 @pytest.mark.anyio
 async def test_a_saved_run_can_be_watched_again() -> None:
     """With its timing, or so many times as fast; in the end the log has all of it."""

@@ -365,20 +365,16 @@ async def test_a_narrowed_terminal() -> None:
 
 
 async def test_it_is_entered_once() -> None:
-    """A second time would show nothing."""
-    progress = terminal_progress(console=Terminal().console)
-    async with progress:
-        pass
-    with pytest.raises(UsageError, match="once"):
-        await progress.__aenter__()
+    """A second time would show nothing.
 
-
-async def test_nothing_begins_after_the_end() -> None:
-    """A thread that nobody waits for any more may be late: it must not take the terminal once it was given back."""
+    A thread that nobody waits for any more may be late: it must not take the terminal once it was given back.
+    """
     terminal = Terminal()
     progress = terminal_progress(console=terminal.console)
     async with progress:
         pass
+    with pytest.raises(UsageError, match="once"):
+        await progress.__aenter__()
     progress._has_begun = False
     progress._in_turn(progress._begin)
     terminal.check_restored()

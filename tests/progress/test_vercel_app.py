@@ -334,6 +334,7 @@ async def test_requests_that_are_none() -> None:
         answer = await ask(vercel_app(start), body=body)
         assert answer.status == status, (body, status)
         assert answer.body, (body, status)
+        assert answer.headers["content-type"].startswith("text/plain"), (body, status)
         assert not start.runs, (body, status)
 
 
