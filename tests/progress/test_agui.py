@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from eagerstream.progress import Record
 from eagerstream.progress._exact import marked
@@ -526,6 +526,7 @@ _CUTS = st.lists(st.integers(0, 300), max_size=30)
 
 
 @settings(max_examples=25)
+@example({"a": ["xy"]}, [9], 1)
 @given(_documents(_KEYS | _BARRED), _CUTS, st.integers(1, 4))
 def test_each_patch_gives_a_partial(document: Any, cuts: list[int], batches: int) -> None:
     """Any document, cut anywhere, in batches of any size. Keys that a client refuses are in no patch."""

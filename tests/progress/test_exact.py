@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from typing import Any
 
@@ -16,6 +15,9 @@ from tests.tables import rows
 LARGEST = 2**53 - 1
 INTEGERS = [0, -1, LARGEST, -LARGEST, LARGEST + 1, -LARGEST - 1, 2**53 + 1, 10**300, -(10**4000)]
 KEYS = ["$number", "$$number", "$$$number", "number", "$", "__proto__", "10", "2", "a~/b"]
+DEEP: Any = ["x" * 300] * 100
+for _ in range(600):  # as deep as an input may be, and more
+    DEEP = [DEEP, 1]
 VALUES = st.recursive(
     st.none()
     | st.booleans()
@@ -85,7 +87,7 @@ def test_pieces_are_the_text(value: Any) -> None:
         [{"a": number, "$number": [number] * 70} for number in range(2**53 - 100, 2**53 + 100)],
         ["9" * 300, *range(1000)],
         [[]] * 200,
-        functools.reduce(lambda inner, _: [inner, 1], range(600), ["x" * 300] * 100),  # deeper than an input may be
+        DEEP,
     ],
 )
 def test_pieces_of_much(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
