@@ -21,8 +21,6 @@ class ChatRenderer:
     """
 
     fingerprint: ClassVar[str] = "fp_simulated"
-    thinking: ClassVar[str | None] = None
-    """Key of the thinking in a delta; `None` omits the thinking."""
 
     def __init__(self, *, wants_usage: bool) -> None:
         self._wants_usage = wants_usage
@@ -59,7 +57,7 @@ class ChatRenderer:
     def _chunks(self, event: WireEvent) -> Iterator[dict[str, Any]]:
         match event:
             case {"type": "message_start", "message": dict(message)}:
-                self.begin(message)
+                self._begin(message)
                 yield self.chunk({"role": "assistant", "content": ""})
             case {"type": "content_block_start", "index": int(index), "content_block": dict(block)}:
                 if block.get("type") == "tool_use":
@@ -77,7 +75,7 @@ class ChatRenderer:
             case _:
                 pass  # pings, and events that this protocol does not have
 
-    def begin(self, message: Mapping[str, Any]) -> None:
+    def _begin(self, message: Mapping[str, Any]) -> None:
         """Take the id, the model and the usage of a message that starts."""
         self._id = f"chatcmpl-{str(message.get('id')).removeprefix('msg_')}"
         self._model = str(message.get("model"))
@@ -98,8 +96,6 @@ class ChatRenderer:
         match delta:
             case {"type": "text_delta", "text": str(text)}:
                 yield self.chunk({"content": text})
-            case {"type": "thinking_delta", "thinking": str(thinking)} if self.thinking is not None:
-                yield self.chunk({self.thinking: thinking})
             case {"type": "input_json_delta", "partial_json": str(fragment)} if fragment and index in self._calls:
                 yield from self._arguments(self._calls[index], fragment)
             case _:
@@ -124,7 +120,6 @@ class VLLMRenderer(ChatRenderer):
     """Converts as vLLM does: holds the newest arguments back, and repeats the id and name of the call with the last."""
 
     fingerprint = "fp_vllm"
-    thinking = "reasoning_content"
 
     def __init__(self, *, wants_usage: bool) -> None:
         super().__init__(wants_usage=wants_usage)
@@ -157,7 +152,6 @@ class OllamaRenderer(ChatRenderer):
     """Converts as Ollama does: a call is sent when it is complete."""
 
     fingerprint = "fp_ollama"
-    thinking = "reasoning"
 
     def _announce(self, call: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         del call
@@ -178,30 +172,6 @@ class OllamaRenderer(ChatRenderer):
             yield self.chunk({"role": "assistant", "content": arguments})
 
 
-def completion(said: Mapping[str, Any]) -> bytes:
-    """Return a message as a complete response, for a request without streaming."""
-    content = said.get("content", [])
-    message: dict[str, Any] = {
-        "role": "assistant",
-        "content": "".join(block["text"] for block in content if block.get("type") == "text") or None,
-        "refusal": None,
-    }
-    calls = [_whole_call(block) for block in content if block.get("type") == "tool_use"]
-    if calls:
-        message["tool_calls"] = calls
-    reason = _FINISH_REASONS.get(said.get("stop_reason") or "", "stop")
-    renderer = ChatRenderer(wants_usage=False)
-    renderer.begin(said)
-    return _dump(
-        {
-            **renderer.chunk({}),
-            "object": "chat.completion",
-            "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": reason}],
-            "usage": _usage(said.get("usage") or {}),
-        }
-    )
-
-
 def encode_chunk(chunk: Mapping[str, Any]) -> bytes:
     """Return a chunk as a server-sent event."""
     return b"data: " + _dump(chunk) + b"\n\n"
@@ -210,11 +180,6 @@ def encode_chunk(chunk: Mapping[str, Any]) -> bytes:
 def encode_error(error: Mapping[str, Any]) -> bytes:
     """Return an error of the Messages API in OpenAI's form."""
     return _dump({"error": {"message": error.get("message"), "type": error.get("type"), "param": None, "code": None}})
-
-
-def _whole_call(block: Mapping[str, Any]) -> dict[str, Any]:
-    function = {"name": block.get("name"), "arguments": json.dumps(block.get("input"))}
-    return {"id": block.get("id"), "type": "function", "function": function}
 
 
 def _usage(usage: Mapping[str, Any]) -> dict[str, int]:

@@ -16,16 +16,14 @@ from eagerstream.recordings import Chunk, Recording
 from eagerstream.testing import Faults, Scenario
 from eagerstream.testing._application import route
 from eagerstream.testing._body import body_events
-from eagerstream.testing._endings import Repeat
 from eagerstream.testing._endpoints import Asked, Behaviour
 from eagerstream.testing._framing import SSE
 from eagerstream.testing._injection import Answer, break_reply
-from eagerstream.testing._one_piece import in_one_piece
 from eagerstream.testing._platforms import Body, Dialect, Refused, api_error
 from eagerstream.testing._received import ReceivedRequest, RequestLog
 from eagerstream.wire import SSEDecoder
 
-from .chunks import ChatRenderer, OllamaRenderer, VLLMRenderer, completion, encode_chunk, encode_error
+from .chunks import ChatRenderer, OllamaRenderer, VLLMRenderer, encode_chunk, encode_error
 
 _ROLES: Final = ("system", "developer", "user", "assistant", "tool", "function")
 
@@ -63,25 +61,14 @@ class Chat(Dialect):
         body, received = asked.body, asked.received
         for fault in _faults(body, parses_arguments=self.parses_arguments):
             raise Refused(400, "invalid_request_error", fault)
-        recording = behaviour.scenario.answer(body)
         if body.get("stream") is not True:
-            recording = self.whole(recording)
+            raise Refused(400, "invalid_request_error", "stream: only streamed responses are replayed")
+        recording = behaviour.scenario.answer(body)
         faults = behaviour.faults
         received.fault = faults.draw(body, recording) if faults is not None and recording.status == 200 else None
         if received.fault is None:
             return self.answered(Answer(recording), body)
         return self.answered(break_reply(recording, received.fault, received.request_id), body)
-
-    def whole(self, recording: Recording) -> Recording:
-        """Return a response in one piece. Half a message stays half a message."""
-        piece = in_one_piece(recording)
-        try:
-            message = json.loads(piece.body)
-        except ValueError:
-            return piece
-        if piece.status != 200 or piece is recording:
-            return piece
-        return replace(piece, chunks=(Chunk(piece.duration_s, completion(message)),))
 
     def spoken(self, answer: Recording) -> Recording:
         error = api_error(answer) if answer.status != 200 else None
@@ -90,17 +77,11 @@ class Chat(Dialect):
     def answered(self, answer: Answer, sent: Body) -> Answer:
         """Return a response of the Messages API, with its fault, in this protocol."""
         recording = self.spoken(answer.recording)
-        if recording.status != 200 or recording.media_type == "text/html" or sent.get("stream") is not True:
+        if recording.status != 200 or recording.media_type == "text/html":
             return answer._replace(recording=recording)
         options = sent.get("stream_options")
         wants_usage = isinstance(options, Mapping) and options.get("include_usage") is True
-        renderer = self.renderer(wants_usage=wants_usage)
-        recording = _rendered(recording, renderer)
-        if isinstance(answer.ending, Repeat):
-            again = b"".join(renderer.render(event.data) for event in body_events(answer.ending.data))
-            more = again or encode_chunk(renderer.chunk({"content": "more " * 25}))  # Ollama's calls wait for their end
-            return answer._replace(recording=recording, ending=Repeat(more))
-        return answer._replace(recording=recording)
+        return answer._replace(recording=_rendered(recording, self.renderer(wants_usage=wants_usage)))
 
 
 CHAT_DIALECTS: Final[Mapping[ChatDialect, Chat]] = {

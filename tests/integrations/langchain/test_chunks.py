@@ -14,9 +14,10 @@ import eagerstream
 from eagerstream import InputAccumulator, InputStart, InputStop, ItemStream, Outcome, Recording, ToolInput
 from eagerstream.integrations.langchain import ChunkReader, EarlyToolsNode
 from eagerstream.integrations.langchain._chunks import stop_reason
-from eagerstream.testing import ReplayServer, reply, text, tool_use
+from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.wire import InputEvent
-from tests.integrations.langchain.support import OpenAIServer, answers, chat_model, graph_of, openai_call, openai_model
+from tests.integrations.chat.server import ChatServer
+from tests.integrations.langchain.support import answers, chat_model, graph_of, openai_model
 
 pytestmark = pytest.mark.anyio
 
@@ -63,12 +64,8 @@ async def test_without_a_stop_reason() -> None:
 @pytest.mark.slow
 async def test_openai() -> None:
     """The same, from the deltas of chat completions."""
-    deltas = [
-        {"role": "assistant", "content": "I will."},
-        *openai_call(0, "call_1", "a", '{"x"', ": 1}"),
-        *openai_call(1, "call_2", "b", '{"y": tr', "ue}"),
-    ]
-    with OpenAIServer(deltas) as server:
+    calls = tool_use("a", {"x": 1}, id="call_1"), tool_use("b", {"y": True}, id="call_2")
+    with ChatServer(reply(text("I will."), *calls)) as server:
         found = await _inputs(openai_model(server))
     assert [(input.id, input.name, input.value) for input in found] == [
         ("call_1", "a", {"x": 1}),
@@ -85,20 +82,19 @@ async def test_a_graph_with_openai() -> None:
         """Count lines."""
         return f"{len([line async for line in lines])} lines"
 
-    calls = [
-        *openai_call(0, "call_1", "count", '{"lines": ["a', '", "b"]}'),
-        *openai_call(1, "call_2", "count", '{"lines": [}'),
-    ]
-    with OpenAIServer(calls, [{"role": "assistant", "content": "Done."}]) as server:
+    calls = reply(
+        tool_use("count", '{"lines": ["a", "b"]}', id="call_1"), tool_use("count", '{"lines": [}', id="call_2")
+    )
+    with ChatServer(Scenario(calls, reply(text("Done.")))) as server:
         said, counted, refused, done = await answers(graph_of(EarlyToolsNode(openai_model(server), [count])))
     assert isinstance(said, AIMessage)
     assert [call["id"] for call in said.invalid_tool_calls] == ["call_2"]
     assert (counted.content, done.content) == ("2 lines", "Done.")
     assert isinstance(refused, ToolMessage)
     assert refused.status == "error"
-    (function,) = server.bodies[0]["tools"]
+    (function,) = server.requests[0].body["tools"]
     assert function["function"]["parameters"]["properties"]["lines"]["items"] == {"type": "string"}
-    _question, assistant, *results = server.bodies[1]["messages"]
+    _question, assistant, *results = server.requests[1].body["messages"]
     assert [call["function"]["arguments"] for call in assistant["tool_calls"]] == [
         '{"lines": ["a", "b"]}',
         '{"lines": [}',
