@@ -1,10 +1,11 @@
-"""A tool for the code of a model, under any framework."""
+"""Tools that keep something, under any framework."""
 
 from __future__ import annotations
 
 import anyio
 
 import eagerstream
+from eagerstream import RunningCall
 
 
 class Notes:
@@ -22,3 +23,23 @@ class Notes:
             return len(self.notes)
 
         self.tool = note
+
+
+class Keeper:
+    """A tool that keeps state, with the ids under which it was called, and those whose state has ended."""
+
+    def __init__(self) -> None:
+        self.ids: list[str | None] = []
+        self.ended: list[str | None] = []
+
+        @eagerstream.tool
+        async def keep(call: RunningCall) -> str:
+            """Keep state."""
+            id = call.run_id
+            assert id not in self.ended
+            if id not in self.ids:
+                call.when_over(lambda: self.ended.append(id))
+            self.ids.append(id)
+            return "kept"
+
+        self.tool = keep

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -466,19 +464,3 @@ async def test_claude_code_and_an_input_that_goes_wrong(how: str, tmp_path: Path
                 ]
     assert results[-1].result == "Done."
     assert writer.interrupted == 1
-
-
-@pytest.mark.slow
-def test_without_the_package() -> None:
-    """Who asks for it is told what to install, and nobody else imports it."""
-    script = (
-        "import sys, eagerstream.integrations\n"
-        "assert 'claude_agent_sdk' not in sys.modules\n"
-        "sys.modules['claude_agent_sdk'] = None\n"
-        "try:\n"
-        "    import eagerstream.integrations.claude_agent_sdk\n"
-        "except eagerstream.MissingExtraError as error:\n"
-        "    print(error)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=50, check=True)
-    assert "eagerstream[claude-agent-sdk]" in done.stdout

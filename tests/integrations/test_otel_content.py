@@ -19,7 +19,7 @@ from eagerstream.integrations.otel._content import (
 from eagerstream.integrations.otel._instrumentation import CAPTURE, _asked_for_content
 from eagerstream.testing import reply, text, thinking, tool_use
 from eagerstream.tools import ToolCall
-from tests.integrations.collected import AGENT, CHAT, DONE, Collected, attributes, fail, finished
+from tests.integrations.collected import AGENT, CHAT, Collected, attributes, fail, finished
 from tests.support import USER
 from tests.tables import rows
 
@@ -56,15 +56,19 @@ async def run_with_words(collected: Collected, *, capture_content: bool | None =
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("value", [None, "nonsense"])
+@pytest.mark.parametrize(("value", "argument"), [(None, None), ("nonsense", None), ("true", False)])
 async def test_nothing_by_default(
-    value: str | None, collected: Collected, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    value: str | None,
+    argument: bool | None,
+    collected: Collected,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Not in spans, events, statuses, metrics, nor in the log."""
+    """Not in spans, events, statuses, metrics, nor in the log; the argument counts before the variable."""
     if value is not None:
         monkeypatch.setenv(CAPTURE, value)
     with caplog.at_level(logging.DEBUG, "eagerstream"):
-        await run_with_words(collected)
+        await run_with_words(collected, capture_content=argument)
     everything = collected.everything()
     assert len(collected.spans()) > 5
     assert [word for word in WORDS if word in everything or word in caplog.text] == []
@@ -135,17 +139,6 @@ def test_values_of_the_variable(
     caplog.clear()
     assert _asked_for_content({CAPTURE: value}) is is_captured
     assert ("is none of" in caplog.text) is not is_known
-
-
-@pytest.mark.slow
-def test_the_argument_counts_before_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who says no in the program means it."""
-    monkeypatch.setenv(CAPTURE, "true")
-    collected = Collected()
-    import anyio
-
-    anyio.run(lambda: run_with_words(collected, capture_content=False))
-    assert [word for word in WORDS if word in collected.everything()] == []
 
 
 # --- shapes and bounds ------------------------------------------------------------------------------------------------
@@ -242,8 +235,3 @@ async def test_a_call_that_was_cut(collected: Collected) -> None:
     (call,) = run.result.calls
     assert isinstance(call, ToolCall)
     assert json.loads(str(call_attributes(call)["gen_ai.tool.call.arguments"])) == '{"said": "ARG'
-
-
-def test_done() -> None:
-    """The plain reply of the other tests says nothing that is looked for here."""
-    assert not any(word in str(DONE.chunks) for word in WORDS)

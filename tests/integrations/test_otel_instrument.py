@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import nullcontext
 from importlib.metadata import PackageNotFoundError
 from typing import Any
 
 import anyio
 import pytest
-from anthropic import AsyncAnthropic
 from opentelemetry import trace
 from opentelemetry.metrics import Meter, MeterProvider, NoOpMeterProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
@@ -21,10 +19,7 @@ from opentelemetry.trace import NoOpTracerProvider
 import eagerstream
 from eagerstream import RunStatus
 from eagerstream.integrations.otel import Instrumentation, instrument, tracing, uninstrument
-from eagerstream.recordings import Recording
 from eagerstream.testing import (
-    ReplayServer,
-    Scenario,
     reply,
     tool_use,
 )
@@ -39,16 +34,8 @@ from tests.integrations.collected import (
     parents,
     trace_of,
 )
-from tests.support import REQUEST, LocalAPI, anthropic_client
+from tests.support import REQUEST, LocalAPI
 from tests.tables import rows
-
-
-@asynccontextmanager
-async def anthropic_served(*replies: Recording) -> AsyncIterator[AsyncAnthropic]:
-    """A client of the package with nothing of the tests in it, and its server."""
-    async with ReplayServer(Scenario(*replies), speed=float("inf")) as server:
-        async with anthropic_client(server.base_url) as client:
-            yield client
 
 
 @pytest.mark.anyio
@@ -76,15 +63,15 @@ async def test_instrument(collected: Collected) -> None:
         assert not first.is_active
         assert handle.is_active
         first.uninstrument()  # it was replaced: nothing to undo
-        async with anthropic_served(DONE) as client:
+        client = LocalAPI([DONE]).transport()
+        await finished(client)
+        assert len(collected.spans(AGENT)) == 1
+        with other.tracing(), tracing(tracer_provider=other.tracer_provider):
             await finished(client)
-            assert len(collected.spans(AGENT)) == 1
-            with other.tracing(), tracing(tracer_provider=other.tracer_provider):
-                await finished(client)
-            assert len(collected.spans(AGENT)) == len(other.spans(AGENT)) == 1
-            handle.uninstrument()
-            handle.uninstrument()
-            await finished(client)
+        assert len(collected.spans(AGENT)) == len(other.spans(AGENT)) == 1
+        handle.uninstrument()
+        handle.uninstrument()
+        await finished(client)
     finally:
         uninstrument()
     assert len(collected.spans(AGENT)) == len(other.spans(AGENT)) == 1
@@ -92,28 +79,18 @@ async def test_instrument(collected: Collected) -> None:
 
 
 @pytest.mark.anyio
-async def test_without_an_sdk() -> None:
-    """A run is not even observed: this is how it costs nothing."""
+async def test_without_an_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run is not even observed: this is how it costs nothing. One that is switched off is as if there was none."""
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
     handle = instrument()
     try:
-        async with anthropic_served(reply(tool_use("now", {})), DONE) as client:
-            async with eagerstream.run(client, **REQUEST, tools=[now]) as run:
-                assert run._delivery.observers == (run.marks,)
-                await run.finish()
+        for block in (nullcontext(), Collected().tracing()):
+            with block:
+                async with eagerstream.run(LocalAPI([DONE]).transport(), **REQUEST) as run:
+                    assert run._delivery.observers == (run.marks,)
+                    await run.finish()
     finally:
         handle.uninstrument()
-
-
-@pytest.mark.anyio
-async def test_with_an_sdk_that_is_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if there was none."""
-    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
-    collected = Collected()
-    with collected.tracing():
-        run = eagerstream.run(LocalAPI([DONE]).transport(), **REQUEST)
-        async with run:
-            assert run._delivery.observers == (run.marks,)
-            await run.finish()
 
 
 @pytest.mark.anyio

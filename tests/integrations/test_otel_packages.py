@@ -1,4 +1,4 @@
-"""With which packages it works, and how it is found: nothing is imported that is not asked for."""
+"""How it is found: by the command of OpenTelemetry, and in the example."""
 
 from __future__ import annotations
 
@@ -13,43 +13,6 @@ import pytest
 from eagerstream.integrations.otel import _instrumentation as instrumentation
 from tests.integrations.collected import DONE, Collected, finished
 from tests.support import LocalAPI
-
-
-def _python(script: str, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A fresh interpreter."""
-    done = subprocess.run(
-        [*(command or (sys.executable,)), "-c", script],
-        env={**os.environ, **environment},
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=50,
-    )
-    assert done.returncode == 0, done.stderr
-    return done
-
-
-@pytest.mark.slow
-def test_it_is_imported_on_demand() -> None:
-    """A program that traces nothing loads nothing of OpenTelemetry: not for runs, nor for streams."""
-    script = "import sys, eagerstream\neagerstream.run\neagerstream.stream\neagerstream.Recording\n"
-    assert _python(f"{script}print('opentelemetry' in sys.modules)").stdout == "False\n"
-
-
-@pytest.mark.slow
-def test_without_the_package() -> None:
-    """Who asks for traces is told what to install."""
-    script = (
-        "import sys\n"
-        "sys.modules['opentelemetry'] = None\n"
-        "from eagerstream.errors import MissingExtraError\n"
-        "try:\n"
-        "    import eagerstream.integrations.otel\n"
-        "except MissingExtraError as error:\n"
-        "    print(error)\n"
-    )
-    assert "eagerstream[otel]" in _python(script).stdout
-
 
 # The agent is ended when the program leaves it; the exporters write when it ends.
 _PROGRAM = """
@@ -76,7 +39,14 @@ def test_the_command(tmp_path: Path) -> None:
     command = Path(sys.executable).with_name("opentelemetry-instrument")
     path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])  # what is being tested, wherever it is
     exporters = ("--traces_exporter", "console", "--metrics_exporter", "console", "--logs_exporter", "none")
-    output = _python(_PROGRAM, str(command), *exporters, sys.executable, PYTHONPATH=path).stdout
+    output = subprocess.run(
+        [str(command), *exporters, sys.executable, "-c", _PROGRAM],
+        env={**os.environ, "PYTHONPATH": path},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=50,
+    ).stdout
     assert '"name": "invoke_agent"' in output
     assert '"name": "chat m"' in output
     assert '"gen_ai.client.operation.duration"' in output

@@ -16,32 +16,12 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import Send
 
-import eagerstream
-from eagerstream import RunningCall
 from eagerstream.integrations.langchain import EarlyToolsNode, as_langchain_tool
 from tests.integrations.langchain.support import QUESTION, graph_of
+from tests.integrations.notes import Keeper
 from tests.support import until
 
 pytestmark = pytest.mark.anyio
-
-
-class Keeper:
-    """A tool that keeps state, with the ids under which it was called, and those whose state has ended."""
-
-    def __init__(self) -> None:
-        self.ids: list[str | None] = []
-        self.ended: list[str | None] = []
-
-        @eagerstream.tool
-        async def keep(call: RunningCall) -> str:
-            """Keep state."""
-            id = call.run_id
-            if id not in self.ids:
-                call.when_over(lambda: self.ended.append(id))
-            self.ids.append(id)
-            return "kept"
-
-        self.tool = keep
 
 
 def model(runs: int = 9) -> Any:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Annotated, Any
@@ -314,18 +312,3 @@ def test_message_of_a_plain_return() -> None:
     message = as_langchain_tool(structured).invoke(called("structured"))
     assert isinstance(message, ToolMessage)
     assert message.artifact == {"output": {"n": 1}}
-
-
-@pytest.mark.slow
-def test_without_the_extra() -> None:
-    """Somebody without the packages is told which extra brings them; the other integrations do without."""
-    for package in ("langchain_core", "langgraph"):
-        program = (
-            f"import sys; sys.modules[{package!r}] = None\n"
-            "import eagerstream, eagerstream.integrations\n"
-            "assert not any(name.startswith('langchain') for name in sys.modules if sys.modules[name])\n"
-            "try: import eagerstream.integrations.langchain\n"
-            "except eagerstream.MissingExtraError as error: print(error)"
-        )
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=50)
-        assert "pip install 'eagerstream[langchain]'" in done.stdout

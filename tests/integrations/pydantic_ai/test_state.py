@@ -13,37 +13,11 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
 import eagerstream
-from eagerstream import RunningCall
 from eagerstream.integrations.pydantic_ai import EagerToolset, EarlyStart
 from eagerstream.tools import InProcessExecutor
+from tests.integrations.notes import Keeper
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """pydantic-ai runs on asyncio only."""
-    return "asyncio"
-
-
-class Keeper:
-    """A tool that keeps state, with the ids under which it was called, and those whose state has ended."""
-
-    def __init__(self) -> None:
-        self.ids: list[str | None] = []
-        self.ended: list[str | None] = []
-
-        @eagerstream.tool
-        async def keep(call: RunningCall) -> str:
-            """Keep state."""
-            id = call.run_id
-            assert id not in self.ended
-            if id not in self.ids:
-                call.when_over(lambda: self.ended.append(id))
-            self.ids.append(id)
-            return "kept"
-
-        self.tool = keep
 
 
 def two_calls(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:

@@ -45,12 +45,6 @@ from eagerstream.tools import ToolCall
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """pydantic-ai runs on asyncio only."""
-    return "asyncio"
-
-
 def call(index: int, name: str | None, args: str = "", *, id: str | None = None) -> DeltaToolCalls:
     return {index: DeltaToolCall(name=name, json_args=args, tool_call_id=id or (name and f"call_{index}"))}
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Literal, cast
@@ -55,12 +53,6 @@ PNG = base64.b64decode(
 POEM = {"path": "poem.txt", "lines": ["one", "two", "three"]}
 WRITE = tool_use("write", POEM, id="toolu_write")
 DONE = reply(text("Done."))
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """pydantic-ai runs on asyncio only."""
-    return "asyncio"
 
 
 class Writer:
@@ -410,18 +402,3 @@ async def test_what_cannot_run_is_refused() -> None:
         as_eager_tool(PydanticAITool(plain, requires_approval=True))
     asked = as_eager_tool(PydanticAITool(plain, requires_approval=True, timeout=3, sequential=True), approve=bool)
     assert (asked.timeout_s, asked.group is not None, asked.approve is not None) == (3, True, True)
-
-
-def test_without_the_package() -> None:
-    """Who asks for it is told what to install, and nobody else imports it."""
-    script = (
-        "import sys, eagerstream.integrations\n"
-        "assert 'pydantic_ai' not in sys.modules\n"
-        "sys.modules['pydantic_ai'] = None\n"
-        "try:\n"
-        "    import eagerstream.integrations.pydantic_ai\n"
-        "except eagerstream.MissingExtraError as error:\n"
-        "    print(error)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=50, check=True)
-    assert "eagerstream[pydantic-ai]" in done.stdout

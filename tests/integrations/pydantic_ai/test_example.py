@@ -11,12 +11,6 @@ from eagerstream.testing import ReplayServer, Scenario, Timing, reply, text, too
 from tests.test_examples import MAKE_FILE, POEM, run_example
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """pydantic-ai runs on asyncio only."""
-    return "asyncio"
-
-
 @pytest.mark.slow
 def test_the_example(tmp_path: Path) -> None:
     """The poem is on the screen while it is written, and signed before: one conversation, all results sent."""

@@ -13,17 +13,11 @@ from eagerstream.builtin import CodeTool
 from eagerstream.integrations.pydantic_ai import EagerToolset, EarlyStart
 from eagerstream.tools import ToolCall
 from tests.integrations.notes import Notes
-from tests.integrations.test_pydantic_ai_early import answers, call, model_of
+from tests.integrations.pydantic_ai.test_early import answers, call, model_of
 
 pytestmark = pytest.mark.anyio
 
 SLOWLY_S = 20
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """pydantic-ai runs on asyncio only."""
-    return "asyncio"
 
 
 def written(*code: Any, id: str = "call_0") -> list[Any]:
