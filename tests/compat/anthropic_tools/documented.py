@@ -96,65 +96,6 @@ math_tool_user.use_tools(messages, execution_mode='manual')
 """
 )
 
-CONTINUED: Final = (
-    MATH_TOOLS
-    + r"""
-claude_res = {
-    "role": "tool_inputs",
-    "content": "Ok. Let's think through this in steps.\nSally has 17 apples.\nSally gives 9 apples to jim.\nso:\n",
-    "tool_inputs": [
-        {
-            "tool_name": "perform_subtraction",
-            "tool_arguments": {'a': 17, 'b': 9}
-        }
-    ]
-}
-
-messages.append(claude_res)
-
-next_message = {
-    "role": "tool_outputs",
-    "tool_outputs": [
-        {
-            "tool_name": "perform_subtraction",
-            "tool_result": 8
-        }
-    ],
-    "tool_error": None
-}
-
-messages.append(next_message)
-
-math_tool_user.use_tools(messages, execution_mode='manual')
-"""
-)
-
-LOOKUP: Final = (
-    MATH_TOOLS
-    + """
-def look_up(your_ToolUser_instance, tool_name, tool_arguments):
-    tool = next((t for t in your_ToolUser_instance.tools if t.name == tool_name), None) # replace your_ToolUser_instance with your ToolUser instance
-    if tool is None:
-        return f"No tool named <tool_name>{tool_name}</tool_name> available."
-    return tool.use_tool(**tool_arguments)
-
-[look_up(math_tool_user, call["tool_name"], call["tool_arguments"]) for call in [
-    {
-        'tool_name': 'perform_addition',
-        'tool_arguments': {'a': 9, 'b': 1}
-    },
-    {
-        'tool_name': 'perform_subtraction',
-        'tool_arguments': {'a': 6, 'b': 4}
-    },
-    {
-        'tool_name': 'perform_magic',
-        'tool_arguments': {}
-    }
-]]
-"""
-)
-
 # As there, but for `tool_name`, which is nowhere defined: there is no other reading of it.
 HANDLE: Final = '''
 def handle_manual_claude_res(messages, claude_res, tool_user):

@@ -11,6 +11,7 @@ import pytest
 
 from eagerstream.compat.anthropic_tools import BaseTool
 from eagerstream.compat.anthropic_tools._base_tool import call_async
+from tests.builtin.support import conversation, results
 from tests.compat.anthropic_tools.support import AdditionTool, AsyncTool
 from tests.support import until
 from tests.tables import rows
@@ -101,12 +102,23 @@ async def test_both_kinds_can_be_awaited() -> None:
     assert await Lazy("lazy", "Lazy.", []).ause_tool({"word": "hey"}) == "HEY"
 
 
+class Weather(BaseTool):
+    def use_tool(self, city: str) -> dict[str, Any]:
+        if city != "Oslo":
+            raise ValueError(f"no place {city}")
+        return {"temperature": 14.5, "unit": "°C"}
+
+
 @pytest.mark.anyio
 async def test_as_a_tool_of_this_library() -> None:
-    """It can be given to `eagerstream.run`, too."""
-    tool = AdditionTool().to_tool(timeout_s=5)
-    assert tool.name == "perform_addition"
-    assert await tool.call({"a": 1, "b": 2}) == 3
+    """It can be given to `eagerstream.run`, too: data is sent as JSON, and what it raises is told to the model."""
+    tool = Weather("weather", "Weather.", [{"name": "city", "type": "str", "description": "Where."}])
+    used = tool.to_tool(timeout_s=5)
+    assert (used.name, used.timeout_s, used.to_dict()["input_schema"]["required"]) == ("weather", 5, ["city"])
+    assert results(await conversation(used, {"city": "Oslo"}, {"city": "Atlantis"})) == [
+        ('{"temperature": 14.5, "unit": "°C"}', False),
+        ("ValueError: no place Atlantis", True),
+    ]
 
 
 # --- calls of functions that may be sync or async ---------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 from eagerstream.compat.anthropic_tools import check_messages
 from tests.tables import rows
 
-CALLS = [{"tool_name": "add", "tool_arguments": {"a": 1}}]
+CALLS: list[dict[str, Any]] = [{"tool_name": "add", "tool_arguments": {"a": 1}}]
 TEXT_NEEDED = "For messages with role='user' or role='assistant', content must be a string."
 INPUTS_NEEDED = "For messages with role='tool_inputs', tool_inputs must be a list of length > 0."
 KEYS_NEEDED = "All elements of tool_inputs must be dictionaries with keys 'tool_name' and 'tool_arguments'."
@@ -20,60 +20,51 @@ BOTH_GIVEN = (
 ONE_NEEDED = "For messages with role='tool_outputs' you must provide one of tool_outputs or tool_error."
 
 
+INPUTS: dict[str, Any] = {"role": "tool_inputs", "content": ""}
+OUTPUTS: dict[str, Any] = {"role": "tool_outputs"}
+CONTENT_NEEDED = "All messages with user or assistant roles must have a 'content' key."
+LIST_NEEDED = "Messages must be a list of length > 0."
+ROLES = "is not a valid role. Valid roles are ['user', 'assistant', 'tool_inputs', 'tool_outputs']"
+
+
 @rows(
     "messages, told",
     [
-        ([], "Messages must be a list of length > 0."),
-        ("Hello", "Messages must be a list of length > 0."),
-        (None, "Messages must be a list of length > 0."),
+        ([], LIST_NEEDED),
+        ("Hello", LIST_NEEDED),
+        (None, LIST_NEEDED),
         (["Hello"], "All messages in messages list should be dictionaries."),
         ([{"content": "Hello"}], "All messages must have a 'role' key."),
-        (
-            [{"role": "humuseran", "content": "Hi Claude, what US states start with C?"}],
-            "humuseran is not a valid role. Valid roles are ['user', 'assistant', 'tool_inputs', 'tool_outputs']",
-        ),
-        (
-            [{"role": None}],
-            "None is not a valid role. Valid roles are ['user', 'assistant', 'tool_inputs', 'tool_outputs']",
-        ),
-        ([{"role": "user"}], "All messages with user or assistant roles must have a 'content' key."),
-        ([{"role": "assistant"}], "All messages with user or assistant roles must have a 'content' key."),
+        ([{"role": "user", "content": "Hello"}, {}], "All messages must have a 'role' key."),  # behind others
+        ([{"role": "humuseran", "content": "Hi Claude, what US states start with C?"}], f"humuseran {ROLES}"),
+        ([{"role": None}], f"None {ROLES}"),
+        ([{"role": "user"}], CONTENT_NEEDED),
+        ([{"role": "assistant"}], CONTENT_NEEDED),
         ([{"role": "user", "content": None}], TEXT_NEEDED),
         ([{"role": "assistant", "content": [{"type": "text", "text": "x"}]}], TEXT_NEEDED),
+        ([{**INPUTS, "content": None}], "For messages with role='tool_inputs', content must be a string."),
         (
             [{"role": "tool_inputs", "tool_inputs": CALLS}],
             "For messages with role='tool_inputs', content must be a string.",
         ),
+        ([INPUTS], "All messages with tool_inputs roles must have a 'tool_inputs' key."),
+        ([{**INPUTS, "tool_inputs": []}], INPUTS_NEEDED),
+        ([{**INPUTS, "tool_inputs": {"tool_name": "add"}}], INPUTS_NEEDED),
+        ([{**INPUTS, "tool_inputs": [{"tool_name": "add"}]}], KEYS_NEEDED),
+        ([{**INPUTS, "tool_inputs": ["add"]}], KEYS_NEEDED),
+        ([{**INPUTS, "tool_inputs": [{"tool_name": 1, "tool_arguments": {}}]}], KEYS_NEEDED),
         (
-            [{"role": "tool_inputs", "content": ""}],
-            "All messages with tool_inputs roles must have a 'tool_inputs' key.",
-        ),
-        ([{"role": "tool_inputs", "content": "", "tool_inputs": []}], INPUTS_NEEDED),
-        ([{"role": "tool_inputs", "content": "", "tool_inputs": {"tool_name": "add"}}], INPUTS_NEEDED),
-        ([{"role": "tool_inputs", "content": "", "tool_inputs": [{"tool_name": "add"}]}], KEYS_NEEDED),
-        ([{"role": "tool_inputs", "content": "", "tool_inputs": ["add"]}], KEYS_NEEDED),
-        (
-            [{"role": "tool_inputs", "content": "", "tool_inputs": [{"tool_name": 1, "tool_arguments": {}}]}],
-            KEYS_NEEDED,
-        ),
-        (
-            [{"role": "tool_inputs", "content": "", "tool_inputs": [{"tool_name": "add", "tool_arguments": "a"}]}],
+            [{**INPUTS, "tool_inputs": [{**CALLS[0], "tool_arguments": "a"}]}],
             "All 'tool_arguments' must be dictionaries.",
         ),
-        (
-            [{"role": "tool_outputs", "content": "", "tool_outputs": [], "tool_error": None}],
-            "tool_outputs should not have a 'content' key/value pair",
-        ),
-        (
-            [{"role": "tool_outputs", "tool_outputs": [], "tool_error": "no"}],
-            BOTH_GIVEN,
-        ),
-        ([{"role": "tool_outputs", "tool_outputs": None, "tool_error": None}], ONE_NEEDED),
-        ([{"role": "tool_outputs"}], ONE_NEEDED),
-        ([{"role": "tool_outputs", "tool_error": 7}], "tool_error must be str or None."),
-        ([{"role": "tool_outputs", "tool_outputs": "7"}], "tool_outputs must be list or None."),
-        ([{"role": "tool_outputs", "tool_outputs": [{"tool_name": "add"}]}], RESULTS_NEEDED),
-        ([{"role": "tool_outputs", "tool_outputs": [7]}], RESULTS_NEEDED),
+        ([{**OUTPUTS, "content": "", "tool_outputs": []}], "tool_outputs should not have a 'content' key/value pair"),
+        ([{**OUTPUTS, "tool_outputs": [], "tool_error": "no"}], BOTH_GIVEN),
+        ([{**OUTPUTS, "tool_outputs": None, "tool_error": None}], ONE_NEEDED),
+        ([OUTPUTS], ONE_NEEDED),
+        ([{**OUTPUTS, "tool_error": 7}], "tool_error must be str or None."),
+        ([{**OUTPUTS, "tool_outputs": "7"}], "tool_outputs must be list or None."),
+        ([{**OUTPUTS, "tool_outputs": [{"tool_name": "add"}]}], RESULTS_NEEDED),
+        ([{**OUTPUTS, "tool_outputs": [7]}], RESULTS_NEEDED),
     ],
 )
 def test_what_is_wrong(messages: Any, told: str) -> None:
@@ -83,17 +74,11 @@ def test_what_is_wrong(messages: Any, told: str) -> None:
     assert str(caught.value) == told
 
 
-def test_a_message_behind_others_is_looked_at_too() -> None:
-    """Not only the first one."""
-    with pytest.raises(ValueError, match="must have a 'role' key"):
-        check_messages([{"role": "user", "content": "Hello"}, {}])
-
-
 @rows(
     "message",
     [
         {"role": "user", "content": ""},
-        {"role": "tool_inputs", "content": "", "tool_inputs": CALLS, "status": "ERROR"},
+        {**INPUTS, "tool_inputs": CALLS, "status": "ERROR"},
         {"role": "tool_outputs", "tool_outputs": [], "tool_error": None},
         {"role": "tool_outputs", "tool_outputs": [{"tool_name": "add", "tool_result": None}]},
         {"role": "tool_outputs", "tool_error": ""},

@@ -15,9 +15,7 @@ from eagerstream import validate_history
 from eagerstream.testing import ReplayServer, Scenario, text, tool_use
 from tests.compat.anthropic_tools.documented import (
     AUTOMATIC,
-    CONTINUED,
     HANDLE,
-    LOOKUP,
     LOOP,
     MANUAL,
     MATH_TOOLS,
@@ -87,20 +85,6 @@ def test_manual(monkeypatch: pytest.MonkeyPatch) -> None:
         "tool_inputs": [{"tool_name": "perform_subtraction", "tool_arguments": {"a": 17, "b": 9}}],
         "_tool_use_ids": ["toolu_real"],
     }
-
-
-def test_continued(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a message that the program wrote itself, and so without an id."""
-    answer, (sent,) = run(CONTINUED, MATH, monkeypatch)
-    assert answer["tool_inputs"] == [{"tool_name": "perform_addition", "tool_arguments": {"a": 8, "b": 6}}]
-    assert sent[1]["content"][1]["id"] == sent[2]["content"][0]["tool_use_id"] == "toolu_compat_1_0"
-    assert results(sent) == ["8"]
-
-
-def test_lookup(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The recipe for a call of one's own."""
-    answer, _ = run(LOOKUP, MATH, monkeypatch)
-    assert answer == [10, 2, "No tool named <tool_name>perform_magic</tool_name> available."]
 
 
 @pytest.mark.parametrize("handle", [HANDLE, OUR_HANDLE], ids=["theirs", "ours"])
