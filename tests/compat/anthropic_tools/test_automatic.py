@@ -109,6 +109,11 @@ async def test_what_the_caller_asks_for(serial: Serial, mode: Any) -> None:
             "Invalid parameters {'c'} for <tool_name>perform_addition</tool_name>.",
             2,
         ),
+        (
+            tool_use("perform_addition", '{"a": nine}'),
+            "The arguments of tool perform_addition are not a JSON object",
+            2,
+        ),
     ],
 )
 async def test_all_or_nothing(serial: Serial, faulty: Any, told: str, place: int) -> None:
@@ -118,22 +123,14 @@ async def test_all_or_nothing(serial: Serial, faulty: Any, told: str, place: int
     blocks.insert(place, faulty)
     assert await converse(serial, turn(1, *blocks), DONE, tools=[tool]) == ANSWER
     assert tool.used == []
-    assert answers(serial) == [(told, True)] * 3
+    [(said, is_error)] = {*answers(serial)}
+    assert (len(answers(serial)), said.startswith(told), is_error) == (3, True, True)
 
 
 async def test_the_first_of_several_faults(serial: Serial) -> None:
     """In the order of the calls, although one that is not JSON is known before the others are looked at."""
     await converse(serial, turn(1, add(1, 2), tool_use("perform_addition", {"a": 9}), tool_use("nope", {})), DONE)
     assert answers(serial) == [(MISSING_B, True)] * 3
-
-
-async def test_arguments_that_are_no_json(serial: Serial) -> None:
-    """As any other fault."""
-    tool = AdditionTool()
-    await converse(serial, turn(1, add(1, 2), tool_use("perform_addition", '{"a": nine}')), DONE, tools=[tool])
-    assert tool.used == []
-    assert {is_error for _, is_error in answers(serial)} == {True}
-    assert answers(serial)[0] == answers(serial)[1]
 
 
 async def test_texts_are_converted(serial: Serial) -> None:
@@ -151,19 +148,15 @@ async def test_the_hook_forbids_a_call(serial: Serial) -> None:
     assert answers(serial) == [("No perform_addition.", True)]
 
 
-async def test_no_end_of_faults(serial: Serial) -> None:
-    """Three retries are four requests."""
+@pytest.mark.parametrize(("options", "requests"), [({}, 4), ({"max_retries": 0}, 1)])
+@pytest.mark.parametrize("raises", [False, True])
+async def test_no_end_of_faults(serial: Serial, options: dict[str, Any], requests: int, raises: bool) -> None:
+    """Three retries are four requests, and none is none. A tool that raises counts as a fault."""
+    replies = [turn(number, tool_use("fail", {})) if raises else fails(number) for number in range(9)]
     with pytest.raises(ValueError) as caught:
-        await converse(serial, *map(fails, range(9)))
+        await converse(serial, *replies, tools=[AdditionTool(), FailingTool()], **options)
     assert str(caught.value) == "Hit maximum number of retries attempting to use tools."
-    assert len(serial.bodies) == 4
-
-
-async def test_no_retry(serial: Serial) -> None:
-    """None is none."""
-    with pytest.raises(ValueError, match="Hit maximum"):
-        await converse(serial, *map(fails, range(9)), max_retries=0)
-    assert len(serial.bodies) == 1
+    assert len(serial.bodies) == requests
 
 
 async def test_a_success_between_faults(serial: Serial) -> None:
@@ -214,14 +207,6 @@ async def test_what_a_tool_raises(serial: Serial) -> None:
     assert answers(serial) == [("3", False), (NO_ROUTE, True), ("7", False)]
 
 
-async def test_a_tool_that_always_raises(serial: Serial) -> None:
-    """It counts as a fault."""
-    replies = [turn(number, tool_use("fail", {})) for number in range(9)]
-    with pytest.raises(ValueError, match="Hit maximum"):
-        await converse(serial, *replies, tools=[FailingTool()])
-    assert len(serial.bodies) == 4
-
-
 async def test_the_exception_itself(serial: Serial) -> None:
     """On request it ends the conversation, as it did."""
     with pytest.raises(ConnectionError, match="no route"):
@@ -229,14 +214,8 @@ async def test_the_exception_itself(serial: Serial) -> None:
     assert len(serial.bodies) == 1
 
 
-async def test_an_async_tool(serial: Serial) -> None:
-    """It runs on the caller's loop."""
-    await converse(serial, turn(1, tool_use("shout", {"word": "hey"})), DONE, tools=[AsyncTool()])
-    assert answers(serial) == [("HEY", False)]
-
-
 async def test_plain_tools_run_beside_one_another(serial: Serial) -> None:
-    """In threads: each of these waits for the other."""
+    """In threads: each of these waits for the other. An async one runs on the caller's loop."""
     both = threading.Barrier(2, timeout=10)
 
     class Wait(BaseTool):
@@ -244,17 +223,27 @@ async def test_plain_tools_run_beside_one_another(serial: Serial) -> None:
             both.wait()
             return "met"
 
-    await converse(serial, turn(1, tool_use("wait", {}), tool_use("wait", {})), DONE, tools=[Wait("wait", "Wait.", [])])
-    assert answers(serial) == [("met", False)] * 2
+    calls = [tool_use("wait", {}), tool_use("shout", {"word": "hey"}), tool_use("wait", {})]
+    await converse(serial, turn(1, *calls), DONE, tools=[Wait("wait", "Wait.", []), AsyncTool()])
+    assert answers(serial) == [("met", False), ("HEY", False), ("met", False)]
 
 
 # --- other endings ----------------------------------------------------------------------------------------------------
 
 
-async def test_a_text_that_was_cut(serial: Serial) -> None:
-    """It comes out as far as it came, and says so."""
-    message = await converse(serial, turn(1, text("She has"), stop_reason="max_tokens"))
-    assert message == {"role": "assistant", "content": "She has", "stop_reason": "max_tokens"}
+@pytest.mark.parametrize(
+    ("answer", "content", "reason"),
+    [
+        (turn(1, text("She has"), stop_reason="max_tokens"), "She has", "max_tokens"),
+        (turn(1, text("No"), add(1, 2), stop_reason="refusal"), "", "refusal"),
+    ],
+)
+async def test_a_reply_that_was_stopped(serial: Serial, answer: Recording, content: str, reason: str) -> None:
+    """A text that was cut comes out as far as it came, and nothing of a refused reply. No tool runs."""
+    tool = AdditionTool()
+    message = await converse(serial, answer, tools=[tool])
+    assert message == {"role": "assistant", "content": content, "stop_reason": reason}
+    assert tool.used == []
 
 
 async def test_a_call_that_was_cut(serial: Serial) -> None:
@@ -269,14 +258,6 @@ async def test_a_call_that_was_cut(serial: Serial) -> None:
     assert "cut off" in second
 
 
-async def test_a_refusal(serial: Serial) -> None:
-    """Nothing of the reply counts, and no tool runs."""
-    tool = AdditionTool()
-    message = await converse(serial, turn(1, text("No"), add(1, 2), stop_reason="refusal"), tools=[tool])
-    assert message == {"role": "assistant", "content": "", "stop_reason": "refusal"}
-    assert tool.used == []
-
-
 def broken(whole: Recording) -> Recording:
     """A reply whose connection is lost behind its calls."""
     (chunk,) = whole.chunks
@@ -284,7 +265,7 @@ def broken(whole: Recording) -> Recording:
 
 
 async def test_a_reply_that_breaks_off(serial: Serial, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is sent for again, twice in a row, and nothing has run twice, or too early."""
+    """It is sent for again, twice in a row, and nothing has run twice, or too early. Then the error comes out."""
     monkeypatch.setattr(_tool_user, "_PAUSE_S", 0.0)
     tool = AdditionTool()
     first, second = turn(1, add(1, 2)), turn(2, add(3, 4))
@@ -292,11 +273,6 @@ async def test_a_reply_that_breaks_off(serial: Serial, monkeypatch: pytest.Monke
     assert await converse(serial, *replies, tools=[tool]) == ANSWER
     assert tool.used == [(1, 2), (3, 4)]
     assert len(serial.bodies) == 7
-
-
-async def test_a_reply_that_always_breaks_off(serial: Serial, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the third time the error comes out, and no tool has run."""
-    monkeypatch.setattr(_tool_user, "_PAUSE_S", 0.0)
     tool = AdditionTool()
     with pytest.raises(StreamInterrupted):
         await converse(serial, *[broken(turn(1, add(1, 2)))] * 3, DONE, tools=[tool])
@@ -403,31 +379,21 @@ async def test_verbose(
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
-async def test_a_mode_that_is_none() -> None:
-    """In the old words."""
+async def test_what_cannot_be_asked() -> None:
+    """A mode that is none, in the old words, messages that are none, a wrong client, and a name of a tool that only the
+    old prompts took: told before anything is sent."""
+    asked: Any = ToolUser([]).ause_tools
     with pytest.raises(ValueError) as caught:
-        await ToolUser([]).ause_tools(HELLO, execution_mode="auto")  # type: ignore[arg-type]
+        await asked(HELLO, execution_mode="auto")
     assert str(caught.value) == "Error: execution_mode must be either 'manual' or 'automatic'. Provided Value: auto"
-
-
-async def test_messages_that_are_none() -> None:
-    """Before anything is sent."""
     with pytest.raises(ValueError, match="Messages must be a list"):
-        await ToolUser([]).ause_tools("Hello")  # type: ignore[arg-type]
-
-
-async def test_a_name_that_the_api_refuses(serial: Serial) -> None:
-    """The old prompts took any."""
+        await asked("Hello")
+    with pytest.raises(UsageError, match="the client must be"):
+        await ToolUser([], client=7).ause_tools(HELLO)
     tool = AdditionTool()
     tool.name = "perform addition"
     with pytest.raises(UsageError, match="a tool's name must match"):
-        await converse(serial, DONE, tools=[tool])
-
-
-async def test_a_wrong_client() -> None:
-    """As in `eagerstream.run`."""
-    with pytest.raises(UsageError, match="the client must be"):
-        await ToolUser([], client=7).ause_tools(HELLO)
+        await ToolUser([tool], client=7).ause_tools(HELLO)
 
 
 async def test_a_connection_that_is_lost_for_good(serial: Serial) -> None:

@@ -54,63 +54,52 @@ def results_of(*messages: dict[str, Any]) -> list[dict[str, Any]]:
 # --- the conversations of the document --------------------------------------------------------------------------------
 
 
-def test_a_user_message() -> None:
-    """The simplest one."""
-    assert to_history([STATES]) == [STATES]
-
-
-def test_a_user_message_and_an_answer() -> None:
-    """Without a tool."""
-    assert to_history([STATES, THREE]) == [STATES, THREE]
+@rows("messages", [[STATES], [STATES, THREE]])
+def test_messages_without_tools(messages: list[dict[str, Any]]) -> None:
+    """They stay as they are."""
+    assert to_history(messages) == messages
 
 
 def test_a_call_and_its_result() -> None:
     """The content stands before the call, as it was rendered."""
     call = {"type": "tool_use", "id": "toolu_compat_1_0", "name": "perform_subtraction", "input": {"a": 3, "b": 1}}
-    result = {"type": "tool_result", "tool_use_id": "toolu_compat_1_0", "content": "2"}
     assert to_history([MAGGIE, SUBTRACT, TWO_LEFT]) == [
         MAGGIE,
         {"role": "assistant", "content": [{"type": "text", "text": THINK}, call]},
-        {"role": "user", "content": [result]},
+        {"role": "user", "content": [result(0, "2")]},
     ]
-
-
-def test_a_call_and_an_error() -> None:
-    """A `tool_error` is an error result."""
-    calls = [{"tool_name": "perform_subtraction", "tool_arguments": {"a": 3}}]
-    history = to_history([MAGGIE, {**SUBTRACT, "tool_inputs": calls}, FAILED])
-    result = {"type": "tool_result", "tool_use_id": "toolu_compat_1_0", "content": MISSING, "is_error": True}
-    assert history[2] == {"role": "user", "content": [result]}
 
 
 # --- calls and results ------------------------------------------------------------------------------------------------
 
 
-def test_an_error_answers_all_calls() -> None:
-    """The API needs a result for each, and none of them ran."""
-    blocks = results_of(inputs("a", "b"), {"role": "tool_outputs", "tool_error": "no"})
-    assert [(block["content"], block["is_error"]) for block in blocks] == [("no", True), ("no", True)]
+def result(number: int, content: Any, **more: Any) -> dict[str, Any]:
+    """A result of the call of this number in the second message."""
+    return {"type": "tool_result", "tool_use_id": f"toolu_compat_1_{number}", "content": content, **more}
 
 
-def test_results_are_matched_by_name_and_order() -> None:
-    """The recommended order is not required."""
-    blocks = results_of(inputs("a", "b", "a"), outputs(("b", "1"), ("a", "2"), ("a", "3")))
-    assert {block["tool_use_id"]: block["content"] for block in blocks} == {
-        "toolu_compat_1_1": "1",
-        "toolu_compat_1_0": "2",
-        "toolu_compat_1_2": "3",
-    }
-
-
-def test_a_call_without_a_result() -> None:
-    """The API would refuse the history: the model is told that there is none."""
-    blocks = results_of(inputs("a", "b"), outputs(("b", "1")))
-    assert blocks[1] == {
-        "type": "tool_result",
-        "tool_use_id": "toolu_compat_1_0",
-        "content": "No result was given for this call.",
-        "is_error": True,
-    }
+@rows(
+    "asked, answer, results",
+    [
+        # An error answers all calls: the API needs a result for each, and none of them ran.
+        (inputs("a", "b"), FAILED, [result(0, MISSING, is_error=True), result(1, MISSING, is_error=True)]),
+        # Results are matched by name and order. The recommended order is not required.
+        (
+            inputs("a", "b", "a"),
+            outputs(("b", "1"), ("a", "2"), ("a", "3")),
+            [result(1, "1"), result(0, "2"), result(2, "3")],
+        ),
+        # A call without a result gets one, because the API would refuse the history.
+        (
+            inputs("a", "b"),
+            outputs(("b", "1")),
+            [result(1, "1"), result(0, "No result was given for this call.", is_error=True)],
+        ),
+    ],
+)
+def test_results(asked: dict[str, Any], answer: dict[str, Any], results: list[dict[str, Any]]) -> None:
+    """Each call has one."""
+    assert results_of(asked, answer) == results
 
 
 def test_a_result_without_a_call() -> None:
@@ -205,11 +194,8 @@ def test_deep_arguments() -> None:
 
 def test_arguments_without_a_json_form() -> None:
     """They cannot be sent."""
-    message = {
-        "role": "tool_inputs",
-        "content": "",
-        "tool_inputs": [{"tool_name": "a", "tool_arguments": {"x": Odd()}}],
-    }
+    message = inputs("a")
+    message["tool_inputs"][0]["tool_arguments"] = {"x": Odd()}
     with pytest.raises(ValueError, match="the arguments of call 0 have no JSON form"):
         to_history([STATES, message, outputs(("a", 1))])
 
@@ -297,11 +283,8 @@ def test_back_from_a_history() -> None:
     "message",
     [
         {"role": "user", "content": [{"type": "image", "source": {}}]},
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "1"}]},
-        {
-            "role": "user",
-            "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "1", "is_error": True}],
-        },
+        {"role": "user", "content": [result(0, "1")]},
+        {"role": "user", "content": [result(0, "1", is_error=True)]},
         {"role": "system", "content": "Be kind"},
         {"role": "user", "content": ["Hello"]},
         {"role": "user", "content": [{"text": "Hello"}]},
@@ -318,10 +301,8 @@ def test_what_the_format_has_no_place_for(message: dict[str, Any]) -> None:
 def test_an_error_of_several_texts() -> None:
     """An error may come in blocks; the format has one text for it."""
     said = [{"type": "text", "text": "no"}, {"type": "text", "text": "route"}]
-    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": said, "is_error": True}
-    call = {"type": "tool_use", "id": "toolu_1", "name": "a", "input": {}}
-    history: list[dict[str, Any]] = [STATES, {"role": "assistant", "content": [call]}]
-    history.append({"role": "user", "content": [result]})
+    history = to_history([STATES, inputs("a"), FAILED])
+    history[2]["content"][0]["content"] = said
     assert from_history(history)[2] == {"role": "tool_outputs", "tool_outputs": None, "tool_error": "no\nroute"}
 
 

@@ -44,25 +44,14 @@ async def ask(serial: Serial, answer: Recording, tools: list[BaseTool] | None = 
         return await user.ause_tools(HELLO)
 
 
-async def test_an_answer(serial: Serial) -> None:
-    """Of a reply without calls."""
-    assert await ask(serial, DONE) == ANSWER
-
-
 async def test_a_call(serial: Serial) -> None:
-    """It is the default mode, and nothing runs."""
+    """It is the default mode, and nothing runs. The arguments are what the tool takes."""
     tool = AdditionTool()
-    message = await ask(serial, turn(1, text("So:\n"), add(8, 6)), [tool])
+    message = await ask(serial, turn(1, text("So:\n"), add("8", " 6 ")), [tool])
     (id,) = message.pop("_tool_use_ids")
     assert message == {"role": "tool_inputs", "content": "So:\n", "tool_inputs": [CALL]}
     assert id.startswith("toolu_")
     assert tool.used == []
-
-
-async def test_arguments_are_converted(serial: Serial) -> None:
-    """What is handed out is what the tool takes."""
-    message = await ask(serial, turn(1, add("8", " 6 ")))
-    assert message["tool_inputs"] == [CALL]
 
 
 @pytest.mark.parametrize(
@@ -98,39 +87,35 @@ async def test_a_call_that_was_cut(serial: Serial) -> None:
     assert message["error_message"] == "The arguments of tool perform_addition were cut off before they were complete."
 
 
-async def test_endings(serial: Serial) -> None:
-    """A reply that did not end by itself says so; a refused one has no calls."""
-    cut = await ask(serial, turn(1, text("She"), stop_reason="max_tokens"))
-    assert cut == {"role": "assistant", "content": "She", "stop_reason": "max_tokens"}
-    refused = await ask(serial, turn(1, text("No"), add(1, 2), stop_reason="refusal"))
-    assert refused == {"role": "assistant", "content": "", "stop_reason": "refusal"}
-    full = await ask(serial, turn(1, text("She"), add(1, 2), stop_reason="model_context_window_exceeded"))
-    assert full == {"role": "assistant", "content": "She", "stop_reason": "model_context_window_exceeded"}
+@pytest.mark.parametrize(
+    ("blocks", "content", "reason"),
+    [
+        ([text("She has 14.")], "She has 14.", None),
+        ([thinking("Hm."), text("She has 14.")], "She has 14.", None),  # the format has no place for it
+        ([text("She")], "She", "max_tokens"),
+        ([text("No"), add(1, 2)], "", "refusal"),
+        ([text("She"), add(1, 2)], "She", "model_context_window_exceeded"),
+    ],
+)
+async def test_replies_without_calls(serial: Serial, blocks: list[Any], content: str, reason: str | None) -> None:
+    """One that did not end by itself says so, and its calls do not count."""
+    ended = {} if reason is None else {"stop_reason": reason}
+    assert await ask(serial, turn(1, *blocks, **ended)) == {"role": "assistant", "content": content, **ended}
 
 
-async def test_thinking_is_left_out(serial: Serial) -> None:
-    """The format has no place for it."""
-    message = await ask(serial, turn(1, thinking("Hm."), text("She has 14.")))
-    assert message == ANSWER
-
-
-async def test_the_hook_and_the_observer(serial: Serial) -> None:
-    """Both are asked in manual mode, too."""
-    seen: list[dict[str, Any]] = []
-    message = await ask(serial, turn(1, add(8, 6)), validate=lambda *_: "Not now.", on_message=seen.append)
-    assert message["error_message"] == "Not now."
-    assert seen == [message]
-
-
-async def test_an_async_observer(serial: Serial) -> None:
-    """It is awaited, and not asked in vain."""
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_the_hook_and_the_observer(serial: Serial, is_async: bool) -> None:
+    """Both are asked in manual mode, too; an async observer is awaited."""
     seen: list[dict[str, Any]] = []
 
     async def observe(message: dict[str, Any]) -> None:
         await anyio.lowlevel.checkpoint()
         seen.append(message)
 
-    assert seen == [await ask(serial, turn(1, add(8, 6)), on_message=observe)]
+    options: dict[str, Any] = {"validate": lambda *_: "Not now.", "on_message": observe if is_async else seen.append}
+    message = await ask(serial, turn(1, add(8, 6)), **options)
+    assert message["error_message"] == "Not now."
+    assert seen == [message]
 
 
 async def never(name: str, arguments: dict[str, Any]) -> str:
@@ -266,8 +251,10 @@ async def test_another_role(handle: Any, role: str | None) -> None:
     assert messages == HELLO
 
 
-async def test_the_plain_form_in_a_loop() -> None:
-    """It would block the loop: the program is told, and nothing is appended."""
+async def test_the_plain_forms_in_a_loop() -> None:
+    """They would block the loop: the program is told what does not, and nothing is appended."""
+    with pytest.raises(UsageError, match=r"use_tools would block the .* event loop: use await ause_tools\(\.\.\.\)"):
+        ToolUser([]).use_tools(HELLO)
     messages = [*HELLO]
     with pytest.raises(UsageError, match="use await ahandle_manual_claude_res"):
         handle_manual_claude_res(messages, inputs(CALL), ToolUser([AdditionTool()]))
@@ -279,11 +266,3 @@ async def test_an_awaitable(handle: Any) -> None:
     user = ToolUser([Later("later", "x", [{"name": "word", "type": "str", "description": "x"}])])
     done = await handle([*HELLO], inputs({"tool_name": "later", "tool_arguments": {"word": "x"}}), user)
     assert done["messages"][-1]["tool_outputs"] == [{"tool_name": "later", "tool_result": {"word": "x"}}]
-
-
-async def test_a_sync_call_in_a_loop() -> None:
-    """It would block the loop, and says what does not."""
-    with pytest.raises(
-        UsageError, match=r"use_tools would block the running event loop: use await ause_tools\(\.\.\.\)"
-    ):
-        ToolUser([]).use_tools(HELLO)

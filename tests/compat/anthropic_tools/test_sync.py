@@ -25,6 +25,7 @@ from eagerstream.compat.anthropic_tools import BaseTool, ToolUser, handle_manual
 from eagerstream.errors import UsageError
 from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, text, tool_use
 from tests.compat.anthropic_tools.support import ANSWER, DONE, HELLO, AdditionTool, AsyncTool, Later, add, turn
+from tests.tables import rows
 
 CONVERSATION = Scenario(turn(1, add(8, 6)), DONE)
 
@@ -71,25 +72,13 @@ def test_one_client_for_several(server: ReplayServer) -> None:
 
 
 @pytest.mark.slow
-def test_the_client_goes_with_its_user(server: ReplayServer) -> None:
-    """Its connections are closed, also where nobody says so."""
-    user = ToolUser([AdditionTool()])
-    user.use_tools(HELLO)
-    client = user._kept.client
-    assert not client.is_closed()
-    del user
-    gc.collect()
-    while not client.is_closed():
-        time.sleep(0.01)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda user: pickle.loads(pickle.dumps(user))])
 def test_a_copy_has_connections_of_its_own(server: ReplayServer, copied: Callable[[ToolUser], ToolUser]) -> None:
-    """It works on where the original went, and can be sent to another process."""
+    """Those of a user are closed when it goes. A copy works on, and can be sent to another process."""
     user = ToolUser([AdditionTool()])
     user.use_tools(HELLO)
     client, other = user._kept.client, copied(user)
+    assert not client.is_closed()
     del user
     gc.collect()
     while not client.is_closed():
@@ -153,93 +142,54 @@ def test_everything_plain_runs_in_the_thread_of_the_caller(server: ReplayServer)
     assert {(thread, value) for _, thread, value in seen} == {(threading.current_thread(), "something")}
 
 
-def test_an_async_tool() -> None:
-    """It has a loop, and the context of the caller."""
+@rows(
+    "name, given, result, error",
+    [
+        ("shout", {"word": "hey"}, "HEY", None),
+        ("later", {}, {}, None),
+        ("later", {"fail": "no"}, None, "ConnectionError: no"),
+    ],
+)
+def test_tools_that_are_awaited(name: str, given: dict[str, Any], result: Any, error: str | None) -> None:
+    """An async one has a loop. One that gives an awaitable is awaited, and what it raises is told to the model."""
     messages = [*HELLO]
-    asked = {
-        "role": "tool_inputs",
-        "content": "",
-        "tool_inputs": [{"tool_name": "shout", "tool_arguments": {"word": "hey"}}],
-    }
-    handle_manual_claude_res(messages, asked, ToolUser([AsyncTool()]))
-    assert messages[-1]["tool_outputs"] == [{"tool_name": "shout", "tool_result": "HEY"}]
+    call = {"tool_name": name, "tool_arguments": given}
+    asked = {"role": "tool_inputs", "content": "", "tool_inputs": [call]}
+    handle_manual_claude_res(messages, asked, ToolUser([AsyncTool(), Later("later", "x", [])]))
+    outputs = [{"tool_name": name, "tool_result": result}] if error is None else None
+    assert messages[-1] == {"role": "tool_outputs", "tool_outputs": outputs, "tool_error": error}
 
 
-def test_a_tool_that_gives_an_awaitable() -> None:
-    """It is awaited, and what it raises is told to the model."""
-    later = Later("later", "x", [])
-    for given, outputs, error in (
-        ({}, [{"tool_name": "later", "tool_result": {}}], None),
-        ({"fail": "no"}, None, "no"),
-    ):
-        messages = [*HELLO]
-        call = {"tool_name": "later", "tool_arguments": given}
-        asked = {"role": "tool_inputs", "content": "", "tool_inputs": [call]}
-        handle_manual_claude_res(messages, asked, ToolUser([later]))
-        told = None if error is None else f"ConnectionError: {error}"
-        assert messages[-1] == {"role": "tool_outputs", "tool_outputs": outputs, "tool_error": told}
-
-
-@pytest.mark.parametrize("error", [KeyError("k"), SystemExit(3)])
+@pytest.mark.parametrize("error", [KeyError("k"), SystemExit(3), StopIteration()])
 def test_what_is_raised(error: BaseException) -> None:
-    """It comes out as it is, and the loop goes on."""
+    """It comes out as it is, and the loop goes on. No future takes a `StopIteration`, which has to be told otherwise."""
 
-    def plain() -> None:
+    def plain() -> Any:
         raise error
 
-    for _ in range(2):
-        with pytest.raises(type(error)) as caught:
-            run_sync("this", "that", lambda: run_plain(plain))
-        assert caught.value is error
+    is_told_otherwise = isinstance(error, StopIteration)
+    for function in (lambda: run_plain(plain), plain) * 2:  # the second raises before there is a coroutine
+        with pytest.raises(RuntimeError if is_told_otherwise else type(error)) as caught:
+            run_sync("this", "that", function)
+        assert (caught.value.__cause__ if is_told_otherwise else caught.value) is error
 
 
-def test_what_is_raised_before_there_is_a_coroutine() -> None:
-    """It comes out, too, and nobody waits."""
+@pytest.mark.parametrize(
+    ("error", "told"), [(asyncio.CancelledError(), "CancelledError"), (SystemExit("enough"), "enough")]
+)
+def test_a_tool_that_ends_more_than_itself(server: ReplayServer, error: BaseException, told: str) -> None:
+    """One that was cancelled in an event loop of its own, or exits, has failed. An observer that exits ends the call."""
 
-    def broken() -> Any:
-        raise KeyError("k")
-
-    with pytest.raises(KeyError, match="k"):
-        run_sync("this", "that", broken)
-
-
-def test_what_no_future_takes() -> None:
-    """As where a generator raises it."""
-
-    def plain() -> None:
-        raise StopIteration
-
-    with pytest.raises(RuntimeError, match="raised StopIteration"):
-        run_sync("this", "that", lambda: run_plain(plain))
-
-
-def test_a_tool_that_was_cancelled(server: ReplayServer) -> None:
-    """In an event loop of its own: the call that it is in was not."""
-
-    class Cancelled(AdditionTool):
+    class Fail(AdditionTool):
         def use_tool(self, a: float, b: float) -> float:
-            raise asyncio.CancelledError
+            raise error
 
     shown: list[dict[str, Any]] = []
-    user = ToolUser([Cancelled()], on_message=shown.append)
-    assert user.use_tools(HELLO, execution_mode="automatic") == ANSWER
-    assert shown[1]["tool_error"] == "CancelledError"
-
-
-def test_a_tool_that_exits(server: ReplayServer) -> None:
-    """A failure like any other; an observer that does ends the call."""
-
-    class Leave(AdditionTool):
-        def use_tool(self, a: float, b: float) -> float:
-            sys.exit("enough")
-
-    def on_message(message: dict[str, Any]) -> None:
-        sys.exit("enough")
-
-    assert ToolUser([Leave()]).use_tools(HELLO, execution_mode="automatic") == ANSWER
-    with pytest.raises(SystemExit, match="enough"):
-        ToolUser([Leave()], on_message=on_message).use_tools(HELLO, execution_mode="automatic")
-    assert ToolUser([Leave()]).use_tools(HELLO, execution_mode="automatic") == ANSWER
+    assert ToolUser([Fail()], on_message=shown.append).use_tools(HELLO, execution_mode="automatic") == ANSWER
+    assert told in shown[1]["tool_error"]
+    with pytest.raises(SystemExit, match="over"):
+        ToolUser([Fail()], on_message=lambda _: sys.exit("over")).use_tools(HELLO, execution_mode="automatic")
+    assert ToolUser([Fail()]).use_tools(HELLO, execution_mode="automatic") == ANSWER
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])

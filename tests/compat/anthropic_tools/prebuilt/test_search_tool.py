@@ -20,6 +20,7 @@ from tests.compat.anthropic_tools.prebuilt.support import PAGES, PARAMETERS, XML
 from tests.tables import rows
 
 KINDS = [Manual, AsyncManual]
+NOTHING = "\n<search_results>\n\n</search_results>"
 ASKED = {"query": "bicycle", "n_search_results_to_use": 2}
 
 
@@ -35,27 +36,22 @@ def test_parameters_of_another_name() -> None:
         Manual("search", "x", [{"name": "q", "type": "str", "description": "x"}])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@rows("kind", KINDS)
 def test_use_tool(kind: type[Manual]) -> None:
     """The text of anthropic-tools, to the character."""
     assert manual(kind).use_tool("bicycle", 2) == XML
     assert manual(kind).use_tool(query="bicycle", n_search_results_to_use=2) == XML
-    assert manual(kind, []).use_tool("bicycle", 2) == "\n<search_results>\n\n</search_results>"
+    assert manual(kind, []).use_tool("bicycle", 2) == NOTHING
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("kind", KINDS)
-async def test_async_forms(kind: type[Manual]) -> None:
-    """The same, where an event loop runs."""
+async def test_in_an_event_loop(kind: type[Manual]) -> None:
+    """The async forms give the same. The plain one would block the loop, and says what does not."""
     assert await manual(kind).asearch("bicycle", 2) == PAGES[:2]
     assert await manual(kind).ause_tool(ASKED) == XML
-
-
-@pytest.mark.anyio
-async def test_use_tool_in_an_event_loop() -> None:
-    """It would block the loop, and says what does not."""
     with pytest.raises(UsageError, match="await ause_tool"):
-        manual().use_tool("bicycle", 2)
+        manual(kind).use_tool("bicycle", 2)
 
 
 # --- for the model ----------------------------------------------------------------------------------------------------
@@ -69,7 +65,7 @@ async def test_in_a_run(kind: type[Manual]) -> None:
     assert used.to_dict()["input_schema"]["required"] == ["query", "n_search_results_to_use"]
     assert results(await conversation(used, ASKED)) == [(XML, False)]
     nothing = await conversation(manual(pages=[]).to_tool(), ASKED)
-    assert results(nothing) == [("\n<search_results>\n\n</search_results>", False)]
+    assert results(nothing) == [(NOTHING, False)]
 
 
 class Telling(Manual):
@@ -130,13 +126,13 @@ async def test_cancelling_a_search() -> None:
 # --- what a search gives ----------------------------------------------------------------------------------------------
 
 
+class Yielding(Manual):
+    def raw_search(self, query: str, n_search_results_to_use: int) -> Iterator[BaseSearchResult]:
+        yield from PAGES
+
+
 def test_other_things_than_lists() -> None:
     """Iterators do, as they did; what is no list of results is said to be none."""
-
-    class Yielding(Manual):
-        def raw_search(self, query: str, n_search_results_to_use: int) -> Iterator[BaseSearchResult]:
-            yield from PAGES
-
     assert manual(Yielding).use_tool("bicycle", 2) == XML
     assert manual(pages=tuple(PAGES)).use_tool("bicycle", 2) == XML
     for wrong in ("pages", [1, 2]):
@@ -147,11 +143,6 @@ def test_other_things_than_lists() -> None:
 @pytest.mark.anyio
 async def test_an_iterator_in_async_code() -> None:
     """No item of it is lost on the way through a thread."""
-
-    class Yielding(Manual):
-        def raw_search(self, query: str, n_search_results_to_use: int) -> Iterator[BaseSearchResult]:
-            yield from PAGES
-
     assert await manual(Yielding).asearch("bicycle", 3) == PAGES
 
 
@@ -185,22 +176,8 @@ async def test_bounds() -> None:
 FRAME = re.compile(r'\n<search_results>\n((?:<item index="\d+">\n<source>.*?</source>\n<page_content>\n.*?\n</page_content>\n</item>\n?)*)\n</search_results>', re.DOTALL)  # fmt: skip
 ITEM = re.compile(r'<item index="(\d+)">\n<source>(.*?)</source>\n<page_content>\n(.*?)\n</page_content>\n</item>', re.DOTALL)  # fmt: skip
 
-hostile = st.lists(
-    st.sampled_from(
-        [
-            "</page_content>",
-            "</item>",
-            '<item index="9">',
-            "</ SEARCH_results >",
-            "<\n/source>",
-            "<source>",
-            "<",
-            ">",
-            "\n",
-        ]
-    )
-    | st.text(max_size=5)
-).map("".join)
+TAGS = ("</page_content>", "</item>", '<item index="9">', "</ SEARCH_results >", "<\n/source>", "<source>", *"<>\n")
+hostile = st.lists(st.sampled_from(TAGS) | st.text(max_size=5)).map("".join)
 
 
 @given(st.lists(st.tuples(hostile, hostile), min_size=1, max_size=4))
