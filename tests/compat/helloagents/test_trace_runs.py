@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from eagerstream import InputInterrupted, ItemStream, Limits, PartialJSON, ToolR
 from eagerstream.compat.helloagents import TraceLogger
 from eagerstream.compat.helloagents._trace_runs import response_of_call
 from eagerstream.errors import EagerStreamError
+from eagerstream.loop import Run
 from eagerstream.streaming import GrowingInput
 from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, Timing, reply, text, tool_use
 from eagerstream.tools import ToolCall
@@ -39,21 +42,30 @@ def lost() -> Faults:
     return Faults({0: [Fault(FaultKind.END, after_events=4)]})
 
 
-async def traced(
-    folder: Path, scenario: Scenario, *, faults: Faults | None = None, raises: bool = False, **options: Any
-) -> list[dict[str, Any]]:
-    """The records of a run with these replies."""
-    with TraceLogger(folder) as logger, ReplayServer(scenario, faults=faults) as server:
+@asynccontextmanager
+async def watched(
+    logger: TraceLogger, scenario: Scenario, *, faults: Faults | None = None, cost: Any = None, **options: Any
+) -> AsyncIterator[Run]:
+    """A run with these replies, within a time, which the logger watches."""
+    with ReplayServer(scenario, faults=faults) as server:
         async with anthropic_client(server.base_url) as client:
             with anyio.fail_after(20):
                 run = eagerstream.run(client, **{**REQUEST, "tools": [find], **options})
-                async with logger.watch(run, agent_name="finder", cost=lambda usage: usage["output_tokens"] * 0.5):
-                    if raises:
-                        with pytest.raises(EagerStreamError):
-                            await run.finish()
-                    else:
-                        await run.finish()
+                async with logger.watch(run, agent_name="finder", cost=cost):
+                    yield run
+
+
+def records_in(logger: TraceLogger) -> list[dict[str, Any]]:
     return [json.loads(line) for line in logger.jsonl_path.read_text("utf-8").splitlines()]
+
+
+async def traced(folder: Path, scenario: Scenario, *, raises: bool = False, **options: Any) -> list[dict[str, Any]]:
+    """The records of a run to its end."""
+    with TraceLogger(folder) as logger:
+        async with watched(logger, scenario, **options) as run:
+            with pytest.raises(EagerStreamError) if raises else nullcontext():
+                await run.finish()
+    return records_in(logger)
 
 
 def payloads(records: list[dict[str, Any]], event: str) -> list[dict[str, Any]]:
@@ -67,7 +79,8 @@ async def test_a_run(tmp_path: Path) -> None:
         tool_use("find", {"name": name, "key": "sk-ant-api03-AbC_dEf-123" * 8}, id=name, fragment_chars=5)
         for name in ("it", "some", "nothing")
     ]
-    records = await traced(tmp_path, Scenario(reply(text("Let me look."), *calls), DONE))
+    scenario = Scenario(reply(text("Let me look."), *calls), DONE)
+    records = await traced(tmp_path, scenario, cost=lambda usage: usage["output_tokens"] * 0.5)
     events = [record["event"] for record in records]
     assert events[:2] == ["session_start", "message_written"]
     assert events[-1] == "session_end"
@@ -245,7 +258,7 @@ async def test_a_run_without_a_turn(tmp_path: Path) -> None:
             with pytest.warns(RuntimeWarning, match="left before its end"):
                 async with logger.watch(eagerstream.run(client, **REQUEST)):
                     pass
-    last = json.loads(logger.jsonl_path.read_text("utf-8").splitlines()[-1])
+    last = records_in(logger)[-1]
     assert (last["payload"]["total_steps"], last["payload"]["status"]) == (0, "cancelled")
 
 
@@ -261,12 +274,11 @@ async def test_a_run_that_fails(tmp_path: Path) -> None:
 @pytest.mark.anyio
 async def test_two_runs_in_a_session(tmp_path: Path) -> None:
     """One after the other, in one file."""
-    with TraceLogger(tmp_path) as logger, ReplayServer(Scenario(DONE, DONE)) as server:
-        async with anthropic_client(server.base_url) as client:
-            for _ in range(2):
-                async with logger.watch(eagerstream.run(client, **REQUEST)) as run:
-                    await run.finish()
-    assert logger.jsonl_path.read_text().count('"session_end"') == 2
+    with TraceLogger(tmp_path) as logger:
+        for _ in range(2):
+            async with watched(logger, Scenario(DONE)) as run:
+                await run.finish()
+    assert len(payloads(records_in(logger), "session_end")) == 2
 
 
 @pytest.mark.anyio
@@ -277,17 +289,14 @@ async def test_a_disk_that_does_not_answer(tmp_path: Path) -> None:
     logger._writer.submit(answers.wait, 30)
     scenario = Scenario(reply(tool_use("find", {"name": "it"})), DONE)
     try:
-        with ReplayServer(scenario) as server:
-            async with anthropic_client(server.base_url) as client:
-                with anyio.fail_after(20):
-                    async with logger.watch(eagerstream.run(client, tools=[find], **REQUEST)) as run:
-                        await run.finish()
+        async with watched(logger, scenario) as run:
+            await run.finish()
         assert logger.jsonl_path.read_text() == ""
     finally:
         answers.set()
     assert run.result.status.value == "completed"
     logger.finalize()
-    assert json.loads(logger.jsonl_path.read_text().splitlines()[-1])["event"] == "session_end"
+    assert records_in(logger)[-1]["event"] == "session_end"
 
 
 @pytest.mark.anyio
@@ -297,12 +306,8 @@ async def test_a_price_that_is_not_known(tmp_path: Path, caplog: pytest.LogCaptu
     def cost(_usage: Any) -> float:
         raise KeyError("private")
 
-    with TraceLogger(tmp_path) as logger, ReplayServer(Scenario(DONE)) as server:
-        async with anthropic_client(server.base_url) as client:
-            async with logger.watch(eagerstream.run(client, **REQUEST), cost=cost) as run:
-                await run.finish()
-    (line,) = [line for line in logger.jsonl_path.read_text().splitlines() if "model_output" in line]
-    assert json.loads(line)["payload"]["usage"]["cost"] == 0.0
+    (output,) = payloads(await traced(tmp_path, Scenario(DONE), cost=cost), "model_output")
+    assert output["usage"]["cost"] == 0.0
     assert "KeyError" in caplog.text
     assert "private" not in caplog.text
 
@@ -318,13 +323,11 @@ async def test_a_run_that_is_cancelled(tmp_path: Path) -> None:
         begun.set()
         await anyio.sleep_forever()
 
-    with TraceLogger(tmp_path) as logger, ReplayServer(Scenario(reply(tool_use("wait", {"name": "x"})))) as server:
-        async with anthropic_client(server.base_url) as client:
-            with anyio.fail_after(20):
-                async with logger.watch(eagerstream.run(client, tools=[wait], **REQUEST)) as run:
-                    await begun.wait()
-                    run.cancel()
-                    await run.finish()
-    records = [json.loads(line) for line in logger.jsonl_path.read_text("utf-8").splitlines()]
+    with TraceLogger(tmp_path) as logger:
+        async with watched(logger, Scenario(reply(tool_use("wait", {"name": "x"}))), tools=[wait]) as run:
+            await begun.wait()
+            run.cancel()
+            await run.finish()
+    records = records_in(logger)
     assert len(payloads(records, "tool_call")) == len(payloads(records, "tool_result")) == 1
     assert (records[-1]["event"], records[-1]["payload"]["status"]) == ("session_end", "cancelled")
