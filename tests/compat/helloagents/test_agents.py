@@ -24,12 +24,11 @@ from eagerstream.compat.helloagents import (
     ReActAgent,
     SimpleAgent,
     ToolRegistry,
-    TraceLogger,
 )
 from eagerstream.errors import EagerStreamError
 from eagerstream.recordings import Recording
 from eagerstream.testing import ReplayServer, Scenario, http_error, reply, text, tool_use
-from tests.compat.helloagents.tools import MyTool
+from tests.compat.helloagents.tools import MyTool, a_registry, records
 from tests.loop.serial import Serial
 from tests.support import all_tasks_blocked
 
@@ -63,21 +62,9 @@ async def a_model(serial: Serial, *replies: Recording, **settings: Any) -> Async
             yield HelloAgentsLLM("claude-made-1", client=client, **settings)
 
 
-def a_registry() -> ToolRegistry:
-    """A registry with `MyTool`."""
-    registry = ToolRegistry()
-    registry.register_tool(MyTool())
-    return registry
-
-
 def suffixes(folder: Path) -> list[str]:
     """Return the endings of all files in a folder and its subfolders."""
     return sorted(path.suffix for path in folder.rglob("*") if path.is_file())
-
-
-def records(trace: TraceLogger) -> list[dict[str, Any]]:
-    """The lines of a trace."""
-    return [json.loads(line) for line in trace.jsonl_path.read_text("utf-8").splitlines()]
 
 
 def history(agent: Agent) -> list[tuple[str, str]]:
@@ -92,7 +79,7 @@ def history(agent: Agent) -> list[tuple[str, str]]:
 async def test_a_run_with_tools(serial: Serial) -> None:
     """The tools run, the text of the last response is the answer, and the request is what the arguments say."""
     async with a_model(serial, ASK, DONE, temperature=0.5) as llm:
-        agent = ReActAgent("assistant", llm, a_registry(), "Be brief.", QUIET)
+        agent = ReActAgent("assistant", llm, a_registry(MyTool()), "Be brief.", QUIET)
         assert await agent.arun("Question?", top_p=0.9) == "Done."
     assert history(agent) == [("user", "Question?"), ("assistant", "Done.")]
     assert agent.result is not None
@@ -112,11 +99,14 @@ async def test_a_run_with_tools(serial: Serial) -> None:
 
 
 @pytest.mark.anyio
-async def test_an_agent_without_anything(serial: Serial) -> None:
-    """The request has no instructions, no tools and no temperature if none were given."""
+async def test_an_agent_without_anything(serial: Serial, folder: Path) -> None:
+    """The request has no instructions, no tools and no temperature if none were given. Without traces, no file."""
     async with a_model(serial, DONE) as llm:
-        assert await SimpleAgent("assistant", llm, config=QUIET).arun("Hello.") == "Done."
+        agent = SimpleAgent("assistant", llm, config=QUIET)
+        assert await agent.arun("Hello.") == "Done."
     assert not {"system", "tools", "temperature"} & set(serial.bodies[0])
+    assert agent.trace_logger is None
+    assert suffixes(folder) == []
 
 
 @pytest.mark.anyio
@@ -128,7 +118,7 @@ async def test_an_agent_of_a_program(serial: Serial) -> None:
             return await super().arun(f"{input_text} Please.", *args, **kwargs)
 
     async with a_model(serial, ASK, ASK_AGAIN, DONE, DONE) as llm:
-        assert await Polite("assistant", llm, config=QUIET, tool_registry=a_registry()).arun("Work.") == "Done."
+        assert await Polite("assistant", llm, config=QUIET, tool_registry=a_registry(MyTool())).arun("Work.") == "Done."
         bare = Polite("assistant", llm, config=QUIET)
         assert await bare.arun("Talk.") == "Done."
     assert history(bare)[0] == ("user", "Talk. Please.")
@@ -155,13 +145,13 @@ async def test_the_history(serial: Serial, kind: type[SimpleAgent | ReActAgent],
 async def test_the_most_steps(serial: Serial, caplog: pytest.LogCaptureFixture) -> None:
     """An agent that does not come to an end says so, and not the last thing that the model said before a call."""
     async with a_model(serial, ASK, ASK_AGAIN) as llm:
-        agent = ReActAgent("assistant", llm, a_registry(), config=QUIET, max_steps=2)
+        agent = ReActAgent("assistant", llm, a_registry(MyTool()), config=QUIET, max_steps=2)
         assert await agent.arun("Question?") == "未能在 2 步内得出最终答案。"
     assert agent.result is not None
     assert agent.result.status is RunStatus.LIMIT
     assert "ended with status limit" in caplog.text
     async with a_model(serial, ASK, DONE) as llm:
-        simple = SimpleAgent("assistant", llm, None, QUIET, a_registry(), max_tool_iterations=1)
+        simple = SimpleAgent("assistant", llm, None, QUIET, a_registry(MyTool()), max_tool_iterations=1)
         assert await simple.arun("Question?") == "Done."
 
 
@@ -185,7 +175,7 @@ async def test_tools_of_an_agent(serial: Serial) -> None:
         await agent.arun("One?")
         assert (agent.has_tools(), agent.list_tools()) == (True, ["MyTool"])
         assert (agent.remove_tool("MyTool"), agent.list_tools()) == (True, [])
-        silent = SimpleAgent("assistant", llm, None, QUIET, a_registry(), enable_tool_calling=False)
+        silent = SimpleAgent("assistant", llm, None, QUIET, a_registry(MyTool()), enable_tool_calling=False)
         await silent.arun("Two?")
         given = ReActAgent("assistant", llm, config=Config(trace_enabled=False, circuit_failure_threshold=7))
         given.add_tool(MyTool())
@@ -248,9 +238,13 @@ async def test_cancelling(serial: Serial) -> None:
 
 
 @pytest.mark.anyio
-async def test_hooks() -> None:
-    """A hook of HelloAgents would never be called: the error says so, and what to use instead."""
+async def test_what_cannot_be_asked() -> None:
+    """A hook of HelloAgents would never be called, and a synchronous call would block: each error says what to use."""
     agent = SimpleAgent("assistant", HelloAgentsLLM("claude-made-1", client=object()), config=QUIET)
+    with pytest.raises(UsageError, match=r"await arun\("):
+        agent.run("Question?")
+    with pytest.raises(UsageError, match=r"await arun\("):
+        next(agent.stream_run("Question?"))
     with pytest.raises(UsageError, match=r"no hooks \(on_step, on_tool_call\): iterate over the events"):
         await agent.arun("Question?", on_tool_call=print, on_step=print)
 
@@ -273,11 +267,11 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Repla
 def test_synchronous_calls() -> None:
     """A program of HelloAgents: everything comes from the environment, and connections stay open between calls."""
     llm = HelloAgentsLLM()
-    agent = ReActAgent("assistant", llm, tool_registry=a_registry(), config=QUIET)
+    agent = ReActAgent("assistant", llm, tool_registry=a_registry(MyTool()), config=QUIET)
     assert agent.run("One?") == "Done."
     client = llm._kept.client
     assert copy(llm)._kept.client is None
-    assert SimpleAgent("other", llm, config=QUIET, tool_registry=a_registry()).run("Two?") == "Done."
+    assert SimpleAgent("other", llm, config=QUIET, tool_registry=a_registry(MyTool())).run("Two?") == "Done."
     assert llm._kept.client is client
     assert repr(agent) == "ReActAgent(name='assistant', model='simulated')"
 
@@ -285,7 +279,7 @@ def test_synchronous_calls() -> None:
 @pytest.mark.usefixtures("environment")
 def test_pieces() -> None:
     """`stream_run` yields the text as it arrives, of all responses."""
-    agent = SimpleAgent("assistant", HelloAgentsLLM(), config=QUIET, tool_registry=a_registry())
+    agent = SimpleAgent("assistant", HelloAgentsLLM(), config=QUIET, tool_registry=a_registry(MyTool()))
     assert "".join(agent.stream_run("Question?")) == "Let me see.Done."
     assert history(agent) == [("user", "Question?"), ("assistant", "Done.")]
 
@@ -319,16 +313,6 @@ def test_pieces_of_a_response_that_fails(environment: Callable[[], ReplayServer]
         list(SimpleAgent("assistant", HelloAgentsLLM(client=client), config=QUIET).stream_run("Question?"))
 
 
-@pytest.mark.anyio
-async def test_synchronous_calls_in_an_event_loop() -> None:
-    """They would block it: the error names the asynchronous method."""
-    agent = SimpleAgent("assistant", HelloAgentsLLM(client=object()), config=QUIET)
-    with pytest.raises(UsageError, match=r"await arun\("):
-        agent.run("Question?")
-    with pytest.raises(UsageError, match=r"await arun\("):
-        next(agent.stream_run("Question?"))
-
-
 # --- traces -----------------------------------------------------------------------------------------------------------
 
 
@@ -336,7 +320,7 @@ async def test_synchronous_calls_in_an_event_loop() -> None:
 async def test_traces(serial: Serial, folder: Path) -> None:
     """Each run has a trace of its own in the folder of HelloAgents."""
     async with a_model(serial, ASK, DONE, DONE) as llm:
-        agent = ReActAgent("assistant", llm, a_registry())
+        agent = ReActAgent("assistant", llm, a_registry(MyTool()))
         assert suffixes(folder) == []  # an agent that never runs leaves nothing behind
         first = agent.trace_logger
         assert first is not None
@@ -367,16 +351,6 @@ async def test_runs_that_overlap(serial: Serial) -> None:
     for trace in (first, second):
         kinds = [each["event"] for each in records(trace)]
         assert (kinds.count("session_start"), kinds.count("session_end")) == (1, 1)
-
-
-@pytest.mark.anyio
-async def test_no_traces(serial: Serial, folder: Path) -> None:
-    """Nothing is written if the configuration says so."""
-    async with a_model(serial, DONE) as llm:
-        agent = SimpleAgent("assistant", llm, config=QUIET)
-        await agent.arun("Question?")
-    assert agent.trace_logger is None
-    assert suffixes(folder) == []
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------

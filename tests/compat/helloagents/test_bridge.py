@@ -19,7 +19,6 @@ from eagerstream.compat.helloagents import (
     CircuitBreaker,
     EditTool,
     ReadTool,
-    Tool,
     ToolErrorCode,
     ToolParameter,
     ToolRegistry,
@@ -29,7 +28,7 @@ from eagerstream.loop import Run, RunResult
 from eagerstream.recordings import Recording
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.wire import InputDelta
-from tests.compat.helloagents.tools import Async, MyTool, Plain, failing
+from tests.compat.helloagents.tools import Async, MyTool, Plain, a_registry, failing
 from tests.support import REQUEST, all_tasks_blocked, anthropic_client
 
 pytestmark = pytest.mark.anyio
@@ -66,14 +65,6 @@ def results(result: RunResult) -> list[Mapping[str, Any]]:
     """What the model was answered, call by call."""
     contents = [message["content"] for message in result.messages[1:] if message["role"] == "user"]
     return [block for content in contents for block in content]
-
-
-def a_registry(*tools: Tool, **settings: Any) -> ToolRegistry:
-    """A registry with these."""
-    registry = ToolRegistry(**settings)
-    for tool in tools:
-        registry.register_tool(tool)
-    return registry
 
 
 async def test_what_the_model_reads() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from eagerstream.compat.helloagents import CalculatorTool, ToolErrorCode, ToolResponse, ToolStatus, calculate
+from eagerstream.compat.helloagents import CalculatorTool, ToolErrorCode, ToolStatus, calculate
 from tests.tables import rows
 
 
@@ -75,20 +75,9 @@ def test_errors(given: dict[str, Any], code: str, text: str) -> None:
     assert response.text.startswith(text)
 
 
-def test_an_error_tells_the_expression() -> None:
-    """As HelloAgents does: its programs look there."""
-    assert CalculatorTool().run({"input": "1/0"}).context == {"expression": "1/0"}
-
-
-def test_the_function() -> None:
-    """`calculate` answers as the tool does."""
-    response = calculate("2 * 21")
-    assert isinstance(response, ToolResponse)
-    assert (response.text, response.data["result"]) == ("计算结果: 42", 42)
-
-
 @pytest.mark.anyio
-async def test_in_an_event_loop() -> None:
-    """Awaited, and called as a plain function where a program does so."""
-    assert (await CalculatorTool().arun({"input": "1+2"})).data["result"] == 3
-    assert calculate("1+2").data["result"] == 3
+async def test_the_function() -> None:
+    """`calculate` answers as the tool does, which can be awaited. An error tells the expression."""
+    for response in (calculate("2 * 21"), await CalculatorTool().arun({"input": "2 * 21"})):
+        assert (response.text, response.data["result"]) == ("计算结果: 42", 42)
+    assert calculate("1/0").context == {"expression": "1/0"}

@@ -26,6 +26,7 @@ from eagerstream.compat.helloagents import (
 )
 from eagerstream.compat.helloagents._builtin import CALCULATOR_WORDS, FILE_WORDS, FileTool
 from tests.compat.helloagents.file_tools import EACH, each_change, touch
+from tests.tables import rows
 
 # --- the programs of the document -------------------------------------------------------------------------------------
 
@@ -75,38 +76,21 @@ def test_the_search_program() -> None:
 # --- what they are ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "expected"),
+@rows(
+    "kind, name, expected",
     [
-        (ReadTool, "Read", {"path": ("string", True), "offset": ("integer", False), "limit": ("integer", False)}),
-        (
-            WriteTool,
-            "Write",
-            {"path": ("string", True), "content": ("string", True), "file_mtime_ms": ("integer", False)},
-        ),
-        (
-            EditTool,
-            "Edit",
-            {
-                "path": ("string", True),
-                "old_string": ("string", True),
-                "new_string": ("string", True),
-                "file_mtime_ms": ("integer", False),
-            },
-        ),
-        (
-            MultiEditTool,
-            "MultiEdit",
-            {"path": ("string", True), "edits": ("array", True), "file_mtime_ms": ("integer", False)},
-        ),
+        (ReadTool, "Read", ["path: string", "offset: integer?", "limit: integer?"]),
+        (WriteTool, "Write", ["path: string", "content: string", "file_mtime_ms: integer?"]),
+        (EditTool, "Edit", ["path: string", "old_string: string", "new_string: string", "file_mtime_ms: integer?"]),
+        (MultiEditTool, "MultiEdit", ["path: string", "edits: array", "file_mtime_ms: integer?"]),
     ],
 )
-def test_names_and_parameters(kind: type[FileTool], name: str, expected: dict[str, Any], root: Path) -> None:
+def test_names_and_parameters(kind: type[FileTool], name: str, expected: list[str], root: Path) -> None:
     """A model that knows HelloAgents' tools finds them again."""
     tool = kind(str(root))
     assert tool.name == name
     parameters = tool.get_parameters()
-    assert {each.name: (each.type, each.required) for each in parameters} == expected
+    assert [f"{each.name}: {each.type}{'' if each.required else '?'}" for each in parameters] == expected
     assert tool.description
     assert all(each.description for each in parameters)
     assert {each.name: each.default for each in parameters if each.default is not None} == (

@@ -22,18 +22,10 @@ from eagerstream.compat.helloagents import (
     global_registry,
 )
 from eagerstream.testing import ReplayServer, Scenario, reply, text
-from tests.compat.helloagents.tools import Async, MyTool, Plain, failing
+from tests.compat.helloagents.tools import Async, MyTool, Plain, a_registry, failing
 from tests.support import REQUEST, anthropic_client
 
 DONE = ToolResponse.success("done")
-
-
-def a_registry(*tools: Plain, **settings: Any) -> ToolRegistry:
-    """A registry with these."""
-    registry = ToolRegistry(**settings)
-    for tool in tools:
-        registry.register_tool(tool)
-    return registry
 
 
 def echo(given: dict[str, Any]) -> ToolResponse:
@@ -63,6 +55,7 @@ def test_names() -> None:
         return text
 
     registry = a_registry(Plain(echo))
+    assert isinstance(global_registry, ToolRegistry)
     assert ToolRegistry().get_tools_description() == "暂无可用工具"
     registry.register_function(note)
     registry.register_tool(MyTool())
@@ -124,11 +117,6 @@ def test_what_cannot_be_registered() -> None:
     ):
         with pytest.raises(UsageError):
             register(wrong)
-
-
-def test_the_one_for_the_whole_program() -> None:
-    """It is a registry like any other."""
-    assert isinstance(global_registry, ToolRegistry)
 
 
 # --- calls ------------------------------------------------------------------------------------------------------------

@@ -22,6 +22,8 @@ from eagerstream.compat.helloagents import (
     ToolRegistry,
     ToolResponse,
     ToolStatus,
+    as_tool_response,
+    render,
 )
 from tests.compat.helloagents.tools import Async, MyTool, Plain, failing
 from tests.tables import rows
@@ -349,3 +351,36 @@ def test_a_way_of_its_own_to_take_the_time() -> None:
     registry = ToolRegistry()
     registry.register_tool(tool)
     assert registry.execute_tool("plain", {}) == ToolResponse.success("text", {"output": "text"})
+
+
+# --- responses as text ---------------------------------------------------------------------------------------------------
+
+SUCCESS = ToolResponse.success("找到 3 个文件")
+PARTIAL = ToolResponse.partial("前 100 条", reason="截断")
+ERROR = ToolResponse.error("NOT_FOUND", "文件不存在")
+
+
+def test_in_one_line() -> None:
+    """As the document shows them, and as agents hand them to their model."""
+    assert [render(each) for each in (SUCCESS, PARTIAL, ERROR)] == [
+        "✅ 找到 3 个文件",
+        "⚠️ 前 100 条",
+        "❌ 错误 [NOT_FOUND]: 文件不存在",
+    ]
+    assert [render(each, style="agent") for each in (SUCCESS, PARTIAL, ERROR)] == [
+        "找到 3 个文件",
+        "⚠️ 部分成功: 前 100 条",
+        "❌ 错误 [NOT_FOUND]: 文件不存在",
+    ]
+    assert render(ToolResponse(ToolStatus.ERROR, "x")) == "❌ 错误 [UNKNOWN]: x"
+    wrong: Any = "plain"
+    with pytest.raises(UsageError, match="plain"):
+        render(SUCCESS, wrong)
+
+
+def test_a_response_from_anything() -> None:
+    """A response is one already; of anything else it is the text."""
+    assert as_tool_response(PARTIAL) is PARTIAL
+    made = as_tool_response("计算结果: 5")
+    assert (made.status, made.text, made.data) == ("success", "计算结果: 5", {"output": "计算结果: 5"})
+    assert as_tool_response({"a": 1}).data == {"output": {"a": 1}}

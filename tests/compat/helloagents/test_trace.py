@@ -20,11 +20,7 @@ from typing import Any
 import pytest
 
 from eagerstream.compat.helloagents import ToolErrorCode, ToolResponse, TraceLogger, _trace
-
-
-def records(logger: TraceLogger) -> list[dict[str, Any]]:
-    """The lines of a trace."""
-    return [json.loads(line) for line in logger.jsonl_path.read_text("utf-8").splitlines()]
+from tests.compat.helloagents.tools import records
 
 
 def test_a_session(tmp_path: Path) -> None:

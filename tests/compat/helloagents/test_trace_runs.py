@@ -22,6 +22,7 @@ from eagerstream.loop import Run
 from eagerstream.streaming import GrowingInput
 from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, Timing, reply, text, tool_use
 from eagerstream.tools import ToolCall
+from tests.compat.helloagents.tools import records
 from tests.support import REQUEST, anthropic_client
 
 DONE = reply(text("Done."), message_id="msg_done")
@@ -55,17 +56,13 @@ async def watched(
                     yield run
 
 
-def records_in(logger: TraceLogger) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in logger.jsonl_path.read_text("utf-8").splitlines()]
-
-
 async def traced(folder: Path, scenario: Scenario, *, raises: bool = False, **options: Any) -> list[dict[str, Any]]:
     """The records of a run to its end."""
     with TraceLogger(folder) as logger:
         async with watched(logger, scenario, **options) as run:
             with pytest.raises(EagerStreamError) if raises else nullcontext():
                 await run.finish()
-    return records_in(logger)
+    return records(logger)
 
 
 def payloads(records: list[dict[str, Any]], event: str) -> list[dict[str, Any]]:
@@ -80,30 +77,30 @@ async def test_a_run(tmp_path: Path) -> None:
         for name in ("it", "some", "nothing")
     ]
     scenario = Scenario(reply(text("Let me look."), *calls), DONE)
-    records = await traced(tmp_path, scenario, cost=lambda usage: usage["output_tokens"] * 0.5)
-    events = [record["event"] for record in records]
+    found = await traced(tmp_path, scenario, cost=lambda usage: usage["output_tokens"] * 0.5)
+    events = [record["event"] for record in found]
     assert events[:2] == ["session_start", "message_written"]
     assert events[-1] == "session_end"
-    assert [record["ts"] for record in records] == sorted(record["ts"] for record in records)
-    started, written = records[0]["payload"], records[1]["payload"]
+    assert [record["ts"] for record in found] == sorted(record["ts"] for record in found)
+    started, written = found[0]["payload"], found[1]["payload"]
     assert started == {"agent_name": "finder", "agent_type": "eagerstream.run", "config": {"model": REQUEST["model"]}}
     assert written == {"role": "user", "content": REQUEST["messages"][0]["content"]}
 
-    first, second = payloads(records, "model_output")
+    first, second = payloads(found, "model_output")
     assert (first["content"], first["tool_calls"], first["stop_reason"]) == ("Let me look.", 3, "tool_use")
     assert (second["content"], second["tool_calls"], second["stop_reason"]) == ("Done.", 0, "end_turn")
     usage = first["usage"]
     assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
     assert usage["cost"] == usage["output_tokens"] * 0.5
 
-    assert [call["tool_call_id"] for call in payloads(records, "tool_input_start")] == ["it", "some", "nothing"]
-    assert {call["tool_call_id"]: call["args"]["name"] for call in payloads(records, "tool_call")} == {
+    assert [call["tool_call_id"] for call in payloads(found, "tool_input_start")] == ["it", "some", "nothing"]
+    assert {call["tool_call_id"]: call["args"]["name"] for call in payloads(found, "tool_call")} == {
         "it": "it",
         "some": "some",
         "nothing": "nothing",
     }
-    results = {result["tool_call_id"]: result for result in payloads(records, "tool_result")}
-    assert len(payloads(records, "tool_call")) == len(payloads(records, "tool_result")) == len(results) == 3
+    results = {result["tool_call_id"]: result for result in payloads(found, "tool_result")}
+    assert len(payloads(found, "tool_call")) == len(payloads(found, "tool_result")) == len(results) == 3
     assert {id: (result["status"], result["result"]) for id, result in results.items()} == {
         "it": ("success", "found it"),
         "some": ("partial", "a part"),
@@ -112,23 +109,23 @@ async def test_a_run(tmp_path: Path) -> None:
     assert results["nothing"]["error"]["code"] == "NOT_FOUND"
     assert results["nothing"]["stats"]["api_calls"] == 2
     assert ToolResponse.from_dict(results["some"]).reason == "too many"
-    assert records[-1]["payload"]["duration"] > 0
-    del records[-1]["payload"]["duration"]
-    assert records[-1]["payload"] == {"total_steps": 2, "final_answer": "Done.", "status": "success"}
-    steps = {record["event"]: record["step"] for record in records}
+    assert found[-1]["payload"]["duration"] > 0
+    del found[-1]["payload"]["duration"]
+    assert found[-1]["payload"] == {"total_steps": 2, "final_answer": "Done.", "status": "success"}
+    steps = {record["event"]: record["step"] for record in found}
     assert steps["tool_call"] == steps["tool_result"] == 1
     assert steps["model_output"] == 2
-    assert "AbC_dEf" not in json.dumps(records)
+    assert "AbC_dEf" not in json.dumps(found)
 
 
 @pytest.mark.slow
 @pytest.mark.anyio
 async def test_long_inputs_are_sampled(tmp_path: Path) -> None:
-    """Ten thousand fragments make a dozen records, whose sizes double; the last record has all, and the outcome."""
+    """Ten thousand fragments make a dozen found, whose sizes double; the last record has all, and the outcome."""
     long = tool_use("find", {"name": "x" * 100_000}, fragment_chars=10)
-    records = await traced(tmp_path, Scenario(reply(long), DONE))
-    chars = [delta["chars"] for delta in payloads(records, "tool_input_delta")]
-    (stop,) = payloads(records, "tool_input_stop")
+    found = await traced(tmp_path, Scenario(reply(long), DONE))
+    chars = [delta["chars"] for delta in payloads(found, "tool_input_delta")]
+    (stop,) = payloads(found, "tool_input_stop")
     assert 5 < len(chars) < 20
     assert all(2 * one <= other for one, other in pairwise(chars))
     assert (stop["chars"], stop["outcome"]) == (100_012, "valid")
@@ -145,8 +142,8 @@ async def test_long_results_are_cut(tmp_path: Path) -> None:
         said = {str(number): "y" * 10**5 for number in range(10)}
         return ToolResponse.error("API_ERROR", "x" * 10**6, stats={"api_calls": 2}, data=said)
 
-    records = await traced(tmp_path, Scenario(reply(tool_use("dump", {"name": "it"})), DONE), tools=[dump])
-    (result,) = payloads(records, "tool_result")
+    found = await traced(tmp_path, Scenario(reply(tool_use("dump", {"name": "it"})), DONE), tools=[dump])
+    (result,) = payloads(found, "tool_result")
     assert (result["status"], result["error"]["code"], result["stats"]["api_calls"]) == ("error", "API_ERROR", 2)
     assert "(934,464 characters left out)" in result["result"]
     assert len(json.dumps(result)) < 1_000_000
@@ -158,34 +155,34 @@ async def test_inputs_that_are_not_usable(tmp_path: Path) -> None:
     bad, unknown = tool_use("find", '{"name": tru}', id="bad"), tool_use("made_up", {"a": 1}, id="unknown")
     cut = tool_use("find", '{"name": "x', id="cut", closed=False)
     scenario = Scenario(reply(bad, unknown), reply(cut, stop_reason="max_tokens"))
-    records = await traced(tmp_path, scenario)
-    outcomes = {stop["tool_call_id"]: stop["outcome"] for stop in payloads(records, "tool_input_stop")}
+    found = await traced(tmp_path, scenario)
+    outcomes = {stop["tool_call_id"]: stop["outcome"] for stop in payloads(found, "tool_input_stop")}
     assert outcomes == {"bad": "invalid", "unknown": "valid", "cut": "incomplete"}
-    args = {call["tool_call_id"]: call["args"] for call in payloads(records, "tool_call")}
+    args = {call["tool_call_id"]: call["args"] for call in payloads(found, "tool_call")}
     assert args["bad"] == {"INVALID_JSON": '{"name": tru}'}
-    results = {result["tool_call_id"]: result for result in payloads(records, "tool_result")}
+    results = {result["tool_call_id"]: result for result in payloads(found, "tool_result")}
     assert results.keys() == args.keys() >= {"bad", "unknown"}
     assert {result["status"] for result in results.values()} == {"error"}
-    assert records[-1]["payload"]["status"] == "truncated"
+    assert found[-1]["payload"]["status"] == "truncated"
 
 
 @pytest.mark.anyio
 async def test_turns_that_do_not_suffice(tmp_path: Path) -> None:
     """HelloAgents calls it a time-out."""
-    records = await traced(tmp_path, Scenario(reply(tool_use("find", {"name": "it"}))), max_turns=1)
-    assert (records[-1]["payload"]["status"], records[-1]["payload"]["total_steps"]) == ("timeout", 1)
+    found = await traced(tmp_path, Scenario(reply(tool_use("find", {"name": "it"}))), max_turns=1)
+    assert (found[-1]["payload"]["status"], found[-1]["payload"]["total_steps"]) == ("timeout", 1)
 
 
 @pytest.mark.anyio
 async def test_a_reply_that_breaks_off(tmp_path: Path) -> None:
     """The error is there, that the turn begins anew, and one model output for each reply that came."""
     scenario = Scenario(reply(text("Well, " * 50)))
-    records = await traced(tmp_path, scenario, faults=lost(), restart_delay_s=0)
-    (error,) = payloads(records, "error")
+    found = await traced(tmp_path, scenario, faults=lost(), restart_delay_s=0)
+    (error,) = payloads(found, "error")
     assert error["error_type"] == "StreamInterrupted"
-    assert [told["reason"] for told in payloads(records, "restarted")] == ["interrupted"]
-    assert [output["content"] for output in payloads(records, "model_output")] == ["Well, " * 50]
-    assert records[-1]["payload"]["status"] == "success"
+    assert [told["reason"] for told in payloads(found, "restarted")] == ["interrupted"]
+    assert [output["content"] for output in payloads(found, "model_output")] == ["Well, " * 50]
+    assert found[-1]["payload"]["status"] == "success"
 
 
 @pytest.mark.slow
@@ -194,20 +191,20 @@ async def test_a_reply_that_breaks_off_behind_a_call(tmp_path: Path) -> None:
     """The run goes on with what was whole: the error is there, the call and its result, and what came of the reply."""
     first = reply(tool_use("find", {"name": "it"}, id="whole"), text("Well, " * 50))
     faults = Faults({0: [Fault(FaultKind.END, after_events=8)]})
-    records = await traced(tmp_path, Scenario(first, DONE), faults=faults)
-    assert [error["error_type"] for error in payloads(records, "error")] == ["StreamInterrupted"]
-    assert payloads(records, "restarted") == []
-    assert [output["tool_calls"] for output in payloads(records, "model_output")] == [1, 0]
-    assert [result["result"] for result in payloads(records, "tool_result")] == ["found it"]
+    found = await traced(tmp_path, Scenario(first, DONE), faults=faults)
+    assert [error["error_type"] for error in payloads(found, "error")] == ["StreamInterrupted"]
+    assert payloads(found, "restarted") == []
+    assert [output["tool_calls"] for output in payloads(found, "model_output")] == [1, 0]
+    assert [result["result"] for result in payloads(found, "tool_result")] == ["found it"]
 
 
 @pytest.mark.anyio
 async def test_a_reply_that_begins_anew(tmp_path: Path) -> None:
     """In its middle, as gateways do: what came before is void."""
     faults = Faults({0: [Fault(FaultKind.SPLICE, after_events=4)]})
-    records = await traced(tmp_path, Scenario(reply(text("Well, " * 50))), faults=faults)
-    assert [told["reason"] for told in payloads(records, "restarted")] == ["message"]
-    assert [output["content"] for output in payloads(records, "model_output")] == ["Well, " * 50]
+    found = await traced(tmp_path, Scenario(reply(text("Well, " * 50))), faults=faults)
+    assert [told["reason"] for told in payloads(found, "restarted")] == ["message"]
+    assert [output["content"] for output in payloads(found, "model_output")] == ["Well, " * 50]
 
 
 @pytest.mark.anyio
@@ -227,11 +224,11 @@ async def test_a_tool_that_reads_its_input_while_it_is_written(tmp_path: Path, w
     call = tool_use("save", raw if whole else raw[:-20], id="s", closed=whole, fragment_chars=10)
     replies = [reply(call), DONE] if whole else [reply(call, stop_reason="max_tokens")]
     scenario = Scenario(*replies, timing=Timing(tokens_per_second=2000))  # so that the tool usually begins early
-    records = await traced(tmp_path, scenario, tools=[save])
-    events = [record["event"] for record in records]
+    found = await traced(tmp_path, scenario, tools=[save])
+    events = [record["event"] for record in found]
     assert events.count("tool_call") == events.count("tool_result") == 1
     assert events.index("tool_input_stop") < events.index("tool_call") < events.index("tool_result")
-    (called,), (result,) = payloads(records, "tool_call"), payloads(records, "tool_result")
+    (called,), (result,) = payloads(found, "tool_call"), payloads(found, "tool_result")
     assert called["args"] == (json.loads(raw) if whole else {"INVALID_JSON": raw[:-20]})
     assert result["is_error"] is not whole  # what the model was told, whatever the tool said
     assert (result["status"], result["result"]) == ("success", "20 lines") or not whole
@@ -258,7 +255,7 @@ async def test_a_run_without_a_turn(tmp_path: Path) -> None:
             with pytest.warns(RuntimeWarning, match="left before its end"):
                 async with logger.watch(eagerstream.run(client, **REQUEST)):
                     pass
-    last = records_in(logger)[-1]
+    last = records(logger)[-1]
     assert (last["payload"]["total_steps"], last["payload"]["status"]) == (0, "cancelled")
 
 
@@ -266,9 +263,9 @@ async def test_a_run_without_a_turn(tmp_path: Path) -> None:
 async def test_a_run_that_fails(tmp_path: Path) -> None:
     """The error and the end are in the trace, and the run raises what it would."""
     scenario = Scenario(reply(text("Well, " * 50)))
-    records = await traced(tmp_path, scenario, faults=lost(), raises=True, on_interrupt="raise")
-    assert [error["error_type"] for error in payloads(records, "error")] == ["StreamInterrupted"]
-    assert (records[-1]["event"], records[-1]["payload"]["status"]) == ("session_end", "error")
+    found = await traced(tmp_path, scenario, faults=lost(), raises=True, on_interrupt="raise")
+    assert [error["error_type"] for error in payloads(found, "error")] == ["StreamInterrupted"]
+    assert (found[-1]["event"], found[-1]["payload"]["status"]) == ("session_end", "error")
 
 
 @pytest.mark.anyio
@@ -278,7 +275,7 @@ async def test_two_runs_in_a_session(tmp_path: Path) -> None:
         for _ in range(2):
             async with watched(logger, Scenario(DONE)) as run:
                 await run.finish()
-    assert len(payloads(records_in(logger), "session_end")) == 2
+    assert len(payloads(records(logger), "session_end")) == 2
 
 
 @pytest.mark.anyio
@@ -296,7 +293,7 @@ async def test_a_disk_that_does_not_answer(tmp_path: Path) -> None:
         answers.set()
     assert run.result.status.value == "completed"
     logger.finalize()
-    assert records_in(logger)[-1]["event"] == "session_end"
+    assert records(logger)[-1]["event"] == "session_end"
 
 
 @pytest.mark.anyio
@@ -328,6 +325,6 @@ async def test_a_run_that_is_cancelled(tmp_path: Path) -> None:
             await begun.wait()
             run.cancel()
             await run.finish()
-    records = records_in(logger)
-    assert len(payloads(records, "tool_call")) == len(payloads(records, "tool_result")) == 1
-    assert (records[-1]["event"], records[-1]["payload"]["status"]) == ("session_end", "cancelled")
+    found = records(logger)
+    assert len(payloads(found, "tool_call")) == len(payloads(found, "tool_result")) == 1
+    assert (found[-1]["event"], found[-1]["payload"]["status"]) == ("session_end", "cancelled")

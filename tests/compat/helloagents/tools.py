@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio.lowlevel
 
-from eagerstream.compat.helloagents import Tool, ToolErrorCode, ToolParameter, ToolResponse
+from eagerstream.compat.helloagents import (
+    Tool,
+    ToolErrorCode,
+    ToolParameter,
+    ToolRegistry,
+    ToolResponse,
+    TraceLogger,
+)
 
 
 class MyTool(Tool):
@@ -64,6 +72,19 @@ class Async(Plain):
         await anyio.lowlevel.checkpoint()
         response: ToolResponse = self._does(parameters)
         return response
+
+
+def a_registry(*tools: Tool, **settings: Any) -> ToolRegistry:
+    """A registry with these."""
+    registry = ToolRegistry(**settings)
+    for tool in tools:
+        registry.register_tool(tool)
+    return registry
+
+
+def records(trace: TraceLogger) -> list[dict[str, Any]]:
+    """The lines of a trace."""
+    return [json.loads(line) for line in trace.jsonl_path.read_text("utf-8").splitlines()]
 
 
 def failing(error: BaseException) -> Callable[[dict[str, Any]], ToolResponse]:
