@@ -104,13 +104,8 @@ class Spoken(Transport):
 
 
 def event(event: Mapping[str, Any], parent: str | None = None) -> dict[str, Any]:
-    return {
-        "type": "stream_event",
-        "uuid": "1",
-        "session_id": "s",
-        "event": dict(event),
-        "parent_tool_use_id": parent,
-    }
+    about = {"type": "stream_event", "uuid": "1", "session_id": "s"}
+    return {**about, "event": dict(event), "parent_tool_use_id": parent}
 
 
 def start(index: int, name: str, id: str) -> dict[str, Any]:
@@ -129,15 +124,9 @@ HELLO = mcp(
     "initialize",
     {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "claude-code", "version": "2"}},
 )
-RESULT = {
-    "type": "result",
-    "subtype": "success",
-    "duration_ms": 1,
-    "duration_api_ms": 1,
-    "is_error": False,
-    "num_turns": 1,
-    "session_id": "s",
-}
+RESULT = {"type": "result", "subtype": "success", "is_error": False, "num_turns": 1, "session_id": "s"} | dict.fromkeys(
+    ("duration_ms", "duration_api_ms"), 1
+)
 
 
 def called(number: int, arguments: Mapping[str, Any], id: str, name: str = "write") -> dict[str, Any]:
@@ -207,16 +196,9 @@ async def test_what_is_not_allowed_outright_does_not_begin_early() -> None:
         ClaudeAgentOptions(permission_mode="plan"),
     ):
         writer = Writer()
-        said = [
-            *writing(json.dumps(POEM)),
-            event(block_stop(0)),
-        ]
-        await told(EarlyTools([writer.write]), said, options)
+        await told(EarlyTools([writer.write]), [*writing(json.dumps(POEM)), event(block_stop(0))], options)
         assert writer.runs == 0
-
-
-async def test_what_some_options_forbid_begins_for_none() -> None:
-    """Later options do not allow what those of another query forbid."""
+    # Later options do not allow what those of another query forbid.
     writer = Writer()
     early = EarlyTools([writer.write])
     early.options(ClaudeAgentOptions(disallowed_tools=[WRITE]))
@@ -253,31 +235,16 @@ async def test_queries_beside_one_another() -> None:
     assert (writer.runs, writer.interrupted) == (1, 0)
 
 
-async def test_a_call_that_was_rewritten_runs_anew() -> None:
-    """What Claude Code calls is what counts."""
+@pytest.mark.parametrize("is_rewritten", [True, False])
+async def test_what_claude_code_calls_counts(is_rewritten: bool) -> None:
+    """A call that was rewritten runs anew. One that is called before its partial messages are read runs once."""
     writer = Writer()
-    said = [
-        *writing(json.dumps(POEM)),
-        event(block_stop(0)),
-        writer.begun,
-        called(1, {"path": "other.txt", "lines": []}, "toolu_w"),
-    ]
+    whole = [*writing(json.dumps(POEM)), event(block_stop(0))]
+    other = called(1, {"path": "other.txt", "lines": []}, "toolu_w")
+    said = [*whole, writer.begun, other] if is_rewritten else [called(1, POEM, "toolu_w"), *whole]
     transport = await told(EarlyTools([writer.write]), said)
-    assert answer(transport, 1) == ("wrote 3 lines to other.txt", False)
-    assert writer.runs == 2
-
-
-async def test_a_call_whose_input_is_read_late_runs_once() -> None:
-    """Claude Code may call before the partial messages are read."""
-    writer = Writer()
-    said = [
-        called(1, POEM, "toolu_w"),
-        *writing(json.dumps(POEM)),
-        event(block_stop(0)),
-    ]
-    transport = await told(EarlyTools([writer.write]), said)
-    assert answer(transport, 1) == ("wrote 3 lines to poem.txt", False)
-    assert writer.runs == 1
+    assert answer(transport, 1) == (f"wrote 3 lines to {'other' if is_rewritten else 'poem'}.txt", False)
+    assert writer.runs == 1 + is_rewritten
 
 
 async def test_an_input_that_breaks_off() -> None:
@@ -376,15 +343,10 @@ async def test_inputs_of_sub_agents_are_told_apart() -> None:
     found = []
     async for message in query(prompt=prompts(), options=ClaudeAgentOptions(), transport=Spoken(*said)):
         found += inputs.feed(message)
-    starts = [
-        (change.event.input.name, change.parent_tool_use_id) for change in found if isinstance(change.event, InputStart)
-    ]
+    told = [(change.event, change.event.input, change.parent_tool_use_id) for change in found]
+    starts = [(input.name, parent) for event, input, parent in told if isinstance(event, InputStart)]
     assert starts == [("Read", None), ("Grep", "toolu_task")]
-    stops = [
-        (change.event.input.outcome, change.parent_tool_use_id)
-        for change in found
-        if isinstance(change.event, InputStop)
-    ]
+    stops = [(input.outcome, parent) for event, input, parent in told if isinstance(event, InputStop)]
     assert stops == [(Outcome.VALID, None), (Outcome.INCOMPLETE, "toolu_task")]
     assert {change.session_id for change in found} == {"s"}
 

@@ -11,7 +11,6 @@ import anyio.lowlevel
 import pytest
 
 from eagerstream import EarlyCalls, ItemStream, Outcome, ToolResponse, UsageError, tool
-from eagerstream.builtin import CodeTool
 from eagerstream.integrations.openai import ChatChunks, ResponseEvents, to_items, to_messages, to_openai
 from eagerstream.tools import ToolCall
 from eagerstream.wire import InputAccumulator
@@ -19,7 +18,6 @@ from tests.support import all_tasks_blocked
 from tests.tables import rows
 
 PIXEL = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
-CHOICE: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": None}
 
 
 def chunk(delta: dict[str, Any] | None = None, reason: str | None = None, *, choice: int = 0) -> dict[str, Any]:
@@ -355,6 +353,15 @@ TEXT = [
 ]
 
 
+async def responded(*said: Any) -> list[ToolCall]:
+    """The calls of a response with these events."""
+    async with EarlyCalls([f]) as calls:
+        events = ResponseEvents(calls.feed)
+        for event in (CREATED, *said):
+            events.feed(event)
+        return await calls.finish()
+
+
 @pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("form", [lambda event: event, as_objects], ids=["dicts", "objects"])
@@ -379,11 +386,7 @@ async def test_response_events_of_other_servers() -> None:
     """The arguments come whole with the end of the item, or there is no beginning of it."""
     added, _, _, done = response_events('{"a": 1}')
     for some in ([added, done], [done]):
-        async with EarlyCalls([f]) as calls:
-            events = ResponseEvents(calls.feed)
-            for event in (CREATED, *some, COMPLETED):
-                events.feed(event)
-            assert [call.input.value for call in await calls.finish()] == [{"a": 1}]
+        assert [call.input.value for call in await responded(*some, COMPLETED)] == [{"a": 1}]
 
 
 @pytest.mark.anyio
@@ -392,32 +395,6 @@ async def test_a_response_that_is_cut(has_item_end: bool) -> None:
     """The call does not run, and is told to be cut."""
     end = {"type": "response.output_item.done", "output_index": 1, "item": item('{"a": 1', status="incomplete")}
     cut = {"type": "response.incomplete", "response": {"incomplete_details": {"reason": "max_output_tokens"}}}
-    async with EarlyCalls([f]) as calls:
-        events = ResponseEvents(calls.feed)
-        for event in (CREATED, *response_events('{"a": 1')[:2], *([end] if has_item_end else []), cut):
-            events.feed(event)
-        (done,) = await calls.finish()
+    (done,) = await responded(*response_events('{"a": 1')[:2], *([end] if has_item_end else []), cut)
     assert done.input.outcome is Outcome.INCOMPLETE
     assert not done.ran
-
-
-@pytest.mark.anyio
-async def test_code_runs_while_it_is_written() -> None:
-    """Statements run in the middle of the arguments."""
-    noted = anyio.Event()
-
-    @tool
-    async def note(text: str) -> None:
-        """Note a text."""
-        noted.set()
-
-    with anyio.fail_after(20):
-        async with CodeTool([note]) as code, EarlyCalls([code]) as calls:
-            chunks = ChatChunks(calls.feed)
-            chunks.feed(chunk(call('{"code": "await note(\'a\')\\n', name="run_code")))
-            await noted.wait()
-            chunks.feed(chunk(call('2 + 2"}', id=None, name=None)))
-            chunks.feed(chunk({}, "tool_calls"))
-            chunks.close()
-            [done] = await calls.finish()
-    assert to_messages([done])[1:] == [{"role": "tool", "tool_call_id": "call_1", "content": "4"}]

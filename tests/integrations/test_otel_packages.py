@@ -1,9 +1,8 @@
-"""How it is found: by the command of OpenTelemetry, and in the example."""
+"""How it is found: by the command of OpenTelemetry."""
 
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -50,21 +49,6 @@ def test_the_command(tmp_path: Path) -> None:
     assert '"name": "invoke_agent"' in output
     assert '"name": "chat m"' in output
     assert '"gen_ai.client.operation.duration"' in output
-
-
-@pytest.mark.slow
-def test_the_example() -> None:
-    """It prints the tree of a run: three calls that run at the same time, one of them with an error."""
-    example = Path(__file__).parent.parent.parent / "examples" / "trace_runs.py"
-    done = subprocess.run([sys.executable, example], check=True, capture_output=True, text=True, timeout=50)
-    lines = done.stdout.splitlines()
-    assert lines[0].startswith("invoke_agent ")
-    assert [line.split()[0] for line in lines if re.match(r"  \S", line)] == ["chat", *["execute_tool"] * 3, "chat"]
-    assert sum("look it up" in line for line in lines) == 3
-    assert next(line for line in lines if "LookupError" in line).startswith("  execute_tool get_weather")
-    assert re.fullmatch(
-        r"the tool 'get_weather' raised LookupError\n  .*trace_runs\.py:\d+ in get_weather\n", done.stderr
-    )
 
 
 @pytest.mark.anyio

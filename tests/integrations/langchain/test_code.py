@@ -14,7 +14,7 @@ from langchain_core.runnables import Runnable, RunnableGenerator
 from langgraph.checkpoint.memory import InMemorySaver
 
 from eagerstream.builtin import CodeTool
-from eagerstream.integrations.langchain import EarlyToolsNode, as_langchain_tool
+from eagerstream.integrations.langchain import EarlyToolsNode
 from tests.integrations.langchain.support import QUESTION, SLOWLY_S, answers, graph_of
 from tests.integrations.notes import Notes
 
@@ -75,25 +75,6 @@ async def test_variables_of_a_thread() -> None:
             [unknown] = results(await answers(again, QUESTION, {"configurable": {"thread_id": "a"}}))
             assert "NameError" in unknown
             assert results(await answers(graph_of(node))) == ["", "", "2"]
-
-
-async def test_langgraphs_own_tool_node() -> None:
-    """The code runs at the end of the response there. A failure is a message with its status."""
-    calls: Any = [
-        {"type": "tool_call", "name": "run_code", "args": {"code": code}, "id": f"call_{number}"}
-        for number, code in enumerate(["await note('a')\nawait note('b')", "1 / 0"])
-    ]
-
-    async def ask(_: Any) -> Any:
-        return {"messages": [AIMessage("", tool_calls=calls)]}
-
-    async with CodeTool([Notes().tool]) as tool:
-        graph = graph_of(ask, later=[as_langchain_tool(tool)])
-        state = await graph.ainvoke(QUESTION, interrupt_after=["tools"])
-    done, failed = [message for message in state["messages"] if isinstance(message, ToolMessage)]
-    assert (done.content, done.status, done.artifact["calls"]) == ("2", "success", 2)
-    assert "ZeroDivisionError" in str(failed.content)
-    assert failed.status == "error"
 
 
 def results(messages: Any) -> list[str]:

@@ -96,23 +96,13 @@ async def test_what_is_told() -> None:
     assert {event["name"] for event in events} == {"write"}
     inputs = [event for event in events if event["type"] == "tool_input"]
     assert [event["input"] for event in inputs][-1] == {"lines": ["a", "b"]}
-    assert inputs[0] | {"tool_call_id": ""} == {
-        "type": "tool_input",
-        "tool_call_id": "",
-        "name": "write",
-        "input": {},
-        "outcome": None,
-    }
+    call = {"name": "write", "tool_call_id": events[0]["tool_call_id"]}
+    assert inputs[0] == {"type": "tool_input", **call, "input": {}, "outcome": None}
     assert inputs[-1]["outcome"] == "valid"
     assert {"lines": ["a"]} in [event["input"] for event in inputs], "a snapshot, which does not grow any more"
-    assert [event.get("progress") for event in events if event["type"] == "tool_progress"] == [
-        {"written": 1},
-        {"written": 2},
-        "wrote 2 lines",
-    ]
-    assert events[-1] == {"type": "tool_stop", "tool_call_id": events[-1]["tool_call_id"], "name": "write"} | {
-        "is_error": False
-    }
+    progress = [event["progress"] for event in events if event["type"] == "tool_progress"]
+    assert progress == [{"written": 1}, {"written": 2}, "wrote 2 lines"]
+    assert events[-1] == {"type": "tool_stop", **call, "is_error": False}
 
 
 @pytest.mark.slow

@@ -126,6 +126,20 @@ def agent_of(model: FunctionModel, *, ours: Any = (), theirs: Any = (), **option
     return Agent(model, tools=[*theirs, other], capabilities=[EarlyStart(ours, **options), *given])
 
 
+async def looking(
+    whose: str, place: str = "begun", limits: UsageLimits | None = None, **options: Any
+) -> tuple[list[str], dict[str, Any]]:
+    """What was seen in a run with one call of the tool, and the answers. `place` is what the middle of the reply waits for."""
+    look = Look()
+    reply = [call(0, "look", '{"at": "sea"}'), NEXT, getattr(look, place), "text"]
+    options[whose] = [getattr(look, whose), *options.get(whose, ())]
+    result = await agent_of(model_of(reply, ["Done."]), **options).run("Go.", usage_limits=limits)
+    return look.seen, answers(result.all_messages())
+
+
+each_owner = pytest.mark.parametrize("whose", ["ours", "theirs"])
+
+
 # --- what begins early ------------------------------------------------------------------------------------------------
 
 
@@ -150,15 +164,10 @@ async def test_a_streaming_tool_reads_an_input_that_is_being_written() -> None:
     assert [begun.name for begun in calls] == ["write"]
 
 
-@pytest.mark.parametrize("whose", ["ours", "theirs"])
+@each_owner
 async def test_a_call_begins_at_the_end_of_its_input(whose: str) -> None:
     """Before the reply has ended, once, and its result is the one that is sent."""
-    look = Look()
-    reply = [call(0, "look", '{"at": "sea"}'), NEXT, look.begun, "text"]
-    agent = agent_of(model_of(reply, ["Done."]), **{whose: [getattr(look, whose)]})
-    result = await agent.run("Go.")
-    assert look.seen == ["sea"]
-    assert answers(result.all_messages()) == {"call_0": "saw sea", "call_1": "other"}
+    assert await looking(whose) == (["sea"], {"call_0": "saw sea", "call_1": "other"})
 
 
 async def test_deps_and_names_reach_a_tool_that_begins_early() -> None:
@@ -181,11 +190,10 @@ async def test_deps_and_names_reach_a_tool_that_begins_early() -> None:
 
 async def test_only_what_was_named_begins_early() -> None:
     """Tools of pydantic-ai's were written to begin later: nothing of that changes unasked."""
-    look = Look()
-    reply = [call(0, "look", '{"at": "sea"}'), NEXT, look.has_not_begun]
-    result = await agent_of(model_of(reply, ["Done."]), theirs=[look.theirs], early=["other"]).run("Go.")
-    assert look.seen == ["sea"]
-    assert answers(result.all_messages())["call_0"] == "saw sea"
+    assert await looking("theirs", "has_not_begun", early=["other"]) == (
+        ["sea"],
+        {"call_0": "saw sea", "call_1": "other"},
+    )
 
 
 async def test_a_retry_counts_when_pydantic_ai_calls() -> None:
@@ -250,26 +258,21 @@ async def test_the_end_of_a_response_ends_a_part_without_an_end() -> None:
 # --- what must not ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("whose", ["ours", "theirs"])
+@each_owner
 async def test_hooks_that_decide_come_first(whose: str) -> None:
     """A hook before a tool may change or forbid a call: it is asked before anything begins."""
-    look = Look()
     hooks = Hooks[Any]()
 
     @hooks.on.before_tool_execute
     async def elsewhere(ctx: Any, *, call: Any, tool_def: Any, args: dict[str, Any]) -> dict[str, Any]:
         return args | {"at": "hill"} if call.tool_name == "look" else args
 
-    reply = [call(0, "look", '{"at": "sea"}'), NEXT, look.has_not_begun]
-    agent = agent_of(model_of(reply, ["Done."]), capabilities=[hooks], **{whose: [getattr(look, whose)]})
-    result = await agent.run("Go.")
-    assert look.seen == ["hill"]
-    assert answers(result.all_messages())["call_0"] == "saw hill"
+    seen, told = await looking(whose, "has_not_begun", capabilities=[hooks])
+    assert (seen, told["call_0"]) == (["hill"], "saw hill")
 
 
 async def test_hooks_that_only_look_on_do_not_matter() -> None:
     """Those behind a tool see the result of the call that began early."""
-    look = Look()
     results: list[Any] = []
     hooks = Hooks[Any]()
 
@@ -278,8 +281,7 @@ async def test_hooks_that_only_look_on_do_not_matter() -> None:
         results.append(result)
         return result
 
-    reply = [call(0, "look", '{"at": "sea"}'), NEXT, look.begun]
-    await agent_of(model_of(reply, ["Done."]), ours=[look.ours], capabilities=[hooks]).run("Go.")
+    await looking("ours", capabilities=[hooks])
     assert "saw sea" in results
 
 
@@ -300,18 +302,14 @@ class Refusing(WrapperToolset[Any]):
         return "refused" if name == "look" else await super().call_tool(name, tool_args, ctx, tool)
 
 
-@pytest.mark.parametrize("whose", ["ours", "theirs"])
+@each_owner
 async def test_toolsets_around_a_tool_are_passed(whose: str) -> None:
     """What a user put around tools keeps its say, and is asked once."""
-    look = Look()
-    reply = [call(0, "look", '{"at": "sea"}'), NEXT, look.has_not_begun]
-    agent = agent_of(model_of(reply, ["Done."]), capabilities=[Wrapping(Refusing)], **{whose: [getattr(look, whose)]})
-    result = await agent.run("Go.")
-    assert look.seen == []
-    assert answers(result.all_messages())["call_0"] == "refused"
+    seen, told = await looking(whose, "has_not_begun", capabilities=[Wrapping(Refusing)])
+    assert (seen, told["call_0"]) == ([], "refused")
 
 
-@pytest.mark.parametrize("whose", ["ours", "theirs"])
+@each_owner
 @pytest.mark.parametrize("form", ["toolset", "tool", "raised"])
 async def test_a_call_that_needs_approval_waits_for_it(whose: str, form: str) -> None:
     """Nothing runs before a person has said yes."""
@@ -341,42 +339,39 @@ async def test_a_call_that_needs_approval_waits_for_it(whose: str, form: str) ->
     assert look.seen == []
 
 
-@pytest.mark.parametrize("whose", ["ours", "theirs"])
-@pytest.mark.parametrize("why", ["mode", "limit", "barrier"])
+@each_owner
+@pytest.mark.parametrize("why", ["mode", "limit"])
 async def test_what_runs_one_after_the_other_waits(whose: str, why: str) -> None:
-    """The sequential mode, a limit of calls, and a sequential tool before it."""
-    look = Look()
-    alone = PydanticAITool(other, name="alone", sequential=True)
-    reply: list[Any] = [call(0, "alone" if why == "barrier" else "look", '{"at": "sea"}' if why != "barrier" else "{}")]
-    reply += [call(1, "look", '{"at": "sea"}')] if why == "barrier" else []
-    reply += [call(2, "other", "{}"), look.has_not_begun]
-    options: Any = {whose: [getattr(look, whose)]}
-    options["theirs"] = [*options.get("theirs", ()), alone]
-    agent = agent_of(model_of(reply, ["Done."]), **options)
+    """The sequential mode, and a limit of calls."""
     limits = UsageLimits(tool_calls_limit=9) if why == "limit" else None
     with ToolManager.parallel_execution_mode("sequential" if why == "mode" else "parallel"):
-        await agent.run("Go.", usage_limits=limits)
+        seen, _ = await looking(whose, "has_not_begun", limits)
+    assert seen == ["sea"]
+
+
+@each_owner
+async def test_a_sequential_tool_holds_what_comes_after_it(whose: str) -> None:
+    """A call behind it may need what it does."""
+    look = Look()
+    reply = [call(0, "alone"), call(1, "look", '{"at": "sea"}'), call(2, "other", "{}"), look.has_not_begun]
+    options: Any = {"theirs": [PydanticAITool(other, name="alone", sequential=True)]}
+    options[whose] = [getattr(look, whose), *options.get(whose, ())]
+    await agent_of(model_of(reply, ["Done."]), **options).run("Go.")
     assert look.seen == ["sea"]
 
 
+async def rewrite(ctx: Any, /, *, request_context: Any, response: ModelResponse) -> ModelResponse:
+    """Look at another place, as a capability may say once the reply has ended."""
+    for part in response.parts:
+        if isinstance(part, ToolCallPart) and part.tool_name == "look":
+            part.args = '{"at": "hill"}'
+    return response
+
+
 async def test_a_call_that_was_rewritten_since_runs_as_it_was_rewritten() -> None:
-    """A capability may change the reply once it has ended: what began on the old one is not its result."""
-    look = Look()
-
-    class Rewriting(AbstractCapability[Any]):
-        async def after_model_request(
-            self, ctx: Any, *, request_context: Any, response: ModelResponse
-        ) -> ModelResponse:
-            for part in response.parts:
-                if isinstance(part, ToolCallPart) and part.tool_name == "look":
-                    part.args = '{"at": "hill"}'
-            return response
-
-    reply = [call(0, "look", '{"at": "sea"}'), NEXT, look.begun]
-    agent = agent_of(model_of(reply, ["Done."]), theirs=[look.theirs], capabilities=[Rewriting()])
-    result = await agent.run("Go.")
-    assert look.seen == ["sea", "hill"]
-    assert answers(result.all_messages())["call_0"] == "saw hill"
+    """What began on the old arguments is not its result."""
+    seen, told = await looking("theirs", capabilities=[Hooks(after_model_request=rewrite)])
+    assert (seen, told["call_0"]) == (["sea", "hill"], "saw hill")
 
 
 @pytest.mark.parametrize("start", ["input", "message", "theirs"])
@@ -396,12 +391,6 @@ async def test_the_tool_of_a_call_that_was_rewritten_is_cancelled(start: Any) ->
                 gone.set()
         return f"saw {at}"
 
-    async def after(ctx: Any, /, *, request_context: Any, response: ModelResponse) -> ModelResponse:
-        for part in response.parts:
-            if isinstance(part, ToolCallPart) and part.tool_name == "look":
-                part.args = '{"at": "hill"}'
-        return response
-
     is_early = start != "message"
     reply = [call(0, "look", '{"at": "sea"}'), NEXT, *([begun] if is_early else [])]
     rest = [*([gone] if is_early else []), "Done."]
@@ -410,26 +399,24 @@ async def test_the_tool_of_a_call_that_was_rewritten_is_cancelled(start: Any) ->
         if start == "theirs"
         else {"ours": [eagerstream.tool(look, description="Look.", start=start)]}
     )
-    agent = agent_of(model_of(reply, rest), **tools, capabilities=[Hooks(after_model_request=after)])
+    agent = agent_of(model_of(reply, rest), **tools, capabilities=[Hooks(after_model_request=rewrite)])
     result = await agent.run("Go.")
     assert answers(result.all_messages())["call_0"] == "saw hill"
     first = ["begun sea", "cancelled sea"] if is_early else []
     assert sorted(told) == sorted([*first, "begun hill"])
 
 
-async def test_a_tool_that_is_hidden_from_the_model_does_not_begin() -> None:
+@each_owner
+async def test_a_tool_that_is_hidden_from_the_model_does_not_begin(whose: str) -> None:
     """pydantic-ai answers that there is no such tool: nothing of it may have run."""
-    look = Look()
 
     class Hiding(AbstractCapability[Any]):
         async def prepare_tools(self, ctx: Any, tool_defs: Any) -> Any:
             return [definition for definition in tool_defs if definition.name != "look"]
 
-    for whose in ({"ours": [look.ours]}, {"theirs": [look.theirs]}):
-        model = model_of([call(0, "look", '{"at": "sea"}'), NEXT, look.has_not_begun], ["Done."])
-        result = await agent_of(model, **whose, capabilities=[Hiding()]).run("Go.")
-        assert look.seen == []
-        assert "Unknown tool" in answers(result.all_messages())["call_0"]
+    seen, told = await looking(whose, "has_not_begun", capabilities=[Hiding()])
+    assert seen == []
+    assert "Unknown tool" in told["call_0"]
 
 
 async def test_a_tool_that_an_override_takes_away_does_not_begin() -> None:
