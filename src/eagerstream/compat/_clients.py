@@ -36,12 +36,7 @@ class KeptClient:
     def opened(
         self, given: Any, make: Callable[[], AbstractAsyncContextManager[Any]]
     ) -> AbstractAsyncContextManager[Any]:
-        """Return a client for one call, as a context manager.
-
-        Args:
-            given: The client of the caller, which stays open. `None` if there is none.
-            make: Makes a client if none was given. Its own context manager closes it.
-        """
+        """Return a client for one call, as a context manager: the given one, which stays open, or one that is made."""
         loop = SyncLoop.current()
         if given is not None:
             if loop is not None:

@@ -80,11 +80,7 @@ class _Caller:
             _do(*job)
 
     def drop(self, timeout_s: float) -> None:
-        """Wait for the end, and run nothing more.
-
-        Raises:
-            queue.Empty: The end did not come within `timeout_s`.
-        """
+        """Wait for the end, and run nothing more. Raise `queue.Empty` if it does not come in time."""
         until = time.monotonic() + timeout_s
         try:
             while (job := self._jobs.get(timeout=max(until - time.monotonic(), 0.0))) is not None:
@@ -189,12 +185,8 @@ class SyncLoop:
     ) -> tuple[Future[T], Callable[[], bool]]:
         """Start an async function with the context variables of the caller. Return its outcome and its cancel function.
 
-        Args:
-            function: The function.
-            on_end: Called in the loop when the function has ended in any way.
-
-        Raises:
-            RuntimeError: The program ends. The outcome has the same error if the program ends later.
+        `on_end` is called in the loop when the function has ended in any way. If the program ends, this or the outcome
+        raises a `RuntimeError`.
         """
         outcome: Future[T] = Future()
 
@@ -218,10 +210,6 @@ class SyncLoop:
 
         The function sees the caller's context variables. Ctrl-C cancels the function, and waits up to 10 s for its
         cleanup.
-
-        Raises:
-            RuntimeError: The program ends meanwhile.
-            Exception: Any error of the function.
         """
         caller = _Caller()
 
@@ -284,24 +272,15 @@ if hasattr(os, "register_at_fork"):
 def run_sync(name: str, instead: str, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Return the result of an async function, for a caller without an event loop.
 
-    Args:
-        name: Name of the function that the user called.
-        instead: Name of the function for callers with an event loop.
-        function: Function to run on the loop of all synchronous calls.
-
     Raises:
-        UsageError: An event loop runs in this thread, and this call would block it.
+        UsageError: An event loop runs in this thread. The user called `name`, and should call `instead`.
     """
     refuse_in_event_loop(name, f"await {instead}")
     return SyncLoop.shared().call(function)
 
 
 def refuse_in_event_loop(name: str, instead: str) -> None:
-    """Refuse a synchronous call inside an event loop.
-
-    Raises:
-        UsageError: An event loop runs in this thread.
-    """
+    """Raise a `UsageError` if an event loop runs in this thread."""
     if in_event_loop():
         raise UsageError(f"{name} would block the running event loop: use {instead}(...)")
 

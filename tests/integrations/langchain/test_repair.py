@@ -8,7 +8,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 import eagerstream
-from eagerstream.integrations.langchain._repair import repaired
+from eagerstream.integrations.langchain._messages import repaired
 from eagerstream.testing import ReplayServer, Scenario, reply, text
 from tests.tables import rows
 

@@ -25,7 +25,7 @@ class CallCheck:
     """Check of calls: their tools must exist, and their arguments must fit.
 
     Args:
-        tools: The tools, with unique names.
+        tools: The tools.
         validate: Last check of each call. An exception that it raises counts as the fault.
 
     Raises:
@@ -42,11 +42,7 @@ class CallCheck:
         self._validate = validate
 
     def first_fault(self, inputs: Iterable[ToolInput]) -> str | None:
-        """Return the fault of the first faulty call, or `None` if all calls are correct.
-
-        Raises:
-            UsageError: `validate` returned neither a text nor `None`.
-        """
+        """Return the fault of the first faulty call, or `None` if all calls are correct."""
         return next((fault for input in inputs if (fault := self.fault_of(input)) is not None), None)
 
     def fault_of(self, input: ToolInput) -> str | None:

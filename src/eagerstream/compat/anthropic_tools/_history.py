@@ -9,10 +9,10 @@ from typing import Any, Final
 from ...tools import as_mapping, content_of, text_block, to_json, tool_result, validate_history
 from ...wire import Block, Message, copy_json
 
-TOOL_USE_IDS: Final = "_tool_use_ids"
+_TOOL_USE_IDS: Final = "_tool_use_ids"
 """Key of a `tool_inputs` message for the API's ids of its calls. The format itself has no ids."""
 
-ROLES: Final = ("user", "assistant", "tool_inputs", "tool_outputs")
+_ROLES: Final = ("user", "assistant", "tool_inputs", "tool_outputs")
 
 _NO_RESULT: Final = "No result was given for this call."
 
@@ -48,7 +48,7 @@ def check_messages(messages: object) -> None:
             case "tool_outputs":
                 _check_outputs(message)
             case role:
-                raise ValueError(f"{role!s:.80} is not a valid role. Valid roles are {list(ROLES)}")
+                raise ValueError(f"{role!s:.80} is not a valid role. Valid roles are {list(_ROLES)}")
 
 
 def to_history(messages: Sequence[Mapping[str, Any]], *, strict: bool = False) -> list[Message]:
@@ -85,7 +85,8 @@ def to_history(messages: Sequence[Mapping[str, Any]], *, strict: bool = False) -
         match role:
             case "tool_inputs":
                 waiting = _calls_of(message, place, used)
-                history.append({"role": "assistant", "content": [*_texts(content), *waiting]})
+                texts = [text_block(content)] if content.strip() else []
+                history.append({"role": "assistant", "content": [*texts, *waiting]})
             case "tool_outputs":
                 history.append({"role": "user", "content": _results_of(message, place, waiting, strict=strict)})
                 waiting = []
@@ -127,7 +128,7 @@ def from_history(history: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 if len(results) + len(texts) < len(blocks):
                     raise ValueError("A user's message has content that is neither text nor the result of a tool.")
                 if results:
-                    messages.append(outputs_message(results, names))
+                    messages.append(_outputs_message(results, names))
                 if texts or not results:
                     messages.append({"role": "user", "content": "\n\n".join(texts)})
             case role:
@@ -138,9 +139,7 @@ def from_history(history: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def inputs_message(blocks: Sequence[Block], place: int) -> dict[str, Any]:
     """Return the `tool_inputs` message of a response with calls, or the `assistant` message of one without calls.
 
-    Args:
-        blocks: Content of the response.
-        place: Index of the message in its conversation.
+    `place` is the index of the message in its conversation.
     """
     text = "".join(block["text"] for block in blocks if block["type"] == "text")
     calls = [block for block in blocks if block["type"] == "tool_use"]
@@ -149,20 +148,12 @@ def inputs_message(blocks: Sequence[Block], place: int) -> dict[str, Any]:
     inputs = [{"tool_name": call["name"], "tool_arguments": copy_json(dict(call["input"]))} for call in calls]
     ids = [call["id"] for call in calls]
     made_up = [_id_of(place, number) for number in range(len(calls))]
-    kept = {} if ids == made_up else {TOOL_USE_IDS: ids}
+    kept = {} if ids == made_up else {_TOOL_USE_IDS: ids}
     return {"role": "tool_inputs", "content": text, "tool_inputs": inputs, **kept}
 
 
-def outputs_message(results: Sequence[Block], names: Mapping[object, str]) -> dict[str, Any]:
-    """Return the `tool_outputs` message of results.
-
-    Args:
-        results: `tool_result` blocks.
-        names: Tool of each call, by call id.
-
-    Raises:
-        ValueError: A result does not match a call.
-    """
+def _outputs_message(results: Sequence[Block], names: Mapping[object, str]) -> dict[str, Any]:
+    """Return the `tool_outputs` message of results. `names` has the tool of each call, by call id."""
     if any(block.get("tool_use_id") not in names for block in results):
         raise ValueError("A result belongs to no call before it.")
     errors = {_words_of(block) for block in results if block.get("is_error")}
@@ -198,7 +189,7 @@ def _id_of(place: int, number: int) -> str:
 
 
 def _calls_of(message: Mapping[str, Any], place: int, used: set[str]) -> list[Block]:
-    inputs, kept = message["tool_inputs"], message.get(TOOL_USE_IDS)
+    inputs, kept = message["tool_inputs"], message.get(_TOOL_USE_IDS)
     if not isinstance(kept, list) or len(kept) != len(inputs):
         kept = [None] * len(inputs)
     calls: list[Block] = []
@@ -240,10 +231,6 @@ def _results_of(message: Mapping[str, Any], place: int, calls: Sequence[Block], 
         warnings.warn(f"{told} It is left out.", stacklevel=3)
     left = {id for ids in waiting.values() for id in ids}
     return [*results, *(tool_result(call["id"], _NO_RESULT, is_error=True) for call in calls if call["id"] in left)]
-
-
-def _texts(content: str) -> list[Block]:
-    return [text_block(content)] if content.strip() else []
 
 
 def _blocks_of(message: Mapping[str, Any]) -> list[Any]:

@@ -15,7 +15,7 @@ from ...wire import encodable
 from .._sync import run_sync
 from ._base_tool import BaseTool, call_async, check_names
 
-CHARS_PER_TOKEN: Final = 4
+_CHARS_PER_TOKEN: Final = 4
 """Characters of English per token. A Chinese character is about one token, so Chinese texts are cut late."""
 
 MAX_RESULTS: Final = 100
@@ -78,8 +78,8 @@ class BaseSearchTool(BaseTool):
             TypeError: `raw_search` returned no list of results.
             Exception: Any error of `raw_search`.
         """
-        count = checked_count(n_search_results_to_use)
-        return results_of(await call_search(self.raw_search, query, count), count)
+        count = _checked_count(n_search_results_to_use)
+        return _results_of(await _found(self.raw_search, query, count), count)
 
     def use_tool(self, query: str, n_search_results_to_use: int) -> str:
         """Return the results as text.
@@ -148,14 +148,14 @@ class BackendSearchTool(BaseSearchTool):
     ) -> None:
         super().__init__(name, description, parameters)
         if truncate_to_n_tokens is not None:
-            check_positive(truncate_to_n_tokens=truncate_to_n_tokens)
+            _check_positive("truncate_to_n_tokens", truncate_to_n_tokens)
         self.truncate_to_n_tokens = truncate_to_n_tokens
         self._backend = backend
 
     def truncate_page_content(self, page_content: str) -> str:
         """Return the beginning of a content, within the maximum size."""
         tokens = self.truncate_to_n_tokens
-        return (page_content if tokens is None else page_content[: tokens * CHARS_PER_TOKEN]).strip()
+        return (page_content if tokens is None else page_content[: tokens * _CHARS_PER_TOKEN]).strip()
 
     def raw_search(self, query: str, n_search_results_to_use: int) -> Any:
         """Return the results of a query, best first, as a list of `BaseSearchResult`.
@@ -167,7 +167,7 @@ class BackendSearchTool(BaseSearchTool):
             UsageError: An event loop runs in this thread: await `asearch`.
             Exception: As for `asearch`.
         """
-        return run_sync("raw_search", "asearch", partial(self._search, query, checked_count(n_search_results_to_use)))
+        return run_sync("raw_search", "asearch", partial(self._search, query, _checked_count(n_search_results_to_use)))
 
     async def asearch(self, query: str, n_search_results_to_use: int) -> list[BaseSearchResult]:
         """Return the results of the backend, or those of `raw_search` if a class overrides it.
@@ -179,53 +179,34 @@ class BackendSearchTool(BaseSearchTool):
         """
         if type(self).raw_search is not BackendSearchTool.raw_search:
             return await super().asearch(query, n_search_results_to_use)
-        return await self._search(query, checked_count(n_search_results_to_use))
+        return await self._search(query, _checked_count(n_search_results_to_use))
 
     async def _search(self, query: str, count: int) -> list[BaseSearchResult]:
-        found = await call_search(self._backend.search, query, count)
-        results = results_of(found, count)
+        results = _results_of(await _found(self._backend.search, query, count), count)
         for result in results:
             result.content = self.truncate_page_content(result.content)
         return results
 
 
-def checked_count(n_search_results_to_use: int) -> int:
-    """Return the number of results to show, at most `MAX_RESULTS`.
-
-    Raises:
-        ValueError: The number is not an int, or is less than 1.
-    """
-    check_positive(n_search_results_to_use=n_search_results_to_use)
+def _checked_count(n_search_results_to_use: int) -> int:
+    """Return the number of results to show, at most `MAX_RESULTS`."""
+    _check_positive("n_search_results_to_use", n_search_results_to_use)
     return min(n_search_results_to_use, MAX_RESULTS)
 
 
-def check_positive(**numbers: int) -> None:
-    """Check that all numbers are at least 1.
-
-    Raises:
-        ValueError: A number is not an int, or is less than 1. anthropic-tools has no error of its own for this.
-    """
-    for name, number in numbers.items():
-        if type(number) is not int or number < 1:
-            raise ValueError(f"{name} must be a number, at least 1, not {number!r:.80}")
+def _check_positive(name: str, number: int) -> None:
+    if type(number) is not int or number < 1:  # anthropic-tools has no error of its own for this
+        raise ValueError(f"{name} must be a number, at least 1, not {number!r:.80}")
 
 
-async def call_search(search: Callable[..., Any], query: str, count: int) -> Any:
+async def _found(search: Callable[..., Any], query: str, count: int) -> Any:
     """Call a function that searches. If it is a generator, the result is a list."""
     called = search if inspect.iscoroutinefunction(search) else partial(_listed, search)
     return await call_async(called, query, count)
 
 
-def results_of(found: Any, count: int) -> list[BaseSearchResult]:
-    """Return the first results of a search, bounded, and without half surrogates.
-
-    Args:
-        found: An iterable of objects with `content` and `source`, or an object with such `results`.
-        count: Maximum number of results.
-
-    Raises:
-        TypeError: `found` has another form.
-    """
+def _results_of(found: Any, count: int) -> list[BaseSearchResult]:
+    """Return the first results of a search, bounded, and without half surrogates."""
     items = getattr(found, "results", found)
     if not isinstance(items, Iterable) or isinstance(items, str | bytes):
         raise TypeError(f"a search must give a list of BaseSearchResult, not {type(found).__name__}")

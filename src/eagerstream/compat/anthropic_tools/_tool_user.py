@@ -201,7 +201,7 @@ class ToolUser:
             await reply.finish()
         inputs = sorted(reply.inputs.values(), key=lambda input: input.index)
         calls = [input for input in inputs if input.kind == "tool_use"]
-        message = message_of(reply.message, len(request["messages"]))
+        message = _message_of(reply.message, len(request["messages"]))
         if message["role"] == "tool_inputs":
             fault = await _looked_at(check, calls)
             if fault is None:
@@ -243,7 +243,7 @@ class ToolUser:
         if result.status is RunStatus.LIMIT:
             raise ValueError("Hit maximum number of retries attempting to use tools.")
         assert result.message is not None  # the conversation has ended normally
-        return message_of({**result.message, "content": _without_calls(result.message)}, 0)
+        return _message_of({**result.message, "content": _without_calls(result.message)}, 0)
 
     async def _tell(self, messages: Sequence[dict[str, Any]], verbose: float) -> None:
         for message in messages:
@@ -273,13 +273,8 @@ def _made_client(*, first_party: bool) -> Any:
     return anthropic.AsyncAnthropic() if first_party else anthropic.AsyncAnthropicBedrock()
 
 
-def message_of(reply: AssistantMessage, place: int) -> dict[str, Any]:
-    """Return a response in the old format: `tool_inputs` if it has calls, otherwise `assistant`.
-
-    Args:
-        reply: The assistant message.
-        place: Index of the message in its conversation.
-    """
+def _message_of(reply: AssistantMessage, place: int) -> dict[str, Any]:
+    """Return a response in the old format. `place` is the index of the message in its conversation."""
     reason = reply.get("stop_reason")
     if reason == "refusal":
         return {"role": "assistant", "content": "", "stop_reason": reason}

@@ -82,12 +82,7 @@ _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
 
 
 def kinds_of(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> list[str]:
-    """Return the JSON schema types that a value may have, as far as the schema names them directly.
-
-    Args:
-        schema: Schema of the value.
-        definitions: Schemas for its references, by name.
-    """
+    """Return the JSON schema types that a value may have, as far as the schema or its reference names them directly."""
     if isinstance(reference := schema.get("$ref"), str):
         schema = definitions.get(reference.removeprefix("#/$defs/"), {})
     if branches := schema.get("anyOf"):
@@ -152,14 +147,10 @@ class Binding:
         self._check = Parameters(_with_signature(typed, hints), described)
         if self._check.faults:
             raise UsageError(f"a function cannot be a tool: {'; '.join(self._check.faults)}")
-        self._kinds = self._kinds_of_typed()
+        checked: Mapping[str, Any] = self._check.schema
+        definitions: Mapping[str, Any] = checked.get("$defs", {})
+        self._kinds = {name: kinds_of(schema, definitions) for name, schema in checked["properties"].items()}
         self.schema = self._schema(described)
-
-    def _kinds_of_typed(self) -> dict[str, list[str]]:
-        """Return the types of each checked parameter."""
-        definitions: Mapping[str, Any] = self._check.schema.get("$defs", {})
-        properties: Mapping[str, Any] = self._check.schema["properties"]
-        return {name: kinds_of(schema, definitions) for name, schema in properties.items()}
 
     def _schema(self, described: Mapping[str, str]) -> dict[str, Any]:
         """Return the schema of the checked parameters. For the other ones, any value fits."""
@@ -181,11 +172,7 @@ class Binding:
         }
 
     def bound(self, given: object) -> Callable[[], Any]:
-        """Return the function with its arguments from an input.
-
-        Raises:
-            InputError: The input does not fit. One message has every fault.
-        """
+        """Return the function with its arguments from an input. An `InputError` has every fault of the input."""
         if self._is_opaque:
             is_named = isinstance(given, dict) and list(given) == [INPUT]
             return partial(self._function, given[INPUT] if is_named and isinstance(given, dict) else given)

@@ -61,11 +61,7 @@ CALCULATOR_WORDS: Final = {
 
 
 class AdaptedTool(Tool):
-    """Tool that passes its calls to another tool.
-
-    Args:
-        tool: The other tool. Its name, description and parameters are also those of this one.
-    """
+    """Tool that passes its calls to another tool, whose name, description and parameters it has."""
 
     def __init__(self, tool: CoreTool) -> None:
         super().__init__(tool.name, tool.description)
@@ -101,18 +97,13 @@ class AdaptedTool(Tool):
         return [
             ToolParameter(
                 name=name,
-                type=_type_of(described),
+                type=str(described["type"] if "type" in described else described["anyOf"][0]["type"]),  # without null
                 description=described["description"],
                 required=name in schema["required"],
                 default=described.get("default"),
             )
             for name, described in schema["properties"].items()
         ]
-
-
-def _type_of(schema: Mapping[str, Any]) -> str:
-    """Return the type of a schema, without null."""
-    return str(schema["type"] if "type" in schema else schema["anyOf"][0]["type"])
 
 
 class _Calculator(Calculator):

@@ -15,16 +15,7 @@ from ._tool import ACTION, Answer, Tool, ToolParameter, as_tool_response, failur
 
 
 class FunctionTool(Tool):
-    """Function as a tool. It may be asynchronous, or a generator. The last value of a generator counts.
-
-    Args:
-        function: See `Binding`.
-        name: Name of the tool. By default, the function's.
-        description: Description for the model. By default, the first line of the docstring.
-
-    Raises:
-        UsageError: The function's parameters cannot be those of a tool.
-    """
+    """Function as a tool, see `Binding`. It may be asynchronous, or a generator, whose last value counts."""
 
     _failed: ClassVar[str] = "函数执行失败"
     _given_as: ClassVar[str] = "input"

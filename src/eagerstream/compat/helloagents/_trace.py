@@ -215,11 +215,8 @@ def plain(value: Any, *, masks: bool) -> JSON:
     """Return a copy of `value` as JSON. Other threads may change the value meanwhile.
 
     Values without a JSON form become their `str`, including NaN and the infinities. If a value cannot be copied, for
-    example because it contains itself, it becomes its class in angle brackets. Texts are cut at `MAX_TEXT_CHARS`.
-
-    Args:
-        value: Any value.
-        masks: Whether to mask secrets, as in `eagerstream._support.redaction`, and user names in paths.
+    example because it contains itself, it becomes its class in angle brackets. Texts are cut at `MAX_TEXT_CHARS`. If
+    `masks`, secrets and user names in paths are masked.
     """
     try:
         # A round trip: what comes back has no subclasses, whose code could fail, and no cycles.

@@ -129,9 +129,12 @@ def from_langchain_tool(tool: BaseTool, **options: Unpack[ToolOptions]) -> Tool:
         raise UsageError(f"{tool.name} needs {', '.join(wanted)} from a graph: pass the tool to EarlyToolsNode")
 
     async def run(arguments: dict[str, Any], call: RunningCall) -> ToolResponse:
-        check_asyncio()
         try:
-            return _answer(tool, await tool.ainvoke(_tool_call(call, arguments)))
+            asyncio.get_running_loop()
+        except RuntimeError:
+            raise UsageError("LangChain runs its tools only on asyncio") from None
+        try:
+            return _answer(tool, await tool.ainvoke(wanted_call(call, arguments)))
         except ToolException as error:
             raise ToolError(str(error)) from error
 
@@ -161,19 +164,8 @@ def converted(
     return Tool(run, definition=ForeignDefinition(definition), **options)
 
 
-def check_asyncio() -> None:
-    """Check that the event loop is asyncio's.
-
-    Raises:
-        UsageError: The event loop is not asyncio's.
-    """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        raise UsageError("LangChain runs its tools only on asyncio") from None
-
-
-def _tool_call(call: RunningCall, arguments: dict[str, Any]) -> dict[str, Any]:
+def wanted_call(call: RunningCall, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return a call in LangChain's form."""
     return {"type": "tool_call", "id": call.id, "name": call.name, "args": arguments}
 
 

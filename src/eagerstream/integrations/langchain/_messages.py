@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import invalid_tool_call
 from langgraph.types import Command
 
@@ -18,6 +18,9 @@ _STANDARD_CALLS: Final = ("tool_call", "tool_call_chunk", "invalid_tool_call")
 """Block types of calls in content of LangChain's standard form (`output_version="v1"`)."""
 
 _CALLS: Final = ("tool_use", *_STANDARD_CALLS)
+
+_NOT_EXECUTED: Final = "Not executed: the result of this call is missing from the conversation."
+_ORPHAN: Final = "Result of a tool call that is no longer in this conversation:"
 
 
 def tool_message(call: ToolCall) -> ToolMessage:
@@ -70,7 +73,7 @@ def _api_block(block: Mapping[str, Any]) -> Block:
 
 def identified(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
     """Return the response with an id for each call. If the server gave none, use the id under which the call ran."""
-    known = {call["id"] for call in (*message.tool_calls, *message.invalid_tool_calls)}
+    known = {call["id"] for call in _all_calls(message)}
     given = [call for call in calls if call.id not in known]
     if not given:
         return message
@@ -120,6 +123,36 @@ def _calls_of(message: object) -> set[str | None]:
 
 def _answered_by(message: object) -> str | None:
     return message.tool_call_id if isinstance(message, ToolMessage) else None
+
+
+def repaired(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """Return the messages with the smallest change after which a provider accepts their calls and results.
+
+    A call without a result is answered as not executed. A result somewhere else is moved behind its call. One without a
+    call becomes a message of the user, and one that comes a second time is left out. Messages are not changed.
+    """
+    called = {call["id"] for message in messages if isinstance(message, AIMessage) for call in _all_calls(message)}
+    results: dict[str, ToolMessage] = {}
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            results.setdefault(message.tool_call_id, message)
+    kept: list[BaseMessage] = []
+    for message in messages:
+        if isinstance(message, AIMessage):
+            kept.append(message)
+            for call in _all_calls(message):
+                missing = ToolMessage(_NOT_EXECUTED, tool_call_id=call["id"], name=call["name"], status="error")
+                kept.append(results.get(call["id"], missing))
+        elif not isinstance(message, ToolMessage):
+            kept.append(message)
+        elif message.tool_call_id not in called and message is results[message.tool_call_id]:
+            content = [message.content] if isinstance(message.content, str) else message.content
+            kept.append(HumanMessage([_ORPHAN, *content]))
+    return kept
+
+
+def _all_calls(message: AIMessage) -> list[Any]:
+    return [*message.tool_calls, *message.invalid_tool_calls]
 
 
 def sendable(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:

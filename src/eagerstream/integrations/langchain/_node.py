@@ -24,9 +24,17 @@ from ...wire import Outcome
 from .._calls import CallOptions, ExecutorOptions, Listeners, RunOptions
 from ._chunks import ChunkReader, stop_reason
 from ._conversations import Conversations, is_sent
-from ._conversion import EagerTool, as_langchain_tool, converted
-from ._messages import cut, handed_over, identified, messages_of, response_of_message, sendable, tool_message
-from ._repair import repaired
+from ._conversion import EagerTool, as_langchain_tool, converted, wanted_call
+from ._messages import (
+    cut,
+    handed_over,
+    identified,
+    messages_of,
+    repaired,
+    response_of_message,
+    sendable,
+    tool_message,
+)
 from ._telling import Telling, traced
 
 _OUTPUT: Final = "langgraph_output"
@@ -158,8 +166,7 @@ class EarlyToolsNode:
         return self._update(state, sendable(message, answered), answered)
 
     async def _run_theirs(self, arguments: dict[str, Any], call: RunningCall) -> ToolResponse:
-        wanted = {"type": "tool_call", "id": call.id, "name": call.name, "args": arguments}
-        output = await self._tool_node.ainvoke([wanted])
+        output = await self._tool_node.ainvoke([wanted_call(call, arguments)])
         answers = output.get(self._messages_key, []) if isinstance(output, dict) else []
         if len(answers) == 1 and isinstance(answers[0], ToolMessage):
             response = response_of_message(answers[0])

@@ -85,12 +85,7 @@ def usage_attributes(usage: object, version: names.Conventions, *, whole: bool =
     """Return the token counts of a response or of a run.
 
     The count of input tokens includes tokens that were read from the cache or written to it. The API counts these
-    apart.
-
-    Args:
-        usage: `usage` of a message, or of a run.
-        version: Names of the attributes.
-        whole: Whether the response is complete. If not, its output counts are placeholders, and are omitted.
+    apart. Until the response is `whole`, its output counts are placeholders, and are omitted.
     """
     if not isinstance(usage, Mapping):
         return {}

@@ -23,9 +23,7 @@ class Telemetry:
     """Objects that make spans and metrics.
 
     Attributes:
-        tracer: Maker of the spans.
-        metrics: Recorder of the metrics, or `None` if metrics are switched off.
-        version: Names of the conventions.
+        metrics: `None` if metrics are switched off.
         captures_content: Whether to record prompts, responses, arguments and results in the spans.
     """
 
@@ -38,25 +36,11 @@ class Telemetry:
 class Chat:
     """Span of one request, from before it is sent until the response is complete or breaks off.
 
-    Args:
-        telemetry: Maker of the span.
-        model: Name of the requested model.
-        peer: Attributes of the peer, from `peer_attributes`.
-        parent: Context of the parent span.
-        marks: Times of the response's events.
-
     Attributes:
-        context: `parent` with this span in it.
+        context: The context of the parent span, with this span in it.
     """
 
-    def __init__(
-        self,
-        telemetry: Telemetry,
-        model: str,
-        peer: Attributes,
-        parent: Context,
-        marks: ReplyMarks,
-    ) -> None:
+    def __init__(self, telemetry: Telemetry, model: str, peer: Attributes, parent: Context, marks: ReplyMarks) -> None:
         # Samplers see these: attributes with the same value for many requests, as on the metrics.
         self._attributes: Attributes = {names.OPERATION: names.CHAT, names.REQUEST_MODEL: model, **peer}
         self._telemetry = telemetry

@@ -49,10 +49,6 @@ class FeedTracer:
     """Observer of one feed: an `invoke_agent` span for a run, and the spans of its requests and calls.
 
     It never raises. If it fails, it ends the open spans, logs one warning, and does nothing more.
-
-    Args:
-        feed: A run or a stream that is about to read.
-        telemetry: Objects that make spans and metrics.
     """
 
     wants_deltas: Final = False

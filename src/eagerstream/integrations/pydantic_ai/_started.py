@@ -12,6 +12,7 @@ from typing import Any, Final
 from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability, Instrumentation, WrapperCapability
 from pydantic_ai.messages import AgentStreamEvent, ModelResponse, PartEndEvent, PartStartEvent, ToolCallPart
+from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ApprovalRequiredToolset, ToolsetTool, WrapperToolset
 
 from ...errors import LimitError
@@ -85,7 +86,7 @@ class StartedCalls:
         match event:
             case PartStartEvent(part=ToolCallPart() as part):
                 self._waits = self._waits or must_wait(ctx, part.tool_name)
-                self._is_offered = is_offered(ctx, part.tool_name)
+                self._is_offered = _definition(ctx, part.tool_name) is not None
             case PartEndEvent(part=ToolCallPart() as part) if part.tool_call_id not in self._streamed:
                 self._streamed[part.tool_call_id] = _said(part)
                 if not self._waits and part.tool_name not in self._own and self._may_begin(ctx, part.tool_name):
@@ -118,7 +119,7 @@ class StartedCalls:
         return part.tool_name in self._own and self._takes_own and self._is_offered and not self._waits
 
     def _may_begin(self, ctx: RunContext[Any], name: str) -> bool:
-        definition = None if ctx.tool_manager is None else ctx.tool_manager.get_tool_def(name)
+        definition = _definition(ctx, name)
         # pydantic-ai's own tools have a kind, for example those that find other tools or load capabilities.
         if definition is None or definition.kind != "function" or definition.tool_kind is not None:
             return False
@@ -203,15 +204,15 @@ def must_wait(ctx: RunContext[Any], name: str) -> bool:
     manager = ctx.tool_manager
     if manager is None or manager.get_parallel_execution_mode() == "sequential":
         return True
-    definition = manager.get_tool_def(name)
+    definition = _definition(ctx, name)
     if definition is None or definition.kind == "output":
         return False  # answered, or the run's result: runs no tool that others wait for
     return definition.kind != "function" or definition.sequential or not ctx.is_tool_available(definition)
 
 
-def is_offered(ctx: RunContext[Any], name: str) -> bool:
-    """Return whether the model was offered the tool in this step of the run."""
-    return ctx.tool_manager is not None and ctx.tool_manager.get_tool_def(name) is not None
+def _definition(ctx: RunContext[Any], name: str) -> ToolDefinition | None:
+    """Return the definition of a tool that the model was offered in this step of the run."""
+    return None if ctx.tool_manager is None else ctx.tool_manager.get_tool_def(name)
 
 
 def is_guarded(around: AbstractToolset[Any], toolset: AbstractToolset[Any]) -> bool:

@@ -186,13 +186,7 @@ class Connection:
     async def enter(self, options: Mapping[str, Any], needs: Mapping[str, float]) -> bool:
         """Connect if there is no connection, and return whether this made it. Cancelling it waits for Ray.
 
-        Args:
-            options: Options for `ray.init`: `address` and `runtime_env`, or `None`.
-            needs: Resources that a cluster started here must have.
-
-        Raises:
-            UsageError: The program is connected to another cluster than `address`.
-            Exception: Any error of `ray.init`.
+        `options` has `address` and `runtime_env` for `ray.init`, and `needs` what a cluster started here must have.
         """
         with anyio.CancelScope(shield=True):
             made = await asyncio.to_thread(self._enter, dict(options), dict(needs))

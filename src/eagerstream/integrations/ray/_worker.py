@@ -192,11 +192,11 @@ class RayLine:
         number, self._sent = self._sent, self._sent + 1
         if isinstance(message, Begin):
             self._knows_state, self.is_stuck = False, True
-            begun = asyncio.ensure_future(self._submit("begin", self._key, self._reference, pickled, large=pickled))
+            begun = asyncio.ensure_future(self._submit("begin", self._key, self._reference, pickled))
             begun.add_done_callback(self._begun)
             await asyncio.shield(begun)  # if this is cancelled, the message is still sent completely
         else:
-            await self._done(await self._submit("tell", self._key, number, pickled, large=pickled))
+            await self._done(await self._submit("tell", self._key, number, pickled))
 
     async def receive(self) -> FromWorker:
         """See `Line.receive`. Cancelling it loses nothing.
@@ -221,11 +221,11 @@ class RayLine:
                 pass
         return message
 
-    async def _submit(self, name: str, *arguments: object, large: bytes) -> Any:
+    async def _submit(self, name: str, key: str, about: object, message: bytes) -> Any:
         method = getattr(self._worker.actor, name)
-        if len(large) < _LARGE:
-            return method.remote(*arguments)
-        return await asyncio.to_thread(method.remote, *arguments)
+        if len(message) < _LARGE:
+            return method.remote(key, about, message)
+        return await asyncio.to_thread(method.remote, key, about, message)
 
     def _begun(self, begun: asyncio.Future[Any]) -> None:
         if begun.cancelled() or begun.exception() is not None:
