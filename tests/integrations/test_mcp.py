@@ -97,6 +97,17 @@ async def run(tools: list[Tool], name: str, raw: str = "{}", on_progress: Any = 
     return call
 
 
+@asynccontextmanager
+async def running(*calls: Any, kind: str = "in process", **options: Any) -> AsyncIterator[eagerstream.Run]:
+    """A run with the tools of a server, and these calls in its first response."""
+    with ReplayServer(Scenario(reply(*calls), reply(text("Done.")))) as server:
+        async with connected(kind) as session, HTTPTransport(base_url=server.base_url, api_key="k") as transport:
+            tools = await mcp_tools(session, **options)
+            async with eagerstream.run(transport, tools=tools, **REQUEST) as made:
+                yield made
+    check_history(made.result.messages)
+
+
 async def becomes(path: Path, content: str) -> None:
     await until(lambda: path.exists() and path.read_text() == content)
 
@@ -202,13 +213,10 @@ async def test_a_server_that_dies(kind: str) -> None:
 async def test_an_http_server_that_dies() -> None:
     """The client of mcp then cancels whoever is inside it: the run ends as cancelled, with a history that can be sent."""
     runs: list[eagerstream.Run] = []
-    with ReplayServer(Scenario(reply(tool_use("die", {})), reply(text("Done.")))) as server:
-        with pytest.raises(BaseExceptionGroup):
-            async with connected("http") as session, HTTPTransport(base_url=server.base_url, api_key="k") as transport:
-                tools = await mcp_tools(session)
-                async with eagerstream.run(transport, tools=tools, **REQUEST) as made:
-                    runs.append(made)
-                    await made.finish()
+    with pytest.raises(BaseExceptionGroup):
+        async with running(tool_use("die", {}), kind="http") as made:
+            runs.append(made)
+            await made.finish()
     (made,) = runs
     assert made.result.status is RunStatus.CANCELLED
     check_history(made.result.messages)
@@ -232,36 +240,22 @@ async def test_a_list_that_changes(kind: str) -> None:
 async def test_a_run() -> None:
     """Calls begin early, progress comes as events, the history is one that the API takes."""
     calls = [tool_use("srv_add", {"a": number, "b": 1}) for number in range(3)]
-    with ReplayServer(Scenario(reply(*calls), reply(text("Done.")))) as server:
-        async with (
-            connected("in process") as session,
-            HTTPTransport(base_url=server.base_url, api_key="k") as transport,
-        ):
-            tools = await mcp_tools(session, prefix="srv_", only=["add"])
-            assert [tool.name for tool in tools] == ["srv_add"]
-            async with eagerstream.run(transport, tools=tools, **REQUEST) as made:
-                started = [event async for event in made if isinstance(event, ToolStart)]
+    async with running(*calls, prefix="srv_", only=["add"]) as made:
+        started = [event async for event in made if isinstance(event, ToolStart)]
     assert len(started) == 3
     assert made.result.status is RunStatus.COMPLETED
-    check_history(made.result.messages)
     assert [result["content"] for result in made.result.messages[2]["content"]] == ["1", "2", "3"]
 
 
 async def test_progress_in_a_run(tmp_path: Path) -> None:
     """It is a `ToolProgress` like that of any tool; leaving the run cancels the call at the server."""
     path = tmp_path / "slow.txt"
-    with ReplayServer(Scenario(reply(tool_use("slow", {"path": str(path)})), reply(text("Done.")))) as server:
-        async with (
-            connected("in process") as session,
-            HTTPTransport(base_url=server.base_url, api_key="k") as transport,
-        ):
-            tools = await mcp_tools(session)
-            async with eagerstream.run(transport, tools=tools, **REQUEST) as made:
-                async for event in made:
-                    if isinstance(event, ToolProgress) and event.value["progress"] == 3:
-                        await becomes(path, "begun")
-                        break
-            await becomes(path, "cancelled")
+    async with running(tool_use("slow", {"path": str(path)})) as made:
+        async for event in made:
+            if isinstance(event, ToolProgress) and event.value["progress"] == 3:
+                await becomes(path, "begun")
+                break
+    await becomes(path, "cancelled")
 
 
 # --- lists ------------------------------------------------------------------------------------------------------------

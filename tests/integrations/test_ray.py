@@ -114,22 +114,29 @@ async def execute(executor: RayExecutor, *calls: Written) -> None:
         pass
 
 
+@asynccontextmanager
+async def running(server: ReplayServer, pool: RayPool, **options: Any) -> AsyncIterator[eagerstream.Run]:
+    """A run over a socket, whose tools are on the cluster."""
+    async with HTTPTransport(base_url=server.base_url, api_key="k") as transport:
+        executor = RayExecutor(TOOLS, pool=pool)
+        async with eagerstream.run(transport, tools=TOOLS, executor=executor, **options, **REQUEST) as run:
+            yield run
+
+
 async def test_runs_have_their_tools_on_the_cluster(pool: RayPool) -> None:
     """The whole way, three runs at once: over sockets, calls of one turn on two nodes, each answered in its place."""
     calls = [tool_use("node", {}), tool_use("node", {}), tool_use("copy_lines", {"lines": ["a", "b"]})]
     results: list[RunResult] = []
 
-    async def run(base_url: str) -> None:
-        async with HTTPTransport(base_url=base_url, api_key="k") as transport:
-            executor = RayExecutor(TOOLS, pool=pool)
-            async with eagerstream.run(transport, tools=TOOLS, executor=executor, **REQUEST) as run:
-                await run.finish()
+    async def finish() -> None:
+        async with running(server, pool) as run:
+            await run.finish()
         results.append(run.result)
 
     with ReplayServer(Scenario(reply(*calls), reply(text("Done.")))) as server:
         async with anyio.create_task_group() as tasks:
             for _ in range(3):
-                tasks.start_soon(run, server.base_url)
+                tasks.start_soon(finish)
     nodes: set[object] = set()
     for result in results:
         assert result.status is RunStatus.COMPLETED
@@ -169,12 +176,10 @@ async def test_a_run_that_is_cancelled_cancels_its_tools(pool: RayPool, tmp_path
     path = tmp_path / "held"
     pids = pool.pids
     with ReplayServer(Scenario(reply(tool_use("hold", {"path": str(path)})))) as server:
-        async with HTTPTransport(base_url=server.base_url, api_key="k") as transport:
-            executor = RayExecutor(TOOLS, pool=pool)
-            async with eagerstream.run(transport, tools=TOOLS, executor=executor, **REQUEST) as run:
-                await until(lambda: words(path))
-                run.cancel()
-                await run.finish()
+        async with running(server, pool) as run:
+            await until(lambda: words(path))
+            run.cancel()
+            await run.finish()
     assert run.result.status is RunStatus.CANCELLED
     assert words(path)[1:] == ["CancelledError", "finally"]
     assert pool.pids == pids
@@ -186,11 +191,9 @@ async def test_a_stream_that_dies_reaches_the_tool_that_reads_it(pool: RayPool, 
     call = tool_use("copy_once", {"path": str(path), "lines": ["a" * 50] * 40}, fragment_chars=8)
     faults = Faults({0: [Fault(FaultKind.STALL, after_events=60)]})
     with ReplayServer(Scenario(reply(call), reply(text("Well."))), faults=faults) as server:
-        async with HTTPTransport(base_url=server.base_url, api_key="k") as transport:
-            executor = RayExecutor(TOOLS, pool=pool)
-            limits = Limits(idle_timeout_s=5.0)  # by then it has begun, on any machine
-            async with eagerstream.run(transport, tools=TOOLS, executor=executor, limits=limits, **REQUEST) as run:
-                await run.finish()
+        limits = Limits(idle_timeout_s=5.0)  # by then it has begun, on any machine
+        async with running(server, pool, limits=limits) as run:
+            await run.finish()
     check_history(run.result.messages)
     (told,) = [call for call in run.result.calls if call.ran]
     assert told.is_error

@@ -75,102 +75,49 @@ def in_halves(raw: str) -> tuple[str, str]:
 OSLO_1, OSLO_2 = in_halves(OSLO)
 LIMA_1, LIMA_2 = in_halves(LIMA)
 
+
+def sent(pieces: str) -> list[Piece]:
+    """Pieces of calls: `index id name arguments | ...`. A missing field is `.`, and an empty one is `''`."""
+    names = ("index", "id", "name", "arguments")
+    rows = [zip(names, each.split(" ", 3), strict=True) for each in pieces.split(" | ")]
+    return [
+        {name: int(value) if name == "index" else value.replace("''", "") for name, value in row if value != "."}
+        for row in rows
+    ]
+
+
 SERVERS: dict[str, list[Piece]] = {
-    "openai": [
-        {"index": 0, "id": "a", "name": "weather", "arguments": ""},
-        {"index": 0, "arguments": OSLO_1},
-        {"index": 0, "arguments": OSLO_2},
-        {"index": 1, "id": "b", "name": "weather", "arguments": ""},
-        {"index": 1, "arguments": LIMA_1},
-        {"index": 1, "arguments": LIMA_2},
-    ],
-    "whole, index 0 for all": [
-        {"index": 0, "id": "a", "name": "weather", "arguments": OSLO},
-        {"index": 0, "id": "b", "name": "weather", "arguments": LIMA},
-    ],
-    "in pieces, index 0 for all, ids that are empty": [
-        {"index": 0, "id": "a", "name": "weather", "arguments": ""},
-        {"index": 0, "id": "", "arguments": OSLO_1},
-        {"index": 0, "id": "", "arguments": OSLO_2},
-        {"index": 0, "id": "b", "name": "weather", "arguments": ""},
-        {"index": 0, "id": "", "arguments": LIMA},
-    ],
-    "index 0 for all, the id on each piece": [
-        {"index": 0, "id": "a", "name": "weather", "arguments": ""},
-        {"index": 0, "id": "a", "arguments": OSLO},
-        {"index": 0, "id": "b", "name": "weather", "arguments": ""},
-        {"index": 0, "id": "b", "arguments": LIMA},
-    ],
-    "another id on each piece": [
-        {"index": 0, "id": "a", "name": "weather", "arguments": ""},
-        {"index": 0, "id": "a2", "arguments": OSLO_1},
-        {"index": 0, "id": "a3", "arguments": OSLO_2},
-        {"index": 1, "id": "b", "name": "weather", "arguments": ""},
-        {"index": 1, "id": "b2", "arguments": LIMA},
-    ],
-    "id and name on each piece": [
-        {"index": 0, "id": "a", "name": "weather", "arguments": ""},
-        {"index": 0, "id": "a", "name": "weather", "arguments": OSLO_1},
-        {"index": 0, "id": "a", "name": "weather", "arguments": OSLO_2},
-        {"index": 0, "id": "a", "name": "weather", "arguments": ""},
-        {"index": 1, "id": "b", "name": "weather", "arguments": LIMA},
-        {"index": 1, "id": "b", "name": "weather", "arguments": ""},
-    ],
-    "no index": [
-        {"id": "a", "name": "weather", "arguments": OSLO},
-        {"id": "b", "name": "weather", "arguments": LIMA},
-    ],
-    "no index, in pieces": [
-        {"id": "a", "name": "weather", "arguments": OSLO_1},
-        {"arguments": OSLO_2},
-        {"id": "b", "name": "weather", "arguments": LIMA_1},
-        {"arguments": LIMA_2},
-    ],
-    "no index, by turns": [
-        {"id": "a", "name": "weather", "arguments": OSLO_1},
-        {"id": "b", "name": "weather", "arguments": LIMA_1},
-        {"id": "a", "arguments": OSLO_2},
-        {"id": "b", "arguments": LIMA_2},
-    ],
-    "neither index nor ids": [
-        {"id": "", "name": "weather", "arguments": OSLO},
-        {"id": "", "name": "weather", "arguments": LIMA},
-    ],
+    "openai": sent(
+        f"0 a weather '' | 0 . . {OSLO_1} | 0 . . {OSLO_2} | 1 b weather '' | 1 . . {LIMA_1} | 1 . . {LIMA_2}"
+    ),
+    "whole, index 0 for all": sent(f"0 a weather {OSLO} | 0 b weather {LIMA}"),
+    "in pieces, index 0 for all, ids that are empty": sent(
+        f"0 a weather '' | 0 '' . {OSLO_1} | 0 '' . {OSLO_2} | 0 b weather '' | 0 '' . {LIMA}"
+    ),
+    "index 0 for all, the id on each piece": sent(f"0 a weather '' | 0 a . {OSLO} | 0 b weather '' | 0 b . {LIMA}"),
+    "another id on each piece": sent(
+        f"0 a weather '' | 0 a2 . {OSLO_1} | 0 a3 . {OSLO_2} | 1 b weather '' | 1 b2 . {LIMA}"
+    ),
+    "id and name on each piece": sent(
+        f"0 a weather '' | 0 a weather {OSLO_1} | 0 a weather {OSLO_2} | "
+        f"0 a weather '' | 1 b weather {LIMA} | 1 b weather ''"
+    ),
+    "no index": sent(f". a weather {OSLO} | . b weather {LIMA}"),
+    "no index, in pieces": sent(f". a weather {OSLO_1} | . . . {OSLO_2} | . b weather {LIMA_1} | . . . {LIMA_2}"),
+    "no index, by turns": sent(f". a weather {OSLO_1} | . b weather {LIMA_1} | . a . {OSLO_2} | . b . {LIMA_2}"),
+    "neither index nor ids": sent(f". '' weather {OSLO} | . '' weather {LIMA}"),
+    "no ids, the name on each piece": sent(
+        f"0 . weather {OSLO_1} | 0 . weather {OSLO_2} | 0 . weather '' | 1 . weather {LIMA}"
+    ),
+    "by turns": sent(
+        f"0 a weather . | 1 b weather . | 1 . . {LIMA_1} | 0 . . {OSLO_1} | 1 . . {LIMA_2} | 0 . . {OSLO_2}"
+    ),
+    "the name in parts": sent(f"0 a wea . | 0 . ther '' | 0 . . {OSLO} | 1 b w '' | 1 . weather '' | 1 . . {LIMA}"),
+    "the name last": sent(f"0 a . {OSLO_1} | 0 . . {OSLO_2} | 0 . weather . | 1 b weather {LIMA}"),
+    "indexes that begin anywhere": sent(f"7 a weather {OSLO} | 3 b weather {LIMA}"),
     "index 0 for all, no ids": [
         {"index": 0, "name": "weather", "arguments": json.loads(OSLO)},
         {"index": 0, "name": "weather", "arguments": json.loads(LIMA)},
-    ],
-    "no ids, the name on each piece": [
-        {"index": 0, "name": "weather", "arguments": OSLO_1},
-        {"index": 0, "name": "weather", "arguments": OSLO_2},
-        {"index": 0, "name": "weather", "arguments": ""},
-        {"index": 1, "name": "weather", "arguments": LIMA},
-    ],
-    "by turns": [
-        {"index": 0, "id": "a", "name": "weather"},
-        {"index": 1, "id": "b", "name": "weather"},
-        {"index": 1, "arguments": LIMA_1},
-        {"index": 0, "arguments": OSLO_1},
-        {"index": 1, "arguments": LIMA_2},
-        {"index": 0, "arguments": OSLO_2},
-    ],
-    "the name in parts": [
-        {"index": 0, "id": "a", "name": "wea"},
-        {"index": 0, "name": "ther", "arguments": ""},
-        {"index": 0, "arguments": OSLO},
-        {"index": 1, "id": "b", "name": "w", "arguments": ""},
-        {"index": 1, "name": "weather", "arguments": ""},
-        {"index": 1, "arguments": LIMA},
-    ],
-    "the name last": [
-        {"index": 0, "id": "a", "arguments": OSLO_1},
-        {"index": 0, "arguments": OSLO_2},
-        {"index": 0, "name": "weather"},
-        {"index": 1, "arguments": LIMA, "name": "weather", "id": "b"},
-    ],
-    "indexes that begin anywhere": [
-        {"index": 7, "id": "a", "name": "weather", "arguments": OSLO},
-        {"index": 3, "id": "b", "name": "weather", "arguments": LIMA},
     ],
 }
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
-from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage
-from langchain_core.messages.tool import tool_call_chunk
+from langchain_core.messages import AIMessage, ToolMessage
 
 import eagerstream
 from eagerstream import InputAccumulator, InputStart, InputStop, ItemStream, Outcome, Recording, ToolInput
@@ -100,30 +97,6 @@ async def test_a_graph_with_openai() -> None:
         '{"lines": [}',
     ]
     assert [result["tool_call_id"] for result in results] == ["call_1", "call_2"]
-
-
-_CALLS = st.lists(st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=5), max_size=3), max_size=4)
-
-
-@pytest.mark.slow
-@settings(max_examples=25)
-@given(calls=_CALLS, data=st.data())
-def test_any_cutting_gives_the_same_inputs(calls: list[dict[str, Any]], data: st.DataObject) -> None:
-    """However the arguments are cut into chunks, and with or without whitespace chunks between calls."""
-    reader = ChunkReader(InputAccumulator().feed)
-    events: list[InputEvent[ToolInput]] = []
-    for index, arguments in enumerate(calls):
-        pieces = [tool_call_chunk(index=index, id=f"call_{index}", name="a", args="")]
-        rest = json.dumps(arguments)
-        while rest:
-            size = data.draw(st.integers(1, len(rest)))
-            pieces.append(tool_call_chunk(index=index, args=rest[:size]))
-            rest = rest[size:]
-        for piece in pieces:
-            events += reader.feed(AIMessageChunk(content="", tool_call_chunks=[piece]))
-    events += reader.feed(AIMessageChunk(content="", response_metadata={"finish_reason": "STOP"}))
-    assert reader.feed(AIMessageChunk(content="", chunk_position="last")) == reader.close() == []
-    assert [event.input.value for event in events if isinstance(event, InputStop)] == calls
 
 
 def test_where_providers_say_why_the_model_stopped() -> None:
