@@ -44,7 +44,6 @@ class EngineLog:
     """A `RunLog` on a workflow engine. Everything that is added during one commit is committed together, by the next.
 
     Args:
-        run_id: The id of the run.
         fence: The number of this ownership.
         entries: The entries that the engine has.
         commit: Makes a record durable, if this process still owns the run; see `applied`. None to drop the records: the

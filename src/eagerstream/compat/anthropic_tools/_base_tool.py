@@ -126,11 +126,7 @@ def is_required(parameter: Mapping[str, Any]) -> bool:
 
 
 def check_names(parameters: Sequence[Mapping[str, Any]], *names: str) -> None:
-    """Check that the parameters are those of the method that gets them.
-
-    Raises:
-        ValueError: The parameters have other names.
-    """
+    """Raise a `ValueError` if the parameters are not those of the method that gets them."""
     given = [parameter["name"] for parameter in parameters]
     if sorted(given) != sorted(names):
         raise ValueError(f"The parameters must be {', '.join(names)}, not {', '.join(given) or 'none'}.")

@@ -82,12 +82,10 @@ class CallCheck:
         raise UsageError(f"validate must be a plain def that gives a text or None, not {type(answer).__name__}")
 
     def executor(self) -> InProcessExecutor:
-        """Return the executor of checked calls."""
+        """Return the executor of checked calls. Its tools have no schema: it would refuse texts that are converted."""
         return InProcessExecutor(self._without_schema(name, each) for name, each in self.runnable.items())
 
     def _without_schema(self, name: str, runnable: Tool) -> Tool:
-        """Return a tool for checked calls. It has no schema: the schema would refuse texts that are converted."""
-
         async def use(given: Mapping[str, Any], call: RunningCall) -> Any:
             returned = await runnable.invoke(self.arguments_of(name, given), call)
             return returned if isinstance(returned, ToolResponse) else result_content(returned)

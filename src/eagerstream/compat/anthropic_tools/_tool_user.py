@@ -307,9 +307,7 @@ async def _response(client: Any, conversation: Conversation) -> MessageStream:
 
 async def _looked_at(check: CallCheck, inputs: Sequence[ToolInput]) -> str | None:
     """Return the fault of the first faulty call of a response. Check in a thread, because a large input takes time."""
-    if not inputs:
-        return None
-    return await run_plain(partial(check.first_fault, inputs))
+    return await run_plain(partial(check.first_fault, inputs)) if inputs else None
 
 
 async def _in_place(function: Callable[[], object]) -> None:

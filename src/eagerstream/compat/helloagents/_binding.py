@@ -133,7 +133,9 @@ class Binding:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        signature = _signature(function)
+        signature: inspect.Signature | None = None
+        with suppress(TypeError, ValueError):  # some functions written in C have none
+            signature = inspect.signature(function)
         every = signature.parameters.values() if signature else ()
         named = [each for each in every if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
         self._is_variadic = any(each.kind is each.VAR_POSITIONAL for each in list(every)[:1])
@@ -238,13 +240,6 @@ class Binding:
             if not told:
                 return self._check.with_field_defaults(checked) | as_they_are
         raise InputError("; ".join(told))
-
-
-def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
-    try:
-        return inspect.signature(function)
-    except (TypeError, ValueError):  # some functions written in C have none
-        return None
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:

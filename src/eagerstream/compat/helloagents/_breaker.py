@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from ... import tools
@@ -15,7 +15,7 @@ from ...tools import NOT_THE_TOOLS_FAULT, CircuitStatus, ToolErrorCode, ToolResp
 class CountedResponse(ToolResponse):
     """Response that a breaker has counted. A run that shares the breaker does not count it again."""
 
-    by: tools.CircuitBreaker | None = field(default=None)
+    by: tools.CircuitBreaker | None = None
 
     @classmethod
     def of(cls, response: ToolResponse, by: tools.CircuitBreaker) -> CountedResponse:

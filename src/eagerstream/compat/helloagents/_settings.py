@@ -136,9 +136,6 @@ class HelloAgentsLLM:
         return anthropic.AsyncAnthropic(**{name: value for name, value in given.items() if value is not None})
 
 
-_ROLES: Final = ("user", "assistant")
-
-
 @dataclass
 class Message:
     """Text that the user or the model wrote.
@@ -159,7 +156,7 @@ class Message:
     metadata: dict[str, Any] | None = field(default_factory=dict, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
-        if self.role not in _ROLES:
+        if self.role not in ("user", "assistant"):
             raise UsageError(
                 f"a message's role is user or assistant, not {self.role!r:.80}: "
                 "give an agent its instructions as system_prompt"

@@ -268,10 +268,7 @@ _WORDS: Final = re.compile(r"(?<![A-Za-z0-9])(?:(Bearer\s++)[A-Za-z0-9._~+/=-]++
 
 
 def without_homes(text: str) -> str:
-    r"""Return `text` with `***` for the user names in paths: `/home/***/`, `/Users/***/`, `C:\Users\***\`.
-
-    It takes time linear in the length of any text.
-    """
+    """Return `text` with `***` for the user names in paths, in time linear in its length."""
     return _HOMES.sub(lambda found: f"{found[1] or found[2]}***", text)
 
 

@@ -27,7 +27,6 @@ _TOOL_USE_ID: Final = "claudecode/toolUseId"
 _MAX_WAITING: Final = 100_000
 """Maximum number of messages to keep for a slow reader. Beyond it, reading waits."""
 
-
 _MAX_CALLED: Final = 10_000
 """Maximum number of remembered call ids. They keep a call that has run from starting again when its input is read late.
 """

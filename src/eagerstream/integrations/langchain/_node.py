@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final, Unpack, cast
 
@@ -122,9 +122,7 @@ class EarlyToolsNode:
         options: CallOptions = {**self._options, **listeners}
         if (elsewhere := options.get("executor")) is not None:
             limits, max_concurrency = options.get("limits", DEFAULT_LIMITS), options.get("max_concurrency", 16)
-            options["executor"] = SplitExecutor(
-                self._here.values(), elsewhere, limits=limits, max_concurrency=max_concurrency
-            )
+            options["executor"] = SplitExecutor(self._here, elsewhere, limits=limits, max_concurrency=max_concurrency)
         return EarlyCalls(self._tools, **options, **run)
 
     async def __call__(self, state: Any, config: RunnableConfig) -> Any:
@@ -168,13 +166,12 @@ class EarlyToolsNode:
     async def _run_theirs(self, arguments: dict[str, Any], call: RunningCall) -> ToolResponse:
         output = await self._tool_node.ainvoke([wanted_call(call, arguments)])
         answers = output.get(self._messages_key, []) if isinstance(output, dict) else []
-        if len(answers) == 1 and isinstance(answers[0], ToolMessage):
-            response = response_of_message(answers[0])
-        else:
-            response = ToolResponse.success("")
+        is_message = len(answers) == 1 and isinstance(answers[0], ToolMessage)
+        response = response_of_message(answers[0]) if is_message else ToolResponse.success("")
         return ToolResponse.success(response.text, {_OUTPUT: output}, content=response.content)
 
     def _update(self, state: Any, message: AIMessage, calls: Sequence[ToolCall]) -> Any:
+        key = self._messages_key
         messages: list[Any] = [message]
         commands: list[Any] = []
         for call in calls:
@@ -182,15 +179,14 @@ class EarlyToolsNode:
             if isinstance(call.error, GraphBubbleUp):
                 continue  # the graph's ToolNode answers it
             if isinstance(output, dict):
-                messages += output[self._messages_key]
+                messages += output[key]
             elif output is not None:
                 commands += output
             else:
                 messages.append(tool_message(call))
         if isinstance(state, list):
             return messages
-        update = {self._messages_key: messages}
-        key = self._messages_key
+        update = {key: messages}
         commands = [handed_over(each, messages, key) if isinstance(each, Command) else each for each in commands]
         return [update, *commands] if commands else update
 
@@ -237,19 +233,16 @@ def early_tools_condition(
 
 
 class SplitExecutor:
-    """Executor that runs some tools in this process, and passes all others to another executor.
+    """Executor that runs tools that need the running graph in this process, and passes all others to another executor.
 
     Args:
-        here: Tools that run in this process, because they need the running graph.
-        elsewhere: Executor of all other tools.
         limits, max_concurrency: Bounds of the tools in this process.
     """
 
-    def __init__(self, here: Iterable[Tool], elsewhere: Executor, *, limits: Limits, max_concurrency: int) -> None:
-        tools = list(here)
+    def __init__(self, here: Mapping[str, Tool], elsewhere: Executor, *, limits: Limits, max_concurrency: int) -> None:
         self.asks_approval = getattr(elsewhere, "asks_approval", False)
-        self._names = {tool.name for tool in tools}
-        self._here = InProcessExecutor(tools, limits=limits, max_concurrency=max_concurrency)
+        self._names = frozenset(here)
+        self._here = InProcessExecutor(here.values(), limits=limits, max_concurrency=max_concurrency)
         self._elsewhere = elsewhere
 
     def admit(self, call: ToolCall) -> None:

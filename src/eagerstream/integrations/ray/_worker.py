@@ -71,7 +71,9 @@ class Worker:
             asked = await asyncio.to_thread(_asked_and_there, self._options)
             self.lost = f"Ray had no place for it within {self._start_timeout_s:g} seconds: {asked}"
         except Exception as error:  # raised by Ray or by the worker's imports
-            self.lost, self.may_start_again = reason_of(error), _is_death(error)
+            from ray.exceptions import RayActorError
+
+            self.lost, self.may_start_again = reason_of(error), isinstance(error, RayActorError)
         except BaseException:
             self.kill()
             raise
@@ -135,12 +137,6 @@ class Worker:
             self.lose(reason_of(error))
         else:
             self.lose("it ended")
-
-
-def _is_death(error: Exception) -> bool:
-    from ray.exceptions import RayActorError
-
-    return isinstance(error, RayActorError)
 
 
 def _start(options: dict[str, Any]) -> Any:
