@@ -22,9 +22,9 @@ from eagerstream.compat.helloagents import (
     ToolRegistry,
     ToolResponse,
     ToolStatus,
-    as_tool_response,
     render,
 )
+from eagerstream.compat.helloagents._tool import as_tool_response
 from tests.compat.helloagents.tools import Async, MyTool, Plain, failing
 from tests.tables import rows
 
