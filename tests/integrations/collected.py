@@ -18,6 +18,7 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import Sampler
+from opentelemetry.trace import SpanContext
 
 import eagerstream
 from eagerstream import ToolError, tool
@@ -135,16 +136,18 @@ class Collected:
 
 def id_of(span: ReadableSpan) -> int:
     """Of a span, unique in its trace."""
-    context = span.get_span_context()
-    assert context is not None
-    return context.span_id
+    return _context_of(span).span_id
 
 
 def trace_of(span: ReadableSpan) -> int:
     """The trace that a span is in."""
+    return _context_of(span).trace_id
+
+
+def _context_of(span: ReadableSpan) -> SpanContext:
     context = span.get_span_context()
     assert context is not None
-    return context.trace_id
+    return context
 
 
 def attributes(span: ReadableSpan) -> Mapping[str, Any]:
@@ -210,8 +213,5 @@ async def finished(client: Any, *tools: Any, **parameters: Any) -> Run:
 
 def assert_within(inner: ReadableSpan, outer: ReadableSpan) -> None:
     """A span lies in another."""
-    assert outer.start_time is not None
-    assert inner.start_time is not None
-    assert inner.end_time is not None
-    assert outer.end_time is not None
-    assert outer.start_time <= inner.start_time <= inner.end_time <= outer.end_time
+    times = [outer.start_time, inner.start_time, inner.end_time, outer.end_time]
+    assert times == sorted(time for time in times if time is not None)

@@ -1,20 +1,10 @@
-"""What the tests of anthropic-tools share: one server for all of them."""
+"""What the tests of anthropic-tools share."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import pytest
 
 from tests.loop.serial import Serial
-
-
-@pytest.fixture(scope="package")
-def serial() -> Iterator[Serial]:
-    """A server that answers one conversation after the other; starting one takes longer than a test."""
-    server = Serial()
-    with server.server:
-        yield server
 
 
 @pytest.fixture

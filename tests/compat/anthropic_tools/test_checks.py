@@ -65,13 +65,9 @@ def test_faults(raw: str, told: str | None) -> None:
 
 
 def test_a_tool_that_is_not_there() -> None:
-    """A name of any length is no reason for an answer of any length."""
+    """Names of any length, also those of parameters, are no reason for an answer of any length."""
     assert fault(call("{}", "nope")) == "No tool named <tool_name>nope</tool_name> available."
     assert len(fault(call("{}", "n" * 100_000)) or "") < 200
-
-
-def test_hostile_arguments() -> None:
-    """Nor are names of parameters."""
     written = ", ".join(f'"{"n" * 1_000}{number}": 1' for number in range(1_000))
     assert len(fault(call(f"{{{written}}}")) or "") < 4_000
 
@@ -161,9 +157,6 @@ def test_the_first_fault() -> None:
     calls = [call('{"a": 1, "b": 1}'), call('{"a": 9}'), call("{}", "nope")]
     assert CallCheck([AdditionTool()]).first_fault(calls) == MISSING_B
     assert CallCheck([AdditionTool()]).first_fault(calls[:1]) is None
-
-
-def test_two_tools_of_one_name() -> None:
-    """The API takes no such thing."""
+    # The API takes no two tools of one name.
     with pytest.raises(UsageError, match="more than one tool is named 'perform_addition'"):
         CallCheck([AdditionTool(), AdditionTool()])

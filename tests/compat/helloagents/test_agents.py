@@ -39,14 +39,6 @@ DONE = reply(text("Done."), message_id="msg_done")
 REFUSED = http_error(400, "invalid_request_error", "no")
 
 
-@pytest.fixture(scope="module")
-def serial() -> Iterator[Serial]:
-    """One server for all conversations of the module."""
-    server = Serial()
-    with server.server:
-        yield server
-
-
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory, which traces are written to."""
