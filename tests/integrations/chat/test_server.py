@@ -248,17 +248,3 @@ def test_a_body_that_ends() -> None:
     assert 'finish_reason":"' not in between
     inside = faulty(FaultKind.END, after_bytes=700).text
     assert not inside.endswith("\n\n")
-
-
-@pytest.mark.parametrize("kind", [FaultKind.CLOSE, FaultKind.RESET, FaultKind.BROKEN_CHUNKING])
-def test_a_connection_that_breaks(kind: FaultKind) -> None:
-    with pytest.raises(httpx.TransportError):
-        faulty(kind, after_events=6)
-
-
-@pytest.mark.parametrize("kind", [FaultKind.GARBAGE, FaultKind.SPLICE, FaultKind.DUPLICATE, FaultKind.REORDERED])
-def test_what_happens_to_events(kind: FaultKind) -> None:
-    """The reply goes on to its end."""
-    response = faulty(kind, after_events=7)
-    assert response.text.endswith("data: [DONE]\n\n")
-    assert response.text != faulty(FaultKind.CONTENT_TYPE).text
