@@ -125,7 +125,7 @@ def test_remote_tools(tmp_path: Path) -> None:
 
 def test_trace_runs() -> None:
     """It prints the tree of a run: three calls that run at the same time, one of them with an error."""
-    command = [sys.executable, EXAMPLES / "trace_runs.py"]
+    command = [sys.executable, str(EXAMPLES / "trace_runs.py")]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=50)
     lines = done.stdout.splitlines()
     assert lines[0].startswith("invoke_agent ")
