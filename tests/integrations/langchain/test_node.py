@@ -17,7 +17,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.prebuilt import InjectedState, ToolRuntime
-from langgraph.types import Command, RetryPolicy, interrupt
+from langgraph.types import Command, RetryPolicy, Send, interrupt
 
 import eagerstream
 from eagerstream import ItemStream, Limits, ProtocolError, RunningCall, UsageError
@@ -647,7 +647,7 @@ async def test_an_executor_of_ones_own() -> None:
 
 
 def test_where_the_graph_goes_on() -> None:
-    """Results are sent, a paused turn goes on, everything else is the end."""
+    """Results are sent, calls that were left get one task each, a paused turn goes on, everything else is the end."""
 
     def after(reason: str, *more: AnyMessage) -> Any:
         said = AIMessage("", response_metadata={"stop_reason": reason}, tool_calls=[])
@@ -659,6 +659,8 @@ def test_where_the_graph_goes_on() -> None:
     assert after("pause_turn") == "agent"
     assert after("tool_use", result) == after("max_tokens", result) == "agent"
     assert after("refusal", result) == END
+    calls: list[Any] = [{"type": "tool_call", "name": "add", "args": {}, "id": f"toolu_{n}"} for n in (1, 2)]
+    assert early_tools_condition([AIMessage("", tool_calls=calls), result]) == [Send("tools", [calls[1]])]
 
 
 def test_what_cannot_be_a_tool() -> None:

@@ -66,3 +66,14 @@ async def test_variables_of_a_run() -> None:
             assert answers(second.new_messages()) == {"call_0": "1", "call_1": "2"}
             third = await late(tool, model_of(*responses)).run("Go.")
             assert answers(third.new_messages()) == {"call_0": "1", "call_1": "2"}
+
+
+async def test_code_that_fails() -> None:
+    """The model learns what ran, and pydantic-ai counts no retry: the statements that ran must not run again."""
+    notes = Notes()
+    model = model_of(written("await note('a')\n1 / 0\n"), ["Done."])
+    async with CodeTool([notes.tool]) as tool:
+        result = await Agent(model, capabilities=[EarlyStart([tool])], retries=0).run("Go.")
+    [told] = answers(result.all_messages()).values()
+    assert "Line 1 ran" in told
+    assert notes.notes == ["a"]
