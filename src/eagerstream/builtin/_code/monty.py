@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Final, TypeVar
@@ -122,12 +122,9 @@ class MontySession:
         """See `CodeSession`."""
         return self._interpreter.is_closed
 
-    def serve(self, host: CodeHost) -> AbstractAsyncContextManager[None]:
-        """See `CodeSession`."""
-        return self._serve(host)
-
     @asynccontextmanager
-    async def _serve(self, host: CodeHost) -> AsyncIterator[None]:
+    async def serve(self, host: CodeHost) -> AsyncIterator[None]:
+        """See `CodeSession`."""
         self._interpreter.begin_part()
         failure: Exception | None = None
         async with anyio.create_task_group() as tasks:

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import anyio
 import anyio.abc
 import anyio.from_thread
 
 from ...wire import JSON
-from .monty_host import CANCELLED, InterruptedCodeError, Outcome
 from .sandbox import CodeCallError, CodeFunction, CodeHost
 
+if TYPE_CHECKING:
+    from pydantic_monty import ExternalSettledResult
+
+Outcome: TypeAlias = "ExternalSettledResult"
+"""The end of a call, in the form that Monty takes."""
+CANCELLED: Final[Outcome] = {"exc_type": "KeyboardInterrupt", "message": "cancelled"}
 _MAX_AT_ONCE: Final = 1_000
 """Maximum number of calls that run, or whose results the code has not taken."""
 _MAX_ARGUMENT_CHARS: Final = 10_000_000
 
 
+class InterruptedCodeError(Exception):
+    """The code is cancelled, and must not start anything more. It gets `KeyboardInterrupt`."""
+
+
 class MontyCalls:
-    """The calls of one call of `run_code`. It is the `InterpreterHost` of its code.
+    """The other side of the code of one call of `run_code`: its output, its calls, and its pauses.
 
     Args:
         host: Takes output, and makes the calls.
@@ -41,11 +50,16 @@ class MontyCalls:
     # --- for the interpreter, in its thread ---
 
     def print(self, text: str) -> None:
-        """See `InterpreterHost`."""
+        """Take output."""
         anyio.from_thread.run_sync(self._host.print, text)
 
     def start(self, name: str, values: Sequence[Any], named: Mapping[str, Any]) -> int:
-        """See `InterpreterHost`."""
+        """Start a call, and return its id.
+
+        Raises:
+            TypeError: The arguments do not fit, or have no JSON form, or there are too many calls.
+            InterruptedCodeError: The code is cancelled.
+        """
         arguments = self._bound(name, values, named)
 
         async def call() -> JSON:
@@ -54,7 +68,7 @@ class MontyCalls:
         return anyio.from_thread.run_sync(self._start, call)
 
     def sleep(self, delay_s: float) -> int:
-        """See `InterpreterHost`."""
+        """Start a pause, and return its id. It raises as `start` does."""
 
         async def pause() -> None:
             await anyio.sleep(delay_s)
@@ -62,11 +76,11 @@ class MontyCalls:
         return anyio.from_thread.run_sync(self._start, pause)
 
     def reset(self) -> None:
-        """See `InterpreterHost`."""
+        """Ask for a new session."""
         anyio.from_thread.run(self._host.call, "reset_session", {})
 
     def wait(self, ids: Sequence[int]) -> dict[int, Outcome]:
-        """See `InterpreterHost`."""
+        """Wait until at least one of the calls has ended, and return the outcomes of those that have."""
         return anyio.from_thread.run(self._wait, ids)
 
     def _bound(self, name: str, values: Sequence[Any], named: Mapping[str, Any]) -> dict[str, JSON]:

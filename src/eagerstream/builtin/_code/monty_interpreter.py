@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..._support.watchdog import watchdog
 from ...wire import JSON
+from .monty_calls import CANCELLED, InterruptedCodeError, MontyCalls, Outcome
 from .monty_errors import Sources
-from .monty_host import CANCELLED, InterpreterHost, InterruptedCodeError, Outcome
 from .monty_prelude import ASYNCIO, RESET, START, WAIT, prelude_for
 from .sandbox import CodeFunction, CodeValue, StatementEnd, StatementResult
 from .statements import Statement
@@ -108,7 +108,7 @@ class Interpreter:
         """Begin the code of another call of `run_code`."""
         self._sources.begin_part()
 
-    def run(self, statement: Statement, host: InterpreterHost) -> StatementResult:
+    def run(self, statement: Statement, host: MontyCalls) -> StatementResult:
         """Run a statement. An interpreter that is lost is closed."""
         self._complete = None
         try:
@@ -123,7 +123,7 @@ class Interpreter:
         self._complete = complete
         return StatementResult(StatementEnd.DONE)
 
-    def value(self, host: InterpreterHost) -> CodeValue:
+    def value(self, host: MontyCalls) -> CodeValue:
         """Return the value of the last statement, if that is an expression and the statement ran to its end."""
         complete, self._complete = self._complete, None
         if complete is None:
@@ -197,7 +197,7 @@ class Interpreter:
 
     # --- the code ---
 
-    def _fed(self, source: str, inputs: dict[str, Any], host: InterpreterHost) -> MontyComplete | StatementResult:
+    def _fed(self, source: str, inputs: dict[str, Any], host: MontyCalls) -> MontyComplete | StatementResult:
         """Run source, and return its end, or the reason why it did not get there."""
         import pydantic_monty as monty
 
@@ -267,7 +267,7 @@ class Interpreter:
         self.close()
         return StatementResult(StatementEnd.LOST, reason)
 
-    def _repr(self, value: object, host: InterpreterHost) -> str:
+    def _repr(self, value: object, host: MontyCalls) -> str:
         """Return `repr(value)` as the code sees it: an object of one of its classes arrives as a mere description."""
         self._sources.add(None)
         complete = self._fed("repr(_eager_value)", {"_eager_value": value}, host)
@@ -275,7 +275,7 @@ class Interpreter:
         return repr(value) if isinstance(complete, StatementResult) else str(complete.output)
 
 
-def _answer(call: FunctionSnapshot, host: InterpreterHost, waits: dict[int, int]) -> ExternalResult | None:
+def _answer(call: FunctionSnapshot, host: MontyCalls, waits: dict[int, int]) -> ExternalResult | None:
     """Return the answer to a call of a function that Monty does not have; None to let Monty refuse it."""
     name = call.function_name
     try:
@@ -303,7 +303,7 @@ def _answer(call: FunctionSnapshot, host: InterpreterHost, waits: dict[int, int]
     return {"exc_type": "NameError", "message": f"name '{name}' is not defined"}
 
 
-def _ended(numbers: Sequence[int], host: InterpreterHost, waits: dict[int, int]) -> dict[int, Outcome]:
+def _ended(numbers: Sequence[int], host: MontyCalls, waits: dict[int, int]) -> dict[int, Outcome]:
     """Wait for the first of some futures. Monty itself reports those that no call can end: there are no numbers."""
     if not numbers:
         return {}
