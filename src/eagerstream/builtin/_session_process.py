@@ -8,12 +8,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import IO, Final
 
 import anyio.to_thread
 
 from .._support.sessions import kill_group, kill_session
 from .._support.watchdog import watchdog
+from ..errors import UsageError
 
 
 class SessionProcess:
@@ -200,6 +202,22 @@ async def start_process(make: Callable[[], SessionProcess]) -> SessionProcess:
             if started is not None:
                 started.close()
         raise
+
+
+def check_start(program: str, cwd: object, env: Mapping[str, str] | None) -> None:
+    """Check that a program can start here, in this folder and with these additional variables.
+
+    Raises:
+        UsageError: It cannot. `program` is what the text calls it.
+    """
+    if not hasattr(os, "killpg"):
+        raise UsageError(f"this platform has no process groups, which {program} needs")
+    if not isinstance(cwd, str | os.PathLike | None):
+        raise UsageError(f"cwd must be the path of a folder, not {cwd!r:.80}")
+    if cwd is not None and not Path(cwd).is_dir():
+        raise UsageError(f"{os.fspath(cwd)} is not a folder, so no {program.split()[1]} can start in it")
+    if not all(isinstance(text, str) for variable in (env or {}).items() for text in variable):
+        raise UsageError("env must have only texts as names and values")
 
 
 # --- its environment --------------------------------------------------------------------------------------------------

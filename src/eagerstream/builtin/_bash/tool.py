@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final, Literal, Self, Unpack
 
 import anyio
@@ -15,7 +14,7 @@ from ...errors import ToolError, UsageError
 from ...tools import Reject, RunningCall, Tool, ToolCall, ToolErrorCode, ToolResponse
 from ...wire import JSONObject, check_count, check_positive
 from .._reporter import SHOWN_CHARS, Reporter
-from .._session_process import shell_environment
+from .._session_process import check_start, shell_environment
 from .output import Output
 from .session import GONE_S, START_S, BashSession, Ended
 
@@ -126,18 +125,11 @@ class Bash(Tool):
         cache_control: Mapping[str, Any] | None = None,
         **options: Unpack[BashOptions],
     ) -> None:
-        if not hasattr(os, "killpg"):
-            raise UsageError("this platform has no process groups, which a shell needs")
+        check_start("a shell", cwd, env)
         check_positive("timeout_s", timeout_s, is_finite=True)
         check_count("max_output_chars", max_output_chars, least=_MIN_OUTPUT_CHARS)
         if isinstance(argv, str) or not argv or not argv[0] or not all(map(_is_word, argv)):
             raise UsageError('argv must be the program and its arguments, such as ("bash", "--norc")')
-        if not isinstance(cwd, str | os.PathLike | None):
-            raise UsageError(f"cwd must be the path of a folder, not {cwd!r:.80}")
-        if cwd is not None and not Path(cwd).is_dir():
-            raise UsageError(f"{os.fspath(cwd)} is not a folder, so no shell can start in it")
-        if not all(isinstance(text, str) for variable in (env or {}).items() for text in variable):
-            raise UsageError("env must have only texts as names and values")
         if any(not name or "=" in name or "\0" in name + value for name, value in (env or {}).items()):
             raise UsageError("a name in env has a character, but no '=', and nothing in env has a NUL")
         self._cwd = None if cwd is None else os.fspath(cwd)

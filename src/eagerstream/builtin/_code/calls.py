@@ -7,6 +7,7 @@ import keyword
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -27,6 +28,23 @@ _MAX_RESULT_CHARS: Final = 10_000_000
 _MAX_SHOWN: Final = 20
 
 
+@dataclass(frozen=True, slots=True)
+class CodeSettings:
+    """The settings of `CodeTool`, as documented there.
+
+    Attributes:
+        tools: The tools by their names in the code.
+    """
+
+    tools: Mapping[str, Tool]
+    executor: Executor
+    timeout_s: float
+    max_calls: int
+    max_output_chars: int
+    limits: Limits
+    early_calls: bool
+
+
 class CodeCalls:
     """The calls that the code of one call of `run_code` makes; an async context manager.
 
@@ -35,10 +53,7 @@ class CodeCalls:
 
     Args:
         outer: The call of `run_code`.
-        tools: The tools by their names in the code.
-        executor: Runs the calls.
-        max_calls: Maximum number of calls.
-        limits: The limits of each call.
+        settings: Those of the tool.
         on_change: Called when a call starts or ends.
 
     Attributes:
@@ -46,22 +61,13 @@ class CodeCalls:
         early: The calls that start before the code makes them; None if there are none.
     """
 
-    def __init__(
-        self,
-        outer: RunningCall,
-        tools: Mapping[str, Tool],
-        executor: Executor,
-        *,
-        max_calls: int,
-        limits: Limits,
-        on_change: Callable[[], object],
-    ) -> None:
+    def __init__(self, outer: RunningCall, settings: CodeSettings, on_change: Callable[[], object]) -> None:
         self._outer = outer
-        self._tools = tools
-        self._max_calls = max_calls
+        self._tools = settings.tools
+        self._max_calls = settings.max_calls
         self._on_change = on_change
         self._running: Counter[str] = Counter()
-        self._calls = EarlyCalls([*tools.values()], executor=executor, limits=limits)
+        self._calls = EarlyCalls([*self._tools.values()], executor=settings.executor, limits=settings.limits)
         self._fed = 0
         self.count = 0
         self.early: EarlyCodeCalls | None = None

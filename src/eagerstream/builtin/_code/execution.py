@@ -12,12 +12,11 @@ import anyio
 import anyio.lowlevel
 
 from ...errors import InputInterrupted, ToolError
-from ...limits import Limits
-from ...tools import Executor, RunningCall, TextStream, Tool, ToolErrorCode, ToolResponse
+from ...tools import RunningCall, TextStream, ToolErrorCode, ToolResponse
 from ...wire import JSON
 from .._bash.output import Output
 from .._reporter import SHOWN_CHARS, Reporter
-from .calls import CodeCalls
+from .calls import CodeCalls, CodeSettings
 from .sandbox import CodeSession, CodeValue, StatementEnd, StatementResult
 from .sessions import HeldSession
 from .statements import Statement, StatementSplitter
@@ -30,23 +29,6 @@ _CODES: Final = {
 }
 _FINISH_S: Final = 2.0
 """Minimum time for ending the tasks of the code."""
-
-
-@dataclass(frozen=True, slots=True)
-class CodeSettings:
-    """The settings of `CodeTool`, as documented there.
-
-    Attributes:
-        tools: The tools by their names in the code.
-    """
-
-    tools: Mapping[str, Tool]
-    executor: Executor
-    timeout_s: float
-    max_calls: int
-    max_output_chars: int
-    limits: Limits
-    early_calls: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +70,7 @@ class CodeExecution:
         self._left_s = settings.timeout_s
         self._output = Output(settings.max_output_chars)
         self._reporter = Reporter(call, self._progress)
-        self._calls = CodeCalls(
-            call,
-            settings.tools,
-            settings.executor,
-            max_calls=settings.max_calls,
-            limits=settings.limits,
-            on_change=self._reporter.report,
-        )
+        self._calls = CodeCalls(call, settings, self._reporter.report)
         self._splitter = StatementSplitter()
         self._complete: deque[Statement] = deque()
         self._more = anyio.Event()

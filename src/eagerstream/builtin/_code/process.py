@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import anyio
@@ -17,7 +16,7 @@ import anyio
 from ..._support.sessions import kill_marked
 from ...errors import ToolError, UsageError
 from ...wire import check_count, check_positive
-from .._session_process import SessionProcess, shell_environment, start_process
+from .._session_process import SessionProcess, check_start, shell_environment, start_process
 from .sandbox import CodeFunction
 from .worker_session import START, WorkerSession
 
@@ -91,8 +90,7 @@ class ProcessSandbox:
         max_file_bytes: int = 256 * _MEBIBYTE,
         grace_s: float = 2.0,
     ) -> None:
-        if not hasattr(os, "killpg"):
-            raise UsageError("this platform has no process groups, which an interpreter in a process needs")
+        check_start("an interpreter in a process", cwd, env)
         if argv is not None and (
             isinstance(argv, str) or not argv or not all(isinstance(word, str | os.PathLike) for word in argv)
         ):
@@ -101,12 +99,6 @@ class ProcessSandbox:
             raise UsageError("packages is for the interpreter of this program: argv is another one")
         if argv is None and (not sys.executable or getattr(sys, "frozen", False)):
             raise UsageError("this program has no interpreter of its own: name one in argv")
-        if not isinstance(cwd, str | os.PathLike | None):
-            raise UsageError(f"cwd must be the path of a folder, not {cwd!r:.80}")
-        if cwd is not None and not Path(cwd).is_dir():
-            raise UsageError(f"{os.fspath(cwd)} is not a folder, so no interpreter can start in it")
-        if not all(isinstance(text, str) for variable in (env or {}).items() for text in variable):
-            raise UsageError("env must have only texts as names and values")
         check_count("max_memory_bytes", max_memory_bytes, least=_MIN_MEMORY_BYTES)
         check_count("max_processes", max_processes, least=0)
         check_count("max_file_bytes", max_file_bytes, least=0)

@@ -6,6 +6,7 @@ import os
 import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import anyio
@@ -72,8 +73,7 @@ class CodeSessions:
             while len(self._held) >= _MAX_SESSIONS and self._forget_oldest():
                 pass
             self._held[run_id] = HeldSession(self._sandbox, self._functions)
-            # A reference to this object would keep the tool alive as long as the run.
-            call.when_over(_Closing(weakref.ref(self), run_id))
+            call.when_over(partial(_close, weakref.ref(self), run_id))
         self._held.move_to_end(run_id)
         return self._held[run_id]
 
@@ -98,13 +98,7 @@ class CodeSessions:
         return False
 
 
-class _Closing:
-    """A callback that ends the interpreter of a run."""
-
-    def __init__(self, sessions: weakref.ref[CodeSessions], run_id: str) -> None:
-        self._sessions = sessions
-        self._run_id = run_id
-
-    def __call__(self) -> None:
-        if (sessions := self._sessions()) is not None:
-            sessions.close(self._run_id)
+def _close(reference: weakref.ref[CodeSessions], run_id: str) -> None:
+    """End the interpreter of a run. A run that held the sessions themselves would keep their tool alive."""
+    if (sessions := reference()) is not None:
+        sessions.close(run_id)

@@ -25,9 +25,9 @@ from ...tools import (
     as_tool,
 )
 from ...wire import JSONObject, check_count, check_positive
-from .calls import tools_by_name
+from .calls import CodeSettings, tools_by_name
 from .early import MAX_EARLY
-from .execution import CodeExecution, CodeSettings
+from .execution import CodeExecution
 from .process import ProcessSandbox
 from .sandbox import CodeFunction, CodeSandbox
 from .sessions import CodeSessions

@@ -79,46 +79,39 @@ Sessions = Callable[[Stop], AbstractContextManager[Session]]
 """A source of sessions. Each is for one query, in the thread that runs it."""
 
 
-class Server:
-    """A database of one dialect that runs queries in sessions.
+def run_in_session(
+    sessions: Sessions, dialect: str, sql: str, bounds: RowBounds, stop: Stop, *, read_only: bool
+) -> Table:
+    """Run one statement. With `read_only` it is rolled back, otherwise committed.
 
-    Args:
-        sessions: The source of sessions.
-        dialect: Any name of the dialect, or of the driver.
+    Raises:
+        ToolError: The text is not one statement, or begins as none that reads. The connection commits each statement
+            itself, or its owner has a transaction open.
+        Exception: Any exception of the driver.
+        Stopped: The caller no longer waits.
     """
-
-    def __init__(self, sessions: Sessions, dialect: str) -> None:
-        self._sessions = sessions
-        self._dialect = dialect.lower()
-
-    def run_query(self, sql: str, bounds: RowBounds, stop: Stop, *, read_only: bool) -> Table:
-        """Run one statement. With `read_only` it is rolled back, otherwise committed.
-
-        Raises:
-            ToolError: The text is not one statement, or begins as none that reads. The connection commits each
-                statement itself, or its owner has a transaction open.
-            Exception: Any exception of the driver.
-            Stopped: The caller no longer waits.
-        """
-        sql = _one_statement(sql, read_only=read_only)
-        with self._sessions(stop) as session, stop.by(session.interrupt):
-            if read_only and session.commits_itself:
-                raise ToolError("The connection commits each statement by itself: nothing could be taken back.")
-            try:
-                begin = (_BEGIN_READING if read_only else _BEGIN_WRITING).get(self._dialect)
-                if begin is not None:
-                    session.begin(begin)
-                table = _table(session.execute(sql), bounds, read_only=read_only)
-                stop.check()
-            except BaseException:
-                with suppress(Exception):  # the connection may be lost; the first error is raised
-                    session.rollback()
-                raise
-            if read_only:
+    sql = _one_statement(sql, read_only=read_only)
+    with sessions(stop) as session, stop.by(session.interrupt):
+        if read_only and session.commits_itself:
+            raise ToolError("The connection commits each statement by itself: nothing could be taken back.")
+        try:
+            begin = (_BEGIN_READING if read_only else _BEGIN_WRITING).get(dialect.lower())
+            if begin is not None:
+                session.begin(begin)
+            result = session.execute(sql)
+            table = read_table(result.columns, result.rows if result.columns else (), bounds)
+            if not read_only and not result.columns and result.affected >= 0:
+                table.affected = result.affected
+            stop.check()
+        except BaseException:
+            with suppress(Exception):  # the connection may be lost; the first error is raised
                 session.rollback()
-            else:
-                session.commit()
-            return table
+            raise
+        if read_only:
+            session.rollback()
+        else:
+            session.commit()
+        return table
 
 
 def _one_statement(sql: str, *, read_only: bool) -> str:
@@ -137,13 +130,6 @@ def _one_statement(sql: str, *, read_only: bool) -> str:
 
 def _not_run(why: str) -> ToolError:
     return ToolError(f"The statement was not run: {why}.", code="PERMISSION_DENIED")
-
-
-def _table(result: Rows, bounds: RowBounds, *, read_only: bool) -> Table:
-    table = read_table(result.columns, result.rows if result.columns else (), bounds)
-    if not read_only and not result.columns and result.affected >= 0:
-        table.affected = result.affected
-    return table
 
 
 # --- DB-API -----------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from ...errors import UsageError
-from .server import Server, confine, connection_sessions, dbapi_sessions, engine_sessions, inspected_schema
+from .server import confine, connection_sessions, dbapi_sessions, engine_sessions, inspected_schema, run_in_session
 from .sqlite import (
     Opener,
     copy_opener,
@@ -76,10 +76,10 @@ def source_of(database: object, dialect: str | None, *, read_only: bool) -> Sour
     if not all(callable(getattr(database, name, None)) for name in ("cursor", "commit", "rollback")):
         raise UsageError(f"SQL takes a path, a DB-API connection, or an Engine or Connection, not {type(database)}")
     named = dialect or type(database).__module__.partition(".")[0].lstrip("_")
-    server = Server(dbapi_sessions(database), named)
+    run = partial(run_in_session, dbapi_sessions(database), named)
     if named.lower() == "duckdb":
         confine(database)
-    return Source(named, is_shared=True, read_schema=lambda: "", runner=lambda: server.run_query)
+    return Source(named, is_shared=True, read_schema=lambda: "", runner=lambda: run)
 
 
 # --- SQLite -----------------------------------------------------------------------------------------------------------
@@ -166,8 +166,8 @@ def _of_sqlalchemy(bind: object, *, read_only: bool) -> Source:
     if name == "duckdb":
         raise UsageError("give SQL DuckDB's own connection instead: it starts transactions in another way")
     sessions = engine_sessions(bind) if isinstance(bind, Engine) else connection_sessions(bind)
-    server = Server(sessions, name)
-    return Source(name, isinstance(bind, Connection), partial(inspected_schema, bind), lambda: server.run_query)
+    run = partial(run_in_session, sessions, name)
+    return Source(name, isinstance(bind, Connection), partial(inspected_schema, bind), lambda: run)
 
 
 def _of_sqlite_bind(bind: Engine | Connection, *, read_only: bool) -> Source | None:
