@@ -193,20 +193,16 @@ def _value(node: ast.expr, depth: int) -> Number:
         case ast.Call(func=ast.Name(id=name), keywords=[]):
             if name not in _FUNCTIONS:
                 raise _Refused("unknown", name)
-            return _applied(name, _FUNCTIONS[name], *_arguments(name, node.args, depth))
+            nodes = node.args
+            if name in _OF_MANY and len(nodes) == 1 and isinstance(nodes[0], ast.List | ast.Tuple):
+                nodes = nodes[0].elts
+            return _applied(name, _FUNCTIONS[name], *(_value(each, depth + 1) for each in nodes))
         case ast.Name(id=name):
             if name not in _CONSTANTS:
                 raise _Refused("unknown", name)
             return _CONSTANTS[name]
         case _:
             raise _Refused("unsupported")
-
-
-def _arguments(name: str, nodes: list[ast.expr], depth: int) -> list[Number]:
-    match nodes:
-        case [ast.List(elts=elements) | ast.Tuple(elts=elements)] if name in _OF_MANY:
-            nodes = elements
-    return [_value(node, depth + 1) for node in nodes]
 
 
 def _applied(name: str, function: Callable[..., Any], *operands: Number) -> Number:

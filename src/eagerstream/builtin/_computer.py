@@ -147,17 +147,14 @@ class Computer(Tool):
 
     def _single_tool(self) -> dict[str, Any]:
         handler = self._handler
-        definition: dict[str, Any] = {
+        return {
             "type": self._version,
             "name": "computer",
             "display_width_px": handler.width,
             "display_height_px": handler.height,
+            **({} if handler.display_number is None else {"display_number": handler.display_number}),
+            **({"enable_zoom": True} if "zoom" in self._served else {}),
         }
-        if handler.display_number is not None:
-            definition["display_number"] = handler.display_number
-        if "zoom" in self._served:
-            definition["enable_zoom"] = True
-        return definition
 
     async def _call(self, input: dict[str, Any], call: RunningCall) -> ToolResponse:
         fields = dict(input)
@@ -169,7 +166,7 @@ class Computer(Tool):
             )
         if name not in self._served:
             raise ToolError(f"Error: the action {name} is not available here.", code=ToolErrorCode.NOT_FOUND)
-        arguments = _checked(name, fields, width=self._handler.width, height=self._handler.height)
+        arguments = _checked(name, fields, (self._handler.width, self._handler.height))
         # Only a method of the handler can be called: the name is a key of `ACTIONS`.
         done: object = await getattr(self._handler, name)(**arguments)
         if isinstance(done, bytes):
@@ -231,30 +228,24 @@ def _image(data: bytes) -> ToolResponse:
 # --- inputs -----------------------------------------------------------------------------------------------------------
 
 
-def _checked(name: str, input: Mapping[str, Any], *, width: int, height: int) -> dict[str, Any]:
-    """Return the arguments for the handler's method.
-
-    Args:
-        name: A key of `ACTIONS`.
-        input: The model's input, without the name of the action.
-        width: The display's width in pixels.
-        height: The display's height in pixels.
+def _checked(name: str, input: Mapping[str, Any], display: _Display) -> dict[str, Any]:
+    """Return the arguments for the handler's method, whose name is a key of `ACTIONS`.
 
     Raises:
         ToolError: The input is invalid. The text lists up to 10 faults for the model.
     """
     action = ACTIONS[name]
+    parameters = {**action.required, **action.optional}
     arguments: dict[str, Any] = {}
     faults = [f"it needs {missing}" for missing in action.required if input.get(missing) is None]
     for key, value in input.items():
-        parameter = action.required.get(key) or action.optional.get(key)
         if value is None:
             continue
-        if parameter is None:
+        if key not in parameters:
             faults.append(f"it takes no {key[:40]!r}")
             continue
         try:
-            arguments[parameter] = _READERS[parameter](value, (width, height))
+            arguments[parameters[key]] = _READERS[parameters[key]](value, display)
         except _Unfit as unfit:
             faults.append(f"{key} must be {unfit}")
     if faults:
@@ -288,10 +279,7 @@ def _number(value: Any, least: int, most: int, what: str = "a number") -> float:
 
 
 def _point(value: Any, display: _Display) -> Point:
-    try:
-        x, y = _integers(value, 2)
-    except (_Unfit, ValueError) as error:
-        raise _Unfit("[x, y], two whole numbers") from error
+    x, y = _integers(value, 2, "[x, y], two whole numbers")
     width, height = display
     if not (0 <= x < width and 0 <= y < height):
         raise _Unfit(f"on the display: x from 0 to {width - 1}, y from 0 to {height - 1}")
@@ -299,20 +287,20 @@ def _point(value: Any, display: _Display) -> Point:
 
 
 def _region(value: Any, display: _Display) -> Region:
-    try:
-        left, top, right, bottom = _integers(value, 4)
-    except (_Unfit, ValueError) as error:
-        raise _Unfit("[x0, y0, x1, y1], four whole numbers") from error
+    left, top, right, bottom = _integers(value, 4, "[x0, y0, x1, y1], four whole numbers")
     width, height = display
     if not (0 <= left < right <= width and 0 <= top < bottom <= height):
         raise _Unfit(f"on the display of {width} by {height}, with x0 < x1 and y0 < y1")
     return left, top, right, bottom
 
 
-def _integers(value: Any, count: int) -> list[int]:
+def _integers(value: Any, count: int, what: str) -> list[int]:
     if not isinstance(value, list) or len(value) != count:
-        raise _Unfit
-    return [_integer(item, -_FAR, _FAR) for item in value]
+        raise _Unfit(what)
+    try:
+        return [_integer(item, -_FAR, _FAR) for item in value]
+    except _Unfit as error:
+        raise _Unfit(what) from error
 
 
 _FAR: Final = 1_000_000

@@ -11,8 +11,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from ..errors import ToolError
-from ..tools import ToolErrorCode
+from anyio.to_thread import run_sync
+
+from ..errors import InputInterrupted, ToolError
+from ..tools import RunningCall, Tool, ToolErrorCode
+from ..wire import Outcome
 
 MAX_FILE_BYTES: Final = 16 * 1024 * 1024
 """Maximum size of a file to read or write. Larger files are refused."""
@@ -161,6 +164,21 @@ class Draft:
             if self._is_over:
                 raise OSError(errno.ECANCELED, os.strerror(errno.ECANCELED))
             yield
+
+
+async def require_whole(tool: Tool, call: RunningCall) -> str | None:
+    """Wait for the complete input. Files must not depend on an input that is cut, invalid or rejected.
+
+    Returns:
+        The fault of an input that does not fit the schema: fields behind a text can still make it invalid.
+
+    Raises:
+        InputInterrupted: The input is cut or no JSON, or the call was rejected.
+    """
+    await call.input.ended()
+    if call.input.outcome is not Outcome.VALID or call.input.interrupted is not None:
+        raise InputInterrupted((), call.input.interrupted or str(call.input.error or "the input was cut off"))
+    return await run_sync(tool.fault_of, call.input)
 
 
 def found_at(name: str, folder: int) -> os.stat_result | None:

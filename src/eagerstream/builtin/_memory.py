@@ -14,11 +14,10 @@ import anyio.to_thread
 from ..errors import ToolError
 from ..tools import Tool, ToolErrorCode, ToolOptions, ToolResponse
 from ..wire import check_count
-from ._fields import command_of, integer_field, text_field
 from ._jail import Jail
 from ._lines import listing, shown_lines, snippet
 from ._paths import Parts
-from ._text_editor.commands import wrong_line
+from ._text_editor.commands import EMPTY_OLD, command_of, inserted, integer_field, text_field
 from ._text_files import Document, NoSingleMatch, TextFiles, in_words
 from ._tool_options import group_of, with_defaults, with_definition
 
@@ -125,7 +124,7 @@ class Memory(Tool):
         new = text_field(input, "new_str", default="")
         shown = self._jail.shown(parts)
         if not old:
-            raise ToolError("Error: `old_str` must not be empty", code=ToolErrorCode.INVALID_PARAM)
+            raise ToolError(EMPTY_OLD, code=ToolErrorCode.INVALID_PARAM)
         line = 0
 
         def change(document: Document) -> Document:
@@ -158,9 +157,7 @@ class Memory(Tool):
         shown = self._jail.shown(parts)
 
         def change(document: Document) -> Document:
-            if not 0 <= line <= document.line_count:
-                raise wrong_line(line, document)
-            return self._within_bounds(parts, document, document.inserted(line, new))
+            return self._within_bounds(parts, document, inserted(document, line, new))
 
         with in_words(shown, missing=f"Error: The path {shown} does not exist. Please provide a valid path."):
             self._files.edit(parts, change)

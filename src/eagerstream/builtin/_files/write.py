@@ -9,7 +9,7 @@ import anyio.to_thread
 
 from ...errors import InputInterrupted
 from ...tools import Later, RunningCall, TextStream, ToolErrorCode, ToolResponse
-from ...wire import Outcome
+from .._growing_file import require_whole
 from .change import Change
 from .shared import FileTool, Refused
 from .versions import Expected
@@ -58,8 +58,8 @@ class Write(FileTool):
             found = await anyio.to_thread.run_sync(change.begin)
             await _fill(change, content)
             told_ms = await file_mtime_ms
-            if call is not None and is_early:
-                await self._require_whole(call)
+            if call is not None and is_early and await require_whole(self, call) is not None:
+                raise InputInterrupted((), "the call is not valid")
             if files.require_read and found is not None and known is None and told_ms is None:
                 raise files.refused(ToolErrorCode.CONFLICT, files.words.unread, parts)
             written = await anyio.to_thread.run_sync(change.commit, Expected(found, known, told_ms))
@@ -73,13 +73,6 @@ class Write(FileTool):
         data = {"written": True, **files.was_written(parts, written)}
         text = files.words.wrote.format(path=files.jail.shown(parts), size=written.version.size)
         return ToolResponse.success(text, data)
-
-    async def _require_whole(self, call: RunningCall) -> None:
-        """Wait for the end of the input: fields behind the content can still make the call invalid."""
-        await call.input.ended()
-        fault = await anyio.to_thread.run_sync(self.fault_of, call.input)
-        if call.input.outcome is not Outcome.VALID or call.input.interrupted is not None or fault is not None:
-            raise InputInterrupted((), "the call is not valid")
 
 
 async def _fill(change: Change, content: TextStream) -> None:

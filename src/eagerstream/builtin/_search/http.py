@@ -106,7 +106,13 @@ async def _attempt(
         raise _Again(ToolError("The search service did not answer in time.", code="TIMEOUT")) from None
     except httpx.TransportError:
         raise _Again(ToolError("The search service could not be reached.", code="NETWORK_ERROR")) from None
-    return _object_in(body)
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        raise _unreadable() from None
+    if not isinstance(value, dict):
+        raise _unreadable()
+    return value
 
 
 def _check_status(response: httpx.Response) -> None:
@@ -143,16 +149,6 @@ async def _body(response: httpx.Response) -> bytes:
     finally:
         await unwind(chunks)
     return bytes(body)
-
-
-def _object_in(body: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(body)
-    except (ValueError, RecursionError):
-        raise _unreadable() from None
-    if not isinstance(value, dict):
-        raise _unreadable()
-    return value
 
 
 def _unreadable() -> ToolError:

@@ -5,22 +5,34 @@ from __future__ import annotations
 import hashlib
 import stat
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from ...errors import ToolError
 from ...tools import ToolErrorCode, ToolResponse
 from ...wire import check_count
-from .._fields import command_of, integer_field, text_field
 from .._jail import Jail
 from .._lines import listing, shortened, shown_lines
 from .._paths import Parts
 from .._text_files import Document, NoSingleMatch, TextFiles, in_words
 
+EMPTY_OLD: Final = "Error: `old_str` must not be empty"
 NO_MATCH: Final = "Error: No match found for replacement. Please check your text and try again."
 MANY_MATCHES: Final = (
     "Error: Found {count} matches for replacement text. Please provide more context to make a unique match."
 )
 REPLACED: Final = "Successfully replaced text at exactly one location."
+
+
+_T = TypeVar("_T")
+_MAX_TOLD_CHARS: Final = 100
+_KINDS: Final = {
+    str: "text",
+    bool: "a boolean",
+    int: "an integer",
+    float: "a number",
+    list: "a list",
+    dict: "an object",
+}
 
 
 class EditorCommands:
@@ -87,7 +99,7 @@ class EditorCommands:
         old = text_field(input, "old_str")
         new = text_field(input, "new_str", default="")
         if not old:
-            raise ToolError("Error: `old_str` must not be empty", code=ToolErrorCode.INVALID_PARAM)
+            raise ToolError(EMPTY_OLD, code=ToolErrorCode.INVALID_PARAM)
 
         def change(document: Document) -> Document:
             try:
@@ -105,15 +117,9 @@ class EditorCommands:
     def _insert(self, parts: Parts, input: Mapping[str, Any]) -> ToolResponse:
         line = integer_field(input, "insert_line")
         new = text_field(input, "insert_text", "new_str")
-
-        def change(document: Document) -> Document:
-            if not 0 <= line <= document.line_count:
-                raise wrong_line(line, document)
-            return document.inserted(line, new)
-
         shown = self._jail.shown(parts)
         with in_words(shown):
-            edit = self._files.edit(parts, change)
+            edit = self._files.edit(parts, lambda document: inserted(document, line, new))
         self._remember(parts, edit.before, edit.after)
         return ToolResponse.success(f"Successfully inserted text after line {line} of {shown}.")
 
@@ -140,13 +146,19 @@ def created(shown: str, *, replaced: bool) -> str:
     return f"File {'replaced' if replaced else 'created'} successfully at: {shown}"
 
 
-def wrong_line(line: int, document: Document) -> ToolError:
-    """Return the error about a line number outside the file."""
-    return ToolError(
-        f"Error: Invalid `insert_line` parameter: {line}. "
-        f"It should be within the range of lines of the file: [0, {document.line_count}]",
-        code=ToolErrorCode.INVALID_PARAM,
-    )
+def inserted(document: Document, line: int, new: str) -> Document:
+    """Return a document with `new` inserted after a line.
+
+    Raises:
+        ToolError: The line number is outside the file.
+    """
+    if not 0 <= line <= document.line_count:
+        raise ToolError(
+            f"Error: Invalid `insert_line` parameter: {line}. "
+            f"It should be within the range of lines of the file: [0, {document.line_count}]",
+            code=ToolErrorCode.INVALID_PARAM,
+        )
+    return document.inserted(line, new)
 
 
 _MAX_EDITS: Final = 100
@@ -194,3 +206,50 @@ class UndoHistory:
 
 def _digest(content: bytes) -> bytes:
     return hashlib.sha256(content).digest()
+
+
+# --- fields of inputs, which the API does not check against its schemas -----------------------------------------------
+
+
+def text_field(input: Mapping[str, Any], *names: str, default: str | None = None) -> str:
+    """Return the text in the first of `names` that the input has. A null counts as missing.
+
+    Raises:
+        ToolError: The field is missing and there is no default, or it is not a text.
+    """
+    return str(_field(input, str, names, default))
+
+
+def integer_field(input: Mapping[str, Any], name: str) -> int:
+    """Return an integer field.
+
+    Raises:
+        ToolError: The field is missing or not an integer.
+    """
+    return int(_field(input, int, (name,)))
+
+
+def _field(input: Mapping[str, Any], kind: type, names: tuple[str, ...], default: Any = None) -> Any:
+    name = next((name for name in names if input.get(name) is not None), names[0])
+    value = input.get(name)
+    if value is None:
+        if default is not None:
+            return default
+        raise ToolError(f"Error: `{name}` is missing", code=ToolErrorCode.INVALID_PARAM)
+    if type(value) is not kind:
+        given = _KINDS.get(type(value), "something else")
+        raise ToolError(f"Error: `{name}` must be {_KINDS[kind]}, not {given}", code=ToolErrorCode.INVALID_PARAM)
+    return value
+
+
+def command_of(input: Mapping[str, Any], commands: Mapping[str, _T]) -> _T:
+    """Return the entry of `commands` for the command that the input names.
+
+    Raises:
+        ToolError: The input has no `command`, it is not a text, or the tool does not have that command.
+    """
+    name = text_field(input, "command")
+    if name not in commands:
+        said = f"Error: Unknown command {name[:_MAX_TOLD_CHARS]!r}. There are: {', '.join(commands)}"
+        raise ToolError(said, code=ToolErrorCode.INVALID_PARAM)
+    return commands[name]

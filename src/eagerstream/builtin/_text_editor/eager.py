@@ -14,8 +14,7 @@ from pydantic import Field
 
 from ...errors import InputInterrupted, ToolError
 from ...tools import Later, RunningCall, TextStream, Tool, ToolErrorCode, ToolOptions, ToolResponse
-from ...wire import Outcome
-from .._growing_file import Draft, GrowingFile
+from .._growing_file import Draft, GrowingFile, require_whole
 from .._jail import Jail
 from .._paths import Parts
 from .._text_files import in_words
@@ -154,19 +153,8 @@ class EagerTextEditor(Tool):
         return ToolResponse.partial("", reason=f"{writing.shown} was kept as far as it came: {kept}.")
 
     async def _require_whole(self, call: RunningCall | None) -> None:
-        """Wait for the complete input. Changes to files must not depend on an input that is cut or invalid.
-
-        Raises:
-            InputInterrupted: The input is cut or invalid, or the call was rejected.
-            ToolError: The input does not fit the schema.
-        """
-        if call is None:
-            return
-        await call.input.ended()
-        if call.input.outcome is not Outcome.VALID or call.input.interrupted is not None:
-            raise InputInterrupted((), call.input.interrupted or str(call.input.error or "the input was cut off"))
-        fault = await run_sync(self.fault_of, call.input)
-        if fault is not None:
+        """Wait for the complete input, as `require_whole` does. An input that does not fit is a `ToolError`."""
+        if call is not None and (fault := await require_whole(self, call)) is not None:
             raise ToolError(fault, code=ToolErrorCode.INVALID_PARAM)
 
 
