@@ -15,12 +15,7 @@ _EVERY_S: Final = 0.1
 
 
 class Reporter:
-    """A reporter of progress. It reports at once after a pause, and otherwise combines the changes of 0.1 seconds.
-
-    Args:
-        call: The call whose progress it is.
-        value: Returns the progress as of now.
-    """
+    """A reporter of progress. It reports at once after a pause, and otherwise combines the changes of 0.1 seconds."""
 
     def __init__(self, call: RunningCall, value: Callable[[], Any]) -> None:
         self._call = call

@@ -29,7 +29,7 @@ class SessionProcess:
     Args:
         argv: The program and its arguments.
         cwd: The working folder. `None` uses the one of this process.
-        env: The environment.
+        env: The complete environment.
         when_over: Called in the thread after the session was killed.
 
     Raises:

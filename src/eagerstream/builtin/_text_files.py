@@ -160,15 +160,9 @@ class Document:
 
 
 class Edit(NamedTuple):
-    """A change to a file.
+    """A change to a file: its bytes before and after, and its new content."""
 
-    Attributes:
-        before: The bytes before the change. `None` if the file was missing.
-        after: The bytes after it.
-        document: The new content.
-    """
-
-    before: bytes | None
+    before: bytes
     after: bytes
     document: Document
 
@@ -210,12 +204,7 @@ class TextFiles:
     def put(
         self, parts: Parts, content: bytes, *, is_fit: Callable[[bytes | None], bool] = lambda _: True
     ) -> bytes | None:
-        """Replace or make a file. Return its old content, or `None` if it was missing.
-
-        Args:
-            parts: The file.
-            content: The new content.
-            is_fit: Returns whether the old content may be replaced.
+        """Replace or make a file, if its old content `is_fit`. Return that content, or `None` if it was missing.
 
         Raises:
             OSError, ToolError: As `Jail.read` and `Jail.write`.
@@ -268,16 +257,10 @@ def _mark(found: os.stat_result | None) -> tuple[int, ...] | None:
 def in_words(
     shown: str, *, doing: str = "write to", missing: str = "Error: File not found", exists: str = ""
 ) -> Iterator[None]:
-    """Translate system errors for a model. The texts contain no path of this machine.
+    """Raise a `ToolError` in place of each `OSError`, with a text for the model that has no path of this machine.
 
-    Args:
-        shown: The file's name in texts for the model.
-        doing: The verb for the refused action.
-        missing: Text for a missing file.
-        exists: Text for a file that should not exist.
-
-    Raises:
-        ToolError: In place of each `OSError`.
+    `doing` is the verb for a refused action. `missing` and `exists` are the texts about a file that is missing, or
+    should not exist.
     """
     try:
         yield

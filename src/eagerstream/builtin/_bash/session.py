@@ -90,13 +90,10 @@ class BashSession:
     async def run(
         self, command: str, output: Output, *, timeout_s: float, on_output: Callable[[], object] = lambda: None
     ) -> Ended:
-        """Run a command until it, the shell, or the time limit ends. If this is cancelled, `close` the session.
+        """Run a command without NUL until it, the shell, or the time limit ends. If cancelled, `close` the session.
 
-        Args:
-            command: A text without NUL.
-            output: Gets the command's output, after the output of earlier background jobs.
-            timeout_s: Time limit in seconds. After it, the shell is killed with all its processes.
-            on_output: Called when there is more output.
+        After the time limit, the shell is killed with all its processes. The output of earlier background jobs comes
+        first. `on_output` is called when there is more.
         """
         exchange = _Exchange(Frame(command), output)
         exchange.take_output(self._early)

@@ -51,11 +51,6 @@ class CodeCalls:
     Each goes through `EarlyCalls`, as if the model had made it: its input is checked, and the tool's guard, approval,
     group and time limit hold. Leaving the block cancels the calls that still run.
 
-    Args:
-        outer: The call of `run_code`.
-        settings: Those of the tool.
-        on_change: Called when a call starts or ends.
-
     Attributes:
         count: Number of calls that the code has made.
         early: The calls that start before the code makes them; None if there are none.
@@ -82,12 +77,7 @@ class CodeCalls:
         await self._calls.__aexit__(kind, error, traceback)
 
     def start_early(self, tasks: TaskGroup, bound_names: set[str]) -> None:
-        """From now on, start calls early; see `EarlyCodeCalls`.
-
-        Args:
-            tasks: Runs the early calls.
-            bound_names: The names that the code of this session has bound. Names are added.
-        """
+        """From now on, start calls early, as `EarlyCodeCalls` does. `bound_names` are those of the session's code."""
         self.early = EarlyCodeCalls(self._make, self._tools, tasks, rebound=bound_names, max_calls=self._max_calls)
 
     @property

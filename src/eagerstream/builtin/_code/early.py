@@ -63,10 +63,7 @@ class EarlyCodeCalls:
 
     Args:
         make: Makes a call, and returns its result. Cancelling it cancels the call.
-        tools: The tools by their names in the code.
-        tasks: Runs the calls.
         rebound: The names that the code of this session has bound. Names are added.
-        max_calls: Maximum number of calls to start early.
     """
 
     def __init__(

@@ -26,13 +26,7 @@ meanwhile, so the event loop would also wait for it if it ran in a thread."""
 
 @dataclass(frozen=True, slots=True)
 class LiteralCall:
-    """A call with literal arguments.
-
-    Attributes:
-        name: The function.
-        arguments: The arguments by their names.
-        key: See `key_of`.
-    """
+    """A call with literal arguments, by their names. `key` is that of `key_of`."""
 
     name: str
     arguments: dict[str, JSON] = field(repr=False)

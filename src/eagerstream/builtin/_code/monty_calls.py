@@ -29,13 +29,7 @@ class InterruptedCodeError(Exception):
 
 
 class MontyCalls:
-    """The other side of the code of one call of `run_code`: its output, its calls, and its pauses.
-
-    Args:
-        host: Takes output, and makes the calls.
-        functions: The tools.
-        tasks: Runs the calls.
-    """
+    """The other side of the code of one call of `run_code`: its output, its calls, and its pauses."""
 
     def __init__(self, host: CodeHost, functions: Sequence[CodeFunction], tasks: anyio.abc.TaskGroup) -> None:
         self._host = host

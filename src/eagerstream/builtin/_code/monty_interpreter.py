@@ -53,12 +53,7 @@ class _ClosedError(RuntimeError):
 
 
 class Interpreter:
-    """A process of Monty with the variables of one session. One thread may use it at a time.
-
-    Args:
-        functions: The tools.
-        limits: Its bounds.
-    """
+    """A process of Monty with the variables of one session. One thread may use it at a time."""
 
     def __init__(self, functions: Sequence[CodeFunction], limits: MontyLimits) -> None:
         self._prelude = prelude_for(functions)

@@ -39,9 +39,6 @@ Schema = Mapping[str, Any]
 class SchemaTypes:
     """The types of any number of functions. Equal classes of several functions are one class.
 
-    Args:
-        reserved: Names that no class may have.
-
     Attributes:
         classes: The stubs of all classes, in the order in which they are completed.
     """

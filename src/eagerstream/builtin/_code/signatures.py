@@ -44,9 +44,6 @@ def stubs_of(tools: Mapping[str, Tool]) -> str:
     Objects with known keys become `TypedDict` classes in front of the functions. The types come from the JSON schemas;
     a result's type also comes from the function's annotation, or from the output schema of an MCP server. Schemas and
     descriptions may be hostile: the size is bounded, and no text can end its docstring.
-
-    Args:
-        tools: The tools by their names in the code.
     """
     types = SchemaTypes({*tools, *RESERVED, "ToolResult"})
     functions = [_stub(name, tool, types) for name, tool in tools.items()]

@@ -65,13 +65,7 @@ ToolError.__module__ = "__main__"
 
 
 class Worker:
-    """The interpreter of one session.
-
-    Args:
-        messages: The program's messages, as lines.
-        channel: For those of the worker.
-        functions: The names and parameters of the tools.
-    """
+    """The interpreter of one session. It reads lines of messages, and writes its own to the channel."""
 
     def __init__(self, messages: Iterable[bytes], channel: Channel, functions: list[tuple[str, list[str]]]) -> None:
         self._messages = messages
@@ -358,11 +352,7 @@ def _warning(message: Any, category: type[Warning], *_: Any, **__: Any) -> str:
 
 
 def main(messages: BinaryIO) -> None:
-    """Take over stdin and stdout, and serve.
-
-    Args:
-        messages: A copy of stdin, from which this source was read.
-    """
+    """Take over stdin and stdout, and serve. `messages` is a copy of stdin, from which this source was read."""
     channel = Channel(os.dup(1))
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)

@@ -50,12 +50,7 @@ _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class WorkerSession:
-    """See `CodeSession`.
-
-    Args:
-        process: An interpreter that was started with `START`.
-        grace_s: Seconds for the `finally` blocks of cancelled code.
-    """
+    """See `CodeSession`. The process is an interpreter that was started with `START`."""
 
     def __init__(self, process: SessionProcess, *, grace_s: float) -> None:
         self._process = process

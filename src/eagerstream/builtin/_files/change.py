@@ -13,13 +13,9 @@ from .versions import Expected, Version, Written
 
 
 class Change(Draft):
-    """New content for a file. All methods block, and may be called from several threads.
+    """New content for a file. If it is missing, it is made, with missing folders on the way.
 
-    `commit` or `discard` ends it. `discard` removes it.
-
-    Args:
-        files: The folder.
-        parts: The file. If it is missing, it is made, with missing folders on the way.
+    All methods block, and may be called from several threads. `commit` or `discard` ends the change.
     """
 
     def __init__(self, files: SharedFiles, parts: Parts) -> None:

@@ -66,13 +66,7 @@ class Refused(Exception):
 class SharedFiles:
     """A folder, the known versions of its files, and the refusal of changes to other versions.
 
-    Args:
-        root: The folder.
-        require_read: An existing file may be replaced only after it was read.
-        backups: Keep the content that a change replaces.
-
-    Raises:
-        UsageError: The folder is missing or cannot be opened, or the platform does not support `Jail`.
+    `Files` documents the arguments.
 
     Attributes:
         words: The result texts. A subclass may replace them.

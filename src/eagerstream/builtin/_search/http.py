@@ -50,8 +50,8 @@ async def get_json(
     Args:
         url: The service's address.
         params: The query of the URL.
-        headers: Request headers. They may contain a key, which no error text shows.
-        client: Sends the request, and stays open. `None` makes a client for this request.
+        headers: They may contain a key, which no error text shows.
+        client: It stays open. `None` makes a client for this request.
         timeout_s: Time limit in seconds for all attempts together.
 
     Raises:

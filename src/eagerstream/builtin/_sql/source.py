@@ -56,12 +56,7 @@ class Source:
 
 
 def source_of(database: object, dialect: str | None, *, read_only: bool) -> Source:
-    """Return the source for a database.
-
-    Args:
-        database: As for `SQL`.
-        dialect: The dialect's name. `None` derives it from the driver.
-        read_only: Only reads are allowed.
+    """Return the source for a database, from the arguments of `SQL`.
 
     Raises:
         UsageError: The database is missing, cannot be used this way, or is of an unknown kind.
@@ -100,15 +95,13 @@ def _sqlite(opener: Callable[[], Opener], *, is_shared: bool) -> Source:
 def _of_path(path: Path, *, read_only: bool) -> Source:
     if read_only and not path.is_file():
         raise UsageError(f"there is no database to read: {path}")
-    opener = path_opener(path, read_only=read_only)
-    return _sqlite(lambda: opener, is_shared=False)
+    return _sqlite(partial(path_opener, path, read_only=read_only), is_shared=False)
 
 
 def _memory() -> Source:
     """Return a source in memory. Its database exists as long as the source."""
     connection = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
-    opener = shared_opener(connection)
-    source = _sqlite(lambda: opener, is_shared=True)
+    source = _of_sqlite(connection, read_only=False)
     weakref.finalize(source, connection.close)  # since Python 3.13, an unclosed connection is a warning
     return source
 
@@ -187,14 +180,14 @@ def _of_sqlite_bind(bind: Engine | Connection, *, read_only: bool) -> Source | N
         return _of_path(file, read_only=read_only)
     if is_bound:
         _check_copies_do(read_only=read_only)
-        return _sqlite(partial(_copy_of_pooled, bind), is_shared=False)
+
+        def copy() -> Opener:
+            with closing(bind.raw_connection()) as pooled:
+                return copy_opener(cast("sqlite3.Connection", pooled.driver_connection))
+
+        return _sqlite(copy, is_shared=False)
     opener = _pooled_opener(bind, turn)
     return _sqlite(lambda: opener, is_shared=file is None)
-
-
-def _copy_of_pooled(engine: Engine) -> Opener:
-    with closing(engine.raw_connection()) as pooled:
-        return copy_opener(cast("sqlite3.Connection", pooled.driver_connection))
 
 
 def _pooled_opener(engine: Engine, turn: Turn | None) -> Opener:

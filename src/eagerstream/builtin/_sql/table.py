@@ -18,13 +18,7 @@ _SHOWN_BYTES: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class RowBounds:
-    """Bounds of a result.
-
-    Attributes:
-        max_rows: Maximum number of rows.
-        max_cell_chars: Maximum number of characters of one value.
-        max_result_chars: Maximum number of characters of all rows in their text form.
-    """
+    """Bounds of a result, as `SQL` documents them. The characters of all rows are those of their text form."""
 
     max_rows: int
     max_cell_chars: int

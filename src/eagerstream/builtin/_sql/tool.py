@@ -115,7 +115,9 @@ class SQL(Tool):
         if schema is None:
             schema = source.read_schema()
         base = options.get("description") or (_READS if read_only else _WRITES)
-        options["description"] = _description(base, source.dialect, schema)
+        options["description"] = f"{base}\nThe dialect is {source.dialect}."
+        if schema:
+            options["description"] += f"\n<schema>\n{without_middle(schema, _MAX_SCHEMA_CHARS)}\n</schema>"
         if source.is_shared or not read_only:
             options = with_defaults(options, group=f"sql {next(_GROUPS)}")
         super().__init__(self._query, **options)
@@ -150,13 +152,6 @@ _READS: Final = (
 _WRITES: Final = (
     "Run one SQL statement against a database. Each call runs one statement, and what it changes is committed at once."
 )
-
-
-def _description(base: str, dialect: str, schema: str) -> str:
-    text = f"{base}\nThe dialect is {dialect}."
-    if schema:
-        text += f"\n<schema>\n{without_middle(schema, _MAX_SCHEMA_CHARS)}\n</schema>"
-    return text
 
 
 # --- statements that failed -------------------------------------------------------------------------------------------

@@ -38,11 +38,6 @@ _KINDS: Final = {
 class EditorCommands:
     """The commands `view`, `create`, `str_replace`, `insert`, and optionally `undo_edit`. All methods block.
 
-    Args:
-        jail: The folder of the files.
-        max_characters: Maximum number of characters of a file to show at once. `None` sets no bound.
-        with_undo: Offer the command `undo_edit`.
-
     Raises:
         UsageError: `max_characters` is not a positive number.
     """
@@ -166,13 +161,7 @@ _MAX_BYTES: Final = 64 * 1024 * 1024
 
 
 class Remembered(NamedTuple):
-    """An edit that can be undone.
-
-    Attributes:
-        parts: The file.
-        before: The content before the edit. `None` if the file was missing.
-        digest: The hash of the content after the edit.
-    """
+    """An edit that can be undone. `before` is `None` if the file was missing. `digest` is of the content after it."""
 
     parts: Parts
     before: bytes | None
