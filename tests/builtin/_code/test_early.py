@@ -81,7 +81,7 @@ class Calls:
 
 
 class Test:
-    """Early calls of code, with what the code has got."""
+    """Early calls of code, with what the code has got. After each step, everything waits that can only wait."""
 
     __test__ = False
 
@@ -92,15 +92,16 @@ class Test:
         self._tasks = tasks
         self._line = 0
 
-    def see(self, *sources: str) -> list[Statement]:
+    async def see(self, *sources: str) -> list[Statement]:
         statements = []
         for source in sources:
             self._line += 1
             statements.append(Statement(source, self._line, self._line))
             self.early.see(statements[-1])
+        await all_tasks_blocked()
         return statements
 
-    def make(self, name: str, key: str) -> anyio.CancelScope:
+    async def make(self, name: str, key: str) -> anyio.CancelScope:
         """Make a call as the code would, and keep its result."""
         scope = anyio.CancelScope()
 
@@ -112,7 +113,21 @@ class Test:
                     self.got.append(error)
 
         self._tasks.start_soon(call)
+        await all_tasks_blocked()
         return scope
+
+    async def end(self, key: str) -> None:
+        """Let the calls with this key end."""
+        self.calls.gate(key).set()
+        await all_tasks_blocked()
+
+    async def ended(self, statement: Statement) -> None:
+        self.early.ended(statement)
+        await all_tasks_blocked()
+
+    async def cancel(self, scope: anyio.CancelScope) -> None:
+        scope.cancel()
+        await all_tasks_blocked()
 
 
 @asynccontextmanager
@@ -130,12 +145,10 @@ async def coded(max_calls: int = 100, rebound: set[str] | None = None) -> AsyncI
 async def test_a_call_starts_with_its_statement() -> None:
     """The code gets its result, and makes no call of its own."""
     async with coded() as test:
-        test.see("await get('a')", "await ask('b')", "await put('c')")
-        await all_tasks_blocked()
+        await test.see("await get('a')", "await ask('b')", "await put('c')")
         assert test.calls.running == ["a"]
-        test.make("get", "a")
-        test.calls.gate("a").set()
-        await all_tasks_blocked()
+        await test.make("get", "a")
+        await test.end("a")
         assert test.got == ["get a 1"]
         assert test.early.stop() == {}
 
@@ -144,15 +157,13 @@ async def test_a_start_serves_one_call() -> None:
     """The second of two equal calls starts when the first has ended."""
     async with coded() as test:
         test.calls.gate("a").set()
-        test.see("await get('a'); await get('a')")
+        await test.see("await get('a'); await get('a')")
         await all_tasks_blocked()
         assert test.calls.started == 1
-        test.make("get", "a")
-        await all_tasks_blocked()
+        await test.make("get", "a")
         assert (test.got, test.calls.started) == (["get a 1"], 2)
-        test.make("get", "a")
-        test.make("get", "a")
-        await all_tasks_blocked()
+        await test.make("get", "a")
+        await test.make("get", "a")
         assert sorted(test.got) == ["get a 1", "get a 2", "get a 3"]
 
 
@@ -162,10 +173,8 @@ async def test_failures() -> None:
         test.calls.failing = {"a", "b"}
         test.calls.gate("a").set()
         test.calls.gate("b").set()
-        test.see("await get('a')", "await get('b')")
-        await all_tasks_blocked()
-        test.make("get", "a")
-        await all_tasks_blocked()
+        await test.see("await get('a')", "await get('b')")
+        await test.make("get", "a")
         assert [str(error) for error in test.got] == ["no a"]
         assert test.early.stop() == {"get": 1}
 
@@ -175,65 +184,51 @@ async def test_calls_that_are_never_reached() -> None:
     async with coded() as test:
         test.calls.gate("done").set()
         test.calls.gate("w").set()
-        test.see("if x: await get('old')")
-        await all_tasks_blocked()
-        test.make("put", "w")
-        await all_tasks_blocked()
+        await test.see("if x: await get('old')")
+        await test.make("put", "w")
         assert test.calls.cancelled == ["old"]
-        test.see("await get('a'); await get('b'); await get('done')")
-        await all_tasks_blocked()
-        test.make("get", "a")
-        await all_tasks_blocked()
+        await test.see("await get('a'); await get('b'); await get('done')")
+        await test.make("get", "a")
         assert test.early.stop() == {"get": 3}
         await all_tasks_blocked()
         assert (test.calls.running, test.calls.cancelled) == (["a"], ["old", "b"])
-        test.see("await get('c')")
-        await all_tasks_blocked()
+        await test.see("await get('c')")
         assert test.calls.running == ["a"]
 
 
 async def test_a_write_makes_results_stale() -> None:
     """Whether the call has ended or not, the code's own call runs again, after the write."""
     async with coded() as test:
-        test.see("await get('a'); await get('b')")
-        test.calls.gate("a").set()
-        await all_tasks_blocked()
-        test.make("put", "w")
-        await all_tasks_blocked()
+        await test.see("await get('a'); await get('b')")
+        await test.end("a")
+        await test.make("put", "w")
         assert test.calls.cancelled == ["b"]
         assert test.calls.running == ["w"]
         test.calls.gate("w").set()
         test.calls.gate("b").set()
-        test.make("get", "a")
-        test.make("get", "b")
-        await all_tasks_blocked()
-        assert sorted(test.got[1:]) == ["get a 5", "get b 5"]
+        await test.make("get", "a")
+        await test.make("get", "b")
+        assert sorted(test.got[1:]) == ["get a 4", "get b 5"]
         assert test.early.stop() == {}
 
 
 async def test_a_reached_call_is_not_stale() -> None:
     """A write that the code makes beside it does not cancel it: it is a call of the code by then."""
     async with coded() as test:
-        test.see("await get('a')")
-        test.make("get", "a")
-        await all_tasks_blocked()
-        test.make("put", "w")
-        await all_tasks_blocked()
-        test.calls.gate("a").set()
-        await all_tasks_blocked()
+        await test.see("await get('a')")
+        await test.make("get", "a")
+        await test.make("put", "w")
+        await test.end("a")
         assert test.got == ["get a 2"]
 
 
 async def test_nothing_starts_during_a_write() -> None:
     """It starts when the write has ended, even if another statement runs."""
     async with coded() as test:
-        test.make("put", "w")
-        await all_tasks_blocked()
-        test.see("await get('a')")
-        await all_tasks_blocked()
+        await test.make("put", "w")
+        await test.see("await get('a')")
         assert test.calls.running == ["w"]
-        test.calls.gate("w").set()
-        await all_tasks_blocked()
+        await test.end("w")
         assert test.calls.running == ["a"]
 
 
@@ -242,50 +237,41 @@ async def test_a_write_that_does_not_succeed(is_cancelled: bool) -> None:
     """It may still have an effect, in a thread for example. Nothing starts early any more."""
     async with coded() as test:
         test.calls.failing = {"w"}
-        scope = test.make("put", "w")
-        await all_tasks_blocked()
+        scope = await test.make("put", "w")
         if is_cancelled:
             scope.cancel()
-        test.calls.gate("w").set()
-        await all_tasks_blocked()
-        test.see("await get('a')")
-        await all_tasks_blocked()
+        await test.end("w")
+        await test.see("await get('a')")
         assert test.calls.running == []
-        test.make("get", "a")
-        await all_tasks_blocked()
+        await test.make("get", "a")
         assert test.calls.running == ["a"]
 
 
 async def test_a_statement_that_may_write() -> None:
     """Later calls wait for its end: otherwise they would be cancelled when it writes."""
     async with coded() as test:
-        first, second, _ = test.see("await get('a')", "if x: await put('w', await get('b'))", "await get('c')")
-        await all_tasks_blocked()
+        first, second, _ = await test.see("await get('a')", "if x: await put('w', await get('b'))", "await get('c')")
         assert test.calls.running == ["a", "b"]
-        test.early.ended(first)
-        await all_tasks_blocked()
+        await test.ended(first)
         assert test.calls.running == ["a", "b"]
-        test.early.ended(second)
-        await all_tasks_blocked()
+        await test.ended(second)
         assert test.calls.running == ["a", "b", "c"]
 
 
 async def test_a_call_that_is_reached_while_it_waits() -> None:
     """It is the code's own, and does not start a second time."""
     async with coded() as test:
-        first, _ = test.see("if x: await put('w')", "await get('a')")
-        test.make("get", "a")
-        test.calls.gate("a").set()
-        await all_tasks_blocked()
-        test.early.ended(first)
-        await all_tasks_blocked()
+        first, _ = await test.see("if x: await put('w')", "await get('a')")
+        await test.make("get", "a")
+        await test.end("a")
+        await test.ended(first)
         assert test.calls.started == 1
 
 
 async def test_a_call_that_is_cancelled_before_it_starts() -> None:
     """A call that the end of the code overtakes makes no call of the tool."""
     async with coded() as test:
-        test.see("await get('a')")
+        test.early.see(Statement("await get('a')", 1, 1))
         assert test.early.stop() == {"get": 1}
         await all_tasks_blocked()
         assert test.calls.started == 0
@@ -294,18 +280,16 @@ async def test_a_call_that_is_cancelled_before_it_starts() -> None:
 async def test_at_most_sixteen_at_a_time() -> None:
     """The next one starts when one has ended, unless its statement is over by then."""
     async with coded() as test:
-        first, _ = test.see(
+        first, _ = await test.see(
             *(f"await asyncio.gather({', '.join(f'get({n!r})' for n in ns)})" for ns in ("abcdefghijklmnopqr", "xyz"))
         )
         await all_tasks_blocked()
         assert test.calls.running == [*"abcdefghijklmnop"]
         assert len(test.calls.running) == MAX_EARLY
-        test.calls.gate("a").set()
-        await all_tasks_blocked()
+        await test.end("a")
         assert test.calls.running == [*"bcdefghijklmnopq"]
         test.early.ended(first)
-        test.calls.gate("b").set()
-        await all_tasks_blocked()
+        await test.end("b")
         assert test.calls.running == [*"cdefghijklmnopqx"]
 
 
@@ -314,21 +298,17 @@ async def test_the_number_of_calls_is_bounded() -> None:
     async with coded(max_calls=2) as test:
         for key in "abc":
             test.calls.gate(key).set()
-            test.see(f"await get({key!r})")
-            await all_tasks_blocked()
+            await test.see(f"await get({key!r})")
         assert test.calls.started == 2
 
 
 async def test_no_start_beside_an_equal_call() -> None:
     """The code never gets an older answer than it already has to the same question."""
     async with coded() as test:
-        test.make("get", "a")
-        await all_tasks_blocked()
-        test.see("await get('a')")
-        await all_tasks_blocked()
+        await test.make("get", "a")
+        await test.see("await get('a')")
         assert test.calls.started == 1
-        test.calls.gate("a").set()
-        await all_tasks_blocked()
+        await test.end("a")
         assert test.calls.started == 2
 
 
@@ -336,8 +316,7 @@ async def test_names_that_the_code_has_bound() -> None:
     """They are kept for later calls of the session."""
     rebound = {"ask"}
     async with coded(rebound=rebound) as test:
-        test.see("get = str", "await get('a')")
-        await all_tasks_blocked()
+        await test.see("get = str", "await get('a')")
         assert test.calls.started == 0
     assert rebound == {"ask", "get"}
 
@@ -345,11 +324,9 @@ async def test_names_that_the_code_has_bound() -> None:
 async def test_cancelling_the_code_cancels_its_call() -> None:
     """An early call that the code awaits ends with the code."""
     async with coded() as test:
-        test.see("await get('a')")
-        scope = test.make("get", "a")
-        await all_tasks_blocked()
-        scope.cancel()
-        await all_tasks_blocked()
+        await test.see("await get('a')")
+        scope = await test.make("get", "a")
+        await test.cancel(scope)
         assert test.calls.cancelled == ["a"]
         assert test.early.stop() == {}
 
