@@ -35,6 +35,7 @@ from tests.builtin.bash_support import (
     shell,
 )
 from tests.builtin.cases import case
+from tests.builtin.support import conversation, results
 from tests.support import REQUEST, anthropic_client, check_history, until
 
 pytestmark = pytest.mark.anyio
@@ -477,10 +478,8 @@ async def test_in_a_run(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.slow
 async def test_a_call_that_is_late_in_a_run() -> None:
     """The tool's own words, and not the executor's."""
-    scenario = Scenario(reply(tool_use("bash", {"command": "echo a; sleep 1000"})), reply(text("Done.")))
-    async with ReplayServer(scenario, speed=float("inf")) as server, anthropic_client(server.base_url) as client:
-        async with shell(timeout_s=0.1) as bash, eagerstream.run(client, tools=[bash], **REQUEST) as run:
-            await run.finish()
-    (call,) = run.result.calls
-    assert call.is_error
-    assert str(call.result and call.result["content"]).startswith(f"{LATE} 0.1 seconds")
+    async with shell(timeout_s=0.1) as bash:
+        result = await conversation(bash, {"command": "echo a; sleep 1000"})
+    [(content, is_error)] = results(result)
+    assert is_error
+    assert content.startswith(f"{LATE} 0.1 seconds")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import itertools
 import json
 from collections.abc import Callable
@@ -15,7 +17,7 @@ import pytest
 import eagerstream
 from eagerstream.builtin import Computer, ComputerHandler
 from eagerstream.builtin._computer import ACTIONS, ComputerVersion
-from eagerstream.builtin._computer_handler import Point, Region, ScrollDirection
+from eagerstream.builtin._computer_handler import Point
 from eagerstream.errors import UsageError
 from eagerstream.testing import ReplayServer, Scenario, Scripted, reply, text, tool_use
 from eagerstream.tools import InProcessExecutor, ToolCall
@@ -42,63 +44,24 @@ class Recorder(ComputerHandler):
         self.done.append(("screenshot",))
         return self.picture
 
-    async def zoom(self, region: Region) -> bytes:
-        self.done.append(("zoom", region))
-        return self.picture
+    @classmethod
+    def can(cls, action: str) -> None:
+        """Give it an action with the parameters that a handler has for it."""
 
-    async def cursor_position(self) -> Point:
-        self.done.append(("cursor_position",))
-        return 3, 4
+        @functools.wraps(getattr(ComputerHandler, action))
+        async def method(self: Recorder, *values: Any, **named: Any) -> Any:
+            bound = inspect.signature(method).bind(self, *values, **named)
+            bound.apply_defaults()
+            if bound.arguments.get("text") == "fail":
+                raise ConnectionError("the cable is out")
+            self.done.append((action, *list(bound.arguments.values())[1:]))
+            return {"zoom": self.picture, "cursor_position": (3, 4)}.get(action, self.note)
 
-    async def mouse_move(self, at: Point) -> str | None:
-        return self._did("mouse_move", at)
+        setattr(cls, action, method)
 
-    async def left_mouse_down(self) -> str | None:
-        return self._did("left_mouse_down")
 
-    async def left_mouse_up(self) -> str | None:
-        return self._did("left_mouse_up")
-
-    async def left_click(self, at: Point | None = None, *, holding: str | None = None) -> str | None:
-        return self._did("left_click", at, holding)
-
-    async def right_click(self, at: Point | None = None, *, holding: str | None = None) -> str | None:
-        return self._did("right_click", at, holding)
-
-    async def middle_click(self, at: Point | None = None, *, holding: str | None = None) -> str | None:
-        return self._did("middle_click", at, holding)
-
-    async def double_click(self, at: Point | None = None, *, holding: str | None = None) -> str | None:
-        return self._did("double_click", at, holding)
-
-    async def triple_click(self, at: Point | None = None, *, holding: str | None = None) -> str | None:
-        return self._did("triple_click", at, holding)
-
-    async def left_click_drag(self, start: Point, end: Point, *, holding: str | None = None) -> str | None:
-        return self._did("left_click_drag", start, end, holding)
-
-    async def scroll(
-        self, direction: ScrollDirection, clicks: int, at: Point | None = None, *, holding: str | None = None
-    ) -> str | None:
-        return self._did("scroll", direction, clicks, at, holding)
-
-    async def type(self, text: str) -> str | None:
-        if text == "fail":
-            raise ConnectionError("the cable is out")
-        return self._did("type", text)
-
-    async def key(self, keys: str, *, repeat: int = 1) -> str | None:
-        return self._did("key", keys, repeat)
-
-    async def hold_key(self, keys: str, seconds: float) -> str | None:
-        return self._did("hold_key", keys, seconds)
-
-    async def wait(self, seconds: float) -> str | None:
-        return self._did("wait", seconds)
-
-    def _did(self, *what: Any) -> str | None:
-        self.done.append(what)
-        return self.note
+for _action in {*ACTIONS} - {"screenshot"}:
+    Recorder.can(_action)
 
 
 class Eye(ComputerHandler):

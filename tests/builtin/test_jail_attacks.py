@@ -131,6 +131,11 @@ def tools_on(root: Path) -> tuple[tuple[str | None, Tool], ...]:
     return tuple((name, kind(root, root_name=name)) for kind in kinds for name in (None, ROOT))
 
 
+def named_tools(world: World) -> tuple[Tool, ...]:
+    """The tools that call the root by its name."""
+    return TextEditor(world.root, root_name=ROOT), EagerTextEditor(world.root, root_name=ROOT), Memory(world.root)
+
+
 async def attack(world: World, path: str) -> list[str]:
     """Try a path, relative to the root or absolute, with every command of every tool; what they say."""
     said: list[str] = []
@@ -239,7 +244,7 @@ _ODD = ("...", "..a", "a..", "100%", "100%25", "50%2", "~", "~root", "$HOME", "a
 @pytest.mark.anyio
 async def test_odd_names_are_names(world: World) -> None:
     """What only looks like more than a name is one, and is found again under it."""
-    tools = (TextEditor(world.root, root_name=ROOT), EagerTextEditor(world.root, root_name=ROOT), Memory(world.root))
+    tools = named_tools(world)
     for name in (*_ODD, "x" * 255):
         path = f"{ROOT}/{name}"
         for tool in tools:
@@ -261,7 +266,7 @@ async def test_names_that_the_system_refuses(world: World) -> None:
 
 async def attack_inside(world: World, path: str) -> list[str]:
     """As `attack`, of a place inside the root, and by the commands that would make or read a file."""
-    tools = (TextEditor(world.root, root_name=ROOT), EagerTextEditor(world.root, root_name=ROOT), Memory(world.root))
+    tools = named_tools(world)
     said: list[str] = []
     for tool in tools:
         for input in EDITING[:2]:
@@ -339,11 +344,7 @@ def test_what_is_no_file_and_no_folder(world: World, make: Callable[[Path], None
 async def test_a_listing_does_not_follow_links(world: World) -> None:
     """They are named for what they are."""
     (world.root / "inner" / "out").symlink_to("../../outside")
-    for tool in (
-        TextEditor(world.root, root_name=ROOT),
-        EagerTextEditor(world.root, root_name=ROOT),
-        Memory(world.root),
-    ):
+    for tool in named_tools(world):
         said = await answer(tool, {"command": "view", "path": ROOT})
         assert f"{ROOT}/inner/out (symbolic link)" in said
         assert "secret" not in said
@@ -364,11 +365,7 @@ async def test_names_that_look_like_several_entries(world: World) -> None:
 @pytest.mark.anyio
 async def test_a_hard_link_is_left_behind(world: World) -> None:
     """A write makes a new file: the other name of the old one, outside, keeps the old content."""
-    for tool in (
-        TextEditor(world.root, root_name=ROOT),
-        EagerTextEditor(world.root, root_name=ROOT),
-        Memory(world.root),
-    ):
+    for tool in named_tools(world):
         linked = world.root / "linked.txt"
         linked.unlink(missing_ok=True)
         os.link(world.outside / "secret.txt", linked)
@@ -530,7 +527,7 @@ def test_between_the_look_and_the_opening(
 async def test_tools_while_a_folder_becomes_a_link(world: World) -> None:
     """Whole commands, too, with their several steps."""
     (world.root / "inner" / "secret.txt").write_text("inside")
-    tools = (TextEditor(world.root, root_name=ROOT), EagerTextEditor(world.root, root_name=ROOT), Memory(world.root))
+    tools = named_tools(world)
     path = f"{ROOT}/inner/secret.txt"
     said: set[str] = set()
     with meanwhile(swapping(world)) as count:
@@ -557,7 +554,7 @@ def test_the_root_is_moved(world: World) -> None:
 @pytest.mark.anyio
 async def test_the_root_is_removed(world: World) -> None:
     """Everything is told in words, and nothing is made anywhere."""
-    tools = (TextEditor(world.root, root_name=ROOT), EagerTextEditor(world.root, root_name=ROOT), Memory(world.root))
+    tools = named_tools(world)
     shutil.rmtree(world.root)
     for tool in tools:
         for input in EDITING:
@@ -624,7 +621,7 @@ async def test_no_handle_is_left_open(world: World) -> None:
     (world.root / "link").symlink_to("../outside")
     (world.root / "binary").write_bytes(b"\xff\0")
     os.mkfifo(world.root / "fifo")
-    tools = (TextEditor(world.root, root_name=ROOT), EagerTextEditor(world.root, root_name=ROOT), Memory(world.root))
+    tools = named_tools(world)
     paths = ("notes.txt", "inner", "link", "link/x", "fifo", "notes.txt/x", "new/a/b", "binary", "", "x" * 256, "../x")
 
     async def everything() -> None:

@@ -25,7 +25,7 @@ from eagerstream.errors import ToolError, UsageError
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ToolResponse
 from tests.builtin.cases import case
-from tests.support import anthropic_client
+from tests.support import REQUEST, anthropic_client
 from tests.tables import rows
 
 KEY = "BSA-top-secret-key"
@@ -280,11 +280,8 @@ async def test_in_a_run() -> None:
     )
     with ReplayServer(scenario, speed=float("inf")) as server:
         async with anthropic_client(server.base_url) as client:
-            async with eagerstream.run(
-                client, tools=[tool], model="m", max_tokens=100, messages=[{"role": "user", "content": "Go"}]
-            ) as run:
-                async for _ in run:
-                    pass
+            async with eagerstream.run(client, tools=[tool], **REQUEST) as run:
+                await run.finish()
     direct, wrong, from_code = (call.result for call in run.result.calls)
     assert direct is not None
     assert [block["type"] for block in direct["content"]] == ["text"] + ["search_result"] * 8

@@ -16,15 +16,14 @@ import pytest
 import sqlalchemy
 from sqlalchemy.pool import StaticPool
 
-import eagerstream
 from eagerstream.builtin import SQL
 from eagerstream.builtin._sql.sqlite import run_query
 from eagerstream.errors import ToolError, UsageError
-from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ToolResponse
 from tests.builtin.cases import case
 from tests.builtin.databases import ask, made
-from tests.support import anthropic_client, until
+from tests.builtin.support import conversation, results
+from tests.support import until
 from tests.tables import rows
 
 FOREVER = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
@@ -131,23 +130,11 @@ def test_description_of_a_large_schema() -> None:
 @pytest.mark.anyio
 async def test_run(path: Path) -> None:
     """In a run, the model reads the rows; a query that fails is an error with SQLite's own words."""
-    scenario = Scenario(
-        reply(tool_use("sql", {"sql_query": "SELECT 1 AS x"}), tool_use("sql", {"sql_query": "SELECT * FROM missing"})),
-        reply(text("Done.")),
-    )
-    with ReplayServer(scenario, speed=float("inf")) as server:
-        async with anthropic_client(server.base_url) as client:
-            async with eagerstream.run(
-                client, tools=[SQL(path)], model="m", max_tokens=100, messages=[{"role": "user", "content": "Go"}]
-            ) as run:
-                async for _ in run:
-                    pass
-    first, second = run.result.calls
-    assert first.result is not None
-    assert first.result["content"] == '["x"]\n[1]\n(1 row)'
-    assert second.result is not None
-    assert second.result["content"] == "[INVALID_PARAM] no such table: missing"
-    assert second.is_error
+    result = await conversation(SQL(path), {"sql_query": "SELECT 1 AS x"}, {"sql_query": "SELECT * FROM missing"})
+    assert results(result) == [
+        ('["x"]\n[1]\n(1 row)', False),
+        ("[INVALID_PARAM] no such table: missing", True),
+    ]
 
 
 # --- bounds -----------------------------------------------------------------------------------------------------------
