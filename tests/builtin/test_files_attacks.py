@@ -1,11 +1,10 @@
-"""What a hostile model asks of the file tools: nothing outside is read or written, and nothing is told of it."""
+"""What a hostile model asks of the file tools, beside the paths and links of `test_jail_attacks`."""
 
 from __future__ import annotations
 
 import json
 import logging
 import os
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import pytest
 from eagerstream.builtin import Files, Write
 from eagerstream.errors import ToolError
 from eagerstream.tools import TextStream, ToolErrorCode, ToolResponse
-from tests.builtin.cases import case
 from tests.builtin.files_calls import INPUTS, answer_of, attack, attacked, executing, tree
 
 MIB = 1024 * 1024
@@ -26,126 +24,6 @@ def root(tmp_path: Path) -> Iterator[Path]:
     """The folder of the model, in a world in which nothing else may change."""
     with attacked(tmp_path) as folder:
         yield folder
-
-
-# --- paths ------------------------------------------------------------------------------------------------------------
-
-
-_PATHS_THAT_LEAD_OUT = [
-    "../secret.txt",  # one up
-    "x/../../secret.txt",  # down and up
-    "./.././secret.txt",  # dots between
-    "..//secret.txt",  # two slashes
-    "..\\secret.txt",  # backslash
-    "..%2fsecret.txt",  # percent-encoded slash
-    "%2e%2e/secret.txt",  # percent-encoded dots
-    "%252e%252e/secret.txt",  # encoded twice
-    "a.txt\0/../../secret.txt",  # NUL
-    "{outside}/secret.txt",  # absolute
-    "{outside}/root/../secret.txt",  # absolute, through the root
-    "{outside}/root-sibling/secret.txt",  # a folder whose name begins as the root's
-    "//{outside}/secret.txt",  # a network path
-    "/etc/passwd",  # the host's
-    "/proc/self/environ",  # the process's
-    "/proc/self/root/etc/passwd",  # through a process
-    "\ud800/../secret.txt",  # half a surrogate pair
-    "..%c0%afsecret.txt",  # overlong
-    "\u2025/secret.txt",  # two dots in one character
-    "",  # empty
-    "x/" * 5000,  # very long
-]
-
-
-@pytest.mark.anyio
-async def test_paths_that_lead_out(root: Path) -> None:
-    """However they are spelled, and nothing is made on the way."""
-    for path in _PATHS_THAT_LEAD_OUT:
-        with case(path):
-            before = tree(root)
-            files = Files(root)
-            for what in INPUTS:
-                await attack(files, what, path.replace("{outside}", str(root.parent)))
-                assert tree(root) == before
-
-
-@pytest.mark.anyio
-async def test_names_that_are_only_odd(root: Path) -> None:
-    """Nothing expands them: they are names inside the root."""
-    for path in ["~/x", "$HOME/x", "`id`", "a;b", "*", "C:x", "-rf", ".. ", "..."]:
-        with case(path):
-            files = Files(root)
-            assert (await answer_of(files.write, path=path, content="x")).data["written"]
-            assert (root / path).read_text() == "x"
-            assert (await answer_of(files.read, path=path)).data["content"] == "x"
-
-
-# --- links and other things that are no files -------------------------------------------------------------------------
-
-
-def link_to_file(root: Path) -> str:
-    (root / "link").symlink_to(root.parent / "secret.txt")
-    return "link"
-
-
-def link_inside(root: Path) -> str:
-    (root / "link").symlink_to("a.txt")
-    return "link"
-
-
-def link_to_folder(root: Path) -> str:
-    (root / "link").symlink_to(root.parent / "folder")
-    return "link/secret.txt"
-
-
-def folder_that_is_a_link(root: Path) -> str:
-    (root / "link").symlink_to(root.parent / "folder")
-    return "link"
-
-
-def link_to_nothing(root: Path) -> str:
-    (root / "link").symlink_to(root.parent / "new.txt")
-    return "link"
-
-
-def link_to_itself(root: Path) -> str:
-    (root / "link").symlink_to("link")
-    return "link/x"
-
-
-def pipe(root: Path) -> str:
-    os.mkfifo(root / "pipe")
-    return "pipe"
-
-
-def unix_socket(root: Path) -> str:
-    here = Path.cwd()
-    os.chdir(root)  # its path has to be short
-    try:
-        with socket.socket(socket.AF_UNIX) as listening:
-            listening.bind("socket")
-    finally:
-        os.chdir(here)
-    return "socket"
-
-
-_NO_FILES = (
-    *(link_to_file, link_inside, link_to_folder, folder_that_is_a_link, link_to_nothing, link_to_itself),
-    *(pipe, unix_socket),
-)
-
-
-@pytest.mark.anyio
-async def test_no_files(root: Path) -> None:
-    """No link is followed, and no pipe waited for."""
-    files = Files(root)
-    for make in _NO_FILES:
-        path = make(root)
-        before = tree(root)
-        for what in INPUTS:
-            with case(make, what):
-                await attack(files, what, path)
-                assert tree(root) == before
-        (root / path.partition("/")[0]).unlink()
 
 
 # --- sizes ------------------------------------------------------------------------------------------------------------

@@ -75,19 +75,30 @@ async def test_between_read_and_write(root: Path, race: Callable[[Path], None]) 
     assert tree(root) == now
 
 
+async def written(root: Path, files: Files, start: str, meanwhile: Callable[[], object], rest: str = 'il"}') -> str:
+    """Begin a Write, do something when its temporary file is there, and write on; the error, as it is told."""
+    async with executing(files.tools) as writings:
+        writing = writings.begin("Write", start)
+        await until(lambda: parts_in(root))
+        meanwhile()
+        writing.feed(rest).end()
+        is_error, said = await writing.answered()
+    assert is_error
+    return said
+
+
 @each_race
 @pytest.mark.anyio
 async def test_while_it_is_written(root: Path, race: Callable[[Path], None]) -> None:
     """The same, after the temporary file was made; it is gone, too."""
-    files = Files(root, require_read=False, backups=True)
-    async with executing(files.tools) as writings:
-        writing = writings.begin("Write", '{"path": "a.txt", "content": "ev')
-        await until(lambda: parts_in(root))
+    now = {}
+
+    def meanwhile() -> None:
         race(root)
-        now = {name: found for name, found in tree(root).items() if not name.endswith(".part")}
-        writing.feed('il"}').end()
-        is_error, said = await writing.answered()
-    assert is_error
+        now.update((name, found) for name, found in tree(root).items() if not name.endswith(".part"))
+
+    files = Files(root, require_read=False, backups=True)
+    said = await written(root, files, '{"path": "a.txt", "content": "ev', meanwhile)
     if race in (exchange_file, change_file, delete_file):
         assert said.startswith("[CONFLICT]")
     assert tree(root) == now
@@ -98,29 +109,21 @@ async def test_with_its_time_put_back_while_it_is_written(root: Path) -> None:
     """The version that the model names is the one that was there when the call began."""
     path = root / "a.txt"
     before = path.stat()
-    async with executing(Files(root).tools) as writings:
-        start = f'{{"path": "a.txt", "file_mtime_ms": {before.st_mtime_ns // 1_000_000}, "content": "ev'
-        writing = writings.begin("Write", start)
-        await until(lambda: parts_in(root))
+
+    def meanwhile() -> None:
         path.write_text("of another")
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-        writing.feed('il"}').end()
-        is_error, said = await writing.answered()
-    assert is_error
-    assert said.startswith("[CONFLICT]")
+
+    start = f'{{"path": "a.txt", "file_mtime_ms": {before.st_mtime_ns // 1_000_000}, "content": "ev'
+    assert (await written(root, Files(root), start, meanwhile)).startswith("[CONFLICT]")
     assert tree(root) == {"a.txt": b"of another"}
 
 
 @pytest.mark.anyio
 async def test_made_by_another_while_it_is_written(root: Path) -> None:
     """What did not exist when the call began is not replaced."""
-    async with executing(Files(root).tools) as writings:
-        writing = writings.begin("Write", '{"path": "new.txt", "content": "ev')
-        await until(lambda: parts_in(root))
-        (root / "new.txt").write_text("of another")
-        writing.feed('il"}').end()
-        is_error, said = await writing.answered()
-    assert is_error
+    start, new = '{"path": "new.txt", "content": "ev', root / "new.txt"
+    said = await written(root, Files(root), start, lambda: new.write_text("of another"))
     assert said.startswith("[CONFLICT]")
     assert tree(root) == {"a.txt": b"inside", "new.txt": b"of another"}
 
@@ -128,16 +131,14 @@ async def test_made_by_another_while_it_is_written(root: Path) -> None:
 @pytest.mark.anyio
 async def test_the_folder_is_exchanged_for_a_link(root: Path) -> None:
     """The file goes where the call began, and never where the link points."""
-    (root / "sub").mkdir()
-    files = Files(root)
-    async with executing(files.tools) as writings:
-        writing = writings.begin("Write", '{"path": "sub/new.txt", "content": "ev')
-        await until(lambda: parts_in(root))
-        (root / "sub").rename(root / "moved")
-        (root / "sub").symlink_to(root.parent / "folder")
-        writing.feed('il"}').end()
-        is_error, _ = await writing.answered()
-    assert is_error
+    sub = root / "sub"
+    sub.mkdir()
+
+    def meanwhile() -> None:
+        sub.rename(root / "moved")
+        sub.symlink_to(root.parent / "folder")
+
+    await written(root, Files(root), '{"path": "sub/new.txt", "content": "ev', meanwhile)
     assert tree(root) == {"a.txt": b"inside", "moved": None, "sub": root.parent / "folder"}
 
 
@@ -188,43 +189,27 @@ async def check_cut(root: Path, path: str, rest: str) -> None:
     assert tree(root) == before
 
 
-_INVALID_BEHIND_THE_CONTENT = [
-    'il", "path": "b.txt"}',  # the path again
-    'il", "content": "good"}',  # the content again
-    'il", "mode": "a"}',  # a parameter that is none
-    'il", "file_mtime_ms": "1"}',  # a wrong type
-    'il"}, {}',  # something behind
-    "il\n\x00",  # not JSON
+_INVALID = [
+    ('"ev', 'il", "path": "b.txt"}'),  # the path again
+    ('"ev', 'il", "content": "good"}'),  # the content again
+    ('"ev', 'il", "mode": "a"}'),  # a parameter that is none
+    ('"ev', 'il", "file_mtime_ms": "1"}'),  # a wrong type
+    ('"ev', 'il"}, {}'),  # something behind
+    ('"ev', "il\n\x00"),  # not JSON
+    ("", '["x"]}'),  # a content that is no text
 ]
 
 
 @pytest.mark.anyio
-async def test_invalid_behind_the_content(root: Path) -> None:
+async def test_invalid(root: Path) -> None:
     """That an input is wrong may show in its last character only."""
-    for raw in _INVALID_BEHIND_THE_CONTENT:
-        with case(raw):
+    for start, rest in _INVALID:
+        with case(start, rest):
             before = tree(root)
-            async with executing(Files(root, require_read=False).tools) as writings:
-                writing = writings.begin("Write", '{"path": "a.txt", "content": "ev')
-                await until(lambda: parts_in(root))
-                writing.feed(raw).end()
-                is_error, said = await writing.answered()
-            assert is_error
-            assert "Nothing was written to 'a.txt'." in said
+            files = Files(root, require_read=False)
+            said = await written(root, files, f'{{"path": "a.txt", "content": {start}', lambda: None, rest)
+            assert "Nothing was written to 'a.txt'." in said or not start
             assert tree(root) == before
-
-
-@pytest.mark.anyio
-async def test_content_that_is_no_text(root: Path) -> None:
-    """It is refused as soon as that shows."""
-    before = tree(root)
-    async with executing(Files(root, require_read=False).tools) as writings:
-        writing = writings.begin("Write", '{"path": "a.txt", "content": ')
-        await until(lambda: parts_in(root))
-        writing.feed('["x"]}').end()
-        is_error, _ = await writing.answered()
-    assert is_error
-    assert tree(root) == before
 
 
 @pytest.mark.anyio

@@ -19,12 +19,13 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from eagerstream.builtin import EagerTextEditor, Jail, Memory, TextEditor
+from eagerstream.builtin import EagerTextEditor, Files, Jail, Memory, TextEditor
 from eagerstream.builtin._growing_file import MAX_FILE_BYTES
 from eagerstream.builtin._paths import MAX_DEPTH
 from eagerstream.errors import ToolError
 from eagerstream.tools import Tool, ToolResponse
 from tests.builtin.cases import case
+from tests.builtin.files_calls import INPUTS, answer_of
 from tests.builtin.support import handles_in, needs_proc
 from tests.tables import rows
 
@@ -136,12 +137,24 @@ def named_tools(world: World) -> tuple[Tool, ...]:
     return TextEditor(world.root, root_name=ROOT), EagerTextEditor(world.root, root_name=ROOT), Memory(world.root)
 
 
+async def refused(world: World, what: str, path: str) -> str:
+    """Try a path with a file tool, of which nothing can succeed; what it says."""
+    tools = {tool.name: tool for tool in Files(world.root)}
+    try:
+        response = await tools[what.partition(" ")[0]].call({"path": path, **INPUTS[what]})
+    except ToolError as error:
+        return str(error)
+    assert response.code is not None
+    return str(response.text)
+
+
 async def attack(world: World, path: str) -> list[str]:
     """Try a path, relative to the root or absolute, with every command of every tool; what they say."""
     said: list[str] = []
     for name, tool in tools_on(world.root):
         at = path if name is None or path.startswith("/") else f"{name}/{path}"
         said += [await answer(tool, {**input, "path": at}) for input in EDITING]
+    said += [await refused(world, what, path) for what in INPUTS]
     memory = Memory(world.root)
     for at in (path,) if path.startswith("/") else (path, f"{ROOT}/{path}"):
         said += [await answer(memory, input) for input in memory_inputs(at)]
@@ -223,14 +236,14 @@ def test_paths_that_lead_out(still_world: World) -> None:
     anyio.run(try_all)
 
 
-@rows("name", ["root-evil", "root2", "outside"])
-def test_absolute_paths_of_siblings(still_world: World, name: str) -> None:
+@rows("path", ["{0}/root-evil", "{0}/root2", "{0}/outside", "{0}/root/../outside", "//{0}/outside"])
+def test_absolute_paths_of_siblings(still_world: World, path: str) -> None:
     """A folder whose path begins with that of the root is another folder."""
-    for said in anyio.run(attack, still_world, f"{still_world.root.parent}/{name}/secret.txt"):
+    for said in anyio.run(attack, still_world, f"{path.format(still_world.root.parent)}/secret.txt"):
         assert said.startswith(("Error: the path", "Error: `")), said
 
 
-@rows("path", OUT)
+@rows("path", [*OUT, ""])
 def test_the_jail_itself(still_world: World, path: str) -> None:
     """It is the jail that refuses, not what is built on it."""
     for name in (None, ROOT):
@@ -238,7 +251,27 @@ def test_the_jail_itself(still_world: World, path: str) -> None:
             Jail(still_world.root, name=name).parts(path)
 
 
-_ODD = ("...", "..a", "a..", "100%", "100%25", "50%2", "~", "~root", "$HOME", "a b", "日本", "é", "-rf", "*", ".hidden")
+_ODD = (
+    "...",
+    "..a",
+    "a..",
+    "100%",
+    "100%25",
+    "50%2",
+    "~",
+    "~root",
+    "$HOME",
+    "a b",
+    "日本",
+    "é",
+    "-rf",
+    "*",
+    ".hidden",
+    "`id`",
+    "a;b",
+    "C:x",
+    ".. ",
+)
 
 
 @pytest.mark.anyio
@@ -253,6 +286,10 @@ async def test_odd_names_are_names(world: World) -> None:
                 assert (world.root / name).read_text() == "hello"
                 assert "1\thello" in await answer(tool, {"command": "view", "path": path})
                 (world.root / name).unlink()
+        files = Files(world.root)
+        assert (await answer_of(files.write, path=name, content="hello")).data["written"]
+        assert (world.root / name).read_text() == "hello"
+        assert (await answer_of(files.read, path=name)).data["content"] == "hello"
 
 
 @pytest.mark.anyio
