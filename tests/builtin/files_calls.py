@@ -59,6 +59,10 @@ def parts_in(root: Path) -> list[Path]:
     return list(root.rglob("*.part"))
 
 
+def mtime_ms(path: Path) -> int:
+    return path.stat().st_mtime_ns // 1_000_000
+
+
 def touched(path: Path, content: str | None = None) -> None:
     """Somebody else changes a file, at another time than it was changed before."""
     before = path.stat()

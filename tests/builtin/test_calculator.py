@@ -100,6 +100,7 @@ INVALID_FORMAT, EXECUTION_ERROR = "INVALID_FORMAT", "INVALID_PARAM"
         ("foo", EXECUTION_ERROR, "foo is no known"),  # unknown name
         ("sqrt", EXECUTION_ERROR, "sqrt is no known"),  # function as a value
         ("pi()", EXECUTION_ERROR, "pi is no known"),  # constant as a function
+        *((blank, "INVALID_PARAM", "The expression is empty") for blank in ("", "  ", "\n")),
     ],
 )
 def test_no_result(expression: str, code: str, told: str) -> None:
@@ -143,6 +144,7 @@ def test_no_result(expression: str, code: str, told: str) -> None:
         "round(1.5, ndigits=1)",  # keyword
         "...",  # ellipsis
         "abs(min([[1]]))",  # nested list
+        "sqrt([4])",  # list for a function of one number
     ],
 )
 def test_attacks(expression: str) -> None:
@@ -160,13 +162,6 @@ def test_anything(expression: str) -> None:
         json.dumps(response.data, allow_nan=False)
     else:
         assert response.code in ("INVALID_PARAM", INVALID_FORMAT, EXECUTION_ERROR)
-
-
-@rows("expression", ["", "  ", "\n"])
-def test_empty(expression: str) -> None:
-    """An empty expression is a parameter that is wrong."""
-    response = compute(expression)
-    assert (response.code, response.text) == ("INVALID_PARAM", "The expression is empty")
 
 
 @pytest.mark.anyio

@@ -72,6 +72,7 @@ class Eye(ComputerHandler):
 
 
 TURNS = itertools.count(1)
+SIZE = {"display_width_px": 800, "display_height_px": 600}
 
 
 def call_of(version: str, action: Any, input: dict[str, Any], *, index: int = 0, turn: int | None = None) -> ToolCall:
@@ -111,40 +112,24 @@ def test_the_actions_are_those_of_the_anthropic_package() -> None:
         assert {*action.required, *action.optional} == set(model.model_fields)
 
 
-def test_the_toolset_has_nothing_but_its_type() -> None:
-    """No name, no size, no beta: the API refuses what is too much."""
-    computer = Computer(Recorder())
-    assert computer.to_dict() == {"type": TOOLSET}
-    assert computer.betas == ()
-
-
-def test_the_later_single_tool() -> None:
-    """With zoom, since the handler has it."""
-    computer = Computer(Recorder(800, 600), version="computer_20251124")
-    assert computer.to_dict() == {
-        "type": "computer_20251124",
-        "name": "computer",
-        "display_width_px": 800,
-        "display_height_px": 600,
-        "enable_zoom": True,
-    }
-    assert computer.betas == ("computer-use-2025-11-24",)
-
-
-def test_the_earlier_single_tool() -> None:
-    """It never has zoom; an X11 display has a number."""
-    recorder = Recorder()
-    recorder.display_number = 1
-    computer = Computer(recorder, version="computer_20250124", cache_control={"type": "ephemeral"})
-    assert computer.to_dict() == {
-        "type": "computer_20250124",
-        "name": "computer",
-        "display_width_px": 1024,
-        "display_height_px": 768,
-        "display_number": 1,
-        "cache_control": {"type": "ephemeral"},
-    }
-    assert computer.betas == ("computer-use-2025-01-24",)
+@rows(
+    "version, display_number, rest, betas",
+    [
+        (TOOLSET, None, {}, ()),  # no name and no size: the API refuses what is too much
+        ("computer_20251124", None, {"name": "computer", **SIZE, "enable_zoom": True}, ("computer-use-2025-11-24",)),
+        ("computer_20250124", 1, {"name": "computer", **SIZE, "display_number": 1}, ("computer-use-2025-01-24",)),
+    ],
+)
+def test_definitions(
+    version: ComputerVersion, display_number: int | None, rest: dict[str, Any], betas: tuple[str, ...]
+) -> None:
+    """A single tool has the size of the display. The later one has zoom, since the handler has it."""
+    recorder = Recorder(800, 600)
+    recorder.display_number = display_number
+    computer = Computer(recorder, version=version, cache_control={"type": "ephemeral"})
+    assert computer.to_dict() == {"type": version, **rest, "cache_control": {"type": "ephemeral"}}
+    assert computer.betas == betas
+    assert Computer(recorder, version=version).to_dict() == {"type": version, **rest}
 
 
 def test_what_a_handler_cannot_do_is_not_offered() -> None:
@@ -352,7 +337,7 @@ _ACTIONS_THAT_DO_NOT_EXIST: list[Any] = ["fly", "__init__", "display_number", "_
 
 @pytest.mark.anyio
 async def test_actions_that_do_not_exist() -> None:
-    """Nothing but an action is looked up in the handler, whatever the model writes."""
+    """Nothing but an action is looked up in the handler, whatever the model writes, or calls as a member."""
     for name in _ACTIONS_THAT_DO_NOT_EXIST:
         with case(name):
             recorder = Recorder()
@@ -363,11 +348,6 @@ async def test_actions_that_do_not_exist() -> None:
             assert "left_click_drag" in content
             assert len(content) < 400
             assert recorder.done == []
-
-
-@pytest.mark.anyio
-async def test_members_that_do_not_exist() -> None:
-    """The same in the toolset, where the name is that of the call."""
     content, is_error = await answer(Computer(Recorder()), call_of(TOOLSET, "_did", {}))
     assert is_error
     assert "there is no action '_did'" in content
@@ -375,7 +355,7 @@ async def test_members_that_do_not_exist() -> None:
 
 @pytest.mark.anyio
 async def test_what_the_handler_cannot_do() -> None:
-    """An error in words; waiting it need not do itself."""
+    """An error in words, as is an action that is switched off; waiting it need not do itself."""
     versions: list[ComputerVersion] = [TOOLSET, "computer_20251124"]
     for version in versions:
         with case(version):
@@ -383,15 +363,8 @@ async def test_what_the_handler_cannot_do() -> None:
             content, is_error = await answer(computer, call_of(version, "left_click", {}))
             assert (content, is_error) == ("Error: the action left_click is not available here.", True)
             assert await answer(computer, call_of(version, "wait", {"duration": 0})) == ("Waited 0s.", False)
-
-
-@pytest.mark.anyio
-async def test_an_action_that_is_switched_off() -> None:
-    """The model may call it all the same."""
-    recorder = Recorder()
-    content, is_error = await answer(
-        Computer(recorder, configs={"type": {"enabled": False}}), call_of(TOOLSET, "type", {"text": "a"})
-    )
+    computer = Computer(recorder := Recorder(), configs={"type": {"enabled": False}})
+    content, is_error = await answer(computer, call_of(TOOLSET, "type", {"text": "a"}))
     assert (content, is_error, recorder.done) == ("Error: the action type is not available here.", True, [])
 
 

@@ -14,7 +14,7 @@ import anyio
 import pytest
 
 import eagerstream
-from eagerstream import ToolProgress, ToolStart, UsageError, validate_history
+from eagerstream import ToolProgress, ToolStart, validate_history
 from eagerstream.builtin import EagerTextEditor, Jail
 from eagerstream.builtin._growing_file import GrowingFile
 from eagerstream.loop import Run
@@ -22,7 +22,6 @@ from eagerstream.testing import encode_event, reply, text
 from tests.builtin.support import conversation, handles_in, names, needs_proc, results, said, texts
 from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start
 from tests.support import REQUEST, Broken, Gate, LocalAPI, Piece, check_history, until
-from tests.tables import rows
 
 DONE = reply(text("Done."), message_id="msg_done")
 CREATE = '{"command": "create", "path": "/repo/new/poem.txt", "file_text": "'
@@ -319,18 +318,6 @@ def test_the_definition(editor: EagerTextEditor) -> None:
     assert definition["input_schema"]["required"] == ["command", "path"]
     assert editor.is_streaming
     assert encode_event({"type": "x", "definition": definition})
-
-
-@rows("max_characters", [0, -1, True, "x"])
-def test_wrong_bounds(tmp_path: Path, max_characters: Any) -> None:
-    """They are refused where they are written, not in the middle of a run."""
-    with pytest.raises(UsageError, match="max_characters must be a whole number, at least 1"):
-        EagerTextEditor(tmp_path, max_characters=max_characters)
-
-
-def test_no_name_is_the_usual_name(tmp_path: Path) -> None:
-    """None leaves an option as it is by default, here as for every tool."""
-    assert EagerTextEditor(tmp_path, name=None).name == "text_editor"
 
 
 @needs_proc

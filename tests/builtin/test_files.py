@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from eagerstream.builtin import Files, Write
-from eagerstream.errors import ToolError, UsageError
+from eagerstream.errors import ToolError
 from eagerstream.tools import TextStream, ToolErrorCode, ToolResponse, ToolStatus
 from tests.builtin.cases import case
-from tests.builtin.files_calls import answer_of, executing, facts, needs_no_root, parts_in, touched, tree
+from tests.builtin.files_calls import answer_of, executing, facts, mtime_ms, needs_no_root, parts_in, touched, tree
 from tests.support import until
 
 MANY = 5000
@@ -32,10 +32,6 @@ def shown(response: ToolResponse) -> str:
     """The content behind the text."""
     assert len(response.content) == 1
     return str(response.content[0]["text"])
-
-
-def mtime_ms(path: Path) -> int:
-    return path.stat().st_mtime_ns // 1_000_000
 
 
 # --- the four tools ---------------------------------------------------------------------------------------------------
@@ -61,20 +57,6 @@ def test_options_of_one_tool(root: Path) -> None:
     files = Files(root)
     write = Write(files, name="write_file", timeout_s=5)
     assert (write.name, write.timeout_s, write.group) == ("write_file", 5, files.write.group)
-
-
-def test_roots_are_apart(tmp_path: Path) -> None:
-    """Calls on two folders need not wait for each other; those on the same folder do, whoever made the tools."""
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-    a, again, b = Files(tmp_path / "a"), Files(tmp_path / "b" / ".." / "a"), Files(tmp_path / "b")
-    assert a.write.group == again.write.group != b.write.group
-
-
-def test_what_cannot_be(tmp_path: Path) -> None:
-    """A folder that is not there is told of at once."""
-    with pytest.raises(UsageError, match="not a folder that can be opened"):
-        Files(tmp_path / "missing")
 
 
 # --- Read -------------------------------------------------------------------------------------------------------------
@@ -368,18 +350,6 @@ async def test_deleted_since_it_was_read(root: Path) -> None:
     assert tree(root) == {}
     await answer_of(files.read, path="a.txt")
     assert (await answer_of(files.write, path="a.txt", content="new")).data["written"]
-
-
-@pytest.mark.anyio
-async def test_permissions_stay(root: Path) -> None:
-    """A script stays one."""
-    path = root / "run.sh"
-    path.write_text("old")
-    path.chmod(0o750)
-    files = Files(root)
-    await answer_of(files.read, path="run.sh")
-    await answer_of(files.write, path="run.sh", content="new")
-    assert (path.read_text(), path.stat().st_mode & 0o777) == ("new", 0o750)
 
 
 @pytest.mark.anyio

@@ -12,7 +12,7 @@ import pytest
 from eagerstream.builtin import Files
 from eagerstream.tools import ToolErrorCode
 from tests.builtin.cases import case
-from tests.builtin.files_calls import answer_of, executing, facts, touched, tree
+from tests.builtin.files_calls import answer_of, executing, facts, mtime_ms, touched, tree
 
 
 @pytest.fixture
@@ -22,10 +22,6 @@ def root(tmp_path: Path) -> Path:
 
 def edits_of(*pairs: tuple[str, str]) -> list[dict[str, str]]:
     return [{"old_string": old, "new_string": new} for old, new in pairs]
-
-
-def mtime_ms(path: Path) -> int:
-    return path.stat().st_mtime_ns // 1_000_000
 
 
 @pytest.mark.anyio

@@ -16,7 +16,17 @@ from eagerstream.builtin._files.change import Change
 from eagerstream.builtin._files.versions import Expected
 from eagerstream.tools import Later, TextStream, ToolErrorCode, ToolResponse
 from tests.builtin.cases import case
-from tests.builtin.files_calls import SLOWLY_S, answer_of, attack, attacked, executing, parts_in, touched, tree
+from tests.builtin.files_calls import (
+    SLOWLY_S,
+    answer_of,
+    attack,
+    attacked,
+    executing,
+    mtime_ms,
+    parts_in,
+    touched,
+    tree,
+)
 from tests.support import until
 
 
@@ -176,7 +186,7 @@ async def test_cut(root: Path) -> None:
 
 async def check_cut(root: Path, path: str, rest: str) -> None:
     before = tree(root)
-    mtime = (root / "a.txt").stat().st_mtime_ns // 1_000_000
+    mtime = mtime_ms(root / "a.txt")
     async with executing(Files(root, require_read=False).tools) as writings:
         writing = writings.begin("Write", f'{{"path": "{path}", "content": "ev')
         await until(lambda: writing.call.ran and (parts_in(root) or path.startswith("new/")))
@@ -362,7 +372,7 @@ async def test_writers_at_once(root: Path, path: str, is_shared: bool, is_named:
     for files in everybody:
         await answer_of(files.read, path=path)
     meeting = Meeting(count)
-    told = (root / path).stat().st_mtime_ns // 1_000_000 if is_named else None
+    told = mtime_ms(root / path) if is_named else None
     answers: dict[int, ToolResponse] = {}
 
     async def write(number: int) -> None:

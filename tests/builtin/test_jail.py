@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from eagerstream.builtin._growing_file import MAX_FILE_BYTES
 from eagerstream.builtin._paths import MAX_DEPTH
 from eagerstream.errors import ToolError, UsageError
 from eagerstream.tools import Tool, ToolOptions
+from tests.builtin.support import handles_in, needs_proc
 from tests.tables import rows
 
 
@@ -156,11 +158,12 @@ def test_tools_on_one_folder_take_turns(tmp_path: Path) -> None:
     assert TextEditor(tmp_path, group="mine").group != TextEditor(tmp_path).group
 
 
-@rows("folder", ["", "a\0b"])
-def test_no_folder(folder: str) -> None:
-    """A name that was left empty by mistake does not mean the folder that the program stands in."""
+@rows("folder", ["", "a\0b", __file__, "/does/not/exist"])
+@rows("tool", [Jail, Files, TextEditor])
+def test_no_folder(tool: Callable[[str], object], folder: str) -> None:
+    """None is made. A name that was left empty by mistake does not mean the folder that the program stands in."""
     with pytest.raises(UsageError, match="is not a folder"):
-        Jail(folder)
+        tool(folder)
 
 
 def test_options_that_are_none(tmp_path: Path) -> None:
@@ -172,36 +175,26 @@ def test_options_that_are_none(tmp_path: Path) -> None:
     assert {tool.group and tool.group.name for tool in tools} == {files.group}
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="handles are counted in /proc")
+@needs_proc
 def test_a_jail_gives_its_handles_back(tmp_path: Path) -> None:
     """Its own, and one for each folder that is walked."""
-
-    def handles() -> int:
-        gc.collect()
-        return sum(1 for _ in Path("/proc/self/fd").iterdir())
-
     for name in ("a/b/c", "d/e"):
         (tmp_path / name).mkdir(parents=True)
-    before = handles()
     for _ in range(20):
         assert len(list(Jail(tmp_path).walk((), max_entries=100))) >= 2
-    assert handles() <= before + 1
-
-
-def test_nothing_takes_the_place_of_the_jail(jail: Jail, tmp_path: Path) -> None:
-    """Renaming something to the jail's own folder is refused in words that the model can act on."""
-    (tmp_path / "a").write_text("x")
-    with pytest.raises(ToolError):
-        jail.rename(("a",), ())
+    gc.collect()
+    assert handles_in(tmp_path) == []
 
 
 def test_moving_a_folder_into_itself(jail: Jail, tmp_path: Path) -> None:
-    """It is refused in words; a place is not taken from itself either."""
+    """It is refused in words; a place is not taken from itself either, and nothing takes the place of the jail."""
     (tmp_path / "a" / "b").mkdir(parents=True)
     with pytest.raises(ToolError, match="a/b/c is inside a"):
         jail.rename(("a",), ("a", "b", "c"))
     with pytest.raises(FileExistsError):
         jail.rename(("a",), ("a",))
+    with pytest.raises(ToolError, match="itself cannot be changed"):
+        jail.rename(("a",), ())
 
 
 def test_the_status_of_a_link_is_not_told(jail: Jail, tmp_path: Path) -> None:

@@ -106,6 +106,7 @@ async def test_calls_of_one_reply(tmp_path: Path) -> None:
         ({"command": "delete", "path": "/memories"}, "Error: Cannot delete the /memories directory itself"),
         ({"command": "rename", "old_path": "/memories/x", "new_path": "/memories/y/z"}, "Error: The path /memories/x does not exist"),
         ({"command": "rename", "old_path": A, "new_path": "/memories/b.md"}, "Error: The destination /memories/b.md already exists"),
+        ({"command": "rename", "old_path": A, "new_path": "/memories/b.md/c"}, "Error: /memories/b.md/c cannot be created: a file stands in its way"),
         ({"command": "rename", "old_path": "/memories", "new_path": "/memories/c"}, "Error: Cannot rename the /memories directory itself"),
         ({"command": "rename", "old_path": A}, "Error: `new_path` is missing"),
         ({"command": "create", "path": A}, "Error: `file_text` is missing"),
@@ -232,17 +233,6 @@ async def test_renaming_makes_no_more_folders_than_there_may_be(tmp_path: Path) 
     assert told == "Successfully renamed /memories/a to /memories/1/2/a"
     told = await said(memory, command="rename", old_path="/memories/1/2/a", new_path="/memories/1/2/b")
     assert told.startswith("Successfully")
-
-
-@pytest.mark.anyio
-async def test_renaming_below_a_file(tmp_path: Path) -> None:
-    """It is the new place that cannot be: the old one is there."""
-    memory = Memory(tmp_path)
-    for name in ("a", "b"):
-        await said(memory, command="create", path=f"/memories/{name}", file_text=name)
-    told = await said(memory, command="rename", old_path="/memories/a", new_path="/memories/b/c")
-    assert told == "Error: /memories/b/c cannot be created: a file stands in its way"
-    assert texts(tmp_path) == {"a": "a", "b": "b"}
 
 
 @pytest.mark.anyio

@@ -420,16 +420,11 @@ async def test_memory_of_its_own() -> None:
 
 
 @pytest.mark.anyio
-async def test_url(path: Path) -> None:
-    """A URL as SQLAlchemy writes it."""
-    assert (await ask(SQL(f"sqlite:///{path}"), "SELECT 1")).status == "success"
-
-
-@pytest.mark.anyio
-async def test_bound_connection_to_a_file(path: Path) -> None:
-    """Of a connection that is bound to its thread, the file is opened anew."""
+async def test_other_forms_of_a_file(path: Path) -> None:
+    """A URL as SQLAlchemy writes it, and a connection that is bound to its thread: its file is opened anew."""
     with closing(sqlite3.connect(path)) as connection:
-        assert (await ask(SQL(connection), "SELECT count(*) FROM numbers")).data["rows"] == [[1000]]
+        for database in (f"sqlite:///{path}", connection):
+            assert (await ask(SQL(database), "SELECT count(*) FROM numbers")).data["rows"] == [[1000]]
 
 
 @pytest.mark.anyio

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import typing
 from pathlib import Path
@@ -19,7 +18,7 @@ from eagerstream.builtin._text_files import Document
 from eagerstream.errors import UsageError
 from eagerstream.tools import Tool
 from tests.builtin.cases import case
-from tests.builtin.support import conversation, handles_in, names, needs_proc, results, said, says, texts
+from tests.builtin.support import conversation, names, results, said, says, texts
 from tests.tables import rows
 
 NEWEST = "text_editor_20250728"
@@ -78,14 +77,6 @@ def test_wrong_settings(tmp_path: Path, options: dict[str, Any]) -> None:
     """They are told when the tool is made."""
     with pytest.raises(UsageError):
         TextEditor(tmp_path, **options)
-
-
-@rows("name", ["absent", "file"])
-def test_there_is_no_such_folder(tmp_path: Path, name: str) -> None:
-    """An editor makes no folder to work in: it may be a name that was misspelt."""
-    (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match="not a folder that can be opened"):
-        TextEditor(tmp_path / name)
 
 
 # --- in a run ---------------------------------------------------------------------------------------------------------
@@ -289,16 +280,6 @@ async def test_creating(tmp_path: Path) -> None:
     assert (tmp_path / "a/b/c.txt").read_bytes() == b""
 
 
-@pytest.mark.slow
-@pytest.mark.anyio
-async def test_nothing_too_large_is_written(tmp_path: Path) -> None:
-    """What was there stays, and so does nothing of the attempt."""
-    (tmp_path / "a.txt").write_text("old")
-    told = await said(TextEditor(tmp_path), command="create", path="a.txt", file_text="x" * (MAX_FILE_BYTES + 1))
-    assert told == "Error: a.txt would be larger than 16,777,216 bytes"
-    assert texts(tmp_path) == {"a.txt": "old"}
-
-
 @pytest.mark.anyio
 async def test_a_file_that_somebody_else_changes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their change is not written over: the model looks again."""
@@ -392,17 +373,6 @@ async def test_the_history_is_bounded(tmp_path: Path) -> None:
     while "undone" in await said(editor, command="undo_edit", path="a.txt"):
         undone += 1
     assert undone == 100
-
-
-@pytest.mark.slow
-@needs_proc
-def test_an_editor_that_is_gone_holds_nothing(tmp_path: Path) -> None:
-    """Its handle of the folder is closed with it."""
-    editors = [TextEditor(tmp_path) for _ in range(20)]
-    assert len(handles_in(tmp_path)) == 20
-    editors.clear()
-    gc.collect()
-    assert handles_in(tmp_path) == []
 
 
 @pytest.mark.anyio

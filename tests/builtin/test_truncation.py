@@ -14,29 +14,30 @@ from tests.tables import rows
 FOUND = [{"id": number} for number in range(500)]
 
 
-def test_too_many_results() -> None:
-    """The response and its data say that there is more."""
-    response = truncate_results(FOUND, 100)
+@rows(
+    "found, limit, options, total",
+    [
+        (500, 100, {}, 500),
+        (3, 5, {"total": 900}, 900),
+        (3, 5, {"has_more": True}, None),
+        (3, 5, {"total": 900, "has_more": True}, 900),
+    ],
+)
+def test_too_many_results(found: int, limit: int, options: Any, total: int | None) -> None:
+    """Here, or at a service that has more than it gave: what it counted is told, and nothing is made up."""
+    response = truncate_results(FOUND[:found], limit, **options)
+    shown = min(found, limit)
     assert response.status == "partial"
-    assert response.data == {"results": FOUND[:100], "total": 500, "truncated": True}
-    assert (response.text, response.reason) == ("Search finished (first 100 results)", "too many results, cut to 100")
+    assert response.data == {"results": FOUND[:shown], "total": total, "truncated": True}
+    assert response.text == f"Search finished (first {shown} results)"
+    assert response.reason == f"too many results, cut to {shown}"
 
 
 def test_all_results() -> None:
     """Nothing is missing: a success."""
     response = truncate_results(FOUND, 500)
-    assert (response.status, response.text) == ("success", "Search finished (500 results)")
+    assert (response.status, response.text, response.reason) == ("success", "Search finished (500 results)", None)
     assert response.data == {"results": FOUND, "total": 500, "truncated": False}
-    assert response.reason is None
-
-
-@rows("options, total", [({"total": 900}, 900), ({"has_more": True}, None), ({"total": 900, "has_more": True}, 900)])
-def test_more_elsewhere(options: Any, total: int | None) -> None:
-    """A service that has more than it gave: what it counted is told, and nothing is made up."""
-    response = truncate_results(FOUND[:3], 5, **options)
-    assert response.status == "partial"
-    assert response.data == {"results": FOUND[:3], "total": total, "truncated": True}
-    assert response.reason == "too many results, cut to 3"
 
 
 # --- outputs ----------------------------------------------------------------------------------------------------------
@@ -94,21 +95,13 @@ def test_bounds_hold(text: str, max_lines: int, max_bytes: int, direction: Any) 
         assert stats["original_bytes"] == stats["kept_bytes"]
 
 
-@rows("bounds", [{"max_lines": 0}, {"max_bytes": 0}])
-def test_no_room(bounds: Any) -> None:
-    """A bound that leaves nothing is a mistake."""
-    with pytest.raises(UsageError, match="at least 1"):
-        truncate_output("x", **bounds)
-
-
-def test_unknown_direction() -> None:
-    """A direction that is not known is told of, and no text passes for a cut one."""
-    middle: Any = "middle"
-    with pytest.raises(UsageError, match="direction must be one of"):
-        truncate_output(LINES, 3, direction=middle)
-
-
-def test_no_results_wanted() -> None:
-    """As is a limit of none."""
+@rows(
+    "options, told",
+    [({"max_lines": 0}, "at least 1"), ({"max_bytes": 0}, "at least 1"), ({"direction": "middle"}, "must be one of")],
+)
+def test_wrong_options(options: Any, told: str) -> None:
+    """A bound that leaves nothing is a mistake, and no text passes for a cut one."""
+    with pytest.raises(UsageError, match=told):
+        truncate_output("x", **options)
     with pytest.raises(UsageError, match="at least 1"):
         truncate_results(FOUND, 0)
