@@ -6,10 +6,9 @@ import sqlite3
 from contextlib import closing
 from functools import cache
 
-import anyio
-
 from eagerstream.builtin import SQL
 from eagerstream.tools import ToolResponse
+from tests.builtin.files_calls import answer_of
 
 
 @cache
@@ -22,7 +21,4 @@ def made(script: str) -> bytes:
 
 async def ask(tool: SQL, query: str) -> ToolResponse:
     """What the tool answers to a query."""
-    with anyio.fail_after(50):
-        response = await tool.call({"sql_query": query})
-    assert isinstance(response, ToolResponse)
-    return response
+    return await answer_of(tool, sql_query=query)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from eagerstream.builtin import Bash
-from eagerstream.errors import ToolError
+from tests.builtin import support
 from tests.builtin.bash_support import LATE, answer, assert_sane, is_running, said, shell
 from tests.builtin.cases import case
 from tests.support import until
@@ -252,11 +252,7 @@ async def test_spoiling(spoiling: str, tmp_path: Path) -> None:
 
 async def _told(bash: Bash, command: str) -> str:
     """All that the model is told of it."""
-    try:
-        response = await answer(bash, command)
-    except ToolError as raised:
-        return f"{raised}\n"
-    return f"{response.reason or ''}\n{response.text}\n"
+    return f"{await support.said(bash, command=command)}\n"
 
 
 @pytest.mark.slow

@@ -25,6 +25,7 @@ from eagerstream.errors import ToolError, UsageError
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ToolResponse
 from tests.builtin.cases import case
+from tests.builtin.files_calls import answer_of
 from tests.support import REQUEST, anthropic_client
 from tests.tables import rows
 
@@ -92,10 +93,7 @@ def answering(answer: Any, seen: list[httpx.Request] | None = None) -> httpx.Asy
 
 
 async def ask(tool: SearchTool, **input: Any) -> ToolResponse:
-    with anyio.fail_after(50):
-        response = await tool.call({"query": "oslo", **input})
-    assert isinstance(response, ToolResponse)
-    return response
+    return await answer_of(tool, **{"query": "oslo", **input})
 
 
 # --- Brave ------------------------------------------------------------------------------------------------------------

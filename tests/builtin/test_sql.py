@@ -241,7 +241,7 @@ async def test_waiting_for_a_turn(path: Path) -> None:
             for _ in range(3):
                 tasks.start_soon(query, FOREVER)
         assert [response.code for response in responses] == ["TIMEOUT"] * 3
-        assert (await ask(tool, "SELECT 1")).data["rows"] == [[1]]
+        assert (await ask(SQL(connection), "SELECT 1")).data["rows"] == [[1]]
 
 
 def no_query_runs() -> bool:

@@ -18,7 +18,7 @@ import pytest
 
 from eagerstream._support.sessions import _marked, is_alive
 from eagerstream.builtin._code.process import ProcessSandbox
-from eagerstream.builtin._code.sandbox import CodeSession, CodeValue, StatementEnd, StatementResult
+from eagerstream.builtin._code.sandbox import CodeSession, StatementEnd, StatementResult
 from eagerstream.errors import ToolError, UsageError
 from tests.builtin._code.sessions import FUNCTIONS, SLOWLY_S, Host, cancelled, opened, ran, ran_in, run
 from tests.builtin.bash_support import descriptors
@@ -38,26 +38,6 @@ async def session(anyio_backend: str) -> AsyncIterator[CodeSession]:
 
 
 # --- what code can do -------------------------------------------------------------------------------------------------
-
-
-async def test_statements_share_their_variables(session: CodeSession) -> None:
-    """Also across calls of `run_code`, with tools, output and the last value."""
-    host = Host()
-    async with session.serve(host):
-        assert (await run(session, "import math; a = 2\nprint('a', a)\nb = await echo(a, more=[None])\n")).text == ""
-        assert await session.finish() == CodeValue()
-    async with session.serve(host):
-        assert (await run(session, "print(b)\n{'b': b, 'pi': math.floor(math.pi)}")).end is StatementEnd.DONE
-        value = await session.finish()
-    assert host.output == "a 2\n{'value': 2, 'more': [None]}\n"
-    assert value.data == {"b": {"value": 2, "more": [None]}, "pi": 3}
-    assert value.text == str(value.data)
-
-
-async def test_calls_that_the_code_starts_together_run_together(session: CodeSession) -> None:
-    """`asyncio` is there without an import."""
-    _, value, _ = await ran_in(session, "len(await asyncio.gather(*(meet() for _ in range(99))))", Host(99))
-    assert value.data == 99
 
 
 async def test_tasks_continue_between_statements_and_end_with_the_call(session: CodeSession) -> None:
@@ -177,18 +157,6 @@ async def test_errors_in_terms_of_the_code(session: CodeSession) -> None:
         assert len(result.text) < 3_000
 
 
-async def test_lines_of_an_earlier_call(session: CodeSession) -> None:
-    """Each call of `run_code` has its own lines 1, 2, 3."""
-    async with session.serve(Host()):
-        await run(session, "def f():\n    return 1 / 0\n")
-    async with session.serve(Host()):
-        result = await run(session, "x = 1\ny = 2\nf()")
-    assert result.text == (
-        "Traceback:\n  line 3\n    f()\n  line 2 of an earlier call, in f\n    return 1 / 0\n"
-        "ZeroDivisionError: division by zero"
-    )
-
-
 async def test_all_output_comes_in_its_order_before_the_end(session: CodeSession) -> None:
     """Also that of other programs, of a line without an end, and of a warning."""
     code = """\
@@ -225,15 +193,6 @@ import gc; x = gc.collect()
     assert host.output.count("x" * 1000 + "\n") == 1000
 
 
-@pytest.mark.slow
-async def test_reset_session_is_a_call_that_starts_before_its_statement_ends() -> None:
-    """Whether it is awaited or not."""
-    for code in ("reset_session()", "await reset_session()", "def f():\n    reset_session()\nf()"):
-        _, value, host = await ran(ProcessSandbox(), code)
-        assert host.calls == [("reset_session", {})]
-        assert value.cancelled_tasks == 0
-
-
 # --- its end ----------------------------------------------------------------------------------------------------------
 
 
@@ -267,26 +226,6 @@ finally:
         assert host.output.endswith("\ncleaned {'value': 'up'}\n")
         assert (await run(session, "n = 7\nn")).end is StatementEnd.DONE
         assert (await session.finish()).data == 7
-
-
-async def test_code_that_does_not_end() -> None:
-    """After the grace, its process is killed."""
-    code = """\
-while True:
-    try:
-        print("begun")
-        while True:
-            await asyncio.sleep(0)
-    except BaseException:
-        pass
-"""
-    host = Host()
-    async with opened(ProcessSandbox(grace_s=0.05)) as session:
-        async with session.serve(host):
-            await cancelled(session, code, host.printed.wait)
-            assert session.has_ended
-            assert "did not react to its cancellation" in (await run(session, "1")).text
-            assert await session.finish() == CodeValue()
 
 
 @pytest.mark.slow
@@ -337,14 +276,6 @@ async def test_asyncio_itself_cancels(session: CodeSession, anyio_backend: str) 
             await task
         assert host.output == "over\n"
         assert not session.has_ended
-
-
-async def test_an_error_passes_through_as_it_is(session: CodeSession) -> None:
-    """An error of the program inside of `serve` is in no group of exceptions."""
-    with pytest.raises(ToolError, match="mine"):
-        async with session.serve(Host()):
-            raise ToolError("mine")
-    assert not session.has_ended
 
 
 _WRITES = """\
