@@ -17,7 +17,6 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from heapq import nsmallest
 from pathlib import Path
 from typing import Final, NamedTuple, NoReturn
@@ -223,7 +222,11 @@ class Jail:
         """
         self._require_name(parts)
         with self._made_folder(parts[:-1]) as (folder, unmake):
-            self._require_replaceable(parts, folder, found_at(parts[-1], folder))
+            found = found_at(parts[-1], folder)
+            self._require_file(parts, found)
+            # Renaming needs only write access to the folder, and root may do anything: check the file itself.
+            if found and not (found.st_mode & 0o222 and os.access(parts[-1], os.W_OK, dir_fd=folder)):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), self.shown(parts))
 
             def still(found: os.stat_result | None) -> None:
                 self._require_file(parts, found)
@@ -306,22 +309,20 @@ class Jail:
         They are also removed if the block raises. Folders that are no longer empty stay.
         """
         made: list[Parts] = []
-        unmake = partial(self._unmake, made)
+
+        def unmake() -> None:
+            with suppress(OSError, ToolError):  # it is not empty, or no longer there
+                while made:
+                    place = made.pop()
+                    with self._folder(place[:-1]) as folder:
+                        os.rmdir(place[-1], dir_fd=folder)
+
         try:
             with self._folder(parts, made=made) as folder:
                 yield folder, unmake
         except BaseException:
             unmake()
             raise
-
-    def _unmake(self, made: list[Parts]) -> None:
-        try:
-            while made:
-                place = made.pop()
-                with self._folder(place[:-1]) as folder:
-                    os.rmdir(place[-1], dir_fd=folder)
-        except (OSError, ToolError):
-            pass  # it is not empty, or no longer there
 
     def _open(self, parts: Parts, flags: int, folder: int) -> int:
         """Open a name in an open folder. A link is refused with a `ToolError`."""
@@ -349,14 +350,6 @@ class Jail:
         if stat.S_ISDIR(found.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), self.shown(parts))
         raise ToolError(f"Error: {self.shown(parts)} is no regular file", code=ToolErrorCode.PERMISSION_DENIED)
-
-    def _require_replaceable(self, parts: Parts, folder: int, found: os.stat_result | None) -> None:
-        self._require_file(parts, found)
-        if found is None:
-            return
-        # Renaming needs only write access to the folder, and root may do anything: check the file itself.
-        if not found.st_mode & 0o222 or not os.access(parts[-1], os.W_OK, dir_fd=folder):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), self.shown(parts))
 
 
 def _refuse_link(shown: str) -> NoReturn:

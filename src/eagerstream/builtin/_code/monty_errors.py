@@ -57,14 +57,10 @@ class Sources:
 
     def _shown(self, frames: Sequence[Frame]) -> list[str]:
         found = [frame for frame in frames if frame.filename in self._places or frame.filename == "<string>"]
-        left_out = len(found) - 2 * _MAX_FRAMES
-        if left_out <= 0:
-            return [self._frame(frame) for frame in found]
-        return [
-            *map(self._frame, found[:_MAX_FRAMES]),
-            f"  ... {left_out} more",
-            *map(self._frame, found[-_MAX_FRAMES:]),
-        ]
+        shown = [self._frame(frame) for frame in found]
+        if (left_out := len(found) - 2 * _MAX_FRAMES) > 0:
+            shown[_MAX_FRAMES:-_MAX_FRAMES] = [f"  ... {left_out} more"]
+        return shown
 
     def _frame(self, frame: Frame) -> str:
         part, first = self._places.get(frame.filename, (None, 1))

@@ -76,7 +76,6 @@ class CodeHost(Protocol):
 
     def print(self, text: str) -> None:
         """Take output, in the order in which the code wrote it. Does not block."""
-        ...
 
     async def call(self, name: str, arguments: Mapping[str, JSON]) -> JSON:
         """Call a tool, and return its result for the code. Calls may run concurrently.
@@ -86,7 +85,6 @@ class CodeHost(Protocol):
         Raises:
             CodeCallError: The tool failed, was refused, or does not exist. The text is for the model.
         """
-        ...
 
 
 class CodeSession(Protocol):
@@ -95,7 +93,6 @@ class CodeSession(Protocol):
     @property
     def has_ended(self) -> bool:
         """True if it can run nothing more: it was lost or closed."""
-        ...
 
     def serve(self, host: CodeHost) -> AbstractAsyncContextManager[None]:
         """Return a context in which the code may print and call tools, also between its statements.
@@ -103,7 +100,6 @@ class CodeSession(Protocol):
         A call of `run_code` enters it around all its statements. When it is left, no call of a tool is running any
         more. If it is left by an exception or a cancellation, the code that still runs is cancelled as `run` does.
         """
-        ...
 
     async def run(self, statement: Statement) -> StatementResult:
         """Run a statement, and return its end. The variables stay for the next statement.
@@ -113,15 +109,12 @@ class CodeSession(Protocol):
         Cancelling this cancels the statement: its `finally` blocks run, for a few seconds at most, and then the
         interpreter is killed. `has_ended` says whether the variables are still there.
         """
-        ...
 
     async def finish(self) -> CodeValue:
         """Cancel the tasks of the code that still run, and return the value of the last expression."""
-        ...
 
     def close(self) -> None:
         """End the interpreter and everything that it has started. Returns at once. A second call does nothing."""
-        ...
 
 
 class CodeSandbox(Protocol):
@@ -137,4 +130,3 @@ class CodeSandbox(Protocol):
         Raises:
             ToolError: It could not be started. The text is for the model.
         """
-        ...

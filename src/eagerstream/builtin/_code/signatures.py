@@ -100,19 +100,13 @@ def _docstring(text: str) -> str:
 def _default(schema: object) -> str:
     """Return the default of an optional parameter; `...` if it is unknown or long."""
     default = schema.get("default", ...) if isinstance(schema, Mapping) else ...
-    match default:
-        case bool() | None:
-            return repr(default)
-        case int() if _is_small(default):
-            return repr(default)
-        case float() if math.isfinite(default):
-            return repr(default)
-        case str() if len(default) <= _MAX_DEFAULT_CHARS:
-            return repr(default)
-        case [] | {} if not default:
-            return repr(default)
-        case _:
-            return "..."
+    is_shown = (
+        default in (None, [], {})
+        or (isinstance(default, int) and _is_small(default))
+        or (isinstance(default, float) and math.isfinite(default))
+        or (isinstance(default, str) and len(default) <= _MAX_DEFAULT_CHARS)
+    )
+    return repr(default) if is_shown else "..."
 
 
 def _is_small(number: int) -> bool:

@@ -193,7 +193,7 @@ def _callable(tools: Sequence[ForeignTool]) -> list[Tool]:
     """
     if isinstance(tools, str | Mapping) or not tools:
         raise UsageError("tools must be a list of the tools that the code can call")
-    found = [as_tool(tool) for tool in tools]
-    if any(tool is None for tool in found):
+    found = [tool for tool in map(as_tool, tools) if tool is not None]
+    if len(found) < len(tools):
         raise UsageError("code cannot call the definition of a tool that the API runs")
-    return [tool for tool in found if tool is not None]
+    return found

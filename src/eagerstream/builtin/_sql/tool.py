@@ -115,9 +115,10 @@ class SQL(Tool):
         if schema is None:
             schema = source.read_schema()
         base = options.get("description") or (_READS if read_only else _WRITES)
-        options["description"] = f"{base}\nThe dialect is {source.dialect}."
+        description = f"{base}\nThe dialect is {source.dialect}."
         if schema:
-            options["description"] += f"\n<schema>\n{without_middle(schema, _MAX_SCHEMA_CHARS)}\n</schema>"
+            description += f"\n<schema>\n{without_middle(schema, _MAX_SCHEMA_CHARS)}\n</schema>"
+        options["description"] = description
         if source.is_shared or not read_only:
             options = with_defaults(options, group=f"sql {next(_GROUPS)}")
         super().__init__(self._query, **options)
