@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -101,7 +102,7 @@ async def written(root: Path, files: Files, start: str, meanwhile: Callable[[], 
 @pytest.mark.anyio
 async def test_while_it_is_written(root: Path, race: Callable[[Path], None]) -> None:
     """The same, after the temporary file was made; it is gone, too."""
-    now = {}
+    now: dict[str, Any] = {}
 
     def meanwhile() -> None:
         race(root)
