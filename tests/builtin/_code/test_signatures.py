@@ -189,6 +189,14 @@ async def ask(day: str, size: int = 5, at: AskAt = ..., **arguments: Any) -> Ask
     )
 
 
+@rows("default, shown", [([], "[]"), ({}, "{}"), (None, "None"), (True, "True"), (1.5, "1.5"), ("a", "'a'")])
+@rows("long", [[1], {"a": 1}, "x" * 81, 1 << 300, float("inf")])
+def test_defaults(default: Any, shown: str, long: Any) -> None:
+    """Short ones are shown."""
+    asked = made({"type": "object", "properties": {"x": {"default": default}, "y": {"default": long}}})
+    assert f"ask(x: Any = {shown}, y: Any = ...)" in stubs_of({"ask": asked})
+
+
 def test_parameters_that_are_inherited() -> None:
     """The root of a schema may itself be a reference, or consist of several parts."""
     base = {"properties": {"a": {"type": "string"}}, "required": ["a"]}
