@@ -16,6 +16,8 @@ from tests.tables import rows
 from tests.tools.calls import a_call
 from tests.virtual_time import Playing
 
+pytestmark = pytest.mark.anyio
+
 FAILED = ToolResponse.error(ToolErrorCode.EXECUTION_ERROR, "no")
 DONE = ToolResponse.success("yes")
 
@@ -179,7 +181,6 @@ async def answers(used: Tool, *inputs: str, breaker: CircuitBreaker, **options: 
     return contents
 
 
-@pytest.mark.anyio
 async def test_a_broken_tool_is_not_called() -> None:
     """The model is told so at once; after a while it is called again."""
     breaker, clock = a_breaker(failure_threshold=2, recovery_timeout_s=60)
@@ -205,7 +206,6 @@ async def test_a_broken_tool_is_not_called() -> None:
     assert called == [1, 2, 4]
 
 
-@pytest.mark.anyio
 async def test_what_is_not_the_tools_own_failure() -> None:
     """Inputs that are not JSON or do not fit, unknown tools, refusals."""
     breaker, _ = a_breaker(failure_threshold=1)
@@ -226,7 +226,6 @@ async def test_what_is_not_the_tools_own_failure() -> None:
     assert breaker.statuses() == {"healthy": {"state": "closed", "failure_count": 0}}
 
 
-@pytest.mark.anyio
 async def test_time_outs_count() -> None:
     """A tool that does not end is broken, too."""
     breaker, _ = a_breaker(failure_threshold=1)
@@ -240,7 +239,6 @@ async def test_time_outs_count() -> None:
     assert breaker.is_open("slow")
 
 
-@pytest.mark.anyio
 async def test_cancelled_calls_do_not_count() -> None:
     """They had no time to show anything."""
     breaker, _ = a_breaker(failure_threshold=1)
@@ -256,7 +254,6 @@ async def test_cancelled_calls_do_not_count() -> None:
     assert breaker.statuses() == {}
 
 
-@pytest.mark.anyio
 async def test_calls_that_wait_meanwhile() -> None:
     """Those that are still waiting for their turn when the circuit opens are not run any more."""
     breaker, _ = a_breaker(failure_threshold=1)
@@ -279,7 +276,6 @@ async def test_calls_that_wait_meanwhile() -> None:
     assert [call.response.code for call in calls if call.response] == ["EXECUTION_ERROR", *["CIRCUIT_OPEN"] * 2]
 
 
-@pytest.mark.anyio
 async def test_streaming_tools() -> None:
     """Their failures count where the input was whole, and while open they are not begun."""
     breaker, _ = a_breaker(failure_threshold=1)
@@ -295,7 +291,6 @@ async def test_streaming_tools() -> None:
     assert refused.startswith("[CIRCUIT_OPEN]")
 
 
-@pytest.mark.anyio
 async def test_over_a_run_and_the_next() -> None:
     """One breaker for two runs: the second finds the tool out of order, and the history is sound."""
 

@@ -20,6 +20,8 @@ from tests.tables import rows
 from tests.tools.calls import WEATHER_ID, a_call, answer_to, answered, contents
 from tests.tools.contents import DOCUMENT_BLOCK, HALF, JPEG, JPEG_BLOCK
 
+pytestmark = pytest.mark.anyio
+
 # --- the source document's examples, one by one -----------------------------------------------------------------------
 
 
@@ -280,7 +282,6 @@ def test_the_text_of_a_result(returned: object, text: str) -> None:
     assert call.text == text
 
 
-@pytest.mark.anyio
 async def test_an_answer_while_the_tool_runs() -> None:
     """The first answer counts, the tool's own comes too late."""
     started, release = anyio.Event(), anyio.Event()
@@ -303,7 +304,6 @@ async def test_an_answer_while_the_tool_runs() -> None:
     assert call.response.text == "first"
 
 
-@pytest.mark.anyio
 async def test_stats(monkeypatch: pytest.MonkeyPatch) -> None:
     """How long a call took; a tool's own figure stays, and ours stands beside it. What did not run took no time."""
     import eagerstream.tools._call as call_module
@@ -327,7 +327,6 @@ async def test_stats(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
-@pytest.mark.anyio
 async def test_include_data() -> None:
     """The tool's option reaches its answers."""
 

@@ -20,10 +20,11 @@ from eagerstream.tools import CallState, InProcessExecutor, tool
 from tests.support import Heard, Unlucky, all_tasks_blocked
 from tests.tools.calls import a_call, answer_to, contents, double, execute_all
 
+pytestmark = pytest.mark.anyio
+
 ROOT = Path(__file__).parent.parent.parent
 
 
-@pytest.mark.anyio
 async def test_success() -> None:
     """The ordinary life of a call: waiting, running, answered; `on_start` is called in between."""
     call = a_call("double", '{"n": 21}')
@@ -37,18 +38,6 @@ async def test_success() -> None:
     assert "42" not in repr(call)
 
 
-@pytest.mark.anyio
-async def test_no_arguments() -> None:
-    """A call without any text is a call without arguments, and runs."""
-
-    @tool
-    async def now() -> str:
-        return "noon"
-
-    assert await answer_to(now) == ("noon", False)
-
-
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("raw", "told"),
     [
@@ -78,7 +67,6 @@ async def _raise(error: BaseException) -> Any:
     return await answer_to(failing)
 
 
-@pytest.mark.anyio
 async def test_exceptions() -> None:
     """Whatever a tool raises is told to the model, and stops nothing."""
     text = "the weather service API is not available (HTTP 500)"
@@ -89,15 +77,6 @@ async def test_exceptions() -> None:
     assert await _raise(StopAsyncIteration()) == ("StopAsyncIteration", True)
 
 
-@pytest.mark.anyio
-async def test_tool_error() -> None:
-    """A tool's own words, with its hint, and nothing around them."""
-    assert await _raise(ToolError("Rate limit exceeded.")) == ("Rate limit exceeded.", True)
-    hinted = ToolError("Rate limit exceeded.", hint="Retry after 60 seconds.")
-    assert await _raise(hinted) == ("Rate limit exceeded. Retry after 60 seconds.", True)
-
-
-@pytest.mark.anyio
 async def test_a_result_that_cannot_be_sent() -> None:
     """A value without a JSON form is a mistake of the tool: the call is answered all the same."""
 
@@ -118,7 +97,6 @@ async def test_a_result_that_cannot_be_sent() -> None:
     assert text.startswith("TypeError: ")
 
 
-@pytest.mark.anyio
 async def test_a_block_with_what_json_does_not_have() -> None:
     """NaN inside a content block would spoil the next request: it is answered as a mistake, or not sent."""
 
@@ -130,25 +108,6 @@ async def test_a_block_with_what_json_does_not_have() -> None:
     assert is_error or "nan" not in repr(content).lower()
 
 
-@pytest.mark.anyio
-async def test_time_out() -> None:
-    """A tool that takes too long is cancelled, may clean up, and its call says so."""
-    cleaned_up = False
-
-    @tool
-    async def slow() -> None:
-        nonlocal cleaned_up
-        try:
-            await anyio.sleep_forever()
-        finally:
-            cleaned_up = True
-
-    answer = await answer_to(slow, limits=Limits(tool_timeout_s=0.02))
-    assert answer == ("TimeoutError: the tool did not finish within 0.02 seconds", True)
-    assert cleaned_up
-
-
-@pytest.mark.anyio
 async def test_what_a_tool_has_done_that_takes_too_long() -> None:
     """The model gets it with the reason."""
 
@@ -162,7 +121,6 @@ async def test_what_a_tool_has_done_that_takes_too_long() -> None:
     assert await answer_to(sweep) == (f"{reason}\nSwept 2 of 3 rooms.", True)
 
 
-@pytest.mark.anyio
 async def test_a_time_out_of_the_tool_s_own() -> None:
     """A tool that gives up on something by itself has not overrun its own time."""
     assert await _raise(TimeoutError("the database is slow")) == ("TimeoutError: the database is slow", True)
@@ -171,7 +129,6 @@ async def test_a_time_out_of_the_tool_s_own() -> None:
     assert "600" not in text
 
 
-@pytest.mark.anyio
 async def test_a_tool_that_finishes_in_spite_of_its_time_out() -> None:
     """A result that comes although the tool was told to stop is a result."""
 
@@ -187,7 +144,6 @@ async def test_a_tool_that_finishes_in_spite_of_its_time_out() -> None:
     assert text is not None
 
 
-@pytest.mark.anyio
 async def test_cancellation_passes() -> None:
     """Cancelled from outside, a call stays unanswered: whoever cancelled decides what becomes of it."""
     started = anyio.Event()
@@ -208,7 +164,6 @@ async def test_cancellation_passes() -> None:
     assert call.ran
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_tool_that_cancels_itself() -> None:
     """On asyncio a tool may raise CancelledError without being cancelled: its call must be answered all the same."""
@@ -225,7 +180,6 @@ async def test_a_tool_that_cancels_itself() -> None:
     assert "CancelledError" in text
 
 
-@pytest.mark.anyio
 async def test_a_validator_that_fails() -> None:
     """A parameter whose type raises anything while it is checked: an answer, not the end of everything."""
 
@@ -237,62 +191,27 @@ async def test_a_validator_that_fails() -> None:
     assert "KeyError" in text
 
 
-@pytest.mark.anyio
-async def test_waiting_for_a_turn_is_not_running() -> None:
-    """The time limit counts from the start of the tool, not from the start of waiting."""
-    release = anyio.Event()
-
-    @tool
-    async def work(n: int) -> int:
-        if n == 0:
-            await release.wait()
-        return n
-
-    executor = InProcessExecutor([work], max_concurrency=1, limits=Limits(tool_timeout_s=30))
-    first, second = a_call("work", '{"n": 0}'), a_call("work", '{"n": 1}', index=1)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(executor.execute, first)
-        await all_tasks_blocked()
-        tasks.start_soon(executor.execute, second)
-        await all_tasks_blocked()
-        assert (first.state, second.state) == (CallState.RUNNING, CallState.WAITING)
-        assert not second.ran
-        release.set()
-    assert second.state is CallState.ANSWERED
-
-
-@pytest.mark.anyio
-async def test_a_tool_has_its_own_copy() -> None:
-    """What a tool does to its arguments is not seen in the input, which is echoed."""
-
-    @tool
-    async def greedy(items: list[int]) -> int:
-        items.clear()
-        return 0
-
-    call = a_call("greedy", '{"items": [1, 2]}')
-    await InProcessExecutor([greedy]).execute(call)
-    assert call.input.value == {"items": [1, 2]}
-
-
 # --- limits -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(("own", "general", "told"), [(0.01, 60, "0.01"), (None, 0.02, "0.02")])
 async def test_whose_time_counts(own: float | None, general: float, told: str) -> None:
-    """A tool's own time limit counts, the general one where it has none."""
+    """A tool's own time limit counts, the general one where it has none. The tool is cancelled, and may clean up."""
+    cleaned_up = []
 
     @tool(timeout_s=own)
     async def slow() -> None:
         """Slow."""
-        await anyio.sleep_forever()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            cleaned_up.append(True)
 
     content, is_error = await answer_to(slow, limits=Limits(tool_timeout_s=general))
     assert (content, is_error) == (f"TimeoutError: the tool did not finish within {told} seconds", True)
+    assert cleaned_up
 
 
-@pytest.mark.anyio
 async def test_more_time_than_the_others() -> None:
     """A longer time of its own is not cut short by the general limit."""
     threads_done = threading.Event()
@@ -313,7 +232,6 @@ async def test_more_time_than_the_others() -> None:
         assert await answer_to(used, limits=Limits(tool_timeout_s=0.001)) == ("done", False)
 
 
-@pytest.mark.anyio
 async def test_a_def_that_times_out() -> None:
     """Its call is answered in time, although its thread goes on; what it returns then is dropped."""
     started, released, ended = threading.Event(), threading.Event(), threading.Event()
@@ -341,7 +259,6 @@ async def test_a_def_that_times_out() -> None:
 # --- answered without waiting -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.anyio
 async def test_what_need_not_run_does_not_wait() -> None:
     """Unknown tools, invalid inputs and arguments that do not fit are answered while all slots are taken."""
     release = anyio.Event()
@@ -367,7 +284,6 @@ async def test_what_need_not_run_does_not_wait() -> None:
     assert [call.response.code for call in others if call.response] == ["NOT_FOUND", "INVALID_FORMAT", "INVALID_PARAM"]
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("group", [None, "g"])
 async def test_a_call_that_is_answered_while_it_waits(group: str | None) -> None:
     """It is not run, and those behind it are."""
@@ -399,7 +315,6 @@ async def test_a_call_that_is_answered_while_it_waits(group: str | None) -> None
 # --- what reaches the tool --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.anyio
 async def test_accepts_invalid_input() -> None:
     """The tool itself gets the text that is no JSON; one that was cut off is still answered without it."""
 
@@ -428,7 +343,6 @@ async def test_accepts_invalid_input() -> None:
 # --- what watchers see ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("error", "code"),
     [
@@ -462,7 +376,6 @@ async def test_codes_of_failures(error: Exception, code: str) -> None:
         assert f"[{code}]" not in contents([call])[0]
 
 
-@pytest.mark.anyio
 async def test_a_tool_s_own_task_group_fails() -> None:
     """A group of errors is a failure like others, and so is one with a cancellation of its own inside."""
 

@@ -24,6 +24,8 @@ from eagerstream.tools import ForeignTool, InProcessExecutor, ToolCall, as_tool,
 from tests.support import anthropic_since
 from tests.tools.calls import a_call
 
+pytestmark = pytest.mark.anyio
+
 
 async def run(foreign: object, raw: str = "{}") -> ToolCall:
     """A call of a foreign tool, executed."""
@@ -61,7 +63,6 @@ def weather_in_thread(location: str) -> str:
     return f"rain in {location}"
 
 
-@pytest.mark.anyio
 async def test_functions_of_the_anthropic_package() -> None:
     """Their definitions go as they are, and they run."""
     for foreign, expected in ((weather, "1 days of sun in Oslo"), (weather_in_thread, "rain in Oslo")):
@@ -72,7 +73,6 @@ async def test_functions_of_the_anthropic_package() -> None:
         assert told(await run(foreign, '{"location": "Oslo"}')) == (expected, False)
 
 
-@pytest.mark.anyio
 async def test_inputs_are_checked_before_they_run() -> None:
     """The package itself would say no more than that the arguments are invalid."""
     for foreign in (weather, weather_in_thread):
@@ -104,7 +104,6 @@ def test_eager_streaming_of_a_foreign_tool(eager: bool | None) -> None:
 
 
 @anthropic_since("0.84")
-@pytest.mark.anyio
 async def test_an_error_with_blocks() -> None:
     """The package's own error carries what the model is to see: a text, or blocks."""
     from anthropic.lib.tools import ToolError as AnthropicToolError
@@ -159,7 +158,6 @@ class Memory(BetaAbstractMemoryTool):
         raise NotImplementedError
 
 
-@pytest.mark.anyio
 async def test_a_builtin_tool() -> None:
     """A tool whose schema the API knows: its definition never carries eager streaming, its state is its own."""
     memory = Memory()
@@ -248,7 +246,6 @@ async def an_mcp_session() -> AsyncIterator[Any]:
 
 
 @anthropic_since("0.84")
-@pytest.mark.anyio
 @pytest.mark.parametrize("helper", ["async_mcp_tool", "mcp_tool"])
 async def test_mcp_tools(helper: str) -> None:
     """The tools of an MCP server, by the anthropic package's helpers, as they are: on the loop, and from a thread."""
@@ -277,7 +274,6 @@ async def test_mcp_tools(helper: str) -> None:
 
 
 @anthropic_since("0.84")
-@pytest.mark.anyio
 async def test_many_mcp_calls_at_once() -> None:
     """One session answers them side by side, each its own."""
     pytest.importorskip("mcp.server.mcpserver")  # mcp 2

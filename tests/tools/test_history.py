@@ -451,6 +451,11 @@ _WAITS = [USER, assistant(server_call(), call()), user(result())]
 
 RIGHT: dict[str, Sequence[Any]] = {
     "a string": [USER],
+    "a block of the package in a result": [
+        USER,
+        assistant(call()),
+        user(result(content=[TextBlock(type="text", text="noon")])),
+    ],
     "blocks": [user(words(), IMAGE)],
     "tuples": ({"role": "user", "content": (words(),)},),
     "results": [USER, assistant(words(), call("a"), call("b")), user(result("a"), result("b"))],
@@ -466,6 +471,7 @@ RIGHT: dict[str, Sequence[Any]] = {
     "a message after the results": [USER, assistant(call()), user(result()), USER],
     "text after the call": [USER, assistant(call(), words()), user(result())],
     "two users": [USER, USER],
+    "thinking in a reply of its own": [USER, assistant(thinking()), assistant(call("a")), user(result("a"))],
     "an empty reply at the end": [USER, assistant()],
     "an empty string of a reply at the end": [USER, {"role": "assistant", "content": ""}],
     "the beginning of a reply": [USER, assistant(words("The answer is"))],
@@ -701,6 +707,9 @@ def test_breakpoints_of_tools_and_messages_together() -> None:
         ({"model": None}, "model: Field required"),
         ({"messages": None}, "messages: Field required"),
         ({"max_tokens": None}, "max_tokens: Field required"),
+        ({"max_tokens": -1}, "max_tokens: must be greater than or equal to 0"),
+        ({"max_tokens": "9"}, "max_tokens: Input should be a valid integer"),
+        ({"tools": 5}, "tools: Input should be a valid list"),
     ],
 )
 def test_a_wrong_request(change: dict[str, Any], message: str) -> None:
@@ -901,22 +910,6 @@ def test_the_length_of_texts_does_not_matter() -> None:
 # --- cases of their own ------------------------------------------------------------------------------------------------
 
 
-@rows(
-    "messages",
-    [
-        # thinking in a reply of its own
-        [USER, assistant(thinking()), assistant(call("a")), user(result("a"))],
-        # two messages of the user
-        [USER, USER],
-        # blocks of the package inside a result
-        [USER, assistant(call()), user(result(content=[TextBlock(type="text", text="noon")]))],
-    ],
-)
-def test_what_looks_wrong_and_is_not(messages: Messages) -> None:
-    """The API takes these."""
-    assert told(messages) == []
-
-
 _DEEP: Block = words()
 for _ in range(3000):
     _DEEP = {"type": "from_the_future", "content": [_DEEP]}
@@ -934,11 +927,6 @@ for _ in range(3000):
 def test_whatever_is_given_is_answered(messages: Messages) -> None:
     """A validator tells what is wrong; it does not fail on it."""
     validate_history(messages)
-
-
-def test_tools_that_are_no_list() -> None:
-    """All faults of a request can be asked for, whatever stands in it."""
-    assert list(request_faults({**REQUEST, "tools": 5})) == ["tools: Input should be a valid list"]
 
 
 @rows(
@@ -1026,12 +1014,3 @@ def test_breakpoints_of_the_system_prompt() -> None:
     """They count like all others."""
     body = {**REQUEST, "system": [words() | CACHED], "messages": [user(*(words() | CACHED for _ in range(4)))]}
     assert list(request_faults(body)) == ["A maximum of 4 blocks with cache_control may be provided. Found 5."]
-
-
-@rows(
-    "value, message",
-    [(-1, "max_tokens: must be greater than or equal to 0"), ("9", "max_tokens: Input should be a valid integer")],
-)
-def test_words_about_max_tokens(value: object, message: str) -> None:
-    """Each in the words of the API."""
-    assert list(request_faults({**REQUEST, "max_tokens": value})) == [message]

@@ -21,6 +21,8 @@ from eagerstream.tools import InProcessExecutor, Tool, ToolCall, ToolResponse, _
 from tests.support import Heard, all_tasks_blocked
 from tests.tools.calls import a_call, cancelled
 
+pytestmark = pytest.mark.anyio
+
 _USER: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="nobody")
 
 
@@ -55,7 +57,6 @@ async def until(event: threading.Event) -> None:
 # --- functions --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.anyio
 async def test_async_def() -> None:
     """It runs on the event loop's own thread, and sees the context of whoever runs it."""
 
@@ -67,7 +68,6 @@ async def test_async_def() -> None:
     assert await invoke(f, None) == (threading.get_ident(), "ann")
 
 
-@pytest.mark.anyio
 async def test_def_runs_in_a_thread() -> None:
     """It may block: the event loop goes on. It sees the context, and what it sets there is its own."""
     released = threading.Event()
@@ -123,7 +123,6 @@ async def _stream(last: str) -> AsyncIterator[str]:
     yield last
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("function", "expected"),
     [
@@ -143,13 +142,7 @@ async def test_other_kinds(function: Callable[[], Any], expected: Any) -> None:
     assert await invoke(function, None) == expected
 
 
-_ON_TRIO = pytest.param(
-    "trio",
-)
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio", _ON_TRIO])
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 async def test_a_def_that_gives_a_coroutine() -> None:
     """A plain wrapper around an async function, as many decorators make it: its coroutine runs on the event loop."""
 
@@ -159,7 +152,6 @@ async def test_a_def_that_gives_a_coroutine() -> None:
     assert await invoke(wrapper, None) == "a coroutine from a thread"
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("error", [ValueError("x"), StopIteration(1), StopAsyncIteration(), KeyError("k")], ids=repr)
 async def test_exceptions_of_a_thread(error: BaseException) -> None:
     """They come out as they are, or at least as some exception that says so; none is swallowed."""
@@ -189,7 +181,6 @@ def _as_sync(values: list[Any]) -> Callable[[], Iterator[Any]]:
     return f
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("kind", [_as_async, _as_sync])
 async def test_generators(kind: Any) -> None:
     """What it yields is told as it comes, and the last value is the result; without any, the result is empty."""
@@ -200,7 +191,6 @@ async def test_generators(kind: Any) -> None:
     assert (told, call.result) == ([], {"type": "tool_result", "tool_use_id": "toolu_0"})
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("kind", [_as_async, _as_sync])
 async def test_a_response_is_no_progress(kind: Any) -> None:
     """A response is the answer: whoever shows progress does not get it as such."""
@@ -209,7 +199,6 @@ async def test_a_response_is_no_progress(kind: Any) -> None:
     assert content(call) == "[PARTIAL] cut\nsome"
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("kind", [_as_async, _as_sync])
 async def test_a_generator_that_fails(kind: Any) -> None:
     """What it told before stays told; the model reads the error."""
@@ -227,7 +216,6 @@ async def test_a_generator_that_fails(kind: Any) -> None:
     assert content(call) == "ValueError: no more"
 
 
-@pytest.mark.anyio
 async def test_an_async_generator_lets_others_run() -> None:
     """One that waits for nothing does not keep the event loop to itself."""
     other_ran_at: list[int] = []
@@ -252,7 +240,6 @@ def _refuse(_: ToolCall, __: Any) -> None:
     raise RuntimeError("no")
 
 
-@pytest.mark.anyio
 async def test_an_async_generator_whose_consumer_fails() -> None:
     """Where telling of progress raises, the generator is cleaned up before the error comes out."""
     cleaned: list[str] = []
@@ -272,7 +259,6 @@ async def test_an_async_generator_whose_consumer_fails() -> None:
     assert cleaned == ["async"]
 
 
-@pytest.mark.anyio
 async def test_a_def_generator_whose_consumer_fails() -> None:
     """So is a plain one, in its own thread."""
     threads: list[int] = []
@@ -297,7 +283,6 @@ async def test_a_def_generator_whose_consumer_fails() -> None:
 # --- cancellation -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.anyio
 async def test_cancelling_an_async_def() -> None:
     """It sees the cancellation itself, and may await while it cleans up, under a shield."""
     started = anyio.Event()
@@ -318,7 +303,6 @@ async def test_cancelling_an_async_def() -> None:
     assert seen == ["cancelled"]
 
 
-@pytest.mark.anyio
 async def test_scopes_inside_a_tool() -> None:
     """A tool's own time limits and task groups work: what is thrown into it arrives where it waits."""
 
@@ -342,7 +326,6 @@ async def test_scopes_inside_a_tool() -> None:
         assert await invoke(f, a_watched_call()[0]) == ["timed out", "end"]
 
 
-@pytest.mark.anyio
 async def test_cancelling_an_async_generator() -> None:
     """Where it waits: it sees the cancellation. Between two values: it is closed, and may await in its cleanup."""
     started = anyio.Event()
@@ -379,7 +362,6 @@ async def test_cancelling_an_async_generator() -> None:
     assert seen == ["cancelled", "closed"]
 
 
-@pytest.mark.anyio
 async def test_cancelling_a_def() -> None:
     """It cannot be stopped: it runs on in its thread, nobody waits for it, and what it returns is dropped."""
     started, released, ended = threading.Event(), threading.Event(), threading.Event()
@@ -398,7 +380,6 @@ async def test_cancelling_a_def() -> None:
     assert call.result is None
 
 
-@pytest.mark.anyio
 async def test_threads_that_were_given_up_take_no_place() -> None:
     """However many tools hang in their threads, the next one has a thread."""
     released = threading.Event()
@@ -416,7 +397,6 @@ async def test_threads_that_were_given_up_take_no_place() -> None:
         released.set()
 
 
-@pytest.mark.anyio
 async def test_a_def_generator_that_was_given_up() -> None:
     """It ends at its next value and is cleaned up in its thread; what it would have told is not told."""
     started, released, cleaned = threading.Event(), threading.Event(), threading.Event()
@@ -450,7 +430,6 @@ async def test_a_def_generator_that_was_given_up() -> None:
     assert content(call) == "it took too long"
 
 
-@pytest.mark.anyio
 async def test_a_def_generator_of_a_cancelled_run() -> None:
     """Nobody answers a cancelled call before the run is over: its generator must end all the same."""
     started, released, cleaned = threading.Event(), threading.Event(), threading.Event()
@@ -486,7 +465,6 @@ class Clock:
         monkeypatch.setattr(invoke_module, "perf_counter", lambda: self.now_s)
 
 
-@pytest.mark.anyio
 async def test_a_tool_that_blocks(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """Everything else stands still in that time: the log names the tool and says what to do."""
     clock = Clock(monkeypatch)
@@ -510,7 +488,6 @@ async def test_a_tool_that_blocks(monkeypatch: pytest.MonkeyPatch, caplog: pytes
     assert "the tool blocking blocked the event loop for 2.5 s" in record.getMessage()
 
 
-@pytest.mark.anyio
 async def test_waiting_is_not_blocking(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """Time in which it awaits, or in which a thread runs, is nobody's loss."""
     clock = Clock(monkeypatch)
@@ -537,7 +514,6 @@ async def test_waiting_is_not_blocking(monkeypatch: pytest.MonkeyPatch, caplog: 
     assert not caplog.records
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("how", ["raise", "generator", "last step", "cleanup"])
 async def test_blocking_is_noticed_in_every_step(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also in a step that raises or returns, in a generator, and in a cleanup."""
@@ -574,7 +550,6 @@ async def test_blocking_is_noticed_in_every_step(how: str, monkeypatch: pytest.M
     assert call.blocked_s == 3
 
 
-@pytest.mark.anyio
 async def test_exceptions_go_in_where_it_waits() -> None:
     """What is thrown into the wrapper is thrown into the tool, which may catch it and go on; closing closes it."""
     seen: list[str] = []
@@ -614,7 +589,6 @@ async def test_exceptions_go_in_where_it_waits() -> None:
 # --- progress ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.anyio
 async def test_progress_from_every_kind_of_tool() -> None:
     """A tool is given its call, and tells by it how far it is: on the loop, or from its thread."""
 
@@ -656,7 +630,6 @@ async def test_progress_from_every_kind_of_tool() -> None:
         assert content(call) == used.name
 
 
-@pytest.mark.anyio
 async def test_progress_after_the_end() -> None:
     """Of a call that was answered nothing is told any more."""
     kept: list[RunningCall] = []
@@ -671,7 +644,6 @@ async def test_progress_after_the_end() -> None:
     assert told == []
 
 
-@pytest.mark.anyio
 async def test_progress_can_be_cancelled() -> None:
     """A tool that does nothing but tell how far it is can be stopped."""
 

@@ -15,7 +15,6 @@ from eagerstream import EarlyCalls, tool
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ToolCall
 from tests.support import REQUEST, anthropic_since
-from tests.tools.test_foreign import an_mcp_session
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("loop", ["run", "EarlyCalls"])]
 
@@ -105,20 +104,3 @@ async def test_the_agent_toolset(loop: str, tmp_path: Path) -> None:
     assert all(each.eager for each in tools)
     assert [call.is_error for call in calls] == [False, False, False, False, True]
     assert told(calls)[1:4] == ["one\ntwo", "3", "one\ntwo\n"]
-
-
-@anthropic_since("0.121")  # 0.120.2: the first that takes the package mcp 2
-async def test_mcp_tools(loop: str) -> None:
-    """Results, errors and pictures of a server, whose tools get eager inputs without being asked."""
-    pytest.importorskip("mcp.server.mcpserver")  # mcp 2
-    from anthropic.lib.tools.mcp import async_mcp_tool
-
-    async with an_mcp_session() as session:
-        tools = [async_mcp_tool(each, session) for each in (await session.list_tools()).tools]
-        calls = await called(loop, tools, ("add", {"a": 20, "b": 22}), ("add", {}), ("fail", {}), ("picture", {}))
-    assert [call.is_error for call in calls] == [False, True, True, False]
-    sum_, missing, failed, picture = told(calls)
-    assert sum_ == [{"type": "text", "text": "42"}]
-    assert missing == "Error: Missing required 'a' parameter"
-    assert "the disk is full" in failed[0]["text"]
-    assert [block["type"] for block in picture] == ["text", "image"]

@@ -172,7 +172,10 @@ def test_accepts_invalid_input() -> None:
 def test_a_definition_is_a_copy_all_the_way_down() -> None:
     """What a caller changes deep in one definition does not change the tool either."""
     made = tool(plain)
-    made.to_dict()["input_schema"]["properties"].clear()
+    changed = made.to_dict()
+    changed["name"] = "other"
+    changed["input_schema"]["properties"].clear()
+    assert made.to_dict()["name"] == "plain"
     assert "a" in made.to_dict()["input_schema"]["properties"]
 
 

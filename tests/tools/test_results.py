@@ -41,36 +41,6 @@ def an_input(*fragments: str) -> ToolInput:
 # --- blocks -----------------------------------------------------------------------------------------------------------
 
 
-def test_success() -> None:
-    """Golden: the API's own example. No `is_error` where there is no error."""
-    assert json.dumps(tool_result("toolu_01A09q90qw90lq917835lq9", "15 degrees")) == (
-        '{"type": "tool_result", "tool_use_id": "toolu_01A09q90qw90lq917835lq9", "content": "15 degrees"}'
-    )
-
-
-def test_failure() -> None:
-    """Golden: a failure says so."""
-    text = "ConnectionError: the weather service API is not available (HTTP 500)"
-    assert tool_result("toolu_1", text, is_error=True) == {
-        "type": "tool_result",
-        "tool_use_id": "toolu_1",
-        "content": text,
-        "is_error": True,
-    }
-
-
-def test_blocks() -> None:
-    """Golden: text, image and document blocks go as they are."""
-    image = {"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": "/9j/4AAQSkZJRg=="}}
-    document = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "15 degrees"}}
-    blocks = [{"type": "text", "text": "15 degrees"}, image, document]
-    assert tool_result("toolu_1", content_of(blocks)) == {
-        "type": "tool_result",
-        "tool_use_id": "toolu_1",
-        "content": blocks,
-    }
-
-
 @rows("returned", [None, "", []])
 def test_empty_results(returned: Any) -> None:
     """An empty result has no content at all: null and an empty text are not taken."""
@@ -79,16 +49,6 @@ def test_empty_results(returned: Any) -> None:
 
 
 # --- invalid inputs ---------------------------------------------------------------------------------------------------
-
-
-def test_invalid_json() -> None:
-    """Golden: the wrapper is the content of an error result, as a text that is JSON itself."""
-    assert invalid_result(an_input('{"keywords": Dave, "r', '": 1}')) == {
-        "type": "tool_result",
-        "tool_use_id": "toolu_0",
-        "content": '{"INVALID_JSON": "{\\"keywords\\": Dave, \\"r\\": 1}"}',
-        "is_error": True,
-    }
 
 
 @given(raw=st.text(st.characters(exclude_categories=["Cs"]), max_size=40))

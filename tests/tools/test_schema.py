@@ -17,7 +17,6 @@ from hypothesis import given, strategies as st
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from typing_extensions import TypedDict
 
-from eagerstream.errors import UsageError
 from eagerstream.tools import InputError, Tool, tool
 from tests.tables import rows
 from tests.tools.calls import answer_to
@@ -549,12 +548,3 @@ def test_any_input_is_taken_or_explained(input: dict[str, Any]) -> None:
     assert type(arguments.get("i", 0)) is int
     assert type(arguments.get("s", "")) is str
     assert all(type(item) is int for item in arguments.get("li", []))
-
-
-def test_what_a_tool_cannot_have() -> None:
-    """A type that has no schema is refused when the tool is defined."""
-
-    async def f(callback: Callable[[int], int]) -> None: ...
-
-    with pytest.raises(UsageError, match="f cannot be a tool"):
-        tool(f)

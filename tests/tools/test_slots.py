@@ -19,40 +19,9 @@ from eagerstream.wire._assistant_message import empty_message
 from tests.support import all_tasks_blocked, until
 from tests.tools.calls import a_call, a_toolset, contents, execute_all
 
-
-@pytest.mark.anyio
-async def test_side_by_side() -> None:
-    """Calls run beside one another, no more than the limit at once, and start in call order."""
-    running: list[int] = []
-    most = 0
-    order: list[int] = []
-    gate = anyio.Event()
-
-    @tool
-    async def work(n: int) -> int:
-        nonlocal most
-        order.append(n)
-        running.append(n)
-        most = max(most, len(running))
-        if len(running) == 3:
-            gate.set()
-        await gate.wait()
-        running.remove(n)
-        return n
-
-    executor = InProcessExecutor([work], max_concurrency=3)
-    calls = [a_call("work", f'{{"n": {n}}}', index=n) for n in range(7)]
-    with anyio.fail_after(10):
-        async with anyio.create_task_group() as tasks:
-            for call in calls:
-                tasks.start_soon(executor.execute, call)
-                await all_tasks_blocked()
-    assert most == 3
-    assert order == sorted(order)
-    assert [call.result["content"] for call in calls if call.result] == [str(n) for n in range(7)]
+pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.anyio
 async def test_cancelling_a_call_that_waits_for_its_turn() -> None:
     """It gives up its place in the queue: those behind it are not held up."""
     release = anyio.Event()
@@ -117,7 +86,6 @@ def writes(*numbers: int, turn: int = 1) -> list[ToolCall]:
     return [a_call("write_file", f'{{"n": {n}}}', index=n, turn=turn) for n in numbers]
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("reverse", [False, True])
 async def test_a_group_runs_one_at_a_time(reverse: bool) -> None:
     """In call order, whichever task starts first; a group across several tools."""
@@ -129,7 +97,6 @@ async def test_a_group_runs_one_at_a_time(reverse: bool) -> None:
     assert contents(calls) == ["wrote 0", "wrote 1", "read 2", "wrote 3"]
 
 
-@pytest.mark.anyio
 async def test_a_group_holds_up_no_others() -> None:
     """Calls that wait for their group take no slot; another group runs beside it."""
     release = anyio.Event()
@@ -158,7 +125,6 @@ async def test_a_group_holds_up_no_others() -> None:
     assert all(call.ran for call in calls)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("reverse", [False, True])
 async def test_a_group_that_stops_on_error(reverse: bool) -> None:
     """Golden: the rest is answered in the API's words, without running; a later turn starts afresh."""
@@ -182,7 +148,6 @@ async def test_a_group_that_stops_on_error(reverse: bool) -> None:
     assert contents(later) == ["wrote 5"]
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("raw", ["{}", "[1", '{"n": "x"}'])
 async def test_a_call_that_could_not_run_stops_its_group_too(raw: str) -> None:
     """What comes behind it may build on it."""
@@ -193,7 +158,6 @@ async def test_a_call_that_could_not_run_stops_its_group_too(raw: str) -> None:
     assert files.log == []
 
 
-@pytest.mark.anyio
 async def test_a_group_goes_on_after_errors() -> None:
     """Unless it says otherwise; and what it says can be put in other words."""
 
@@ -218,7 +182,6 @@ async def test_a_group_goes_on_after_errors() -> None:
     assert contents(calls)[1] == "Not done after g {failed}."
 
 
-@pytest.mark.anyio
 async def test_a_cancelled_call_makes_room_in_its_group() -> None:
     """Whoever gives up waiting holds up nobody, and is not a failure."""
     files = Files()
@@ -244,7 +207,6 @@ def a_turn(executor: InProcessExecutor, *calls: ToolCall) -> tuple[Turn, list[To
     return turn, made
 
 
-@pytest.mark.anyio
 async def test_a_turn_that_is_sent_again_starts_afresh() -> None:
     """A reply broke off after a call that could not run: its turn is discarded and requested once more."""
     files = Files()
@@ -259,7 +221,6 @@ async def test_a_turn_that_is_sent_again_starts_afresh() -> None:
     assert contents(calls) == ["wrote 0"]
 
 
-@pytest.mark.anyio
 async def test_an_executor_that_several_runs_share() -> None:
     """What failed in one conversation does not stop another, whose turns have the same numbers."""
     files = Files(1)
@@ -270,7 +231,6 @@ async def test_an_executor_that_several_runs_share() -> None:
     assert files.log == ["begin 1", "end 1", "begin 2", "end 2"]
 
 
-@pytest.mark.anyio
 async def test_a_hundred_calls_at_once() -> None:
     """Never more than the limit run at once, nearly always as many, and all are answered in order."""
     running = most = 0
@@ -298,7 +258,6 @@ async def test_a_hundred_calls_at_once() -> None:
     assert contents(calls) == [str(n) for n in range(100)]
 
 
-@pytest.mark.anyio
 async def test_places_are_given_back() -> None:
     """However a call ends, another takes its place."""
 
@@ -328,26 +287,15 @@ async def test_places_are_given_back() -> None:
 _COMPUTER_SKIPPED = "Not executed: an earlier computer action in this turn failed."
 
 
-@pytest.mark.anyio
-async def test_actions_of_a_group_in_a_toolset() -> None:
-    """Golden: the rest of a batch is answered in the API's own words."""
-    group = Group("computer", stop_on_error=True, skipped=_COMPUTER_SKIPPED)
+@pytest.mark.parametrize("group", [Group("computer", stop_on_error=True, skipped=_COMPUTER_SKIPPED), None])
+async def test_actions_of_a_toolset_run_in_order(group: Group | None) -> None:
+    """Clicks at the same time make no sense. The rest of a batch is answered in the API's own words."""
     raws = ["{}", '{"fail": true}', "{}"]
     calls = [a_call("left_click", raw, index=n, toolset_name="computer") for n, raw in enumerate(raws)]
-    await execute_all(InProcessExecutor([a_toolset(group=group)]), calls)
+    await execute_all(InProcessExecutor([a_toolset(group=group) if group else a_toolset()]), calls)
     assert contents(calls)[1:] == ["ValueError: the screen is locked", _COMPUTER_SKIPPED]
 
 
-@pytest.mark.anyio
-async def test_actions_of_a_toolset_run_in_order() -> None:
-    """Clicks at the same time make no sense: one after the other, until one fails."""
-    raws = ["{}", '{"fail": true}', "{}"]
-    calls = [a_call("left_click", raw, index=n, toolset_name="computer") for n, raw in enumerate(raws)]
-    await execute_all(InProcessExecutor([a_toolset()]), calls)
-    assert contents(calls)[2] == _COMPUTER_SKIPPED
-
-
-@pytest.mark.anyio
 async def test_a_thread_that_is_given_up_keeps_its_group() -> None:
     """A plain function cannot be stopped: the next of its group waits until it really has ended."""
     release = threading.Event()

@@ -18,6 +18,8 @@ from tests.streams import block_stop, input_delta, message_delta, tool_start
 from tests.support import all_tasks_blocked, awaiting
 from tests.tables import rows
 
+pytestmark = pytest.mark.anyio
+
 
 @tool
 async def make_file(filename: str, lines: ItemStream[str], mode: Later[str] = Later.of("w")) -> list[str]:
@@ -115,14 +117,12 @@ def test_later_needs_a_stream_beside_it() -> None:
         tool(odd)
 
 
-@pytest.mark.anyio
 async def test_called_with_a_whole_input() -> None:
     """Outside a stream it is a tool like any other: checked, converted, run."""
     assert await make_file.call({"filename": "a", "lines": ["x", "y"]}) == ["a", "x", "y", "w"]
     assert await make_file.call({"filename": "a", "lines": [], "mode": "a"}) == ["a", "a"]
 
 
-@pytest.mark.anyio
 async def test_called_by_hand() -> None:
     """The function itself takes streams made of values: for tests of one's own tools."""
     assert await make_file("a", ItemStream.of(["x"]), Later.of("b")) == ["a", "x", "b"]
@@ -141,7 +141,6 @@ async def _begin(used: Tool, written: Written) -> dict[str, Any]:
     return arguments
 
 
-@pytest.mark.anyio
 async def test_it_begins_when_what_it_needs_is_finished() -> None:
     """Not before, whatever else is there already; and without needs, as soon as anything is written."""
     written = Written('{"lines": ["x"], "filename": "a.tx')
@@ -158,7 +157,6 @@ async def test_it_begins_when_what_it_needs_is_finished() -> None:
     assert begun[0] is not None
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("raw", ['{"filename": 3, ', '{"lines": [], "filename": ["a"]'])
 async def test_it_does_not_begin_with_what_does_not_fit(raw: str) -> None:
     """A wrong parameter is told when the input is whole, like that of any tool."""
@@ -166,7 +164,6 @@ async def test_it_does_not_begin_with_what_does_not_fit(raw: str) -> None:
     assert await make_file.begin(written.input) is None
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("how", ["invalid", "cut", "missing"])
 async def test_it_never_begins(how: str) -> None:
     """What it needs can no longer come: nobody waits for it in vain."""
@@ -181,7 +178,6 @@ async def test_it_never_begins(how: str) -> None:
     assert found == [None]
 
 
-@pytest.mark.anyio
 async def test_items_come_one_by_one() -> None:
     """Each as soon as it is finished, converted; the end of the array ends the iteration, before the input ends."""
 
@@ -212,7 +208,6 @@ async def test_items_come_one_by_one() -> None:
     assert written.input.outcome is None
 
 
-@pytest.mark.anyio
 async def test_text_comes_in_pieces() -> None:
     """Joined they are the string; each iteration begins at its start, and a late one misses nothing."""
     written = Written('{"words": "Good ')
@@ -227,7 +222,6 @@ async def test_text_comes_in_pieces() -> None:
     assert await words == "Good morning"
 
 
-@pytest.mark.anyio
 async def test_an_item_that_does_not_fit() -> None:
     """It interrupts the reading, with its place and what was expected."""
     written = Written('{"filename": "a", "lines": ["x", 3, "y"')
@@ -237,7 +231,6 @@ async def test_an_item_that_does_not_fit() -> None:
         await anext(lines)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("rest", "told"),
     [
@@ -256,7 +249,6 @@ async def test_what_cannot_be_read(rest: str, told: str) -> None:
     assert told in str(caught.value)
 
 
-@pytest.mark.anyio
 async def test_what_never_comes() -> None:
     """A parameter that the whole input does not have; an optional one then has its default."""
     written = Written('{"filename": "a"')
@@ -286,7 +278,6 @@ def test_the_schema_of_optional_streams() -> None:
     }
 
 
-@pytest.mark.anyio
 async def test_an_optional_stream_that_never_comes() -> None:
     """Its default counts once the input has ended without it, and not before: it might still have come."""
     written = Written('{"title": "a"')
@@ -298,7 +289,6 @@ async def test_an_optional_stream_that_never_comes() -> None:
     assert await note.call({"title": "a"}) == got[0]
 
 
-@pytest.mark.anyio
 async def test_an_optional_stream_that_comes() -> None:
     """It is read as a required one; an empty value is a value, not the default."""
     written = Written('{"title": "a", "body": "", "tags": [')
@@ -307,7 +297,6 @@ async def test_an_optional_stream_that_comes() -> None:
     assert await note(**arguments) == ["a", "", [], [], []]
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("rest", ["", ', "body": "b', ', "tags": ["x"', ', "body": 3', ', "tags": null, "body": null'])
 async def test_the_default_stands_for_nothing_else(rest: str) -> None:
     """An input that was cut, or a value that does not fit, is not an input without the parameter."""
@@ -323,7 +312,6 @@ async def test_the_default_stands_for_nothing_else(rest: str) -> None:
             await arguments["tags"]
 
 
-@pytest.mark.anyio
 async def test_later_waits_for_its_value() -> None:
     """It is there when it is finished, checked like the others."""
     written = Written('{"filename": "a", "mode": "a')
@@ -338,7 +326,6 @@ async def test_later_waits_for_its_value() -> None:
         await (await _begin(make_file, written))["mode"]
 
 
-@pytest.mark.anyio
 async def test_an_input_that_is_not_wanted_any_more() -> None:
     """Whoever reads is interrupted, also in the middle of waiting, with the reason."""
     written = Written('{"words": "Good ')
@@ -400,7 +387,6 @@ def test_a_field_is_no_default() -> None:
     assert f.input_schema["properties"]["text"] == {"type": "string", "description": "words"}
 
 
-@pytest.mark.anyio
 async def test_constraints_hold_while_reading() -> None:
     """What the schema promises of a value is true of what the tool is given."""
 
@@ -414,7 +400,6 @@ async def test_constraints_hold_while_reading() -> None:
         await arguments["n"]
 
 
-@pytest.mark.anyio
 async def test_half_a_surrogate_pair() -> None:
     """Pieces can be written to a file: what UTF-8 cannot carry is U+FFFD in them, as in the whole."""
     written = Written('{"words": "a\\ud800b"}')
@@ -422,7 +407,6 @@ async def test_half_a_surrogate_pair() -> None:
     assert "".join([piece async for piece in words]) == await words == "a\ufffdb"
 
 
-@pytest.mark.anyio
 async def test_waiting_that_was_given_up_leaves_nothing_behind() -> None:
     """However often somebody looks for a moment, the input does not remember them."""
     written = Written('{"words": "Good ')

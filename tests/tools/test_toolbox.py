@@ -8,8 +8,9 @@ from eagerstream.errors import UsageError
 from eagerstream.tools import InProcessExecutor, tool
 from tests.tools.calls import a_call, a_toolset, answer_to, contents, double, execute_all
 
+pytestmark = pytest.mark.anyio
 
-@pytest.mark.anyio
+
 async def test_unknown_tool() -> None:
     """The model is told which there are."""
     executor = InProcessExecutor([double, tool(name="a")(double.__wrapped__)])
@@ -21,7 +22,6 @@ async def test_unknown_tool() -> None:
     assert await answer_to(None) == ("Error: Tool 'nope' not found. Available tools: none", True)
 
 
-@pytest.mark.anyio
 async def test_members_of_a_toolset() -> None:
     """By the name of their toolset, not by their own; a tool of the same name is another one."""
 
@@ -49,7 +49,6 @@ async def test_members_of_a_toolset() -> None:
         InProcessExecutor([a_toolset(), a_toolset()])
 
 
-@pytest.mark.anyio
 async def test_a_toolset_name_that_is_no_text() -> None:
     """What a peer sends never ends a run with an exception from inside."""
     call = a_call("f", "{}", toolset_name=["computer"])
