@@ -13,6 +13,7 @@ from tests.loop.serial import (
     CUT,
     DONE,
     NO_ROUTE,
+    TOOLS,
     Message,
     assistant,
     body,
@@ -25,7 +26,7 @@ from tests.loop.serial import (
     results,
     said,
 )
-from tests.streams import MESSAGE_STOP, block_start, block_stop, message_start, text_delta
+from tests.streams import MESSAGE_STOP, block_start, block_stop, message_start
 
 SEARCH = {"type": "web_search_20250305", "name": "web_search"}
 
@@ -62,19 +63,25 @@ class Case:
     """A conversation.
 
     Attributes:
-        replies: What the server says.
-        bodies: What it must be sent.
+        replies: What the server says. There is one request for each.
         added: What the run adds to the history.
         status: How it ends.
         ran: Ids of calls, and whether each ran.
+        bodies: What the server must be sent: by default, all that was added before each response.
     """
 
     replies: list[Recording]
-    bodies: list[dict[str, Any]]
     added: list[Message]
     status: RunStatus
     ran: dict[str, bool] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        ends = [at for at, message in enumerate(self.added) if message["role"] == "assistant"]
+        ends += [len(self.added)] * len(self.replies)  # of responses that add nothing
+        tools = self.options.get("tools", TOOLS)
+        self.bodies = self.bodies or [body(*self.added[: ends[at]], tools=tools) for at in range(len(self.replies))]
 
 
 CASES: dict[str, Case] = {}
@@ -114,22 +121,15 @@ _mixed_added = [
 
 _mixed_ran = {"a": True, "b": False, "c": False, "d": False, "e": True, "f": True, "g": False}
 
-CASES["tool_use"] = Case(
-    [reply(*_mixed_blocks), DONE],
-    [body(), body(*_mixed_added)],
-    [*_mixed_added, ALL_DONE],
-    RunStatus.COMPLETED,
-    _mixed_ran,
-)
+CASES["tool_use"] = Case([reply(*_mixed_blocks), DONE], [*_mixed_added, ALL_DONE], RunStatus.COMPLETED, _mixed_ran)
 
 CASES["tool_use without a call"] = Case(
-    [reply(text("So."), stop_reason="tool_use")], [body()], [assistant(said("So."))], RunStatus.COMPLETED
+    [reply(text("So."), stop_reason="tool_use")], [assistant(said("So."))], RunStatus.COMPLETED
 )
 
 CASES["tool_use of the API's own only"] = Case(
     # Nothing of ours to answer: the run ends, and the call that the API did not run is left out.
     [reply(text("So."), search("srvtoolu_1"), stop_reason="tool_use")],
-    [body(tools=[SEARCH])],
     [assistant(said("So."))],
     RunStatus.COMPLETED,
     options={"tools": [SEARCH]},
@@ -142,7 +142,6 @@ CASES["a mixed turn"] = Case(
         reply(search("srvtoolu_1"), tool_use("now", {}, id="a")),
         reply(block(found("srvtoolu_1")), text("Found.")),
     ],
-    [body(tools=[now, SEARCH]), body(*_both, tools=[now, SEARCH])],
     [*_both, assistant(found("srvtoolu_1"), said("Found."))],
     RunStatus.COMPLETED,
     {"a": True},
@@ -155,64 +154,46 @@ CASES["a mixed turn, and its result in a turn with calls"] = Case(
         reply(block(found("srvtoolu_1")), tool_use("now", {}, id="b")),
         DONE,
     ],
-    [
-        body(tools=[now, SEARCH]),
-        body(*_both, tools=[now, SEARCH]),
-        body(
-            *_both,
-            assistant(found("srvtoolu_1"), call("b", "now", {})),
-            results(result("b", "noon")),
-            tools=[now, SEARCH],
-        ),
-    ],
     [*_both, assistant(found("srvtoolu_1"), call("b", "now", {})), results(result("b", "noon")), ALL_DONE],
     RunStatus.COMPLETED,
     {"a": True, "b": True},
     options={"tools": [now, SEARCH]},
 )
 
-CASES["end_turn"] = Case([DONE], [body()], [ALL_DONE], RunStatus.COMPLETED)
+CASES["end_turn"] = Case([DONE], [ALL_DONE], RunStatus.COMPLETED)
 
-CASES["end_turn without a word"] = Case([reply()], [body()], [], RunStatus.COMPLETED)
+CASES["end_turn without a word"] = Case([reply()], [], RunStatus.COMPLETED)
 
-CASES["end_turn with white space"] = Case([reply(text(" \n"))], [body()], [], RunStatus.COMPLETED)
+CASES["end_turn with white space"] = Case([reply(text(" \n"))], [], RunStatus.COMPLETED)
 
 # Some gateways end every response with it, and others pass on the words of another API.
 for _reason in ("end_turn", "tool_calls", "function_call", "stop", "STOP"):
     CASES[f"{_reason} with a call"] = Case(
-        [one_call("a", stop_reason=_reason), DONE],
-        [body(), body(*told("a"))],
-        [*told("a"), ALL_DONE],
-        RunStatus.COMPLETED,
-        {"a": True},
+        [one_call("a", stop_reason=_reason), DONE], [*told("a"), ALL_DONE], RunStatus.COMPLETED, {"a": True}
     )
 
 CASES["end_turn with calls that fail"] = Case(
-    [reply(*_mixed_blocks, stop_reason="end_turn"), DONE],
-    [body(), body(*_mixed_added)],
-    [*_mixed_added, ALL_DONE],
-    RunStatus.COMPLETED,
-    _mixed_ran,
+    [reply(*_mixed_blocks, stop_reason="end_turn"), DONE], [*_mixed_added, ALL_DONE], RunStatus.COMPLETED, _mixed_ran
 )
 
 CASES["stop of another API"] = Case(
-    [reply(text("So."), stop_reason="stop")], [body()], [assistant(said("So."))], RunStatus.COMPLETED
+    [reply(text("So."), stop_reason="stop")], [assistant(said("So."))], RunStatus.COMPLETED
 )
 
 CASES["length of another API"] = Case(
-    [reply(text("So."), stop_reason="length")], [body()], [assistant(said("So."))], RunStatus.TRUNCATED
+    [reply(text("So."), stop_reason="length")], [assistant(said("So."))], RunStatus.TRUNCATED
 )
 
 CASES["end_turn after results without a word"] = Case(
-    [one_call("a"), reply()], [body(), body(*told("a"))], told("a"), RunStatus.COMPLETED, {"a": True}
+    [one_call("a"), reply()], told("a"), RunStatus.COMPLETED, {"a": True}
 )
 
 CASES["stop_sequence"] = Case(
-    [reply(text("So."), stop_reason="stop_sequence")], [body()], [assistant(said("So."))], RunStatus.STOP_SEQUENCE
+    [reply(text("So."), stop_reason="stop_sequence")], [assistant(said("So."))], RunStatus.STOP_SEQUENCE
 )
 
 CASES["stop_sequence with a call"] = Case(
-    [one_call("a", stop_reason="stop_sequence")], [body()], told("a"), RunStatus.STOP_SEQUENCE, {"a": True}
+    [one_call("a", stop_reason="stop_sequence")], told("a"), RunStatus.STOP_SEQUENCE, {"a": True}
 )
 
 
@@ -229,7 +210,6 @@ def _paused_messages(count: int) -> list[Message]:
 for _count in (1, 3, 5):
     CASES[f"pause_turn, {_count} in a row"] = Case(
         [*map(_paused, range(_count)), DONE],
-        [body(*_paused_messages(number), tools=[SEARCH]) for number in range(_count + 1)],
         [*_paused_messages(_count), ALL_DONE],
         RunStatus.COMPLETED,
         options={"tools": [SEARCH]},
@@ -237,8 +217,7 @@ for _count in (1, 3, 5):
 
 for _most in (0, 2, 5):
     CASES[f"pause_turn beyond {_most}"] = Case(
-        [*map(_paused, range(_most + 1)), DONE],
-        [body(*_paused_messages(number), tools=[SEARCH]) for number in range(_most + 1)],
+        [*map(_paused, range(_most + 1))],
         _paused_messages(_most + 1),
         RunStatus.PAUSED,
         options={"tools": [SEARCH], "max_continuations": _most},
@@ -246,12 +225,6 @@ for _most in (0, 2, 5):
 
 CASES["pause_turn, a call in between begins the count anew"] = Case(
     [_paused(0), one_call("a"), _paused(1), DONE],
-    [
-        body(tools=[now, SEARCH]),
-        body(*_paused_messages(1), tools=[now, SEARCH]),
-        body(*_paused_messages(1), *told("a"), tools=[now, SEARCH]),
-        body(*_paused_messages(1), *told("a"), _paused_messages(2)[1], tools=[now, SEARCH]),
-    ],
     [*_paused_messages(1), *told("a"), _paused_messages(2)[1], ALL_DONE],
     RunStatus.COMPLETED,
     {"a": True},
@@ -261,30 +234,22 @@ CASES["pause_turn, a call in between begins the count anew"] = Case(
 CASES["pause_turn with a call of the client's"] = Case(
     # It should not happen; the call's result is what goes on then.
     [reply(search("srvtoolu_1"), tool_use("now", {}, id="a"), stop_reason="pause_turn"), DONE],
-    [body(tools=[now, SEARCH]), body(*_both, tools=[now, SEARCH])],
     [*_both, ALL_DONE],
     RunStatus.COMPLETED,
     {"a": True},
     options={"tools": [now, SEARCH]},
 )
 
-CASES["pause_turn without a word"] = Case([reply(stop_reason="pause_turn")], [body()], [], RunStatus.PAUSED)
+CASES["pause_turn without a word"] = Case([reply(stop_reason="pause_turn")], [], RunStatus.PAUSED)
 
 CASES["pause_turn on the last turn"] = Case(
-    [_paused(0)],
-    [body(tools=[SEARCH])],
-    _paused_messages(1),
-    RunStatus.LIMIT,
-    options={"tools": [SEARCH], "max_turns": 1},
+    [_paused(0)], _paused_messages(1), RunStatus.LIMIT, options={"tools": [SEARCH], "max_turns": 1}
 )
 
 _compacted = {"type": "compaction", "content": "All so far."}
 
 CASES["compaction"] = Case(
-    [reply(block(_compacted), stop_reason="compaction"), DONE],
-    [body(), body(assistant(_compacted))],
-    [assistant(_compacted), ALL_DONE],
-    RunStatus.COMPLETED,
+    [reply(block(_compacted), stop_reason="compaction"), DONE], [assistant(_compacted), ALL_DONE], RunStatus.COMPLETED
 )
 
 # --- max_tokens -------------------------------------------------------------------------------------------------------
@@ -313,23 +278,19 @@ HALF = [
 
 HALF_CUT = cut_off("b", tool_use("now", {}, id="a"))
 
-CASES["max_tokens"] = Case([HALF_CUT], [body()], HALF, RunStatus.TRUNCATED, {"a": True, "b": False})
+CASES["max_tokens"] = Case([HALF_CUT], HALF, RunStatus.TRUNCATED, {"a": True, "b": False})
 
 CASES["max_tokens in text"] = Case(
-    [reply(text("So it", closed=False), stop_reason="max_tokens")],
-    [body()],
-    [assistant(said("So it"))],
-    RunStatus.TRUNCATED,
+    [reply(text("So it", closed=False), stop_reason="max_tokens")], [assistant(said("So it"))], RunStatus.TRUNCATED
 )
 
 CASES["max_tokens in thinking"] = Case(
-    [reply(thinking("So it", closed=False), stop_reason="max_tokens")], [body()], [], RunStatus.TRUNCATED
+    [reply(thinking("So it", closed=False), stop_reason="max_tokens")], [], RunStatus.TRUNCATED
 )
 
 for _reason in ("report", "stop", "retry"):
     CASES[f"max_tokens with a search that was not run, {_reason}"] = Case(
         [reply(search("srvtoolu_1"), *([] if _reason == "retry" else [text("So")]), stop_reason="max_tokens")],
-        [body(tools=[SEARCH])],
         [] if _reason == "retry" else [assistant(said("So"))],
         RunStatus.TRUNCATED,
         options={"tools": [SEARCH], "on_truncated": _reason, "max_tokens_cap": 1},
@@ -337,42 +298,41 @@ for _reason in ("report", "stop", "retry"):
 
 CASES["retry, nothing begun"] = Case(
     [cut_off("a"), one_call("b"), DONE],
-    [body(), body(max_tokens=2048), body(*told("b"))],
     [*told("b"), ALL_DONE],
     RunStatus.COMPLETED,
     {"a": False, "b": True},
     {"on_truncated": "retry"},
+    bodies=[body(), body(max_tokens=2048), body(*told("b"))],
 )
 
 CASES["retry, the same id again"] = Case(
     [cut_off("a"), one_call("a"), DONE],
-    [body(), body(max_tokens=2048), body(*told("a"))],
     [*told("a"), ALL_DONE],
     RunStatus.COMPLETED,
     options={"on_truncated": "retry"},
+    bodies=[body(), body(max_tokens=2048), body(*told("a"))],
 )
 
 CASES["retry with a cap"] = Case(
     [cut_off("a"), DONE],
-    [body(), body(max_tokens=1500)],
     [ALL_DONE],
     RunStatus.COMPLETED,
     {"a": False},
     {"on_truncated": "retry", "max_tokens_cap": 1500},
+    bodies=[body(), body(max_tokens=1500)],
 )
 
 CASES["retry with a cap beyond twice"] = Case(
     [cut_off("a"), DONE],
-    [body(), body(max_tokens=2048)],
     [ALL_DONE],
     RunStatus.COMPLETED,
     {"a": False},
     {"on_truncated": "retry", "max_tokens_cap": 9000},
+    bodies=[body(), body(max_tokens=2048)],
 )
 
 CASES["retry with a cap that leaves nothing"] = Case(
     [cut_off("a")],
-    [body()],
     _cut_added("a"),
     RunStatus.TRUNCATED,
     {"a": False},
@@ -381,61 +341,50 @@ CASES["retry with a cap that leaves nothing"] = Case(
 
 CASES["retry, a second cut"] = Case(
     [cut_off("a"), cut_off("b")],
-    [body(), body(max_tokens=2048)],
     _cut_added("b"),
     RunStatus.TRUNCATED,
     {"a": False, "b": False},
     {"on_truncated": "retry"},
+    bodies=[body(), body(max_tokens=2048)],
 )
 
 CASES["retry, a second cut after a call"] = Case(
     [cut_off("x"), HALF_CUT, DONE],
-    [body(), body(max_tokens=2048), body(*HALF)],
     [*HALF, ALL_DONE],
     RunStatus.COMPLETED,
     {"x": False, "a": True, "b": False},
     {"on_truncated": "retry"},
+    bodies=[body(), body(max_tokens=2048), body(*HALF)],
 )
 
 CASES["retry, something begun"] = Case(
-    [HALF_CUT, DONE],
-    [body(), body(*HALF)],
-    [*HALF, ALL_DONE],
-    RunStatus.COMPLETED,
-    {"a": True, "b": False},
-    {"on_truncated": "retry"},
+    [HALF_CUT, DONE], [*HALF, ALL_DONE], RunStatus.COMPLETED, {"a": True, "b": False}, {"on_truncated": "retry"}
 )
 
 CASES["retry in two turns"] = Case(
     [cut_off("a"), one_call("b"), cut_off("c"), DONE],
-    [body(), body(max_tokens=2048), body(*told("b")), body(*told("b"), max_tokens=2048)],
     [*told("b"), ALL_DONE],
     RunStatus.COMPLETED,
     {"a": False, "b": True, "c": False},
     {"on_truncated": "retry"},
+    bodies=[body(), body(max_tokens=2048), body(*told("b")), body(*told("b"), max_tokens=2048)],
 )
 
 CASES["retry in the only turn"] = Case(
     [cut_off("a"), one_call("b")],
-    [body(), body(max_tokens=2048)],
     told("b"),
     RunStatus.LIMIT,
     {"a": False, "b": True},
     {"on_truncated": "retry", "max_turns": 1},
+    bodies=[body(), body(max_tokens=2048)],
 )
 
 CASES["report"] = Case(
-    [HALF_CUT, DONE],
-    [body(), body(*HALF)],
-    [*HALF, ALL_DONE],
-    RunStatus.COMPLETED,
-    {"a": True, "b": False},
-    {"on_truncated": "report"},
+    [HALF_CUT, DONE], [*HALF, ALL_DONE], RunStatus.COMPLETED, {"a": True, "b": False}, {"on_truncated": "report"}
 )
 
 CASES["report without a call"] = Case(
     [reply(text("So it", closed=False), stop_reason="max_tokens")],
-    [body()],
     [assistant(said("So it"))],
     RunStatus.TRUNCATED,
     options={"on_truncated": "report"},
@@ -443,7 +392,6 @@ CASES["report without a call"] = Case(
 
 CASES["report again and again"] = Case(
     [cut_off("a"), cut_off("b"), cut_off("c")],
-    [body(), body(*_cut_added("a")), body(*_cut_added("a"), *_cut_added("b"))],
     [*_cut_added("a"), *_cut_added("b"), *_cut_added("c")],
     RunStatus.TRUNCATED,
     {"a": False, "b": False, "c": False},
@@ -452,12 +400,6 @@ CASES["report again and again"] = Case(
 
 CASES["report, a whole turn begins the count anew"] = Case(
     [cut_off("a"), one_call("b"), cut_off("c"), DONE],
-    [
-        body(),
-        body(*_cut_added("a")),
-        body(*_cut_added("a"), *told("b")),
-        body(*_cut_added("a"), *told("b"), *_cut_added("c")),
-    ],
     [*_cut_added("a"), *told("b"), *_cut_added("c"), ALL_DONE],
     RunStatus.COMPLETED,
     {"a": False, "b": True, "c": False},
@@ -475,45 +417,24 @@ CASES["model_context_window_exceeded"] = Case(
             stop_reason="model_context_window_exceeded",
         )
     ],
-    [body()],
     [assistant(said("So."))],
     RunStatus.TRUNCATED,
     {"a": False},
     {"on_truncated": "retry"},
 )
 
-CASES["refusal"] = Case([reply(text("I"), stop_reason="refusal")], [body()], [], RunStatus.REFUSED)
+CASES["refusal"] = Case([reply(text("I"), stop_reason="refusal")], [], RunStatus.REFUSED)
 
 CASES["refusal in the second turn"] = Case(
-    [one_call("a"), reply(text("I"), stop_reason="refusal")],
-    [body(), body(*told("a"))],
-    told("a"),
-    RunStatus.REFUSED,
-    {"a": True},
+    [one_call("a"), reply(text("I"), stop_reason="refusal")], told("a"), RunStatus.REFUSED, {"a": True}
 )
 
-CASES["a stop reason of tomorrow"] = Case([reply(text("So."), stop_reason="tomorrow")], [body()], [], RunStatus.UNKNOWN)
+CASES["a stop reason of tomorrow"] = Case([reply(text("So."), stop_reason="tomorrow")], [], RunStatus.UNKNOWN)
+
+_without_a_reason = [message_start(), block_start(0, "text", text="So."), block_stop(0), MESSAGE_STOP]
 
 CASES["no stop reason"] = Case(
-    [
-        Recording.from_body(
-            b"".join(
-                map(
-                    encode_event,
-                    [
-                        message_start(),
-                        block_start(0, "text", text=""),
-                        text_delta(0, "So."),
-                        block_stop(0),
-                        MESSAGE_STOP,
-                    ],
-                )
-            )
-        )
-    ],
-    [body()],
-    [],
-    RunStatus.UNKNOWN,
+    [Recording.from_body(b"".join(map(encode_event, _without_a_reason)))], [], RunStatus.UNKNOWN
 )
 
 # --- fallback, programmatic calls -------------------------------------------------------------------------------------
@@ -522,30 +443,24 @@ FALLBACK = {"type": "fallback", "from": {"model": "a"}, "to": {"model": "b"}}
 
 CASES["a call before a fallback"] = Case(
     [reply(text("A"), tool_use("now", {}, id="a"), block(FALLBACK), tool_use("now", {}, id="b")), DONE],
-    [body(), body(assistant(said("A"), FALLBACK, call("b", "now", {})), results(result("b", "noon")))],
     [assistant(said("A"), FALLBACK, call("b", "now", {})), results(result("b", "noon")), ALL_DONE],
     RunStatus.COMPLETED,
 )
 
-CASES["calls before the last of two fallbacks"] = Case(
-    [
-        reply(
-            tool_use("now", '{"', id="a"),
-            block(FALLBACK),
-            tool_use("now", {}, id="b"),
-            block(FALLBACK),
-            text("So."),
-            stop_reason="end_turn",
-        )
-    ],
-    [body()],
-    [assistant(FALLBACK, FALLBACK, said("So."))],
-    RunStatus.COMPLETED,
-)
+_before_fallbacks = [tool_use("now", '{"', id="a"), block(FALLBACK), tool_use("now", {}, id="b"), block(FALLBACK)]
+
+for _reason in ("end_turn", "tool_use"):
+    CASES[f"calls before the last of two fallbacks, {_reason}"] = Case(
+        [reply(*_before_fallbacks, text("So."), stop_reason=_reason)],
+        [assistant(FALLBACK, FALLBACK, said("So."))],
+        RunStatus.COMPLETED,
+    )
 
 _caller = {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"}
 
 _code = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "code_execution", "input": {"code": "now()"}}
+
+_run_code = server_tool_use("code_execution", {"code": "now()"}, id="srvtoolu_1")
 
 _from_code = call("a", "get_weather", {"city": "Oslo"}, caller=_caller)
 
@@ -565,36 +480,25 @@ _done_by_code = {"type": "code_execution_tool_result", "tool_use_id": "srvtoolu_
 
 CASES["a call from code"] = Case(
     [
-        with_container(reply(server_tool_use("code_execution", {"code": "now()"}, id="srvtoolu_1"), block(_from_code))),
+        with_container(reply(_run_code, block(_from_code))),
         reply(block(_done_by_code), text("15")),
     ],
-    [body(tools=[get_weather, CODE]), body(*_by_code, tools=[get_weather, CODE], container="c1")],
     [*_by_code, assistant(_done_by_code, said("15"))],
     RunStatus.COMPLETED,
     {"a": True},
     {"tools": [get_weather, CODE]},
+    bodies=[body(tools=[get_weather, CODE]), body(*_by_code, tools=[get_weather, CODE], container="c1")],
 )
+
+_text_only = said("Error: the tool returned image, and this kind of call takes text only.")
 
 _drawn = [
     assistant(_code, call("a", "draw", {}, caller=_caller)),
-    results(
-        {
-            **result("a", [said("Error: the tool returned image, and this kind of call takes text only.")]),
-            "is_error": True,
-        }
-    ),
+    results({**result("a", [_text_only]), "is_error": True}),
 ]
 
 CASES["an image for code"] = Case(
-    [
-        reply(
-            server_tool_use("code_execution", {"code": "now()"}, id="srvtoolu_1"),
-            block(call("a", "draw", {}, caller=_caller)),
-            stop_reason="tool_use",
-        ),
-        DONE,
-    ],
-    [body(tools=[draw, CODE]), body(*_drawn, tools=[draw, CODE])],
+    [reply(_run_code, block(call("a", "draw", {}, caller=_caller)), stop_reason="tool_use"), DONE],
     [*_drawn, ALL_DONE],
     RunStatus.COMPLETED,
     {"a": True},
@@ -602,12 +506,7 @@ CASES["an image for code"] = Case(
 )
 
 CASES["max_turns"] = Case(
-    [one_call("a"), one_call("b"), DONE],
-    [body(), body(*told("a"))],
-    [*told("a"), *told("b")],
-    RunStatus.LIMIT,
-    {"a": True, "b": True},
-    {"max_turns": 2},
+    [one_call("a"), one_call("b")], [*told("a"), *told("b")], RunStatus.LIMIT, {"a": True, "b": True}, {"max_turns": 2}
 )
 
 
@@ -620,8 +519,7 @@ def _failed_added(id: str) -> list[Message]:
 
 
 CASES["max_consecutive_tool_errors"] = Case(
-    [_failed("a"), _failed("b"), DONE],
-    [body(), body(*_failed_added("a"))],
+    [_failed("a"), _failed("b")],
     [*_failed_added("a"), *_failed_added("b")],
     RunStatus.LIMIT,
     {"a": True, "b": True},
@@ -630,12 +528,6 @@ CASES["max_consecutive_tool_errors"] = Case(
 
 CASES["max_consecutive_tool_errors, not in a row"] = Case(
     [_failed("a"), one_call("b"), _failed("c"), DONE],
-    [
-        body(),
-        body(*_failed_added("a")),
-        body(*_failed_added("a"), *told("b")),
-        body(*_failed_added("a"), *told("b"), *_failed_added("c")),
-    ],
     [*_failed_added("a"), *told("b"), *_failed_added("c"), ALL_DONE],
     RunStatus.COMPLETED,
     options={"max_consecutive_tool_errors": 2},
@@ -654,7 +546,6 @@ _wrong_added = [
 
 CASES["three wrong calls, then a right one"] = Case(
     [*_three_wrong, one_call("a"), DONE],
-    [body(*_wrong_added[: 2 * n]) for n in range(4)] + [body(*_wrong_added, *told("a"))],
     [*_wrong_added, *told("a"), ALL_DONE],
     RunStatus.COMPLETED,
     {"w0": False, "w1": False, "w2": False, "a": True},
