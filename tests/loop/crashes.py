@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import eagerstream
-from eagerstream.loop import RunResult, RunStatus, resume
+from eagerstream.loop import RunResult, RunStatus
 from eagerstream.testing import Scenario
-from tests.loop.durable import World, check, client_of
+from tests.loop.durable import Played, World, check, taken_up
 from tests.loop.journals import MemoryJournal, plain
 from tests.loop.steered import Steered
 from tests.support import REQUEST
@@ -39,29 +39,28 @@ async def from_each_write(
         For each run the kind of the last entry before the crash, the result and the outside; the first is undisturbed.
     """
     states: list[tuple[str, Any, list[str]]] = []
-    async with client_of(scenario) as client:
+    client = Played(scenario).transport()
 
-        def write() -> None:
-            states.append((str(journal.runs["r"][-1]["kind"]), plain(journal.runs), list(world.effects)))
+    def write() -> None:
+        states.append((str(journal.runs["r"][-1]["kind"]), plain(journal.runs), list(world.effects)))
 
-        journal, world = MemoryJournal(), World()
-        journal.on_write = write
+    journal, world = MemoryJournal(), World()
+    journal.on_write = write
+    tools = tools_of(world, journal, client)
+    given = {**REQUEST, **options, **options_of(tools)}
+    run = eagerstream.run(client, **given, tools=tools, journal=journal, run_id="r")
+    run.observe(Steered(run, act))
+    async with run:
+        await run.finish()
+    found = [("", run.result, world)]
+    journal.on_write = lambda: None
+    for kind, runs, effects in states:
+        world, journal = World(), MemoryJournal(runs)
+        world.effects = effects
         tools = tools_of(world, journal, client)
-        given = {**REQUEST, **options, **options_of(tools)}
-        run = eagerstream.run(client, **given, tools=tools, journal=journal, run_id="r")
-        run.observe(Steered(run, act))
-        async with run:
-            await run.finish()
-        found = [("", run.result, world)]
-        journal.on_write = lambda: None
-        for kind, runs, effects in states:
-            world, journal = World(), MemoryJournal(runs)
-            world.effects = effects
-            tools = tools_of(world, journal, client)
-            given = {**options, **options_of(tools)}
-            async with resume(client, journal, "r", tools=tools, **given) as resumed:
-                await resumed.finish()
-            found.append((kind, resumed.result, world))
+        given = {**options, **options_of(tools)}
+        resumed = await taken_up(client, journal, tools, **given)
+        found.append((kind, resumed.result, world))
     for kind, result, outside in found:
         check(result, outside)
         assert result.status is ends, (kind, result.error)

@@ -8,7 +8,7 @@ from typing import Any
 
 import eagerstream
 from eagerstream import RunningCall, TextStream, validate_history
-from eagerstream.loop import RunResult, resume
+from eagerstream.loop import Run, RunResult, resume
 from eagerstream.recordings import Recording
 from eagerstream.testing import Scenario, reply, text, thinking, tool_use
 from eagerstream.tools import Tool
@@ -102,6 +102,21 @@ async def client_of(answers: Scenario) -> AsyncIterator[Any]:
     yield Played(answers).transport()
 
 
+async def kept(client: Any, journal: Any, tools: Sequence[Any] = (), **options: Any) -> Run:
+    """A run with a journal, under the id "r", that went to its end."""
+    given = {**REQUEST, "tools": tools, "journal": journal, "run_id": "r", **options}
+    async with eagerstream.run(client, **given) as run:
+        await run.finish()
+    return run
+
+
+async def taken_up(client: Any, journal: Any, tools: Sequence[Any] = (), **options: Any) -> Run:
+    """The same run, continued by another process to its end."""
+    async with resume(client, journal, "r", tools=tools, **options) as run:
+        await run.finish()
+    return run
+
+
 def answers(result: RunResult) -> list[Any]:
     """The contents of all results in the history, in order."""
     blocks = [block for message in result.messages for block in message["content"] if isinstance(block, dict)]
@@ -119,21 +134,20 @@ def check(result: RunResult, world: World) -> None:
         assert effect in once or said not in told
 
 
+def one_payment() -> Any:
+    """A client whose model pays once, and ends."""
+    return Played(Scenario(reply(text("First."), tool_use("pay", {"amount": 1})), reply(text("Done.")))).transport()
+
+
 async def left_at(kind: str, world: World, tools: list[Tool]) -> MemoryJournal:
     """A journal of a run that was killed after its last write of this kind."""
     journal = MemoryJournal()
     states: list[Any] = []
     journal.on_write = lambda: states.append((journal.runs["r"][-1]["kind"], plain(journal.runs)))
-    one = Scenario(reply(text("First."), tool_use("pay", {"amount": 1})), reply(text("Done.")))
-    async with client_of(one) as client:
-        async with eagerstream.run(client, **REQUEST, tools=tools, journal=journal, run_id="r") as run:
-            await run.finish()
+    await kept(one_payment(), journal, tools)
     return MemoryJournal([runs for last, runs in states if last == kind][-1])
 
 
 async def continued(journal: MemoryJournal, tools: list[Tool]) -> RunResult:
     """The result of a run that another process continues."""
-    one = Scenario(reply(text("First."), tool_use("pay", {"amount": 1})), reply(text("Done.")))
-    async with client_of(one) as client, resume(client, journal, "r", tools=tools) as run:
-        await run.finish()
-    return run.result
+    return (await taken_up(one_payment(), journal, tools)).result

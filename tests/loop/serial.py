@@ -261,8 +261,9 @@ class UntilBlocked(Gate):
 # --- running ----------------------------------------------------------------------------------------------------------
 
 
-def checked(result: RunResult, given: Sequence[Mapping[str, Any]] = (USER,)) -> RunResult:
+def checked(result: RunResult, given: RunResult | Sequence[Mapping[str, Any]] = (USER,)) -> RunResult:
     """A result whose history obeys the law, by both of its checkers; each of its calls says whether it is in there."""
+    given = given.messages if isinstance(given, RunResult) else given
     check_history(result.messages)
     assert eagerstream.validate_history(result.messages) == []
     assert result.messages[: len(given)] == list(given)
@@ -277,14 +278,21 @@ def checked(result: RunResult, given: Sequence[Mapping[str, Any]] = (USER,)) -> 
     return result
 
 
+@asynccontextmanager
+async def running(client: Any, **options: Any) -> AsyncIterator[Run]:
+    """A run of `REQUEST` that is over in time. Its history obeys the law."""
+    options = {**REQUEST, **options}
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(client, **options) as run:
+            yield run
+    checked(run.result, options["messages"])
+
+
 async def finished(client: Any, **options: Any) -> Run:
     """A run that went to its end."""
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(client, **{"tools": TOOLS, **REQUEST, **options}) as run:
-            await run.finish()
+    async with running(client, **{"tools": TOOLS, **options}) as run:
+        await run.finish()
     assert run.result.status not in (RunStatus.CANCELLED, RunStatus.ERROR)
-    given = options.get("messages", (USER,))
-    checked(run.result, given.messages if isinstance(given, RunResult) else given)
     return run
 
 
@@ -359,12 +367,12 @@ class Remover:
 class Endless:
     """A tool that starts, may run twice and never ends, and the gate that holds a response back until it has started."""
 
-    def __init__(self) -> None:
+    def __init__(self, **options: Any) -> None:
         self.begun = anyio.Event()
         self.cancelled = False
         self.gate = Gate()
 
-        @tool(idempotent=True)
+        @tool(**{"idempotent": True, **options})
         async def endless() -> None:
             self.begun.set()
             try:
@@ -376,12 +384,10 @@ class Endless:
 
     async def finish(self, api: LocalAPI, **options: Any) -> Run:
         """A run that goes to its end once the tool has started."""
-        with anyio.fail_after(SLOWLY_S):
-            async with eagerstream.run(api.transport(), **options) as run:
-                await self.begun.wait()
-                self.gate.opened.set()
-                await run.finish()
-        checked(run.result)
+        async with running(api.transport(), **options) as run:
+            await self.begun.wait()
+            self.gate.opened.set()
+            await run.finish()
         return run
 
 

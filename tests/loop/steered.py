@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import anyio
+
+import eagerstream
+from eagerstream import HTTPTransport
 from eagerstream.streaming import FeedEnd
+from eagerstream.testing import MessageThreads, ReplayServer, Scenario
+from tests.loop.serial import SLOWLY_S, checked, now
+from tests.support import REQUEST, USER, check_history
 
 
 class Steered:
@@ -30,3 +37,20 @@ class Steered:
 
     def end(self, end: FeedEnd) -> None:
         """Do nothing."""
+
+
+async def steered(
+    scenario: Scenario, act: Callable[[Any, Any], object], *, kept: MessageThreads | None = None, **options: Any
+) -> tuple[Any, list[Any], ReplayServer]:
+    """A run over a server that went to its end, its events, and the server; `act` gets the run and each event at once."""
+    async with ReplayServer(scenario, threads=kept) as server, HTTPTransport(base_url=server.base_url) as transport:
+        run = eagerstream.run(transport, **{"tools": [now], "restart_delay_s": 0, **REQUEST, **options})
+        observer = Steered(run, act)
+        run.observe(observer)
+        with anyio.fail_after(SLOWLY_S):
+            async with run:
+                await run.finish()
+    if run.result.messages[0] == USER:
+        checked(run.result)
+    check_history(run.result.messages)  # a summary may have replaced the first message
+    return run, observer.events, server

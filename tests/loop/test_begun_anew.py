@@ -16,15 +16,13 @@ from eagerstream.errors import StreamInterrupted
 from eagerstream.loop import Run, TurnStop
 from eagerstream.recordings import Recording
 from eagerstream.testing import block, encode_event, reply, text, tool_use
-from eagerstream.tools import InProcessExecutor, ToolCall
+from eagerstream.tools import ToolCall
 from eagerstream.wire import MessageStart
 from tests.loop.cases import FALLBACK
 from tests.loop.serial import (
     DONE,
     NO_ROUTE,
     QUICK,
-    SLOWLY_S,
-    TOOLS,
     assistant,
     call,
     checked,
@@ -36,12 +34,14 @@ from tests.loop.serial import (
     result,
     results,
     results_in,
+    running,
 )
 from tests.streams import block_start, block_stop, input_delta, message_start, tool_start
 from tests.support import REQUEST, Gate, LocalAPI, Piece, check_history
 
+pytestmark = pytest.mark.anyio
 
-@pytest.mark.anyio
+
 async def test_a_restarted_reply() -> None:
     """A gateway that begins again: calls of the dropped beginning are not in the history, and are told."""
     begun: list[Piece] = [message_start(), tool_start(0, "now"), input_delta(0, "[]"), block_stop(0)]
@@ -53,7 +53,6 @@ async def test_a_restarted_reply() -> None:
     assert [call.id for call in run.result.calls] == ["toolu_0", "toolu_1", "toolu_new"]
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("at_once", [True, False])
 async def test_a_restarted_reply_after_a_call_has_run(*, at_once: bool) -> None:
     """The call is not repeated under another name: the run goes on with its result, and the new beginning is not read."""
@@ -72,7 +71,6 @@ async def test_a_restarted_reply_after_a_call_has_run(*, at_once: bool) -> None:
     assert [call.id for call in run.result.calls if call.ran] == ["toolu_0"]
 
 
-@pytest.mark.anyio
 async def test_a_restarted_reply_voids_the_calls_that_wait() -> None:
     """A call that waits for its turn when the peer begins its reply anew never runs: the new reply counts."""
     ran: list[str] = []
@@ -94,7 +92,6 @@ async def test_a_restarted_reply_voids_the_calls_that_wait() -> None:
     check_history(run.result.messages)
 
 
-@pytest.mark.anyio
 async def test_a_fallback_before_the_message_ends() -> None:
     """Another model takes over: a held call of the first is neither run nor answered."""
 
@@ -120,7 +117,6 @@ async def test_a_fallback_before_the_message_ends() -> None:
 _WROTE = result("c", "wrote x")
 
 
-@pytest.mark.anyio
 async def test_a_group_begins_anew_with_a_retry() -> None:
     """What failed in a reply that was discarded does not keep a call of the next one from running."""
     first = reply(
@@ -137,15 +133,13 @@ async def test_a_group_begins_anew_with_a_retry() -> None:
 async def begun_anew(begun: Sequence[Piece], again: Recording) -> AsyncIterator[Run]:
     """A run whose peer begins its response anew once the first call is answered."""
     gate = Gate()
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(LocalAPI([*begun, gate, again], [DONE]).transport(), **QUICK) as run:
-            await gate.reached.wait()
-            await run.result.calls[0].answered.wait()
-            gate.opened.set()
-            yield run
+    async with running(LocalAPI([*begun, gate, again], [DONE]).transport(), **QUICK) as run:
+        await gate.reached.wait()
+        await run.result.calls[0].answered.wait()
+        gate.opened.set()
+        yield run
 
 
-@pytest.mark.anyio
 async def test_a_group_begins_anew_with_a_restarted_reply() -> None:
     """The same where the peer itself begins again."""
     begun = [message_start(), tool_start(0, "write_file"), input_delta(0, '{"path": }'), block_stop(0)]
@@ -154,7 +148,6 @@ async def test_a_group_begins_anew_with_a_restarted_reply() -> None:
     assert checked(run.result).messages[2] == results(_WROTE)
 
 
-@pytest.mark.anyio
 async def test_a_group_begins_anew_with_a_fallback() -> None:
     """Calls of the model that gave up, never run, do not keep those of the one that took over from running."""
     first = reply(
@@ -167,19 +160,6 @@ async def test_a_group_begins_anew_with_a_fallback() -> None:
     assert run.result.messages[2] == results(_WROTE)
 
 
-@pytest.mark.anyio
-async def test_an_executor_of_two_runs() -> None:
-    """A failure in one run does not keep a call of another from running, which shares its executor."""
-
-    executor = InProcessExecutor(TOOLS)
-    bad = reply(tool_use("write_file", {"path": "/"}, id="a"))
-    await finished(LocalAPI([bad], [DONE]).transport(), executor=executor)
-    good = reply(tool_use("write_file", {"path": "x"}, id="c"))
-    run = await finished(LocalAPI([good], [DONE]).transport(), executor=executor)
-    assert run.result.messages[2] == results(_WROTE)
-
-
-@pytest.mark.anyio
 async def test_a_repeated_call_of_another_tool() -> None:
     """A reply that is begun anew with the same id and input for another tool is not answered with the first one's work."""
     begun = [message_start(), tool_start(0, "now", id="a"), input_delta(0, "{}"), block_stop(0)]

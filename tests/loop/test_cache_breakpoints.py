@@ -13,6 +13,8 @@ from eagerstream.testing import reply, server_tool_use, text, thinking, tool_use
 from tests.loop.serial import DONE, Listed, by_hand, finished, now
 from tests.support import REQUEST, USER, LocalAPI
 
+pytestmark = pytest.mark.anyio
+
 MARK = {"type": "ephemeral"}
 HOUR = {"type": "ephemeral", "ttl": "1h"}
 
@@ -44,7 +46,6 @@ async def bodies_of(*script: Any, **options: Any) -> list[dict[str, Any]]:
     return api.bodies
 
 
-@pytest.mark.anyio
 async def test_they_move_along() -> None:
     """On the last two user messages of each request, and on the tools where there is no system prompt."""
     bodies = await bodies_of(*SCRIPT, DONE)
@@ -57,7 +58,6 @@ async def test_they_move_along() -> None:
     ]
 
 
-@pytest.mark.anyio
 async def test_nothing_else_changes() -> None:
     """Without its marks a body is what is sent without a cache, but for strings that became a block."""
     bodies = await bodies_of(*SCRIPT, DONE, system="Be brief.")
@@ -80,7 +80,6 @@ async def test_nothing_else_changes() -> None:
     assert marked == [plain(sent) for sent in api.bodies]
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -108,7 +107,6 @@ async def test_system_and_tools(options: dict[str, Any], expected: dict[str, Any
     assert marks(api.exchanges[0].body) == {"messages.0.content.0": MARK, **expected}
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("own", range(5))
 async def test_the_user_s_own_count(own: int) -> None:
     """Those that the user set stay where they are, and leave room for as many fewer."""
@@ -121,7 +119,6 @@ async def test_the_user_s_own_count(own: int) -> None:
     assert len(marks(bodies[-1])) == min(4, own + 3)
 
 
-@pytest.mark.anyio
 async def test_on_the_last_result() -> None:
     """Of several results in a message, the last one carries it."""
     first = reply(tool_use("now", {}, id="a"), tool_use("now", {}, id="b"))
@@ -129,7 +126,6 @@ async def test_on_the_last_result() -> None:
     assert sorted(marks(bodies[1])) == ["messages.0.content.0", "messages.2.content.1", "tools.0"]
 
 
-@pytest.mark.anyio
 async def test_after_a_pause() -> None:
     """A paused reply goes back as it came: no mark in it."""
     paused = reply(server_tool_use("s", {"q": 1}, id="srvtoolu_1"), stop_reason="pause_turn")
@@ -137,7 +133,6 @@ async def test_after_a_pause() -> None:
     assert sorted(marks(bodies[1])) == ["messages.0.content.0", "tools.0"]
 
 
-@pytest.mark.anyio
 async def test_the_definitions_stay_as_they_are() -> None:
     """A run does not leave its marks in what the caller gave it."""
     definition = {"type": "s_1", "name": "s"}
@@ -196,7 +191,6 @@ def test_never_more_than_four(messages: list[Any], system: Any, tools: Any) -> N
     assert len(marked) <= max(4, len(own))
 
 
-@pytest.mark.anyio
 async def test_automatic_caching_counts() -> None:
     """A `cache_control` of the whole request takes one of the four."""
     first = {
@@ -219,7 +213,6 @@ def test_those_of_typed_blocks_count() -> None:
     assert marks({key: value for key, value in marked.items() if key != "messages"}) == {}
 
 
-@pytest.mark.anyio
 async def test_without_it_nothing_is_marked() -> None:
     """The default leaves requests alone."""
     api = Listed(SCRIPT[0], reply(text("So.")))

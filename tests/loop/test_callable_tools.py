@@ -13,16 +13,8 @@ from eagerstream.testing import reply, tool_use
 from eagerstream.tools import ToolCall
 from tests.loop.serial import DONE, Serial, now
 from tests.loop.server_tools import told
-from tests.support import REQUEST, LocalAPI
+from tests.support import REQUEST
 from tests.tables import rows
-
-
-def test_duplicate_names() -> None:
-    """Two tools of one name: the API would refuse them, and the loop could not tell which to run."""
-    with pytest.raises(UsageError, match="'now'"):
-        eagerstream.run(LocalAPI([DONE]).anthropic(), **REQUEST, tools=[now, now])
-    with pytest.raises(UsageError, match="'now'"):
-        eagerstream.run(LocalAPI([DONE]).anthropic(), **REQUEST, tools=[now, {"name": "now", "type": "x"}])
 
 
 def test_an_executor_that_asks_nobody() -> None:

@@ -19,8 +19,8 @@ from tests.loop.serial import (
     CUT,
     DONE,
     NOT_RUN,
-    SLOWLY_S,
     TOOLS,
+    Endless,
     Remover,
     assistant,
     call,
@@ -29,28 +29,29 @@ from tests.loop.serial import (
     finished,
     result,
     results,
+    running,
 )
 from tests.streams import MESSAGE_STOP, block_start, input_delta, message_delta, message_start, text_delta, tool_start
 from tests.support import REQUEST, USER, Broken, Gate, LocalAPI, Piece, all_tasks_blocked, whole_call
 
+pytestmark = pytest.mark.anyio
 
-@pytest.mark.anyio
+
 @pytest.mark.parametrize("raw", ["", '{"ci', '{"city": "Os'], ids=["empty", "a key", "a string"])
 async def test_cancel_in_mid_input(raw: str) -> None:
     """The cut call is echoed as what there is of it, and answered; the finished one has its result."""
     gate = Gate()
     cut: list[Piece] = [tool_start(1, "get_weather"), *([input_delta(1, raw)] if raw else []), gate]
     api = LocalAPI([message_start(), *whole_call(0, "now"), *cut])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=TOOLS) as run:
-            await gate.reached.wait()
-            await run.result.calls[0].answered.wait()
-            run.cancel()
-            run.cancel()
-            names = [type(event).__name__ async for event in run]
-            await run.finish()
-            assert run.result.status is RunStatus.CANCELLED
-            assert api.exchanges[0].closed
+    async with running(api.transport(), tools=TOOLS) as run:
+        await gate.reached.wait()
+        await run.result.calls[0].answered.wait()
+        run.cancel()
+        run.cancel()
+        names = [type(event).__name__ async for event in run]
+        await run.finish()
+        assert run.result.status is RunStatus.CANCELLED
+        assert api.exchanges[0].closed
     assert checked(run.result).status is RunStatus.CANCELLED
     echoed = {"INVALID_JSON": raw}
     assert run.result.messages[1:] == [
@@ -66,23 +67,20 @@ async def test_cancel_in_mid_input(raw: str) -> None:
     assert later.result.status is RunStatus.COMPLETED
 
 
-@pytest.mark.anyio
 async def test_cancel_in_text() -> None:
     """Without a call there is nothing that the history must keep."""
     gate = Gate()
     api = LocalAPI([message_start(), block_start(0, "text", text=""), text_delta(0, "So"), gate])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST) as run:
-            await gate.reached.wait()
-            run.cancel()
-            await run.finish()
+    async with running(api.transport()) as run:
+        await gate.reached.wait()
+        run.cancel()
+        await run.finish()
     assert checked(run.result).status is RunStatus.CANCELLED
     assert run.result.messages == [USER]
     assert run.result.message is not None
     assert run.result.message["content"] == [{"type": "text", "text": "So"}]
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("on_cancel", ["cancel", "finish"])
 @pytest.mark.parametrize("ended", [True, False], ids=["whole reply", "open reply"])
 @pytest.mark.parametrize("way", ["cancel()", *WAYS])
@@ -127,7 +125,6 @@ async def test_on_cancel(way: Way, on_cancel: Any, *, ended: bool) -> None:
     assert len(api.exchanges) == 1
 
 
-@pytest.mark.anyio
 async def test_cancel_from_a_tool() -> None:
     """A tool may end its run; on_cancel="finish" lets it say so."""
     runs: list[Any] = []
@@ -138,16 +135,14 @@ async def test_cancel_from_a_tool() -> None:
         return "stopped"
 
     api = LocalAPI([reply(tool_use("stop", {}, id="a"))], [DONE])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[stop]) as run:
-            runs.append(run)
-            await run.finish()
+    async with running(api.transport(), tools=[stop]) as run:
+        runs.append(run)
+        await run.finish()
     assert checked(run.result).status is RunStatus.CANCELLED
     assert run.result.messages[2] == results(result("a", "stopped"))
     assert len(api.exchanges) == 1
 
 
-@pytest.mark.anyio
 async def test_cancel_before_it_begins() -> None:
     """Nothing is sent."""
     api = LocalAPI([DONE])
@@ -159,21 +154,18 @@ async def test_cancel_before_it_begins() -> None:
     assert not api.exchanges
 
 
-@pytest.mark.anyio
 async def test_cancel_while_it_waits_to_ask_again() -> None:
     """The pause before a restart ends at once."""
     api = LocalAPI([message_start(), Broken()])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, restart_delay_s=1000) as run:
-            async for event in run:
-                if isinstance(event, Restarted):
-                    assert event.delay_s >= 500
-                    run.cancel()
+    async with running(api.transport(), restart_delay_s=1000) as run:
+        async for event in run:
+            if isinstance(event, Restarted):
+                assert event.delay_s >= 500
+                run.cancel()
     assert checked(run.result).status is RunStatus.CANCELLED
     assert len(api.exchanges) == 1
 
 
-@pytest.mark.anyio
 async def test_cancel_while_asked_for_approval() -> None:
     """Nobody need answer any more, and the call is told as not run."""
     asked = anyio.Event()
@@ -188,33 +180,29 @@ async def test_cancel_while_asked_for_approval() -> None:
         raise AssertionError
 
     api = LocalAPI([reply(tool_use("pay", {}, id="a"))], [DONE])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[pay]) as run:
-            await asked.wait()
-            run.cancel()
-            await run.finish()
+    async with running(api.transport(), tools=[pay]) as run:
+        await asked.wait()
+        run.cancel()
+        await run.finish()
     assert checked(run.result).messages[2] == results(error("a", NOT_RUN))
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("on_cancel", ["cancel", "finish"])
 async def test_cancel_a_streaming_tool(on_cancel: Any) -> None:
     """Its input breaks off; what it says is kept where it may finish."""
     remover = Remover(on_cancel=on_cancel)
     api = LocalAPI([message_start(), tool_start(0, "write"), input_delta(0, '{"words": "one'), Gate()])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[remover.tool]) as run:
-            await remover.begun.wait()
-            await all_tasks_blocked()
-            run.cancel()
-            await run.finish()
+    async with running(api.transport(), tools=[remover.tool]) as run:
+        await remover.begun.wait()
+        await all_tasks_blocked()
+        run.cancel()
+        await run.finish()
     assert checked(run.result).messages[1] == assistant(call("toolu_0", "write", {"INVALID_JSON": '{"words": "one'}))
     (answer,) = run.result.messages[2]["content"]
     assert answer["is_error"] is True
     assert answer["content"].endswith("removed it again" if on_cancel == "finish" else CANCELLED_TEXT)
 
 
-@pytest.mark.anyio
 async def test_what_a_cancelled_tool_has_done() -> None:
     """It may say so while it is being cancelled, and the model gets that, too."""
     begun = anyio.Event()
@@ -229,44 +217,22 @@ async def test_what_a_cancelled_tool_has_done() -> None:
             call.done_so_far = "Swept 2 of 3 rooms."
 
     api = LocalAPI([reply(tool_use("sweep", {}, id="a"))])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[sweep]) as run:
-            await begun.wait()
-            run.cancel()
-            await run.finish()
+    async with running(api.transport(), tools=[sweep]) as run:
+        await begun.wait()
+        run.cancel()
+        await run.finish()
     assert checked(run.result).messages[2] == results(error("a", f"{CANCELLED_TEXT}\nSwept 2 of 3 rooms."))
 
 
-@pytest.mark.anyio
 async def test_a_tool_that_finishes_has_its_time_limit() -> None:
     """on_cancel="finish" holds nothing up for longer than the tool may run."""
-    begun = anyio.Event()
-
-    @tool(on_cancel="finish", timeout_s=0.05)
-    async def endless() -> None:
-        begun.set()
-        await anyio.sleep_forever()
-
-    api = LocalAPI([reply(tool_use("endless", {}, id="a"))], [DONE])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[endless]) as run:
-            await begun.wait()
+    endless = Endless(on_cancel="finish", timeout_s=0.05)
+    async with running(LocalAPI([reply(tool_use("endless", {}))], [DONE]).transport(), tools=[endless.tool]) as run:
+        await endless.begun.wait()
     (answer,) = checked(run.result).messages[2]["content"]
     assert answer["content"].startswith("TimeoutError")
 
 
-@pytest.mark.anyio
-async def test_cancel_after_the_end() -> None:
-    """A run that has ended stays as it ended."""
-    async with eagerstream.run(LocalAPI([DONE]).transport(), **REQUEST) as run:
-        await run.finish()
-        run.cancel()
-        assert run.result.status is RunStatus.COMPLETED
-        await run.finish()
-    assert run.result.status is RunStatus.COMPLETED
-
-
-@pytest.mark.anyio
 async def test_cancel_from_a_guard() -> None:
     """Nor do calls that come behind it in the same chunk."""
     runs: list[Any] = []
@@ -276,27 +242,18 @@ async def test_cancel_from_a_guard() -> None:
         raise AssertionError
 
     api = LocalAPI([reply(tool_use("pay", {}), tool_use("pay", {}))], [DONE])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[pay]) as run:
-            runs.append(run)
-            await run.finish()
+    async with running(api.transport(), tools=[pay]) as run:
+        runs.append(run)
+        await run.finish()
     assert checked(run.result).status is RunStatus.CANCELLED
 
 
-@pytest.mark.anyio
 async def test_cancel_with_a_failure_ahead() -> None:
     """`cancel` raises nothing, not even what the run was about to raise."""
-    begun = anyio.Event()
-
-    @tool
-    async def endless() -> None:
-        begun.set()
-        await anyio.sleep_forever()
-
+    endless = Endless()
     api = LocalAPI([message_start(), *whole_call(0, "endless"), message_delta("max_tokens"), MESSAGE_STOP])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[endless], on_truncated="raise") as run:
-            await begun.wait()
-            run.cancel()
-            await run.finish()
-    assert checked(run.result).status is RunStatus.CANCELLED
+    async with running(api.transport(), tools=[endless.tool], on_truncated="raise") as run:
+        await endless.begun.wait()
+        run.cancel()
+        await run.finish()
+    assert run.result.status is RunStatus.CANCELLED

@@ -24,10 +24,10 @@ from eagerstream.testing import (
     tool_use,
 )
 from eagerstream.wire import BlockStop
-from tests.loop.serial import DONE, SLOWLY_S, now
-from tests.loop.steered import Steered
+from tests.loop.serial import DONE, SLOWLY_S, now, running
+from tests.loop.steered import Steered, steered
 from tests.streams import block_start, block_stop, message_start
-from tests.support import REQUEST, USER, Gate, LocalAPI, anthropic_client, check_history
+from tests.support import REQUEST, USER, Gate, LocalAPI, anthropic_client
 
 pytestmark = pytest.mark.anyio
 
@@ -56,20 +56,6 @@ def kinds(server: ReplayServer) -> list[str]:
     return ["summary" if "compaction" in request.body else "turn" for request in server.requests]
 
 
-async def ran(server: ReplayServer, steer: Any, **options: Any) -> tuple[Any, list[Any]]:
-    """A run over a server that went to its end, and its events; `steer` gets the run and each event at once."""
-    async with HTTPTransport(base_url=server.base_url) as transport:
-        run = eagerstream.run(transport, **{"tools": [now], "restart_delay_s": 0, **REQUEST, **options})
-        steered = Steered(run, steer)
-        run.observe(steered)
-        with anyio.fail_after(SLOWLY_S):
-            async with run:
-                await run.finish()
-    events = steered.events
-    check_history(run.result.messages)
-    return run, events
-
-
 def at(turn: int, act: Any) -> Any:
     """Do something at the start of a turn."""
     return lambda run, event: act(run) if isinstance(event, TurnStart) and event.turn == turn else None
@@ -78,8 +64,12 @@ def at(turn: int, act: Any) -> Any:
 @pytest.mark.parametrize("threads", ["always", None])
 async def test_the_summary_replaces_the_history(threads: Any) -> None:
     """The results of the turn are in it. Ids of calls may come again, since their messages are gone."""
-    async with ReplayServer(api(CALL, AGAIN, DONE), threads=MessageThreads()) as server:
-        run, events = await ran(server, at(1, lambda run: run.compact("Keep all names.")), threads=threads)
+    run, events, server = await steered(
+        api(CALL, AGAIN, DONE),
+        at(1, lambda run: run.compact("Keep all names.")),
+        threads=threads,
+        kept=MessageThreads(),
+    )
     assert kinds(server) == ["turn", "summary", "turn", "turn"]
     asked, continued, last = [request.complete for request in server.requests[1:]]
     assert asked["compaction"] == {"type": "summarize", "instructions": "Keep all names."}
@@ -132,8 +122,7 @@ async def test_what_shapes_a_reply_is_left_out() -> None:
 )
 async def test_no_summary(summary: Any) -> None:
     """The history stays, no tool runs because of it, and the run continues."""
-    async with ReplayServer(api(CALL, DONE, summary=summary)) as server:
-        run, events = await ran(server, at(1, lambda run: run.compact()))
+    run, events, server = await steered(api(CALL, DONE, summary=summary), at(1, lambda run: run.compact()))
     assert kinds(server) == ["turn", "summary", "turn"]
     assert [message["role"] for message in run.result.messages] == ["user", "assistant", "user", "assistant"]
     assert [call.ran for call in run.result.calls] == [True, False][: len(run.result.calls)]
@@ -155,8 +144,7 @@ async def test_it_is_asked_for_again() -> None:
         if isinstance(event, Restarted):
             run.say("Hurry.", "now")
 
-    async with ReplayServer(api(CALL, DONE, summary=written)) as server:
-        run, _ = await ran(server, steer)
+    run, _, server = await steered(api(CALL, DONE, summary=written), steer)
     assert kinds(server) == ["turn", "summary", "summary", "turn"]
     assert run.result.messages[:2] == [SUMMARY, {"role": "user", "content": "Hurry."}]
 
@@ -164,16 +152,14 @@ async def test_it_is_asked_for_again() -> None:
 async def test_a_pause_is_continued_first() -> None:
     """The API cannot summarize a response that it has yet to continue."""
     pause = reply(text("Searching."), stop_reason="pause_turn")
-    async with ReplayServer(api(pause, CALL, DONE)) as server:
-        await ran(server, at(1, lambda run: run.compact()))
+    *_, server = await steered(api(pause, CALL, DONE), at(1, lambda run: run.compact()))
     assert kinds(server) == ["turn", "turn", "summary", "turn"]
 
 
 async def test_a_run_that_ends_before() -> None:
     """Nothing is asked for: the next run can begin with the summary."""
-    async with ReplayServer(api(DONE)) as server:
-        run, _ = await ran(server, at(1, lambda run: run.compact()))
-        assert kinds(server) == ["turn"]
+    run, _, server = await steered(api(DONE), at(1, lambda run: run.compact()))
+    assert kinds(server) == ["turn"]
     history = [*run.result.messages, {"role": "user", "content": "And now?"}]
     async with ReplayServer(api(DONE)) as server, HTTPTransport(base_url=server.base_url) as transport:
         async with eagerstream.run(transport, **{**REQUEST, "messages": history}) as run:
@@ -188,13 +174,12 @@ async def test_cancelled_while_it_is_written() -> None:
 
     written: list[Any] = [message_start(), block_start(0, **BLOCK), block_stop(0), Gate()]
     local = LocalAPI([CALL], written)
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(local.transport(), tools=[now], **REQUEST) as run:
-            async for event in run:
-                if isinstance(event, TurnStart) and event.turn == 1:
-                    run.compact()
-                elif isinstance(event, BlockStop) and run.turn == 2:
-                    run.cancel()
+    async with running(local.transport(), tools=[now]) as run:
+        async for event in run:
+            if isinstance(event, TurnStart) and event.turn == 1:
+                run.compact()
+            elif isinstance(event, BlockStop) and run.turn == 2:
+                run.cancel()
     assert run.result.status is RunStatus.CANCELLED
     assert [message["role"] for message in run.result.messages] == ["user", "assistant", "user"]
 
@@ -209,8 +194,7 @@ async def test_a_summary_of_the_user(summary: Any) -> None:
         given.extend(messages)
         return summary
 
-    async with ReplayServer(api(CALL, DONE)) as server:
-        run, _ = await ran(server, at(1, lambda run: run.compact(summarize=summarize)))
+    run, _, server = await steered(api(CALL, DONE), at(1, lambda run: run.compact(summarize=summarize)))
     assert kinds(server) == ["turn", "turn"]
     assert [message["role"] for message in given] == ["user", "assistant", "user"]
     expected = summary if isinstance(summary, list) else [{"role": "user", "content": summary}]
@@ -275,8 +259,7 @@ async def test_changes_of_tools_before_a_summary() -> None:
                 run.compact()
 
         second = reply(tool_use("search", {"query": "x"}, id="toolu_2"))
-        async with ReplayServer(api(CALL, second, DONE, summary=written)) as server:
-            await ran(server, steer, inline_tools="always")
+        *_, server = await steered(api(CALL, second, DONE, summary=written), steer, inline_tools="always")
         assert [each["name"] for each in server.requests[-1].body["tools"]] == names
         assert server.requests[-1].body["messages"] == [{"role": "assistant", "content": [given]}]
 
@@ -300,12 +283,10 @@ def test_wrong_wishes() -> None:
 
 async def test_a_compacted_history_can_be_continued() -> None:
     """A saved result begins with the block, and a new run sends it with the beta."""
-    async with ReplayServer(api(CALL, DONE)) as server:
-        run, _ = await ran(server, at(1, lambda run: run.compact()))
+    run, _, server = await steered(api(CALL, DONE), at(1, lambda run: run.compact()))
     saved = RunResult.from_json(run.result.to_json())
     saved.messages = [*saved.messages, {"role": "user", "content": "And now?"}]
-    async with ReplayServer(api(DONE)) as server:
-        await ran(server, lambda run, event: None, messages=saved)
+    *_, server = await steered(api(DONE), lambda run, event: None, messages=saved)
     assert server.requests[0].headers["anthropic-beta"] == BETA
 
 
@@ -318,8 +299,7 @@ async def test_as_the_official_runner() -> None:
         return "noon"
 
     options: dict[str, Any] = {"stop_sequences": ["END"], "system": "Be brief."}
-    async with ReplayServer(api(CALL, DONE)) as ours:
-        await ran(ours, at(1, lambda run: run.compact("Keep all names.")), **options)
+    *_, ours = await steered(api(CALL, DONE), at(1, lambda run: run.compact("Keep all names.")), **options)
     async with ReplayServer(api(CALL, DONE), threads=MessageThreads()) as theirs:
         async with anthropic_client(theirs.base_url) as client:
             runner = client.beta.messages.tool_runner(

@@ -10,11 +10,11 @@ import pytest
 import eagerstream
 from eagerstream import ToolStart
 from eagerstream.errors import JournalError, LimitError
-from eagerstream.loop import RunStatus, resume
+from eagerstream.loop import RunStatus
 from eagerstream.recordings import Recording
 from eagerstream.testing import Scenario, Scripted, reply, text, tool_use
 from eagerstream.tools import Reject, Tool
-from tests.loop.durable import World, answers, check, client_of
+from tests.loop.durable import Played, World, answers, check, taken_up
 from tests.loop.journals import MemoryJournal, MemoryLog, Written, plain
 from tests.support import REQUEST
 
@@ -31,23 +31,22 @@ async def continued_from_each_write(
     """Run, and continue from each write. Return the results of each run in its history; the first is undisturbed."""
     states: list[tuple[Any, list[str]]] = []
     told: list[list[str]] = []
-    async with client_of(Scenario(*replies, *[reply(text("Done."))] * 3)) as client:
-        journal, world = MemoryJournal(), World()
-        journal.on_write = lambda: states.append((plain(journal.runs), list(world.effects)))
-        async with eagerstream.run(client, **REQUEST, tools=tools_of(world), journal=journal, run_id="r") as run:
-            async for event in run:
-                if act is not None:
-                    act(run, event)
-        assert run.result.text == "Done."
-        told.append(answers(run.result))
-        for runs, effects in states:
-            world = World()
-            world.effects = effects
-            async with resume(client, MemoryJournal(runs), "r", tools=tools_of(world)) as resumed:
-                await resumed.finish()
-            check(resumed.result, world)
-            assert (resumed.result.status, resumed.result.text) == (RunStatus.COMPLETED, "Done.")
-            told.append(answers(resumed.result))
+    client = Played(Scenario(*replies, *[reply(text("Done."))] * 3)).transport()
+    journal, world = MemoryJournal(), World()
+    journal.on_write = lambda: states.append((plain(journal.runs), list(world.effects)))
+    async with eagerstream.run(client, **REQUEST, tools=tools_of(world), journal=journal, run_id="r") as run:
+        async for event in run:
+            if act is not None:
+                act(run, event)
+    assert run.result.text == "Done."
+    told.append(answers(run.result))
+    for runs, effects in states:
+        world = World()
+        world.effects = effects
+        resumed = await taken_up(client, MemoryJournal(runs), tools_of(world))
+        check(resumed.result, world)
+        assert (resumed.result.status, resumed.result.text) == (RunStatus.COMPLETED, "Done.")
+        told.append(answers(resumed.result))
     return told
 
 
@@ -121,10 +120,10 @@ async def test_a_journal_that_fails(kind: str, error: Exception) -> None:
     """The run ends with the error, and no tool starts behind it."""
     world = World()
     journal = FullJournal(kind, error)
-    async with client_of(Scenario(reply(pay(1)), reply(pay(2)), reply(text("Done.")))) as client:
-        run = eagerstream.run(client, **REQUEST, tools=world.tools(), journal=journal, run_id="r")
-        with pytest.raises(type(error)):
-            async with run:
-                await run.finish()
+    client = Played(Scenario(reply(pay(1)), reply(pay(2)), reply(text("Done.")))).transport()
+    run = eagerstream.run(client, **REQUEST, tools=world.tools(), journal=journal, run_id="r")
+    with pytest.raises(type(error)):
+        async with run:
+            await run.finish()
     assert run.result.status is RunStatus.ERROR
     assert world.effects == ([] if kind != "result" else ["pay 1"])

@@ -28,7 +28,7 @@ from eagerstream.testing import (
 )
 from eagerstream.tools import InProcessExecutor, Tool, ToolCall
 from tests.loop.crashes import from_each_write
-from tests.loop.durable import LONG_S, World, answers, check, client_of
+from tests.loop.durable import LONG_S, Played, World, answers, check
 from tests.loop.journals import MemoryJournal, MemoryLog
 from tests.loop.server_tools import SEARCH
 from tests.support import REQUEST, until
@@ -362,16 +362,16 @@ async def test_an_executor_takes_back_the_place_of_a_call_at_the_gate(executor: 
     """A run that is cancelled while the start of a call is written starts nothing, and keeps no place from others."""
     world, journal = World(), Stuck()
     shared: Any = executor(world.tools())
-    async with client_of(Scenario(reply(pay(1)), DONE)) as client:
-        given: dict[str, Any] = {**REQUEST, "tools": world.tools(), "executor": shared}
-        with anyio.fail_after(10):
-            async with eagerstream.run(client, **given, journal=journal, run_id="r") as run:
-                await journal.is_stuck.wait()
-                run.cancel()
-                await run.finish()
-            assert (run.result.status, world.effects) == (RunStatus.CANCELLED, [])
-            async with eagerstream.run(client, **given) as run:
-                await run.finish()
+    client = Played(Scenario(reply(pay(1)), DONE)).transport()
+    given: dict[str, Any] = {**REQUEST, "tools": world.tools(), "executor": shared}
+    with anyio.fail_after(10):
+        async with eagerstream.run(client, **given, journal=journal, run_id="r") as run:
+            await journal.is_stuck.wait()
+            run.cancel()
+            await run.finish()
+        assert (run.result.status, world.effects) == (RunStatus.CANCELLED, [])
+        async with eagerstream.run(client, **given) as run:
+            await run.finish()
     assert answers(run.result) == ["paid 1"]
 
 

@@ -13,9 +13,9 @@ from eagerstream.errors import OwnershipLostError
 from eagerstream.loop import RunStatus, _durability, resume
 from eagerstream.testing import Scenario, reply, text, tool_use
 from eagerstream.tools import Tool, ToolCall, ask_elsewhere
-from tests.loop.durable import World, answers, check, client_of, left_at, scenario
+from tests.loop.durable import Played, World, answers, check, kept, left_at, scenario, taken_up
 from tests.loop.journals import MemoryJournal, MemoryLog, plain
-from tests.loop.serial import SLOWLY_S
+from tests.loop.serial import running
 from tests.support import REQUEST
 
 pytestmark = pytest.mark.anyio
@@ -29,36 +29,35 @@ def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_killed_at_each_write() -> None:
     """After each write, the program could be gone. Another one continues, and is killed, too."""
-    async with client_of(scenario()) as client:
-        whole = MemoryJournal()
-        states: list[tuple[Any, list[str]]] = []
+    client = Played(scenario()).transport()
+    whole = MemoryJournal()
+    states: list[tuple[Any, list[str]]] = []
+    world = World()
+    whole.on_write = lambda: states.append((plain(whole.runs), list(world.effects)))
+    async with eagerstream.run(client, **REQUEST, tools=world.tools(), journal=whole, run_id="r") as run:
+        await run.finish()
+    check(run.result, world)
+    expected = answers(run.result)
+    assert expected == ["paid 1", "saw a", "wrote 40", "paid 2", "paid 3"]
+    assert whole.kinds("r") == [("begin", 0), ("turn", 1), ("turn", 2), ("turn", 3), ("end", 3)]
+    unknown = 0
+    for runs, effects in states:
         world = World()
-        whole.on_write = lambda: states.append((plain(whole.runs), list(world.effects)))
-        async with eagerstream.run(client, **REQUEST, tools=world.tools(), journal=whole, run_id="r") as run:
-            await run.finish()
-        check(run.result, world)
-        expected = answers(run.result)
-        assert expected == ["paid 1", "saw a", "wrote 40", "paid 2", "paid 3"]
-        assert whole.kinds("r") == [("begin", 0), ("turn", 1), ("turn", 2), ("turn", 3), ("end", 3)]
-        unknown = 0
-        for runs, effects in states:
-            world = World()
-            world.effects = effects
-            journal = MemoryJournal(runs)
-            async with resume(client, journal, "r", tools=world.tools()) as resumed:
-                await resumed.finish()
-            check(resumed.result, world)
-            assert resumed.result.status is RunStatus.COMPLETED
-            assert resumed.result.text == "Done."
-            told = answers(resumed.result)
-            known = [each for each in told if not each.startswith("Nobody knows")]
-            unknown += len(told) - len(known)
-            # A call that was still being written is lost with its response; a model would write it again.
-            assert known == [each for each in expected if each in known]
-            assert {f"paid {effect[4:]}" for effect in effects if effect.startswith("pay")} - {*known} == set() or (
-                len(known) < len(told)
-            )
-        assert unknown > 3
+        world.effects = effects
+        journal = MemoryJournal(runs)
+        resumed = await taken_up(client, journal, world.tools())
+        check(resumed.result, world)
+        assert resumed.result.status is RunStatus.COMPLETED
+        assert resumed.result.text == "Done."
+        told = answers(resumed.result)
+        known = [each for each in told if not each.startswith("Nobody knows")]
+        unknown += len(told) - len(known)
+        # A call that was still being written is lost with its response; a model would write it again.
+        assert known == [each for each in expected if each in known]
+        assert {f"paid {effect[4:]}" for effect in effects if effect.startswith("pay")} - {*known} == set() or (
+            len(known) < len(told)
+        )
+    assert unknown > 3
 
 
 async def test_a_run_that_waits_for_a_decision_leaves() -> None:
@@ -74,20 +73,17 @@ async def test_a_run_that_waits_for_a_decision_leaves() -> None:
     tools: list[Tool] = [launch, world.pay]
     one = Scenario(reply(tool_use("launch", {}), tool_use("pay", {"amount": 1})), reply(text("Done.")))
     journal = MemoryJournal()
-    async with client_of(one) as client:
-        async with eagerstream.run(client, **REQUEST, tools=tools, journal=journal, run_id="r") as run:
-            await run.finish()
-        assert run.result.status is RunStatus.WAITING
-        status, summary = journal.statuses["r"]
-        assert (status, world.effects) == ("waiting", ["pay 1"])
-        [asked] = summary["approvals"]
-        assert asked["name"] == "launch"
-        async with resume(client, journal, "r", tools=tools) as run:
-            await run.finish()
-        assert run.result.status is RunStatus.WAITING  # nobody has decided
-        journal.left["r"] = [{"kind": "decision", "call": asked["call"], "decision": True}]
-        async with resume(client, journal, "r", tools=tools) as run:
-            await run.finish()
+    client = Played(one).transport()
+    run = await kept(client, journal, tools)
+    assert run.result.status is RunStatus.WAITING
+    status, summary = journal.statuses["r"]
+    assert (status, world.effects) == ("waiting", ["pay 1"])
+    [asked] = summary["approvals"]
+    assert asked["name"] == "launch"
+    run = await taken_up(client, journal, tools)
+    assert run.result.status is RunStatus.WAITING  # nobody has decided
+    journal.left["r"] = [{"kind": "decision", "call": asked["call"], "decision": True}]
+    run = await taken_up(client, journal, tools)
     assert run.result.status is RunStatus.COMPLETED
     assert answers(run.result) == ["launched", "paid 1"]
     assert world.effects == ["pay 1", "launch"]
@@ -98,14 +94,13 @@ async def test_a_message_that_was_said_before_a_crash() -> None:
     world = World()
     journal = MemoryJournal()
     states: list[Any] = []
-    async with client_of(scenario()) as client:
-        async with eagerstream.run(client, **REQUEST, tools=world.tools(), journal=journal, run_id="r") as run:
-            async for event in run:
-                if isinstance(event, ToolStart) and not states:
-                    run.say("Hurry.")
-                    states.append(plain(journal.runs))
-        async with resume(client, MemoryJournal(states[0]), "r", tools=world.tools()) as resumed:
-            await resumed.finish()
+    client = Played(scenario()).transport()
+    async with eagerstream.run(client, **REQUEST, tools=world.tools(), journal=journal, run_id="r") as run:
+        async for event in run:
+            if isinstance(event, ToolStart) and not states:
+                run.say("Hurry.")
+                states.append(plain(journal.runs))
+    resumed = await taken_up(client, MemoryJournal(states[0]), world.tools())
     for result in (run.result, resumed.result):
         said = [message for message in result.messages if message["content"] == "Hurry."]
         assert len(said) == 1
@@ -124,10 +119,10 @@ async def test_a_run_that_was_taken_over_starts_nothing() -> None:
 
     tools: list[Tool] = [*world.tools(), lose]
     one = Scenario(reply(tool_use("lose", {})), reply(tool_use("pay", {"amount": 1})))
-    async with client_of(one) as client:
-        async with eagerstream.run(client, **REQUEST, tools=tools, journal=journal, run_id="r") as run:
-            with pytest.raises(OwnershipLostError):
-                await run.finish()
+    client = Played(one).transport()
+    async with eagerstream.run(client, **REQUEST, tools=tools, journal=journal, run_id="r") as run:
+        with pytest.raises(OwnershipLostError):
+            await run.finish()
     assert run.result.status is RunStatus.ERROR
     assert world.effects == []
     assert "r" not in journal.statuses
@@ -145,17 +140,14 @@ async def test_a_decision_is_not_lost_by_a_crash() -> None:
 
     journal = MemoryJournal()
     states: list[Any] = []
-    async with client_of(Scenario(reply(tool_use("launch", {})), reply(text("Done.")))) as client:
-        async with eagerstream.run(client, **REQUEST, tools=[launch], journal=journal, run_id="r") as run:
-            await run.finish()
-        [asked] = journal.statuses["r"][1]["approvals"]
-        journal.left["r"] = [{"kind": "decision", "call": asked["call"], "decision": True}]
-        journal.on_write = lambda: states.append(plain(journal.runs))
-        async with resume(client, journal, "r", tools=[launch]) as run:
-            await run.finish()
-        assert states[0]["r"][-1]["kind"] == "approval"
-        async with resume(client, MemoryJournal(states[0]), "r", tools=[launch]) as run:
-            await run.finish()
+    client = Played(Scenario(reply(tool_use("launch", {})), reply(text("Done.")))).transport()
+    run = await kept(client, journal, [launch])
+    [asked] = journal.statuses["r"][1]["approvals"]
+    journal.left["r"] = [{"kind": "decision", "call": asked["call"], "decision": True}]
+    journal.on_write = lambda: states.append(plain(journal.runs))
+    run = await taken_up(client, journal, [launch])
+    assert states[0]["r"][-1]["kind"] == "approval"
+    run = await taken_up(client, MemoryJournal(states[0]), [launch])
     assert run.result.status is RunStatus.COMPLETED
     assert answers(run.result) == ["launched"]
 
@@ -177,16 +169,15 @@ async def test_a_run_that_is_left_before_an_open_turn_is_salvaged() -> None:
         """Pay."""
         raise AssertionError
 
-    async with client_of(one) as client:
-        async with resume(client, journal, "r", tools=[asks_forever]) as run:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(run.finish)
-                await asked.wait()
-                tasks.cancel_scope.cancel()
-        assert run.result.status is RunStatus.CANCELLED
-        assert journal.kinds("r")[-1] == ("start", 1)
-        async with resume(client, journal, "r", tools=[world.pay]) as run:
-            await run.finish()
+    client = Played(one).transport()
+    async with resume(client, journal, "r", tools=[asks_forever]) as run:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run.finish)
+            await asked.wait()
+            tasks.cancel_scope.cancel()
+    assert run.result.status is RunStatus.CANCELLED
+    assert journal.kinds("r")[-1] == ("start", 1)
+    run = await taken_up(client, journal, [world.pay])
     assert [answer[:12] for answer in answers(run.result)] == ["Nobody knows"]
     assert run.result.status is RunStatus.COMPLETED
     assert world.effects.count("pay 1") == 1, world.effects
@@ -220,10 +211,9 @@ async def test_a_run_that_waits_for_a_decision_waits_for_its_other_calls(monkeyp
 
     one = Scenario(reply(tool_use("launch", {}), tool_use("build", {})))
     journal = MemoryJournal()
-    async with client_of(one) as client:
-        with anyio.fail_after(SLOWLY_S):
-            async with eagerstream.run(client, **REQUEST, tools=[launch, build], journal=journal, run_id="r") as run:
-                await run.finish()
+    client = Played(one).transport()
+    async with running(client, tools=[launch, build], journal=journal, run_id="r") as run:
+        await run.finish()
     assert run.result.status is RunStatus.WAITING
     assert [call.text for call in run.result.calls if call.name == "build"] == ["built"]
 
@@ -239,9 +229,8 @@ async def test_a_decision_in_this_process_is_written_once() -> None:
         """Launch."""
         return "launched"
 
-    async with client_of(Scenario(reply(tool_use("launch", {})), reply(text("Done.")))) as client:
-        async with eagerstream.run(client, **REQUEST, tools=[launch], journal=journal, run_id="r") as run:
-            await run.finish()
+    client = Played(Scenario(reply(tool_use("launch", {})), reply(text("Done.")))).transport()
+    await kept(client, journal, [launch])
     written = [[entry["kind"] for entry in state] for state in states]
     assert max(kinds.count("approval") for kinds in written) == 1
     assert all(kinds.index("approval") < kinds.index("start") for kinds in written if "start" in kinds)

@@ -487,22 +487,6 @@ async def test_what_the_caller_does_wrong() -> None:
         EarlyCalls(cast("Any", "add"))
 
 
-async def test_a_tool_that_raises() -> None:
-    """As in a run."""
-
-    @tool
-    async def fail() -> None:
-        """Fail."""
-        raise ValueError("no such city")
-
-    async with entered(fail) as calls:
-        feed(calls, message_start(), *called(0, "fail"), *over())
-        (call,) = await calls.finish()
-    assert call.result is not None
-    assert call.result["content"] == "ValueError: no such city"
-    assert isinstance(call.error, ValueError)
-
-
 async def test_nothing_is_kept() -> None:
     """A call that is kept keeps neither the calls' object nor what was told of it."""
     with only_new_garbage():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -22,16 +21,28 @@ from eagerstream import (
     ToolStart,
     ToolStop,
     tool,
-    validate_history,
 )
 from eagerstream.loop import Run
 from eagerstream.testing import encode_event, reply
-from tests.loop.serial import DONE, SLOWLY_S, Scribe, ended, finished, only_result, opened
+from tests.loop.serial import DONE, SLOWLY_S, Scribe, ended, finished, only_result, opened, running
 from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start
-from tests.support import REQUEST, Broken, Gate, LocalAPI, Piece, all_tasks_blocked, check_history
+from tests.support import REQUEST, Broken, Gate, LocalAPI, Piece, all_tasks_blocked
+
+pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.anyio
+@tool
+async def say(words: TextStream) -> str:
+    """Say."""
+    return await words
+
+
+@tool
+async def first_word(words: TextStream) -> str:
+    """Say the first word."""
+    return await anext(aiter(words))
+
+
 async def test_a_streaming_tool_begins_inside_its_input() -> None:
     """Its items are handled while the model is still writing, and its result is ready with the input's end."""
     scribe = Scribe()
@@ -47,55 +58,25 @@ async def test_a_streaming_tool_begins_inside_its_input() -> None:
     ]
     api = LocalAPI(body, [DONE])
     starts: list[Outcome | None] = []
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[scribe.make_file]) as run:
-            async with anyio.create_task_group() as tasks:
+    async with running(api.transport(), tools=[scribe.make_file]) as run:
+        async with anyio.create_task_group() as tasks:
 
-                async def consume() -> None:
-                    async for event in run:
-                        if isinstance(event, ToolStart):
-                            starts.append(event.call.input.outcome)
+            async def consume() -> None:
+                async for event in run:
+                    if isinstance(event, ToolStart):
+                        starts.append(event.call.input.outcome)
 
-                tasks.start_soon(consume)
-                await scribe.begun.wait()
-                assert scribe.got == []
-                gates[0].opened.set()
-                await scribe.after(1).wait()
-                assert scribe.got == ["one"]
-                gates[1].opened.set()
+            tasks.start_soon(consume)
+            await scribe.begun.wait()
+            assert scribe.got == []
+            gates[0].opened.set()
+            await scribe.after(1).wait()
+            assert scribe.got == ["one"]
+            gates[1].opened.set()
     assert starts == [None]
     assert scribe.got == ["one", "two"]
     assert only_result(run) == {"type": "tool_result", "tool_use_id": "toolu_0", "content": "wrote 2 lines to poem.txt"}
     assert run.result.status is RunStatus.COMPLETED
-
-
-@pytest.mark.anyio
-async def test_the_file_grows_on_disk(tmp_path: Path) -> None:
-    """The main example: a line that the model has finished stands in the file, while the next is being written."""
-    path = tmp_path / "poem.txt"
-    wrote = anyio.Event()
-
-    @tool
-    async def make_file(lines: ItemStream[str]) -> str:
-        """Write a file."""
-        async with await anyio.open_file(path, "w") as file:
-            async for line in lines:
-                await file.write(f"{line}\n")
-                await file.flush()
-                wrote.set()
-        return "written"
-
-    gate = Gate()
-    api = LocalAPI(
-        [message_start(), *opened("make_file", '{"lines": ["one", "t'), gate, input_delta(0, 'wo"]}'), *ended()], [DONE]
-    )
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[make_file]) as run:
-            await wrote.wait()
-            assert await anyio.to_thread.run_sync(path.read_text) == "one\n"
-            gate.opened.set()
-            await run.finish()
-    assert path.read_text() == "one\ntwo\n"
 
 
 async def _broken(scribe: Scribe, *rest: Piece, tools: Sequence[Any] = (), **options: Any) -> Run:
@@ -103,22 +84,16 @@ async def _broken(scribe: Scribe, *rest: Piece, tools: Sequence[Any] = (), **opt
     gate = Gate()
     body = [message_start(), *opened("make_file", '{"filename": "a", "lines": ["one", '), gate, *rest]
     api = LocalAPI(body, [DONE])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(
-            api.transport(), **{**REQUEST, "tools": [scribe.make_file, *tools], **options}
-        ) as run:
-            await scribe.after(1).wait()
-            gate.opened.set()
-            try:
-                await run.finish()
-            except eagerstream.EagerStreamError:
-                pass
-    check_history(run.result.messages)
-    assert validate_history(run.result.messages) == []
+    async with running(api.transport(), **{"tools": [scribe.make_file, *tools], **options}) as run:
+        await scribe.after(1).wait()
+        gate.opened.set()
+        try:
+            await run.finish()
+        except eagerstream.EagerStreamError:
+            pass
     return run
 
 
-@pytest.mark.anyio
 async def test_the_input_turns_invalid() -> None:
     """The tool is interrupted at the wrong character; the call is echoed wrapped, and answered with what it said."""
     scribe = Scribe()
@@ -133,7 +108,6 @@ async def test_the_input_turns_invalid() -> None:
     assert run.result.status is RunStatus.COMPLETED
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("on_truncated", ["stop", "report", "retry"])
 async def test_the_input_is_cut(on_truncated: str) -> None:
     """The call stays in the turn, with what the tool had done; what has begun is never sent again."""
@@ -149,7 +123,6 @@ async def test_the_input_is_cut(on_truncated: str) -> None:
     assert (call.ran, call.in_history, call.input.outcome) == (True, True, Outcome.INCOMPLETE)
 
 
-@pytest.mark.anyio
 async def test_the_connection_is_lost() -> None:
     """The call that had begun is kept, closed with what its tool said or that it was cancelled."""
     scribe = Scribe()
@@ -160,7 +133,6 @@ async def test_the_connection_is_lost() -> None:
     assert run.result.calls[0].in_history
 
 
-@pytest.mark.anyio
 async def test_a_refusal_after_it_had_begun() -> None:
     """The turn is left out; what the tool did is in `calls`, marked as not in the history."""
     scribe = Scribe()
@@ -173,7 +145,6 @@ async def test_a_refusal_after_it_had_begun() -> None:
     assert call.response.text == "wrote 2 lines to a"
 
 
-@pytest.mark.anyio
 async def test_an_item_that_does_not_fit() -> None:
     """The input is JSON, but not what the schema says: the model is told, and what the tool made of it."""
     scribe = Scribe()
@@ -185,7 +156,6 @@ async def test_an_item_that_does_not_fit() -> None:
     assert run.result.messages[1]["content"][0]["input"] == {"filename": "a", "lines": ["one", 2]}
 
 
-@pytest.mark.anyio
 async def test_a_parameter_that_is_written_twice() -> None:
     """The tool had begun with the first value, the input has the second: that is told, not passed over."""
     scribe = Scribe()
@@ -195,35 +165,25 @@ async def test_a_parameter_that_is_written_twice() -> None:
     assert "'filename' was written twice" in result["content"]
 
 
-@pytest.mark.anyio
 async def test_a_tool_that_ends_before_its_input() -> None:
     """It is answered once the input is whole: only then is it known that what it was given was right."""
-
-    @tool
-    async def first_word(words: TextStream) -> str:
-        """Say the first word."""
-        async for piece in words:
-            return piece
-        return ""
 
     gate = Gate()
     ran = anyio.Event()
     body = [message_start(), *opened("first_word", '{"words": "Good'), gate, input_delta(0, ' day"}'), *ended()]
     api = LocalAPI(body, [DONE])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[first_word]) as run:
-            async for event in run:
-                if isinstance(event, ToolStart):
-                    call = event.call
-                    ran.set()
-                    await all_tasks_blocked()
-                    assert call.result is None
-                    gate.opened.set()
+    async with running(api.transport(), tools=[first_word]) as run:
+        async for event in run:
+            if isinstance(event, ToolStart):
+                call = event.call
+                ran.set()
+                await all_tasks_blocked()
+                assert call.result is None
+                gate.opened.set()
     assert only_result(run)["content"] == "Good"
     assert not only_result(run).get("is_error")
 
 
-@pytest.mark.anyio
 async def test_a_tool_that_is_slower_than_the_model() -> None:
     """Reading goes on: the next call begins while the slow one is still at its first item."""
     release = anyio.Event()
@@ -254,16 +214,14 @@ async def test_a_tool_that_is_slower_than_the_model() -> None:
         *ended(index=1),
     ]
     api = LocalAPI(body, [DONE])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[slow, now], buffer="wait") as run:
-            async for event in run:
-                if isinstance(event, ToolStart) and event.call.name == "slow":
-                    gate.opened.set()
+    async with running(api.transport(), tools=[slow, now], buffer="wait") as run:
+        async for event in run:
+            if isinstance(event, ToolStart) and event.call.name == "slow":
+                gate.opened.set()
     contents = [result["content"] for result in run.result.messages[2]["content"]]
     assert contents == ["6", "noon"]
 
 
-@pytest.mark.anyio
 async def test_what_came_at_once_is_not_risked() -> None:
     """Where the whole input is there before the tool could begin, it is judged first: nothing of a wrong one runs."""
     scribe = Scribe()
@@ -273,7 +231,6 @@ async def test_what_came_at_once_is_not_risked() -> None:
     assert not run.result.calls[0].ran
 
 
-@pytest.mark.anyio
 async def test_the_time_limit_counts_from_the_end_of_the_input() -> None:
     """A model that takes its time does not cost the tool its own."""
     release = anyio.Event()
@@ -290,7 +247,6 @@ async def test_the_time_limit_counts_from_the_end_of_the_input() -> None:
     assert only_result(run)["content"].startswith("TimeoutError")
 
 
-@pytest.mark.anyio
 async def test_streaming_calls_of_a_group() -> None:
     """One at a time, in call order: the second begins when the first has ended, and misses nothing."""
     order: list[str] = []
@@ -316,7 +272,6 @@ async def test_streaming_calls_of_a_group() -> None:
     assert [result["content"] for result in run.result.messages[2]["content"]] == ["1", "2"]
 
 
-@pytest.mark.anyio
 async def test_last_words_after_a_lost_connection() -> None:
     """The tool cleans up, in its own time, and what it says is in the history: the error waits for that."""
     removed: list[bool] = []
@@ -344,28 +299,19 @@ async def test_last_words_after_a_lost_connection() -> None:
     assert only_result(run)["content"].endswith("removed it again")
 
 
-@pytest.mark.anyio
 async def test_work_that_was_done_before_the_run_was_left() -> None:
     """A tool that has ended and waits only for the end of its input: its answer is kept."""
 
-    @tool
-    async def first_word(words: TextStream) -> str:
-        """Say the first word."""
-        return await anext(aiter(words))
-
     gate = Gate()
     api = LocalAPI([message_start(), *opened("first_word", '{"words": "Good'), gate])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[first_word]) as run:
-            async for event in run:
-                if isinstance(event, ToolStart):
-                    await all_tasks_blocked()
-                    break
-    check_history(run.result.messages)
+    async with running(api.transport(), tools=[first_word]) as run:
+        async for event in run:
+            if isinstance(event, ToolStart):
+                await all_tasks_blocked()
+                break
     assert only_result(run)["content"].endswith("Good")
 
 
-@pytest.mark.anyio
 async def test_waiting_events_stay_bounded_while_a_tool_reads() -> None:
     """With buffer="wait" the reader goes on for the tool, and the events that wait are merged."""
     read = anyio.Event()
@@ -379,16 +325,14 @@ async def test_waiting_events_stay_bounded_while_a_tool_reads() -> None:
 
     deltas = [input_delta(0, f"{n}, ") for n in range(3000)]
     body = [message_start(), *opened("count", '{"items": ['), *deltas, input_delta(0, "0]}"), *ended()]
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(LocalAPI(body, [DONE]).transport(), **REQUEST, tools=[count], buffer="wait") as run:
-            await read.wait()
-            waiting = len(run._delivery.buffer)
-            await run.finish()
+    async with running(LocalAPI(body, [DONE]).transport(), tools=[count], buffer="wait") as run:
+        await read.wait()
+        waiting = len(run._delivery.buffer)
+        await run.finish()
     assert waiting < 300
     assert only_result(run)["content"] == "3001"
 
 
-@pytest.mark.anyio
 async def test_it_never_begins_with_half_a_value() -> None:
     """Of a key that is written twice, the tool gets the first value, whole; that this was not all is told."""
     got: list[str] = []
@@ -409,18 +353,16 @@ async def test_it_never_begins_with_half_a_value() -> None:
         *ended(),
     ]
     api = LocalAPI(body, [DONE])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[remove]) as run:
-            for gate in gates:
-                await gate.reached.wait()
-                await all_tasks_blocked()
-                gate.opened.set()
-            await run.finish()
+    async with running(api.transport(), tools=[remove]) as run:
+        for gate in gates:
+            await gate.reached.wait()
+            await all_tasks_blocked()
+            gate.opened.set()
+        await run.finish()
     assert got == ["/tmp/a"]
     assert "'path' was written twice" in only_result(run)["content"]
 
 
-@pytest.mark.anyio
 async def test_a_streaming_call_that_the_peer_repeats() -> None:
     """It runs once, and its result is that of the repeated call."""
     begun: list[str] = []
@@ -434,23 +376,16 @@ async def test_a_streaming_call_that_the_peer_repeats() -> None:
     gate = Gate()
     once = [message_start(), *opened("say", '{"words": "Good', ' day"}'), block_stop(0)]
     api = LocalAPI([*once, gate, *once, message_delta("tool_use"), MESSAGE_STOP], [DONE])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[say], restart_delay_s=0) as run:
-            async for event in run:
-                if isinstance(event, ToolStop):
-                    gate.opened.set()
+    async with running(api.transport(), tools=[say], restart_delay_s=0) as run:
+        async for event in run:
+            if isinstance(event, ToolStop):
+                gate.opened.set()
     assert begun == ["Good day"]
     assert only_result(run)["content"] == "Good day"
 
 
-@pytest.mark.anyio
 async def test_a_whole_streaming_call_before_max_tokens() -> None:
     """It runs like any other whole call, however the bytes were cut."""
-
-    @tool
-    async def say(words: TextStream) -> str:
-        """Say."""
-        return await words
 
     body: list[Any] = [message_start(), *opened("say", '{"words": "Good day"}'), *ended("max_tokens")]
     for pieces in (body, [b"".join(map(encode_event, body))]):
@@ -458,23 +393,16 @@ async def test_a_whole_streaming_call_before_max_tokens() -> None:
         assert only_result(run)["content"] == "Good day"
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("raw", ["[1", '"x', " "])
 async def test_it_does_not_begin_on_what_is_no_object(raw: str) -> None:
     """The first character proves it, or nothing is proved yet."""
 
-    @tool
-    async def say(words: TextStream) -> str:
-        """Say."""
-        raise AssertionError("must not run")
-
     gate = Gate()
     body = [message_start(), *opened("say", raw), gate, message_delta("max_tokens"), MESSAGE_STOP]
     api = LocalAPI(body)
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[say]) as run:
-            await gate.reached.wait()
-            await all_tasks_blocked()
-            gate.opened.set()
-            await run.finish()
+    async with running(api.transport(), tools=[say]) as run:
+        await gate.reached.wait()
+        await all_tasks_blocked()
+        gate.opened.set()
+        await run.finish()
     assert not run.result.calls[0].ran

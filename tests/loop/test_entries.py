@@ -13,9 +13,9 @@ import eagerstream
 from eagerstream.errors import EagerStreamError, JournalError
 from eagerstream.journal._summaries import RunSummary
 from eagerstream.journal._view import view_of
-from eagerstream.loop import check_entries, resume
+from eagerstream.loop import check_entries
 from tests import sampling
-from tests.loop.durable import World, client_of, scenario
+from tests.loop.durable import Played, World, scenario, taken_up
 from tests.loop.journals import MemoryJournal, plain
 from tests.support import REQUEST
 from tests.tables import rows
@@ -71,10 +71,9 @@ async def test_damage(count: int) -> None:
             raise
         world = World()
         try:
-            async with client_of(scenario()) as client:
-                with anyio.fail_after(20):
-                    async with resume(client, MemoryJournal({"r": entries}), "r", tools=world.tools()) as run:
-                        await run.finish()
+            client = Played(scenario()).transport()
+            with anyio.fail_after(20):
+                await taken_up(client, MemoryJournal({"r": entries}), world.tools())
             kinds.add("continued")
         except EagerStreamError:
             kinds.add("not continued")
@@ -92,10 +91,10 @@ async def _written() -> list[list[Any]]:
         last[journal.runs["r"][-1]["kind"]] = plain(journal.runs["r"])
 
     journal.on_write = written
-    async with client_of(scenario()) as client:
-        async with eagerstream.run(client, **REQUEST, tools=World().tools(), journal=journal, run_id="r") as run:
-            run.say("Hurry.", "next_turn")
-            await run.finish()
+    client = Played(scenario()).transport()
+    async with eagerstream.run(client, **REQUEST, tools=World().tools(), journal=journal, run_id="r") as run:
+        run.say("Hurry.", "next_turn")
+        await run.finish()
     assert last.keys() == {"said", "request", "response", "start", "progress", "result", "turn", "end"}
     return [*last.values()]
 

@@ -27,9 +27,11 @@ from eagerstream import (
     tool,
 )
 from eagerstream.testing import encode_event, reply
-from tests.loop.serial import DONE, SLOWLY_S, Scribe, ended, finished, next_turn, only_result, opened
+from tests.loop.serial import DONE, Scribe, ended, finished, next_turn, only_result, opened, running
 from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start
-from tests.support import REQUEST, Gate, LocalAPI, Piece, all_tasks_blocked, check_history
+from tests.support import REQUEST, Gate, LocalAPI, Piece, all_tasks_blocked
+
+pytestmark = pytest.mark.anyio
 
 
 def in_root(partial: Mapping[str, Any]) -> str | None:
@@ -37,7 +39,6 @@ def in_root(partial: Mapping[str, Any]) -> str | None:
     return "Only paths inside the root." if str(partial.get("filename", "")).startswith("/") else None
 
 
-@pytest.mark.anyio
 async def test_a_guard_rejects_a_call_while_it_is_written() -> None:
     """The call never runs and is answered with the reason; the rest of the reply goes on."""
     scribe = Scribe()
@@ -59,15 +60,13 @@ async def test_a_guard_rejects_a_call_while_it_is_written() -> None:
         *ended(index=1),
     ]
     api = LocalAPI(body, [DONE])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[remove, scribe.make_file]) as run:
-            await gate.reached.wait()
-            (call,) = run.result.calls
-            assert call.is_error
-            rejected.set()
-            gate.opened.set()
-            await run.finish()
-    check_history(run.result.messages)
+    async with running(api.transport(), tools=[remove, scribe.make_file]) as run:
+        await gate.reached.wait()
+        (call,) = run.result.calls
+        assert call.is_error
+        rejected.set()
+        gate.opened.set()
+        await run.finish()
     refused, written = run.result.messages[2]["content"]
     assert refused["content"] == "Only paths inside the root."
     assert refused["is_error"] is True
@@ -76,7 +75,6 @@ async def test_a_guard_rejects_a_call_while_it_is_written() -> None:
     assert run.result.status is RunStatus.COMPLETED
 
 
-@pytest.mark.anyio
 async def test_a_guard_is_asked_where_nobody_wants_events() -> None:
     """About the first fragments, too, that come in one chunk with the beginning of the call, and then nothing for long."""
     asked = anyio.Event()
@@ -94,16 +92,14 @@ async def test_a_guard_is_asked_where_nobody_wants_events() -> None:
     gate = Gate()
     events = (message_start(), tool_start(0, "remove"), input_delta(0, '{"x": 1,'))
     api = LocalAPI([b"".join(map(encode_event, events)), gate, input_delta(0, ' "y": 2}'), *ended()], [DONE])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[remove]) as run:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(run.finish)
-                await asked.wait()
-                gate.opened.set()
+    async with running(api.transport(), tools=[remove]) as run:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run.finish)
+            await asked.wait()
+            gate.opened.set()
     assert run.result.calls[0].is_error
 
 
-@pytest.mark.anyio
 async def test_a_guard_has_the_reply_cut() -> None:
     """The connection is closed there; what was whole before is kept and answered, and the run goes on."""
 
@@ -122,12 +118,10 @@ async def test_a_guard_has_the_reply_cut() -> None:
     ]
     api = LocalAPI(body, [DONE])
     stopped: list[Outcome | None] = []
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[post]) as run:
-            async for event in run:
-                if isinstance(event, InputStop):
-                    stopped.append(event.input.outcome)
-    check_history(run.result.messages)
+    async with running(api.transport(), tools=[post]) as run:
+        async for event in run:
+            if isinstance(event, InputStop):
+                stopped.append(event.input.outcome)
     assert stopped == [Outcome.VALID, Outcome.INCOMPLETE]
     assert run.result.status is RunStatus.COMPLETED
     assert api.exchanges[0].closed
@@ -139,7 +133,6 @@ async def test_a_guard_has_the_reply_cut() -> None:
     assert [call.ran for call in run.result.calls] == [True, False]
 
 
-@pytest.mark.anyio
 async def test_a_guard_interrupts_a_tool_that_has_begun() -> None:
     """A streaming tool gets `InputInterrupted`, may clean up, and the model is told both."""
     told: list[str] = []
@@ -157,22 +150,19 @@ async def test_a_guard_interrupts_a_tool_that_has_begun() -> None:
     gate = Gate()
     body = [message_start(), *opened("say", '{"words": "Well, '), gate, input_delta(0, 'damn"}'), *ended()]
     api = LocalAPI(body, [DONE])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[say]) as run:
-            async for event in run:
-                if isinstance(event, ToolStart):
-                    await all_tasks_blocked()
-                    gate.opened.set()
-                if isinstance(event, ToolStop):
-                    assert event.call.is_error
-    check_history(run.result.messages)
+    async with running(api.transport(), tools=[say]) as run:
+        async for event in run:
+            if isinstance(event, ToolStart):
+                await all_tasks_blocked()
+                gate.opened.set()
+            if isinstance(event, ToolStop):
+                assert event.call.is_error
     content = only_result(run)["content"]
     assert content.startswith("No swearing.")
     assert content.endswith("stopped: No swearing.")
     assert told == ["Well, "]
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("idempotent", [False, True])
 async def test_what_may_run_twice(idempotent: bool) -> None:
     """A call that has begun keeps a cut reply from being sent for again, unless running it twice does no harm."""
@@ -190,19 +180,16 @@ async def test_what_may_run_twice(idempotent: bool) -> None:
     gate = Gate()
     cut = body(gate, *opened("look", "{", index=1), message_delta("max_tokens"), MESSAGE_STOP)
     api = LocalAPI(cut, body(message_delta("tool_use"), MESSAGE_STOP) if idempotent else [DONE], [DONE])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[look], on_truncated="retry") as run:
-            async for event in run:
-                if isinstance(event, ToolStop):
-                    gate.opened.set()
-    check_history(run.result.messages)
+    async with running(api.transport(), tools=[look], on_truncated="retry") as run:
+        async for event in run:
+            if isinstance(event, ToolStop):
+                gate.opened.set()
     assert run.result.status is RunStatus.COMPLETED
     assert ran == (["toolu_0", "toolu_0"] if idempotent else ["toolu_0"])
     assert api.exchanges[1].body["max_tokens"] == REQUEST["max_tokens"] * (2 if idempotent else 1)
     assert [call.in_history for call in run.result.calls if call.ran] == ([False, True] if idempotent else [True])
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("kind", ["text", "later"])
 async def test_a_guard_keeps_the_value_from_the_tool(kind: str) -> None:
     """What finishes with the fragment that the guard rejects is not handed out either, however it is awaited."""
@@ -227,17 +214,15 @@ async def test_a_guard_keeps_the_value_from_the_tool(kind: str) -> None:
     if kind == "text":
         body[1:3] = opened(used.name, '{"value": "b')
     api = LocalAPI(body, [DONE])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[used]) as run:
-            async for event in run:
-                if isinstance(event, ToolStart):
-                    await all_tasks_blocked()
-                    gate.opened.set()
+    async with running(api.transport(), tools=[used]) as run:
+        async for event in run:
+            if isinstance(event, ToolStart):
+                await all_tasks_blocked()
+                gate.opened.set()
     assert got == []
     assert only_result(run)["content"].startswith("No.")
 
 
-@pytest.mark.anyio
 async def test_a_guard_step_by_step() -> None:
     """Whoever drives the conversation by hand is guarded all the same."""
 
@@ -257,7 +242,6 @@ def _fail(partial: Mapping[str, Any]) -> str | None:
     raise LookupError(len(partial))
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("guard", "told"),
     [
@@ -281,7 +265,6 @@ async def test_a_guard_that_gives_no_verdict(guard: Any, told: str) -> None:
     assert told in only_result(run)["content"]
 
 
-@pytest.mark.anyio
 async def test_a_held_call_of_a_reply_that_a_guard_cut() -> None:
     """The reply never ended, so what waits for its end does not run; what is rejected at its end is cut there too."""
 

@@ -54,6 +54,7 @@ from tests.loop.serial import (
     refused_for_now,
     result,
     results,
+    running,
     said,
 )
 from tests.streams import (
@@ -67,6 +68,8 @@ from tests.streams import (
     tool_start,
 )
 from tests.support import REQUEST, USER, Broken, Gate, LocalAPI, Piece, all_tasks_blocked, anthropic_client, whole_call
+
+pytestmark = pytest.mark.anyio
 
 SOME_TEXT: list[Piece] = [message_start(), block_start(0, "text", text=""), text_delta(0, "So")]
 ERROR_EVENT = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
@@ -101,7 +104,6 @@ _BROKEN: dict[str, Sequence[Piece]] = {
 }
 
 
-@pytest.mark.anyio
 async def test_the_same_request_again() -> None:
     """What came is forgotten, and said to be; the history knows nothing of it."""
     for name, broken in _BROKEN.items():
@@ -119,20 +121,11 @@ async def test_the_same_request_again() -> None:
         assert (restarted.turn, restarted.reason, restarted.delay_s) == (1, "interrupted", 0), name
         assert isinstance(restarted.error, APIError | ProtocolError)
         assert [event.turn for event in events if isinstance(event, TurnStart)] == [1, 2]
+        assert [event.call.id for event in events if isinstance(event, ToolStart)] == ["a"], name
         assert not any(made.ran for made in run.result.calls if made.id != "a"), name
         assert run.result.turns == 2, name
 
 
-@pytest.mark.anyio
-async def test_an_interrupted_reply_is_paid_for() -> None:
-    """What the API counted before it broke off is in the usage."""
-    api = LocalAPI([*SOME_TEXT, Broken()], [DONE])
-    run = await finished(api.transport(), restart_delay_s=0)
-    whole = await finished(LocalAPI([DONE]).transport())
-    assert run.result.usage["input_tokens"] > whole.result.usage["input_tokens"]
-
-
-@pytest.mark.anyio
 async def test_usage_without_the_final_counts_is_a_lower_bound() -> None:
     """After an interruption, `cancel`, a guard's cut and a message at once; an estimate is beside the placeholder."""
     written: list[Piece] = [message_start(), block_start(0, "text", text=""), *[text_delta(0, "word " * 10)] * 100]
@@ -171,7 +164,6 @@ async def test_usage_without_the_final_counts_is_a_lower_bound() -> None:
     assert not whole.result.usage_is_lower_bound
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("client", ["http", "anthropic"])
 async def test_a_request_refused_for_now(client: str) -> None:
     """It is sent again, with the plain transport and with a client that does not itself."""
@@ -188,7 +180,6 @@ async def test_a_request_refused_for_now(client: str) -> None:
         assert run.result.turns == 1, refusal
 
 
-@pytest.mark.anyio
 async def test_a_request_refused_for_good() -> None:
     """It is not sent again, neither where HTTP says so nor where an event does."""
     for status, kind in (
@@ -210,7 +201,6 @@ async def test_a_request_refused_for_good() -> None:
         assert len(api.exchanges) == 1, kind
 
 
-@pytest.mark.anyio
 async def test_a_client_that_retries_itself(serial: Serial) -> None:
     """What the client has tried again in vain is not tried again: one of the two does it, not both."""
     refusal = refused_for_now(529, "overloaded_error", retry_after_ms="1")
@@ -221,7 +211,6 @@ async def test_a_client_that_retries_itself(serial: Serial) -> None:
     assert len(serial.bodies) == 2
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("max_restarts", [0, 1, 2])
 async def test_it_gives_up(max_restarts: int) -> None:
     """The last error comes out, with everything that is left: the partial reply, the inputs, and the history."""
@@ -244,7 +233,6 @@ async def test_it_gives_up(max_restarts: int) -> None:
     assert [made.input.raw for made in left.calls[1:]] == ['{"a'] * (1 + max_restarts)
 
 
-@pytest.mark.anyio
 async def test_a_whole_reply_starts_the_count_anew() -> None:
     """`max_restarts` counts interruptions in a row."""
     bodies: list[Sequence[Piece]] = []
@@ -255,7 +243,6 @@ async def test_a_whole_reply_starts_the_count_anew() -> None:
     assert run.result.turns == 5
 
 
-@pytest.mark.anyio
 async def test_raise() -> None:
     """Who wants to see to it himself gets the error at once."""
     api = LocalAPI([*SOME_TEXT, Broken()], [DONE])
@@ -264,7 +251,6 @@ async def test_raise() -> None:
     assert len(api.exchanges) == 1
 
 
-@pytest.mark.anyio
 async def test_step_by_step() -> None:
     """Driven by hand, a reply that broke off is asked for again; nothing of it had run."""
     api = LocalAPI([*SOME_TEXT, Broken()], [reply(tool_use("now", {}, id="a"))], [DONE])
@@ -315,7 +301,6 @@ def test_the_peer_says_how_long() -> None:
     assert len(_delays(asked, limits=Limits(max_retry_after_s=100))) == 20
 
 
-@pytest.mark.anyio
 async def test_it_waits_as_long_as_it_is_asked_to(serial: Serial) -> None:
     """Over a real socket: the header of a 429 is honoured, and the event says so."""
     refusal = refused_for_now(429, "rate_limit_error", retry_after="0.2")
@@ -328,7 +313,6 @@ async def test_it_waits_as_long_as_it_is_asked_to(serial: Serial) -> None:
     assert took_s >= 0.2
 
 
-@pytest.mark.anyio
 async def test_pings_are_no_progress() -> None:
     """A peer that only says that it is there is given up after a while; every byte counts against the shorter limit."""
     pings: list[Piece] = [message_start()]
@@ -342,7 +326,6 @@ async def test_pings_are_no_progress() -> None:
     assert "nothing but pings came for 0.1 s" in str(restarted.error)
 
 
-@pytest.mark.anyio
 async def test_silence() -> None:
     """No byte at all for too long, at any place: before the reply too."""
     api = LocalAPI([message_start(), Gate()], [Gate()], [DONE])
@@ -356,7 +339,6 @@ async def test_silence() -> None:
 # --- something had begun: on with its results -------------------------------------------------------------------------
 
 
-@pytest.mark.anyio
 async def test_what_was_whole_becomes_the_turn() -> None:
     """Running tools finish, whole calls that waited for their turn run, and what was cut is left out."""
     begun, goes_on = anyio.Event(), anyio.Event()
@@ -427,17 +409,15 @@ async def test_what_was_whole_becomes_the_turn() -> None:
     assert [each.index for each in cut] == [6]
 
 
-@pytest.mark.anyio
 async def test_a_streaming_call_that_was_cut() -> None:
     """It stays in the turn, as what came of it, with what its tool said when its input broke off."""
     remover = Remover()
     gate = Gate()
     api = LocalAPI([message_start(), tool_start(0, "write"), input_delta(0, '{"words": "one'), gate, Broken()], [DONE])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **{**QUICK, "tools": [remover.tool]}) as run:
-            await remover.begun.wait()
-            gate.opened.set()
-            await run.finish()
+    async with running(api.transport(), **{**QUICK, "tools": [remover.tool]}) as run:
+        await remover.begun.wait()
+        gate.opened.set()
+        await run.finish()
     assert checked(run.result).status is RunStatus.COMPLETED
     assert run.result.messages[1] == assistant(call("toolu_0", "write", {"INVALID_JSON": '{"words": "one'}))
     (answer,) = run.result.messages[2]["content"]
@@ -445,7 +425,6 @@ async def test_a_streaming_call_that_was_cut() -> None:
     assert answer["content"].endswith("removed it again")
 
 
-@pytest.mark.anyio
 async def test_interrupted_again_and_again() -> None:
     """Each time something had begun: after `max_restarts` in a row the error is raised, and nothing of it is lost."""
     bodies = [[message_start(id=f"m{at}"), *_called(f"t{at}"), UntilBlocked(), Broken()] for at in range(4)]
@@ -462,19 +441,16 @@ def _called(id: str) -> list[Piece]:
     return [tool_start(0, "now", id=id), input_delta(0, "{}"), block_stop(0)]
 
 
-@pytest.mark.anyio
 async def test_the_last_turn_is_interrupted() -> None:
     """With `max_turns` its calls run and close the history; nothing more is sent."""
     api = LocalAPI([message_start(), *_called("a"), UntilBlocked(), Broken()], [DONE])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **QUICK, max_turns=1) as run:
-            await run.finish()
+    async with running(api.transport(), **QUICK, max_turns=1) as run:
+        await run.finish()
     assert checked(run.result).status is RunStatus.LIMIT
     assert run.result.messages[1:] == [assistant(call("a", "now", {})), results(result("a", "noon"))]
     assert len(api.exchanges) == 1
 
 
-@pytest.mark.anyio
 async def test_an_interruption_is_no_mistake_of_the_tools() -> None:
     """A turn whose only call was cut does not count as one in which every call failed."""
 
@@ -495,7 +471,6 @@ async def test_an_interruption_is_no_mistake_of_the_tools() -> None:
     assert run.result.calls[0].ran
 
 
-@pytest.mark.anyio
 async def test_what_may_run_twice_is_sent_again() -> None:
     """A call of an idempotent tool that has begun does not keep the request from being sent again."""
     ran: list[str] = []
@@ -513,7 +488,6 @@ async def test_what_may_run_twice_is_sent_again() -> None:
     assert checked(run.result).messages[2] == results(result("toolu_0", "1"))
 
 
-@pytest.mark.anyio
 async def test_a_restart_waits_for_nobody() -> None:
     """An idempotent call of a reply that was forgotten does not hold up the next request."""
     endless = Endless()
@@ -522,32 +496,9 @@ async def test_a_restart_waits_for_nobody() -> None:
     assert run.result.status is RunStatus.COMPLETED
 
 
-@pytest.mark.anyio
-async def test_consumers_see_a_tool_once() -> None:
-    """Through a restart: one `ToolStart` for the call that ran."""
-    api = LocalAPI([*SOME_TEXT, Broken()], [reply(tool_use("now", {}, id="a"))], [DONE])
-    events = await events_in(eagerstream.run(api.transport(), **QUICK))
-    assert [event.call.id for event in events if isinstance(event, ToolStart)] == ["a"]
-
-
-def test_settings() -> None:
-    """What cannot be is refused before anything is sent."""
-    for options in (
-        {"on_interrupt": "retry"},
-        {"max_restarts": -1},
-        {"max_restarts": 1.5},
-        {"restart_delay_s": -1},
-        {"restart_delay_s": float("inf")},
-        {"restart_delay_s": float("nan")},
-    ):
-        with pytest.raises(eagerstream.UsageError):
-            Conversation(**REQUEST, **options)
-
-
 # --- a reply that is too large ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.anyio
 async def test_an_endless_reply() -> None:
     """A body that does not end is given up at its limit, whatever is in it."""
 
@@ -565,7 +516,6 @@ async def test_an_endless_reply() -> None:
         assert checked(run.result).status is RunStatus.ERROR
 
 
-@pytest.mark.anyio
 async def test_over_a_real_socket() -> None:
     """The anthropic client and a connection that is cut: the run goes on where it was."""
     whole = reply(tool_use("now", {}, id="a"), text("and then"))
@@ -581,7 +531,6 @@ async def test_over_a_real_socket() -> None:
 # --- what is counted, and what is kept --------------------------------------------------------------------------------
 
 
-@pytest.mark.anyio
 async def test_what_failed_was_paid_for_too() -> None:
     """Three requests that each cost ten tokens cost thirty, and where code ran is known."""
     start = message_start(container={"id": "container_1"}, usage={"input_tokens": 10, "output_tokens": 0})
@@ -593,7 +542,6 @@ async def test_what_failed_was_paid_for_too() -> None:
     assert run.result.container == {"id": "container_1"}
 
 
-@pytest.mark.anyio
 async def test_code_goes_on_after_an_interruption() -> None:
     """The container of a reply that broke off is named in the next request."""
     start = message_start(container={"id": "container_1"})
@@ -602,7 +550,6 @@ async def test_code_goes_on_after_an_interruption() -> None:
     assert api.exchanges[1].body["container"] == "container_1"
 
 
-@pytest.mark.anyio
 async def test_each_turn_has_its_retry() -> None:
     """After a retried reply that was interrupted, the next turn asks for what the user said, and may be retried."""
     text = [block_start(0, "text", text=""), text_delta(0, "So"), block_stop(0)]
@@ -614,7 +561,6 @@ async def test_each_turn_has_its_retry() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.anyio
 async def test_a_thousand_restarts() -> None:
     """A night without a network is an error at its end, and no overflow."""
     run = eagerstream.run(LocalAPI([Broken()]).transport(), **QUICK, max_restarts=1_100)
@@ -623,7 +569,6 @@ async def test_a_thousand_restarts() -> None:
             await run.finish()
 
 
-@pytest.mark.anyio
 async def test_an_id_comes_again_where_nothing_of_it_stayed() -> None:
     """A call that was about to run, and then did not fit, leaves its id free for the reply that is sent for again."""
 
@@ -637,7 +582,6 @@ async def test_an_id_comes_again_where_nothing_of_it_stayed() -> None:
     assert run.result.status is RunStatus.COMPLETED
 
 
-@pytest.mark.anyio
 async def test_a_client_s_own_pause_is_no_silence(serial: Serial) -> None:
     """The client waits as long as the peer asks it to before it tries again, although that is longer than a silence."""
     refusal = refused_for_now(429, "rate_limit_error", retry_after="0.5")

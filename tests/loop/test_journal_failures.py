@@ -13,11 +13,11 @@ import eagerstream
 from eagerstream.errors import JournalError, OwnershipLostError
 from eagerstream.journal import Journal
 from eagerstream.journal._sqlite import SQLite
-from eagerstream.loop import RunResult, RunStatus, resume
+from eagerstream.loop import RunResult, RunStatus
 from eagerstream.recordings import Recording
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ToolCall, ask_elsewhere
-from tests.loop.durable import World, answers, client_of
+from tests.loop.durable import Played, World, answers, taken_up
 from tests.loop.journals import MemoryJournal, MemoryLog
 from tests.support import REQUEST, Gate, LocalAPI, anthropic_client
 
@@ -102,15 +102,14 @@ DONE = reply(text("Done."))
 async def test_the_end_cannot_be_written(step: str) -> None:
     """The block raises the error, which has the result. All turns are in the journal, so it continues there."""
     world, journal = World(), Failing(step)
-    async with client_of(Scenario(CALL, DONE)) as client:
-        run = eagerstream.run(client, **REQUEST, tools=world.tools(), journal=journal, run_id="r")
-        with pytest.raises(JournalError, match="full") as caught:
-            async with run:
-                await run.finish()
-        assert RunResult.of(caught.value) is run.result
-        assert (run.result.status, run.result.text) == (RunStatus.COMPLETED, "Done.")
-        async with resume(client, MemoryJournal(journal.runs), "r", tools=world.tools()) as resumed:
-            await resumed.finish()
+    client = Played(Scenario(CALL, DONE)).transport()
+    run = eagerstream.run(client, **REQUEST, tools=world.tools(), journal=journal, run_id="r")
+    with pytest.raises(JournalError, match="full") as caught:
+        async with run:
+            await run.finish()
+    assert RunResult.of(caught.value) is run.result
+    assert (run.result.status, run.result.text) == (RunStatus.COMPLETED, "Done.")
+    resumed = await taken_up(client, MemoryJournal(journal.runs), world.tools())
     assert resumed.result.messages == run.result.messages
     assert world.effects == ["pay 1"]
 
@@ -118,13 +117,13 @@ async def test_the_end_cannot_be_written(step: str) -> None:
 async def test_an_error_of_the_block_is_not_hidden(caplog: pytest.LogCaptureFixture) -> None:
     """If the end cannot be written after it, the log says so. Cancellation passes as well."""
     world, journal = World(), Failing("release")
-    async with client_of(Scenario(CALL, DONE)) as client:
-        with pytest.raises(ZeroDivisionError):
-            async with eagerstream.run(client, **REQUEST, tools=world.tools(), journal=journal, run_id="r"):
-                raise ZeroDivisionError
-        with anyio.move_on_after(0) as scope:
-            async with eagerstream.run(client, **REQUEST, tools=world.tools(), journal=journal, run_id="s"):
-                await anyio.sleep_forever()
+    client = Played(Scenario(CALL, DONE)).transport()
+    with pytest.raises(ZeroDivisionError):
+        async with eagerstream.run(client, **REQUEST, tools=world.tools(), journal=journal, run_id="r"):
+            raise ZeroDivisionError
+    with anyio.move_on_after(0) as scope:
+        async with eagerstream.run(client, **REQUEST, tools=world.tools(), journal=journal, run_id="s"):
+            await anyio.sleep_forever()
     assert scope.cancelled_caught
     assert [each.getMessage() for each in caplog.records if "not in its journal" in each.getMessage()] == [
         f"the end of run {run_id!r} is not in its journal: JournalError" for run_id in "rs"
@@ -139,13 +138,13 @@ async def test_the_last_turn_cannot_be_written() -> None:
         journal.fails = True
         return DONE
 
-    async with client_of(Scenario(CALL, last)) as client:
-        async with eagerstream.run(client, **REQUEST, tools=world.tools(), journal=journal, run_id="r") as run:
-            with pytest.raises(JournalError, match="full") as caught:
-                await run.finish()
-        assert RunResult.of(caught.value) is run.result
-        assert (run.result.status, run.result.text) == (RunStatus.ERROR, "Done.")
-        assert journal.kinds("r")[-1] == ("request", 2)
+    client = Played(Scenario(CALL, last)).transport()
+    async with eagerstream.run(client, **REQUEST, tools=world.tools(), journal=journal, run_id="r") as run:
+        with pytest.raises(JournalError, match="full") as caught:
+            await run.finish()
+    assert RunResult.of(caught.value) is run.result
+    assert (run.result.status, run.result.text) == (RunStatus.ERROR, "Done.")
+    assert journal.kinds("r")[-1] == ("request", 2)
 
 
 @pytest.mark.parametrize("kind", ["request", "start"])
@@ -181,10 +180,10 @@ async def test_a_decision_cannot_be_read() -> None:
         journal.fails |= journal.runs["r"][-1]["kind"] == "asked"
 
     journal.on_write = fail_from_then_on
-    async with client_of(Scenario(reply(tool_use("launch", {})), DONE)) as client:
-        async with eagerstream.run(client, **REQUEST, tools=[launch], journal=journal, run_id="r") as run:
-            with pytest.raises(JournalError, match="full"):
-                await run.finish()
+    client = Played(Scenario(reply(tool_use("launch", {})), DONE)).transport()
+    async with eagerstream.run(client, **REQUEST, tools=[launch], journal=journal, run_id="r") as run:
+        with pytest.raises(JournalError, match="full"):
+            await run.finish()
     assert not any("result" in (entry["kind"]) for entry in journal.runs["r"])
 
 
@@ -234,19 +233,16 @@ async def test_a_disk_that_becomes_full(tmp_path: Path, monkeypatch: pytest.Monk
 
     last = reply(text("Done." + "x" * (size if large == "response" else 10), fragment_chars=size))
     limits = eagerstream.Limits(max_result_chars=2 * size)
-    async with client_of(Scenario(reply(tool_use("fetch", {})), last)) as client:
-        monkeypatch.setattr(SQLite, "_connect", limited)
-        async with Journal(path, lease_s=0.2) as journal:
-            async with eagerstream.run(
-                client, **REQUEST, tools=[fetch], limits=limits, journal=journal, run_id="r"
-            ) as run:
-                with pytest.raises(JournalError, match="the disk is full") as caught:
-                    await run.finish()
-            assert RunResult.of(caught.value) is run.result
-        monkeypatch.setattr(SQLite, "_connect", connect)
-        async with Journal(path, lease_s=0.2) as journal:
-            async with resume(client, journal, "r", tools=[fetch], limits=limits) as run:
+    client = Played(Scenario(reply(tool_use("fetch", {})), last)).transport()
+    monkeypatch.setattr(SQLite, "_connect", limited)
+    async with Journal(path, lease_s=0.2) as journal:
+        async with eagerstream.run(client, **REQUEST, tools=[fetch], limits=limits, journal=journal, run_id="r") as run:
+            with pytest.raises(JournalError, match="the disk is full") as caught:
                 await run.finish()
+        assert RunResult.of(caught.value) is run.result
+    monkeypatch.setattr(SQLite, "_connect", connect)
+    async with Journal(path, lease_s=0.2) as journal:
+        run = await taken_up(client, journal, [fetch], limits=limits)
     assert run.result.status is RunStatus.COMPLETED
     assert run.result.text.startswith("Done.x")
     assert world.effects == ["fetch"]

@@ -11,14 +11,15 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-import eagerstream
 from eagerstream.limits import Limits
 from eagerstream.loop import RunStatus, ToolProgress, ToolStop
 from eagerstream.streaming import BufferMode
 from eagerstream.testing import reply, tool_use
 from eagerstream.tools import Tool, tool
-from tests.loop.serial import DONE, SLOWLY_S, Listed, checked, finished
-from tests.support import REQUEST, Gate, LocalAPI
+from tests.loop.serial import DONE, Listed, checked, finished, running
+from tests.support import Gate, LocalAPI
+
+pytestmark = pytest.mark.anyio
 
 MANY = 30
 
@@ -54,7 +55,6 @@ class Crowd:
         return tool(work, name=f"work_{n}")
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("most", [1, 16, 30, 500])
 async def test_many_tools(most: int) -> None:
     """As many at once as may be, not one more, and the results in the order of the calls."""
@@ -74,7 +74,6 @@ async def read_all(chars: int) -> str:
     return "é" + "x" * (chars - 2) + "y"
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("limit", [None, 20_000_000])
 async def test_a_result_of_2_MB(limit: int | None) -> None:
     """Cut in its middle with a notice, within the default limit; whole where the limit was raised."""
@@ -94,7 +93,6 @@ async def test_a_result_of_2_MB(limit: int | None) -> None:
         assert len(sent["content"]) == size
 
 
-@pytest.mark.anyio
 async def test_a_tool_that_blocks(caplog: pytest.LogCaptureFixture) -> None:
     """It is named in the log and in its call, once, and the run goes on."""
 
@@ -115,7 +113,6 @@ async def test_a_tool_that_blocks(caplog: pytest.LogCaptureFixture) -> None:
     assert run.result.status is RunStatus.COMPLETED
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("buffer", ["merge", "wait"])
 @pytest.mark.parametrize("tools", [1, 20])
 async def test_progress_that_nobody_reads(buffer: BufferMode, tools: int) -> None:
@@ -130,20 +127,18 @@ async def test_progress_that_nobody_reads(buffer: BufferMode, tools: int) -> Non
     calls = reply(*(tool_use("count", {"n": n}, id=f"c{n}") for n in range(tools)))
     end = Gate()
     api = LocalAPI([calls], [end, DONE])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[count], buffer=buffer) as run:
-            await end.reached.wait()  # the tools have ended, and nobody has read anything
-            waiting = len(run._delivery.buffer)
-            assert waiting <= 256 + 20 + 6 * tools
-            end.opened.set()
-            events = [event async for event in run]
+    async with running(api.transport(), tools=[count], buffer=buffer) as run:
+        await end.reached.wait()  # the tools have ended, and nobody has read anything
+        waiting = len(run._delivery.buffer)
+        assert waiting <= 256 + 20 + 6 * tools
+        end.opened.set()
+        events = [event async for event in run]
     newest = {event.call.id: event.value for event in events if isinstance(event, ToolProgress)}
     assert newest == {f"c{n}": values - 1 for n in range(tools)}
     assert sum(isinstance(event, ToolStop) for event in events) == tools
     assert checked(run.result).messages[2]["content"][0]["content"] == str(values - 1)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("buffer", ["merge", "wait"])
 async def test_progress_of_a_slow_consumer_in_order(buffer: BufferMode) -> None:
     """What comes out is a part of what was said, in order, before the call's `ToolStop`."""
@@ -155,14 +150,13 @@ async def test_progress_of_a_slow_consumer_in_order(buffer: BufferMode) -> None:
 
     api = LocalAPI([reply(tool_use("count", {}, id="a"))], [DONE])
     seen: list[Any] = []
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[count], buffer=buffer) as run:
-            async for event in run:
-                if isinstance(event, ToolProgress):
-                    seen.append(event.value)
-                    for _ in range(5):
-                        await anyio.lowlevel.checkpoint()
-                elif isinstance(event, ToolStop):
-                    seen.append("stop")
+    async with running(api.transport(), tools=[count], buffer=buffer) as run:
+        async for event in run:
+            if isinstance(event, ToolProgress):
+                seen.append(event.value)
+                for _ in range(5):
+                    await anyio.lowlevel.checkpoint()
+            elif isinstance(event, ToolStop):
+                seen.append("stop")
     assert seen[-2:] == [599, "stop"]
     assert seen[:-1] == sorted(set(seen[:-1]))

@@ -15,9 +15,21 @@ from eagerstream.errors import LimitError
 from eagerstream.loop import Run, RunStatus, _policy
 from eagerstream.testing import reply, text, tool_use
 from tests.loop.cases import CASES, HALF, HALF_CUT, Case, one_call, with_container
-from tests.loop.serial import DONE, SLOWLY_S, TOOLS, Listed, Serial, body, checked, finished, result, results_in
-from tests.streams import MESSAGE_STOP, block_start, block_stop, input_delta, message_start, text_delta, tool_start
-from tests.support import REQUEST, USER, Gate, LocalAPI
+from tests.loop.serial import (
+    DONE,
+    TOOLS,
+    Listed,
+    Serial,
+    body,
+    checked,
+    finished,
+    result,
+    running,
+)
+from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_start, tool_start
+from tests.support import USER, Gate, LocalAPI
+
+pytestmark = pytest.mark.anyio
 
 
 def _check(case: Case, run: Run, bodies: Sequence[Any]) -> None:
@@ -34,7 +46,6 @@ def _check(case: Case, run: Run, bodies: Sequence[Any]) -> None:
         assert set(case.ran) == {made.id for made in run.result.calls}
 
 
-@pytest.mark.anyio
 async def test_every_transition() -> None:
     """Every row of the table, event by event."""
     for name, case in CASES.items():
@@ -47,7 +58,6 @@ async def test_every_transition() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])  # the rows themselves are tried on both
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 async def test_transition(serial: Serial, case: Case) -> None:
@@ -60,7 +70,6 @@ async def test_transition(serial: Serial, case: Case) -> None:
 # --- however the bytes are cut ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     "reason", [*_policy._TABLE, "tool_calls", "length", "content_filter", "later", None, ["x"], {"a": 1}]
 )
@@ -85,9 +94,8 @@ async def test_the_cuts_decide_nothing(reason: Any) -> None:
     for pieces in ([whole], events, [whole[at : at + 7] for at in range(0, len(whole), 7)]):
         ran.clear()
         api = LocalAPI(pieces, [DONE])
-        with anyio.fail_after(SLOWLY_S):
-            async with eagerstream.run(api.transport(), **REQUEST, tools=[act], max_turns=2) as run:
-                await run.finish()
+        async with running(api.transport(), tools=[act], max_turns=2) as run:
+            await run.finish()
         ran.sort()  # trio starts tasks of the same moment in any order
         found.append((ran[:], [each.body for each in api.exchanges], checked(run.result).messages, run.result.status))
     assert found[0] == found[1] == found[2]
@@ -97,22 +105,19 @@ async def test_the_cuts_decide_nothing(reason: Any) -> None:
 # --- what a table does not say ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.anyio
 async def test_raise() -> None:
     """`raise`: the iteration raises the limit, the history keeps what ran, the status says that it was cut."""
     api = Listed(HALF_CUT)
     client = api.transport()
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(client, **REQUEST, tools=TOOLS, on_truncated="raise") as run:
-            with pytest.raises(LimitError) as caught:
-                await run.finish()
+    async with running(client, tools=TOOLS, on_truncated="raise") as run:
+        with pytest.raises(LimitError) as caught:
+            await run.finish()
     assert (caught.value.limit, caught.value.bound) == ("max_tokens", 1024)
     assert api.bodies == [body()]
     assert checked(run.result).status is RunStatus.TRUNCATED
     assert run.result.messages == [USER, *HALF]
 
 
-@pytest.mark.anyio
 async def test_a_refusal_after_a_call_that_ran() -> None:
     """The turn is left out whole, its call is told with its result, and `stop_details` are there."""
     ran = anyio.Event()
@@ -128,11 +133,10 @@ async def test_a_refusal_after_a_call_that_ran() -> None:
     api = LocalAPI(
         [message_start(), tool_start(0, "act"), input_delta(0, "{}"), block_stop(0), gate, end, MESSAGE_STOP]
     )
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[act]) as run:
-            await ran.wait()
-            gate.opened.set()
-            await run.finish()
+    async with running(api.transport(), tools=[act]) as run:
+        await ran.wait()
+        gate.opened.set()
+        await run.finish()
     assert checked(run.result).status is RunStatus.REFUSED
     assert run.result.messages == [USER]
     (made,) = run.result.calls
@@ -141,7 +145,6 @@ async def test_a_refusal_after_a_call_that_ran() -> None:
     assert run.result.message["stop_details"] == details
 
 
-@pytest.mark.anyio
 async def test_usage_is_summed_over_all_replies(serial: Serial) -> None:
     """Also of a reply that was discarded, also nested; a figure that is no count is the last one."""
     first = reply(
@@ -178,7 +181,6 @@ async def test_usage_is_summed_over_all_replies(serial: Serial) -> None:
     }
 
 
-@pytest.mark.anyio
 async def test_the_user_s_container_stays() -> None:
     """Skills that the user asked for are sent along with the id of the container that the reply named."""
     skills = {"skills": [{"type": "anthropic", "skill_id": "pdf"}]}
@@ -187,7 +189,6 @@ async def test_the_user_s_container_stays() -> None:
     assert [exchange.body["container"] for exchange in api.exchanges] == [skills, {**skills, "id": "c1"}]
 
 
-@pytest.mark.anyio
 async def test_the_container_is_remembered() -> None:
     """The container of an earlier reply goes with every later request: its files are there."""
     api = Listed(with_container(one_call("a")), one_call("b"), DONE)
@@ -195,104 +196,7 @@ async def test_the_container_is_remembered() -> None:
     assert [sent.get("container") for sent in api.bodies] == [None, "c1", "c1"]
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize(
-    ("reason", "status"),
-    [
-        ("end_turn", RunStatus.COMPLETED),
-        ("tool_use", RunStatus.COMPLETED),
-        ("stop_sequence", RunStatus.STOP_SEQUENCE),
-        ("max_tokens", RunStatus.TRUNCATED),
-        ("model_context_window_exceeded", RunStatus.TRUNCATED),
-    ],
-)
-async def test_stop_reasons_without_calls(reason: str, status: RunStatus) -> None:
-    """Each ends the run with its own status, after one request, and the text stays in the history."""
-    api = Listed(reply(text("So."), stop_reason=reason))
-    run = await finished(api.transport())
-    assert len(api.bodies) == 1
-    assert run.result.status is status
-    assert run.result.message is not None
-    assert run.result.message["stop_reason"] == reason
-    assert run.result.messages[-1] == {"role": "assistant", "content": [{"type": "text", "text": "So."}]}
-
-
-@pytest.mark.anyio
-async def test_no_stop_reason() -> None:
-    """A reply that ends without saying why ends the run."""
-    api = LocalAPI(
-        [message_start(), block_start(0, "text", text=""), text_delta(0, "So."), block_stop(0), MESSAGE_STOP]
-    )
-    run = await finished(api.anthropic())
-    assert run.result.status is RunStatus.UNKNOWN
-    assert len(api.exchanges) == 1
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize(
-    ("reason", "status", "requests"),
-    [
-        ("tool_use", RunStatus.COMPLETED, 2),
-        ("end_turn", RunStatus.COMPLETED, 2),
-        ("stop_sequence", RunStatus.STOP_SEQUENCE, 1),
-        ("max_tokens", RunStatus.TRUNCATED, 1),
-    ],
-)
-async def test_stop_reasons_with_calls(reason: str, status: RunStatus, requests: int) -> None:
-    """Calls that ran keep their results, whatever came after them; each call has exactly one."""
-    first = reply(
-        text("So."),
-        tool_use("now", {}, id="toolu_1"),
-        tool_use("fail", "{", id="toolu_2"),
-        tool_use("fail", "[]", id="toolu_3"),
-        stop_reason=reason,
-    )
-    api = Listed(first, DONE)
-    run = await finished(api.transport())
-    assert len(api.bodies) == requests
-    assert run.result.status is status
-    results = results_in(run.result.messages, 2)
-    assert [result["tool_use_id"] for result in results] == ["toolu_1", "toolu_2", "toolu_3"]
-    assert results[0]["content"] == "noon"
-    assert [result.get("is_error", False) for result in results] == [False, True, True]
-
-
-@pytest.mark.anyio
-async def test_refusal_says_why() -> None:
-    """The API's details of a refusal are in the message."""
-    details = {"type": "refusal", "category": "cyber", "explanation": "No."}
-    end = {"type": "message_delta", "delta": {"stop_reason": "refusal", "stop_details": details}, "usage": {}}
-    run = await finished(LocalAPI([message_start(), end, MESSAGE_STOP]).anthropic())
-    assert run.result.message is not None
-    assert run.result.message["stop_details"] == details
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("max_turns", [1, 2])
-async def test_max_turns(max_turns: int) -> None:
-    """The calls of the last turn still run and close the history; nothing more is sent."""
-    turns = [reply(tool_use("now", {}, id=f"toolu_{n}")) for n in range(3)]
-    api = Listed(*turns)
-    run = await finished(api.transport(), max_turns=max_turns)
-    assert len(api.bodies) == max_turns
-    assert run.result.status is RunStatus.LIMIT
-    assert run.result.turns == max_turns
-    assert len(run.result.messages) == 1 + 2 * max_turns
-    assert all(call.ran for call in run.result.calls)
-
-
-@pytest.mark.anyio
 async def test_max_turns_that_are_not_needed() -> None:
     """A run that ends by itself on its last turn is complete."""
     api = Listed(reply(tool_use("now", {})), DONE)
     assert (await finished(api.transport(), max_turns=2)).result.status is RunStatus.COMPLETED
-
-
-@pytest.mark.anyio
-async def test_invalid_calls_again_and_again() -> None:
-    """A model may be wrong several times before it is right: nobody stops it."""
-    wrong = [reply(tool_use("get_weather", '{"city": }', id=f"toolu_{n}")) for n in range(4)]
-    api = Listed(*wrong, reply(tool_use("get_weather", {"city": "Oslo"})), DONE)
-    run = await finished(api.transport())
-    assert run.result.turns == 6
-    assert [call.ran for call in run.result.calls] == [False] * 4 + [True]

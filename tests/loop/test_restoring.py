@@ -14,7 +14,7 @@ from eagerstream.loop import resume
 from eagerstream.loop._restoring import OpenTurn
 from eagerstream.testing import Scenario, reply, text
 from eagerstream.tools import Done, ToolCall
-from tests.loop.durable import World, answers, client_of, continued, left_at, scenario
+from tests.loop.durable import Played, World, answers, client_of, continued, left_at, scenario, taken_up
 from tests.loop.journals import MemoryJournal
 from tests.loop.steered import Steered
 from tests.support import REQUEST
@@ -101,13 +101,12 @@ async def test_recover_awaits_a_task_that_somebody_cancels() -> None:
 async def test_a_run_that_was_cancelled_after_the_last_word(at: type) -> None:
     """There is nothing more to ask for."""
     journal = MemoryJournal()
-    async with client_of(Scenario(reply(text("Done.")))) as client:
-        async with eagerstream.run(client, **REQUEST, journal=journal, run_id="r") as run:
-            run.observe(Steered(run, lambda run, event: run.cancel() if isinstance(event, at) else None))
-            await run.finish()
-        assert run.result.status is RunStatus.CANCELLED
-        async with resume(client, journal, "r") as again:
-            await again.finish()
+    client = Played(Scenario(reply(text("Done.")))).transport()
+    async with eagerstream.run(client, **REQUEST, journal=journal, run_id="r") as run:
+        run.observe(Steered(run, lambda run, event: run.cancel() if isinstance(event, at) else None))
+        await run.finish()
+    assert run.result.status is RunStatus.CANCELLED
+    again = await taken_up(client, journal)
     assert again.result.status is RunStatus.COMPLETED
     assert again.result.messages == run.result.messages
 
@@ -139,10 +138,10 @@ async def test_a_run_that_is_handed_over_while_recover_runs() -> None:
 async def test_a_call_whose_tool_is_missing() -> None:
     """It is not answered as not found: the run waits for a process that has the tool."""
     journal = await left_at("start", World(), [World().pay])
-    async with client_of(scenario()) as client:
-        with pytest.raises(UsageError, match="a call of 'pay' has begun or waits"):
-            async with resume(client, journal, "r", tools=[]):
-                pass
+    client = Played(scenario()).transport()
+    with pytest.raises(UsageError, match="a call of 'pay' has begun or waits"):
+        async with resume(client, journal, "r", tools=[]):
+            pass
     assert journal.kinds("r")[-1] == ("start", 1)
 
 

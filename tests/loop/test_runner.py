@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,7 +13,7 @@ import anyio.to_thread
 import pytest
 
 import eagerstream
-from eagerstream import InputStop, TextStream, ToolStart, ToolStop
+from eagerstream import InputStop, TextStream, ToolStop
 from eagerstream.loop import RunStatus
 from eagerstream.testing import reply, tool_use
 from eagerstream.tools import CANCELLED_TEXT, InProcessExecutor, tool
@@ -31,45 +30,36 @@ from tests.loop.serial import (
     call,
     checked,
     error,
-    finished,
     now,
     result,
     results,
+    running,
 )
 from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start
 from tests.support import REQUEST, USER, Broken, Gate, LocalAPI, Piece, all_tasks_blocked, whole_call
 
+pytestmark = pytest.mark.anyio
 
-@pytest.mark.anyio
+
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("ended", [True, False], ids=["whole reply", "open reply"])
 async def test_leaving_while_tools_run(way: Way, *, ended: bool) -> None:
     """The finished call has its result, the running one is told as cancelled, the waiting one as not run."""
-    begun = anyio.Event()
-    cancelled = anyio.Event()
-
-    @tool
-    async def endless() -> None:
-        begun.set()
-        try:
-            await anyio.sleep_forever()
-        finally:
-            cancelled.set()
-
+    endless = Endless()
     calls = [*whole_call(0, "now"), *whole_call(1, "endless"), *whole_call(2, "now"), *whole_call(3, "now", "[1]")]
     end: list[Piece] = [message_delta("tool_use"), MESSAGE_STOP] if ended else [Gate()]
     api = LocalAPI([message_start(), *calls, *end])
-    run = eagerstream.run(api.transport(), **REQUEST, tools=[now, endless], max_concurrency=1)
+    run = eagerstream.run(api.transport(), **REQUEST, tools=[now, endless.tool], max_concurrency=1)
 
     async def stopped() -> None:
         async for event in run:
             if isinstance(event, ToolStop):
-                await begun.wait()
+                await endless.begun.wait()
                 await all_tasks_blocked()
                 return
 
     await leave(run, way, after=stopped)
-    assert cancelled.is_set()
+    assert endless.cancelled
     assert checked(run.result).status is RunStatus.CANCELLED
     assert run.result.messages == [
         USER,
@@ -89,16 +79,14 @@ async def test_leaving_while_tools_run(way: Way, *, ended: bool) -> None:
     assert [made.ran for made in run.result.calls] == [True, True, False, False]
 
 
-@pytest.mark.anyio
 async def test_an_open_call_is_dropped() -> None:
     """A reply that was left in the middle of an input ends with its last whole call."""
     gate = Gate()
     half: list[Piece] = [tool_start(1, "now"), input_delta(1, "{"), gate]
     api = LocalAPI([message_start(), *whole_call(0, "now"), *half])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[now]) as run:
-            await gate.reached.wait()
-            await run.result.calls[0].answered.wait()
+    async with running(api.transport(), tools=[now]) as run:
+        await gate.reached.wait()
+        await run.result.calls[0].answered.wait()
     assert checked(run.result).messages == [
         USER,
         assistant(call("toolu_0", "now", {})),
@@ -106,18 +94,15 @@ async def test_an_open_call_is_dropped() -> None:
     ]
 
 
-@pytest.mark.anyio
 async def test_nothing_ran() -> None:
     """A reply that was left before anything ran adds nothing."""
     gate = Gate()
     api = LocalAPI([message_start(), tool_start(0, "now"), input_delta(0, "{"), gate])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[now]) as run:
-            await gate.reached.wait()
+    async with running(api.transport(), tools=[now]) as run:
+        await gate.reached.wait()
     assert checked(run.result).messages == [USER]
 
 
-@pytest.mark.anyio
 async def test_a_tool_that_finishes_while_it_is_cancelled() -> None:
     """A tool that will not be cancelled has its result in the history."""
     begun = anyio.Event()
@@ -134,30 +119,26 @@ async def test_a_tool_that_finishes_while_it_is_cancelled() -> None:
         return "done all the same"
 
     api = LocalAPI([message_start(), *whole_call(0, "stubborn"), Gate()])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[stubborn]) as run:
-            await begun.wait()
+    async with running(api.transport(), tools=[stubborn]) as run:
+        await begun.wait()
     (made,) = checked(run.result).calls
     assert made.result == result("toolu_0", "done all the same")
 
 
-@pytest.mark.anyio
 async def test_a_lost_connection_keeps_what_finished() -> None:
     """The error comes out, and the call that had finished by then is in the history with its result."""
     gate = Gate()
     api = LocalAPI([message_start(), *whole_call(0, "now"), gate, Broken()])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[now], on_interrupt="raise") as run:
-            await gate.reached.wait()
-            await run.result.calls[0].answered.wait()
-            gate.opened.set()
-            with pytest.raises(eagerstream.EagerStreamError):
-                await run.finish()
+    async with running(api.transport(), tools=[now], on_interrupt="raise") as run:
+        await gate.reached.wait()
+        await run.result.calls[0].answered.wait()
+        gate.opened.set()
+        with pytest.raises(eagerstream.EagerStreamError):
+            await run.finish()
     assert checked(run.result).status is RunStatus.ERROR
     assert run.result.messages[1:] == [assistant(call("toolu_0", "now", {})), results(result("toolu_0", "noon"))]
 
 
-@pytest.mark.anyio
 async def test_every_call_has_a_result() -> None:
     """Also one that still runs, of a reply that the peer began anew: `call.result` is there after the run."""
     endless = Endless()
@@ -167,7 +148,6 @@ async def test_every_call_has_a_result() -> None:
     assert all(made.result is not None for made in run.result.calls)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("ends", [True, False])
 async def test_nothing_begins_after_cancel(*, ends: bool) -> None:
     """A call that was admitted in the same moment does not begin, though its task had been started."""
@@ -179,18 +159,16 @@ async def test_nothing_begins_after_cancel(*, ends: bool) -> None:
         await anyio.sleep_forever()
 
     api = LocalAPI([message_start(), *whole_call(0, "pay"), Gate()], [DONE])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[pay]) as run:
-            async for event in run:
-                if isinstance(event, InputStop):
-                    run.cancel()
-                    log.append("cancelled")
+    async with running(api.transport(), tools=[pay]) as run:
+        async for event in run:
+            if isinstance(event, InputStop):
+                run.cancel()
+                log.append("cancelled")
     assert log == ["cancelled"]
     assert checked(run.result).status is RunStatus.CANCELLED
     assert not run.result.calls[0].ran
 
 
-@pytest.mark.anyio
 async def test_leaving_gives_back_the_place_of_a_call_about_to_begin() -> None:
     """An executor may be shared: what it admitted in the last moment keeps no place from the calls of other runs."""
     log: list[str] = []
@@ -234,7 +212,6 @@ class _Source(Transport):
         raise AssertionError
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])  # trio takes the tasks of a turn in an order of chance
 async def test_a_tool_begins_before_the_next_read() -> None:
     """Reading takes as long as much of the way from an input to its tool. Consumers see the input before that."""
@@ -246,17 +223,15 @@ async def test_a_tool_begins_before_the_next_read() -> None:
         async def look() -> None:
             source.log.append("tool")  # noqa: B023 - runs at once
 
-        with anyio.fail_after(SLOWLY_S):
-            async with eagerstream.run(source, **REQUEST, tools=[look]) as run:
-                async for event in run:
-                    if isinstance(event, InputStop):
-                        source.log.append("seen")
-                    if isinstance(event, ToolStop):
-                        break
+        async with running(source, tools=[look]) as run:
+            async for event in run:
+                if isinstance(event, InputStop):
+                    source.log.append("seen")
+                if isinstance(event, ToolStop):
+                    break
         assert source.log == ["read"] * len(chunks) + ["seen", "tool", "read"], chunks
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("way", ["cancel()", "leave"])
 async def test_a_large_input_of_a_tool_that_finishes(way: str) -> None:
     """What a streaming tool has done is kept also where its input is so large that it is checked in a thread."""
@@ -290,7 +265,6 @@ async def test_a_large_input_of_a_tool_that_finishes(way: str) -> None:
     assert checked(run.result).messages[2] == results(result("toolu_0", "written"))
 
 
-@pytest.mark.anyio
 async def test_forgotten_calls_give_their_place_back() -> None:
     """An idempotent call of a reply that was forgotten is cancelled: with one place, the next could never begin."""
     both: list[list[Piece]] = [[Broken()], [message_start(), *whole_call(0, "now"), *END]]
@@ -302,7 +276,6 @@ async def test_forgotten_calls_give_their_place_back() -> None:
         assert run.result.status is RunStatus.COMPLETED
 
 
-@pytest.mark.anyio
 async def test_leaving_while_last_words_are_said() -> None:
     """The error is known to the result although nobody waited for it."""
     begun = anyio.Event()
@@ -317,72 +290,13 @@ async def test_leaving_while_last_words_are_said() -> None:
 
     gate = Gate()
     api = LocalAPI([message_start(), tool_start(0, "write"), input_delta(0, '{"words": "x'), gate, Broken()])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[write], on_interrupt="raise") as run:
-            await begun.wait()
-            gate.opened.set()
-            while run.result.error is None:
-                await anyio.lowlevel.checkpoint()
+    async with running(api.transport(), tools=[write], on_interrupt="raise") as run:
+        await begun.wait()
+        gate.opened.set()
+        while run.result.error is None:
+            await anyio.lowlevel.checkpoint()
     assert checked(run.result).error is not None
     assert run.result.error["type"] == "StreamInterrupted"
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("way", ["break", "exception", "scope", "return"])
-async def test_leaving_early_cancels_the_tools(way: str, anyio_backend_name: str) -> None:
-    """However the block is left: tools are cancelled, the connection is closed, the history can be sent."""
-    endless = Endless()
-    first = reply(tool_use("now", {}, id="toolu_1"))
-    second: list[Piece] = [message_start(), tool_start(0, "endless"), input_delta(0, "{}"), block_stop(0), Gate()]
-    api = LocalAPI([first], second)
-    before = asyncio.all_tasks() if anyio_backend_name == "asyncio" else set()
-    run = eagerstream.run(api.transport(), **REQUEST, tools=[now, endless.tool])
-
-    async def leave() -> None:
-        with anyio.CancelScope() as scope:
-            async with run:
-                async for event in run:
-                    if isinstance(event, ToolStart) and event.call.name == "endless":
-                        await endless.begun.wait()
-                        if way == "exception":
-                            raise LookupError
-                        if way == "scope":
-                            scope.cancel()
-                            continue
-                        if way == "return":
-                            return
-                        break
-
-    with anyio.fail_after(SLOWLY_S):
-        if way == "exception":
-            with pytest.raises(LookupError):
-                await leave()
-        else:
-            await leave()
-    assert endless.cancelled
-    assert all(exchange.closed for exchange in api.exchanges)
-    if anyio_backend_name == "asyncio":
-        assert asyncio.all_tasks() == before
-    assert checked(run.result).status is RunStatus.CANCELLED
-    assert run.result.messages[:3] == api.exchanges[1].body["messages"]
-    assert [call.id for call in run.result.calls] == ["toolu_1", "toolu_0"]
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_tool_that_cancels_itself_does_not_hang_the_run() -> None:
-    """A CancelledError of a tool's own making is a failure like any other."""
-
-    @tool
-    async def careless() -> None:
-        task = asyncio.ensure_future(asyncio.sleep(3600))
-        task.cancel()
-        await task
-
-    with anyio.fail_after(SLOWLY_S):
-        run = await finished(LocalAPI([reply(tool_use("careless", {}))], [DONE]).anthropic(), tools=[careless])
-    assert run.result.status is RunStatus.COMPLETED
-    assert run.result.calls[0].is_error
 
 
 def test_nothing_begins_after_cancel_on_trio() -> None:

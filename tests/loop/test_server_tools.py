@@ -13,7 +13,7 @@ from eagerstream.recordings import Recording
 from eagerstream.testing import block, error_event, reply, server_tool_use, text, tool_use
 from eagerstream.wire import InputStop, ServerToolResult, ServerToolUse
 from tests.loop.serial import DONE, SLOWLY_S, Listed, Serial, now
-from tests.loop.server_tools import SEARCH, Told, told
+from tests.loop.server_tools import SEARCH, told
 from tests.support import REQUEST, USER
 
 pytestmark = pytest.mark.anyio
@@ -37,7 +37,7 @@ def read(id: str) -> Any:
     return block({"type": "mcp_tool_result", "tool_use_id": id, "is_error": True, "content": content})
 
 
-REPLIES: dict[str, tuple[list[Recording], Told]] = {
+REPLIES: dict[str, tuple[list[Recording], list[str]]] = {
     "in one reply": (
         [
             reply(
@@ -51,22 +51,22 @@ REPLIES: dict[str, tuple[list[Recording], Told]] = {
             )
         ],
         [
-            ("use", "srvtoolu_1", "web_search"),
-            ("result", "srvtoolu_1", "web_search"),
-            ("use", "m1", "read_page"),
-            ("result", "m1", "read_page"),
-            ("use", "srvtoolu_2", "web_search"),
-            ("result", "srvtoolu_2", "web_search"),
+            "use srvtoolu_1 web_search",
+            "result srvtoolu_1 web_search",
+            "use m1 read_page",
+            "result m1 read_page",
+            "use srvtoolu_2 web_search",
+            "result srvtoolu_2 web_search",
             "turn 1",
         ],
     ),
     "two at once": (
         [reply(search("srvtoolu_1"), search("srvtoolu_2"), found("srvtoolu_2"), found("srvtoolu_1"))],
         [
-            ("use", "srvtoolu_1", "web_search"),
-            ("use", "srvtoolu_2", "web_search"),
-            ("result", "srvtoolu_2", "web_search"),
-            ("result", "srvtoolu_1", "web_search"),
+            "use srvtoolu_1 web_search",
+            "use srvtoolu_2 web_search",
+            "result srvtoolu_2 web_search",
+            "result srvtoolu_1 web_search",
             "turn 1",
         ],
     ),
@@ -76,12 +76,12 @@ REPLIES: dict[str, tuple[list[Recording], Told]] = {
             reply(found("srvtoolu_1"), read("m1"), text("So.")),
         ],
         [
-            ("use", "srvtoolu_1", "web_search"),
-            ("use", "m1", "read_page"),
-            ("start", "a", "now"),
+            "use srvtoolu_1 web_search",
+            "use m1 read_page",
+            "start a now",
             "turn 1",
-            ("result", "srvtoolu_1", "web_search"),
-            ("result", "m1", "read_page"),
+            "result srvtoolu_1 web_search",
+            "result m1 read_page",
             "turn 2",
         ],
     ),
@@ -92,18 +92,18 @@ REPLIES: dict[str, tuple[list[Recording], Told]] = {
             reply(found("srvtoolu_1"), text("So.")),
         ],
         [
-            ("use", "srvtoolu_1", "web_search"),
-            ("start", "a", "now"),
+            "use srvtoolu_1 web_search",
+            "start a now",
             "turn 1",
-            ("start", "b", "now"),
+            "start b now",
             "turn 2",
-            ("result", "srvtoolu_1", "web_search"),
+            "result srvtoolu_1 web_search",
             "turn 3",
         ],
     ),
     "over a pause": (
         [reply(text("So."), search("srvtoolu_1"), stop_reason="pause_turn"), reply(found("srvtoolu_1"), text("Done."))],
-        [("use", "srvtoolu_1", "web_search"), "turn 1", ("result", "srvtoolu_1", "web_search"), "turn 2"],
+        ["use srvtoolu_1 web_search", "turn 1", "result srvtoolu_1 web_search", "turn 2"],
     ),
     "over two pauses": (
         [
@@ -112,24 +112,21 @@ REPLIES: dict[str, tuple[list[Recording], Told]] = {
             reply(found("srvtoolu_2"), found("srvtoolu_1"), text("Done.")),
         ],
         [
-            ("use", "srvtoolu_1", "web_search"),
+            "use srvtoolu_1 web_search",
             "turn 1",
-            ("use", "srvtoolu_2", "web_search"),
+            "use srvtoolu_2 web_search",
             "turn 2",
-            ("result", "srvtoolu_2", "web_search"),
-            ("result", "srvtoolu_1", "web_search"),
+            "result srvtoolu_2 web_search",
+            "result srvtoolu_1 web_search",
             "turn 3",
         ],
     ),
-    "a result of nothing": (
-        [reply(found("srvtoolu_9"), text("So."))],
-        [("result", "srvtoolu_9", "of nothing"), "turn 1"],
-    ),
+    "a result of nothing": ([reply(found("srvtoolu_9"), text("So."))], ["result srvtoolu_9 of nothing", "turn 1"]),
 }
 
 
 @pytest.mark.parametrize(("replies", "expected"), REPLIES.values(), ids=REPLIES)
-async def test_pairs(replies: list[Recording], expected: Told) -> None:
+async def test_pairs(replies: list[Recording], expected: list[str]) -> None:
     """Each call and each result is told once, the result with its call, in whichever reply that was."""
     api = Listed(*replies)
     lines, run = await told(api.transport())
@@ -151,7 +148,7 @@ async def test_a_call_of_an_earlier_run(serial: Serial) -> None:
     assert paused.result.status is RunStatus.PAUSED
     async with serial.conversing(reply(found("srvtoolu_1"), text("Done."))) as client:
         lines, _ = await told(client, messages=paused.result)
-    assert lines == [("result", "srvtoolu_1", "web_search"), "turn 1"]
+    assert lines == ["result srvtoolu_1 web_search", "turn 1"]
 
 
 async def test_a_reply_that_was_discarded(serial: Serial) -> None:
@@ -159,7 +156,7 @@ async def test_a_reply_that_was_discarded(serial: Serial) -> None:
     broken = reply(search("srvtoolu_1"), error_event("overloaded_error", "Overloaded"))
     async with serial.conversing(broken, reply(found("srvtoolu_1"), text("Done."))) as client:
         lines, _ = await told(client, restart_delay_s=0.0)
-    assert lines == [("use", "srvtoolu_1", "web_search"), ("result", "srvtoolu_1", "of nothing"), "turn 1"]
+    assert lines == ["use srvtoolu_1 web_search", "result srvtoolu_1 of nothing", "turn 1"]
 
 
 async def test_a_single_request(serial: Serial) -> None:

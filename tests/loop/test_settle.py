@@ -19,7 +19,18 @@ from eagerstream.streaming import GrowingInput
 from eagerstream.testing import block, reply, server_tool_use, text, thinking, tool_use
 from eagerstream.tools import CallState, ToolCall, tool
 from eagerstream.wire import InputStop, MessageAssembler, Outcome, WireEvent
-from tests.loop.serial import DONE, END, SLOWLY_S, TOOLS, Listed, by_hand, checked, events_of, finished, results_in
+from tests.loop.serial import (
+    DONE,
+    END,
+    SLOWLY_S,
+    TOOLS,
+    Listed,
+    by_hand,
+    checked,
+    events_of,
+    finished,
+    results_in,
+)
 from tests.streams import (
     MESSAGE_STOP,
     block_delta,
@@ -32,6 +43,8 @@ from tests.streams import (
     tool_start,
 )
 from tests.support import REQUEST, USER, LocalAPI, check_history
+
+pytestmark = pytest.mark.anyio
 
 
 def a_turn(events: list[WireEvent], *, whole: bool = True) -> tuple[Any, list[ToolCall]]:
@@ -188,7 +201,6 @@ def test_a_saved_call_without_an_answer() -> None:
 # --- in a run ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.anyio
 async def test_max_tokens_inside_a_call() -> None:
     """The cut call does not run, although its text looks nearly whole; it is echoed and answered as what it is."""
     cut = reply(
@@ -214,7 +226,6 @@ async def test_max_tokens_inside_a_call() -> None:
     assert [call.result for call in turn.calls] == [first, second]  # each with its result, also the one that is cut
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("closed", [True, False])
 async def test_max_tokens_before_the_first_character_of_an_input(*, closed: bool) -> None:
     """An empty input at the end of a cut reply is not a call without arguments: it does not run."""
@@ -223,83 +234,6 @@ async def test_max_tokens_before_the_first_character_of_an_input(*, closed: bool
     assert run.result.status is RunStatus.TRUNCATED
     assert not run.result.calls[0].ran
     assert run.result.calls[0].input.outcome is Outcome.INCOMPLETE
-
-
-@pytest.mark.anyio
-async def test_max_tokens_inside_thinking() -> None:
-    """Half a thought has no signature, and cannot be sent back: the history can be sent all the same."""
-    api = Listed(reply(thinking("Let me th", closed=False), stop_reason="max_tokens"))
-    run = await finished(api.transport())
-    assert run.result.status is RunStatus.TRUNCATED
-
-
-@pytest.mark.anyio
-async def test_max_tokens_inside_text() -> None:
-    """Half a text stays."""
-    api = Listed(reply(text("So it is th", closed=False), stop_reason="max_tokens"))
-    run = await finished(api.transport())
-    assert run.result.messages[-1]["content"] == [{"type": "text", "text": "So it is th"}]
-
-
-@pytest.mark.anyio
-async def test_refusal() -> None:
-    """A refused turn is left out whole; what had run is told."""
-    refused = reply(text("So"), tool_use("now", {}, id="toolu_1"), text("I cann"), stop_reason="refusal")
-    api = Listed(reply(tool_use("now", {}, id="toolu_0")), refused)
-    run = await finished(api.transport())
-    assert run.result.status is RunStatus.REFUSED
-    assert len(run.result.messages) == 3
-    assert run.result.messages[-1]["role"] == "user"
-    assert [call.id for call in run.result.calls] == ["toolu_0", "toolu_1"]
-    assert run.result.message is not None
-    assert run.result.message["stop_reason"] == "refusal"
-
-
-@pytest.mark.anyio
-async def test_an_empty_end() -> None:
-    """A reply without content adds nothing: a message without content is refused."""
-    api = Listed(reply(tool_use("now", {})), reply())
-    run = await finished(api.transport())
-    assert run.result.status is RunStatus.COMPLETED
-    assert run.result.turns == 2
-    assert run.result.messages[-1]["role"] == "user"
-
-
-@pytest.mark.anyio
-async def test_pause_turn_keeps_what_came() -> None:
-    """A paused turn is sent back as it came, with nothing behind it, and gone on from."""
-    search = {"type": "web_search_20250305", "name": "web_search"}
-    paused = reply(server_tool_use("web_search", {"query": "a"}, id="srvtoolu_1"), stop_reason="pause_turn")
-    api = Listed(paused, reply(text("Found."), message_id="msg_2"))
-    run = await finished(api.transport(), tools=[search])
-    assert len(api.bodies) == 2
-    assert api.bodies[1]["messages"][-1]["role"] == "assistant"
-    assert run.result.messages[1]["content"][0]["type"] == "server_tool_use"
-    assert run.result.status is RunStatus.COMPLETED
-
-
-@pytest.mark.anyio
-async def test_calls_before_a_fallback() -> None:
-    """After a `fallback` block another model answers: client calls before it belong to the one that was dropped."""
-    first = reply(
-        tool_use("now", {}, id="toolu_1"), block({"type": "fallback"}), tool_use("now", {"a": 1}, id="toolu_2")
-    )
-    api = Listed(first, DONE)
-    run = await finished(api.transport())
-    echoed = api.bodies[1]["messages"][1]["content"]
-    assert [item["id"] for item in echoed if item["type"] == "tool_use"] == ["toolu_2"]
-    assert [call.id for call in run.result.calls] == ["toolu_1", "toolu_2"]
-
-
-@pytest.mark.anyio
-async def test_only_calls_before_a_fallback() -> None:
-    """Where no call is left, there is nothing to answer, and nothing more to send."""
-    first = reply(tool_use("now", {}, id="toolu_1"), block({"type": "fallback"}), text("So."), stop_reason="tool_use")
-    api = Listed(first, DONE)
-    run = await finished(api.transport())
-    assert len(api.bodies) == 1
-    assert run.result.status is RunStatus.COMPLETED
-    assert run.result.messages[-1]["role"] == "assistant"
 
 
 _PARTS = st.sampled_from(
@@ -370,34 +304,6 @@ def test_however_a_run_ends_its_history_can_be_sent(backend: str, bodies: list[b
     anyio.run(converse, backend=backend)
 
 
-_ODD_BLOCKS: dict[str, dict[str, Any]] = {
-    "a call without an id": {"type": "tool_use", "name": "now", "input": {}},
-    "a call whose id is a number": {"type": "tool_use", "id": 5, "name": "now", "input": {}},
-    "a call without a name": {"type": "tool_use", "id": "x", "input": {}},
-    "thinking without a signature": {"type": "thinking", "thinking": "x"},
-    "text that is a number": {"type": "text", "text": 5},
-    "a block without a type": {"what": 1},
-}
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("odd", _ODD_BLOCKS.values(), ids=_ODD_BLOCKS)
-async def test_a_block_that_cannot_be_sent_back(odd: dict[str, Any]) -> None:
-    """Whatever a peer sends: the history can be sent, and keeps the call that ran."""
-    start = {"type": "content_block_start", "index": 0, "content_block": odd}
-    whole = [tool_start(1, "now", id="b"), input_delta(1, "{}"), block_stop(1), message_delta("tool_use"), MESSAGE_STOP]
-    api = LocalAPI([message_start(), start, block_stop(0), *whole], [DONE])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=TOOLS) as run:
-            try:
-                await run.finish()
-            except eagerstream.EagerStreamError:
-                pass
-    assert eagerstream.validate_history(run.result.messages) == []
-    assert any(made.id == "b" and made.in_history for made in run.result.calls if made.ran)
-
-
-@pytest.mark.anyio
 async def test_calls_before_a_fallback_step_by_step() -> None:
     """They must not run there either: the stream has no event that says that another model took over."""
     ran: list[str] = []

@@ -26,7 +26,8 @@ from eagerstream.loop import (
 )
 from eagerstream.testing import http_error, reply, server_tool_use, text, tool_use
 from eagerstream.wire import InputDelta, MessageStop, TextDelta
-from tests.loop.serial import CALLER, DONE, SLOWLY_S, checked, now, result
+from tests.loop.serial import CALLER, DONE, SLOWLY_S, checked, now, result, running
+from tests.loop.steered import Steered
 from tests.streams import block_start, block_stop, input_delta, message_start, text_delta, tool_start
 from tests.support import REQUEST, USER, Broken, Gate, LocalAPI, all_tasks_blocked
 from tests.tables import rows
@@ -44,37 +45,19 @@ def said(words: str) -> dict[str, Any]:
 async def steered(api: LocalAPI, steer: Callable[[Any, Any], object], **options: Any) -> tuple[Any, list[Any]]:
     """A run that went to its end, and its events; `steer` gets the run and each event."""
     events: list[Any] = []
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(
-            api.transport(), **{"tools": [now], "restart_delay_s": 0, **REQUEST, **options}
-        ) as run:
-            async for event in run:
-                events.append(event)
-                steer(run, event)
-    checked(run.result)
+    async with running(api.transport(), **{"tools": [now], "restart_delay_s": 0, **REQUEST, **options}) as run:
+        async for event in run:
+            events.append(event)
+            steer(run, event)
     return run, events
 
 
 async def observed(api: LocalAPI, steer: Callable[[Any, Any], object], **options: Any) -> Any:
     """A run that went to its end; `steer` gets the run and each event at once, before the run does anything else."""
 
-    class Observer:
-        wants_deltas = True
-
-        def take(self, events: Any) -> None:
-            for event in events:
-                steer(run, event)
-
-        def end(self, end: object) -> None:
-            """Nothing is left to do."""
-
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(
-            api.transport(), **{"tools": [now], "restart_delay_s": 0, **REQUEST, **options}
-        ) as run:
-            run.observe(Observer())
-            await run.finish()
-    checked(run.result)
+    async with running(api.transport(), **{"tools": [now], "restart_delay_s": 0, **REQUEST, **options}) as run:
+        run.observe(Steered(run, steer))
+        await run.finish()
     return run
 
 
@@ -199,26 +182,22 @@ async def test_said_when_all_has_come(when: Any) -> None:
 async def answered(api: LocalAPI, kind: type, answer: Callable[[Any], Any]) -> tuple[Any, str]:
     """A run whose consumer awaits `answer` at the first event of a kind, and all its text."""
     texts, is_answered = "", False
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST) as run:
-            async for event in run:
-                texts += event.text if isinstance(event, TextDelta) else ""
-                if isinstance(event, kind) and not is_answered:
-                    is_answered = True
-                    await answer(run)
-    checked(run.result)
+    async with running(api.transport()) as run:
+        async for event in run:
+            texts += event.text if isinstance(event, TextDelta) else ""
+            if isinstance(event, kind) and not is_answered:
+                is_answered = True
+                await answer(run)
     return run, texts
 
 
 async def test_a_conversation_by_iteration() -> None:
     """Each last word is answered, until the bound on turns; what comes then is handed back."""
     api = LocalAPI(*[[DONE]] * 3)
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), max_turns=3, **REQUEST) as run:
-            async for event in run:
-                if isinstance(event, TurnStop):
-                    run.say(f"Not {event.turn}.", "when_idle")
-    checked(run.result)
+    async with running(api.transport(), max_turns=3) as run:
+        async for event in run:
+            if isinstance(event, TurnStop):
+                run.say(f"Not {event.turn}.", "when_idle")
     assert [body[-1] for body in bodies(api)[1:]] == [said("Not 1."), said("Not 2.")]
     assert run.result.undelivered == [said("Not 3.")]
 
@@ -236,13 +215,12 @@ async def test_said_to_a_run_that_nobody_has_read() -> None:
         def end(self, end: Any) -> None:
             ends.append(end.status)
 
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(LocalAPI([DONE]).transport(), **REQUEST) as run:
-            run.observe(Observer())
-            await all_tasks_blocked()
-            assert ends == ["completed"]
-            run.say("And then?", "when_idle")
-            assert [event.turn async for event in run if isinstance(event, TurnStop)] == [1]
+    async with running(LocalAPI([DONE]).transport()) as run:
+        run.observe(Observer())
+        await all_tasks_blocked()
+        assert ends == ["completed"]
+        run.say("And then?", "when_idle")
+        assert [event.turn async for event in run if isinstance(event, TurnStop)] == [1]
     assert run.result.undelivered == [said("And then?")]
 
 
@@ -313,11 +291,10 @@ async def test_a_message_that_nothing_accepts_asks_for_nothing() -> None:
     search = server_tool_use("web_search", {"query": "x"}, id="srvtoolu_1")
     api = LocalAPI([reply(search, stop_reason="pause_turn")], *[[reply(text("End."))]] * 9)
     tool = {"type": "web_search_20250305", "name": "web_search"}
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), tools=[tool], **REQUEST) as run:
-            async for event in run:
-                if isinstance(event, TurnStop) and event.turn == 2:
-                    run.say("And then?", "when_idle")
+    async with running(api.transport(), tools=[tool]) as run:
+        async for event in run:
+            if isinstance(event, TurnStop) and event.turn == 2:
+                run.say("And then?", "when_idle")
     assert len(api.exchanges) == 2
     assert (run.result.status, run.result.undelivered) == (RunStatus.COMPLETED, [said("And then?")])
 
@@ -343,14 +320,13 @@ async def test_a_run_is_left_at_its_last_word() -> None:
     """It has ended by itself, and its observers are told; a message that nobody has waited for is handed back."""
     for words, status in ((None, RunStatus.COMPLETED), ("And then?", RunStatus.CANCELLED)):
         api = LocalAPI([DONE], [DONE])
-        with anyio.fail_after(SLOWLY_S):
-            async with eagerstream.run(api.transport(), **REQUEST) as run:
-                async for event in run:
-                    if isinstance(event, TurnStop):
-                        await all_tasks_blocked()
-                        if words is not None:
-                            run.say(words, "when_idle")
-                        break
+        async with running(api.transport()) as run:
+            async for event in run:
+                if isinstance(event, TurnStop):
+                    await all_tasks_blocked()
+                    if words is not None:
+                        run.say(words, "when_idle")
+                    break
         assert run.result.status is status
         assert run.result.undelivered == ([said(words)] if words else [])
         checked(run.result)
@@ -568,7 +544,6 @@ async def test_now_at_every_event() -> None:
 # --- from other threads -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.anyio
 async def test_from_a_thread_of_the_program() -> None:
     """`say` and `cancel` do the same as on the event loop: errors are raised in the thread."""
     refused: list[str] = []

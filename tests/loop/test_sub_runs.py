@@ -23,6 +23,8 @@ from tests.streams import message_start
 from tests.support import REQUEST, Gate, LocalAPI, all_tasks_blocked
 from tests.virtual_time import Playing, in_virtual_time, timed
 
+pytestmark = pytest.mark.anyio
+
 DONE = reply(text("Done."))
 
 
@@ -51,7 +53,6 @@ def tokens(result: RunResult[Any]) -> tuple[int, int]:
     return result.total_tokens, sub.get("input_tokens", 0) + sub.get("output_tokens", 0)
 
 
-@pytest.mark.anyio
 async def test_a_child_among_the_events_of_its_parent() -> None:
     """Its start and its end come between those of the call, with the numbers that a user interface shows."""
     children: list[Run[Any]] = []
@@ -72,7 +73,6 @@ async def test_a_child_among_the_events_of_its_parent() -> None:
     assert parent.parent is None
 
 
-@pytest.mark.anyio
 async def test_usage_at_three_levels() -> None:
     """A result has the tokens that the API bills for it: those of a child of a child count once at each level."""
     results: dict[str, RunResult[Any]] = {}
@@ -99,7 +99,6 @@ async def test_usage_at_three_levels() -> None:
     assert RunResult.from_json(results["parent"].to_json()).sub_usage == results["parent"].sub_usage
 
 
-@pytest.mark.anyio
 async def test_children_of_parallel_calls() -> None:
     """Each belongs to its own call, and two may belong to one."""
     children: dict[str, str] = {}
@@ -135,7 +134,6 @@ async def test_children_of_parallel_calls() -> None:
     assert tokens(parent.result)[1] == child_tokens
 
 
-@pytest.mark.anyio
 async def test_a_child_that_fails() -> None:
     """It is reported, and its responses were billed."""
 
@@ -160,7 +158,6 @@ async def test_a_child_that_fails() -> None:
     assert parent.result.sub_usage
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("where", ["in the tool", "in a task", "in a task of asyncio"])
 @pytest.mark.parametrize("how", ["cancel", "leave"])
 async def test_cancelling_the_parent_cancels_the_child(how: str, where: str, anyio_backend_name: str) -> None:
@@ -246,7 +243,6 @@ def test_the_time_limit_of_a_tool() -> None:
     assert [child.result.status for child in children] == [RunStatus.CANCELLED]
 
 
-@pytest.mark.anyio
 async def test_a_child_that_is_left_open() -> None:
     """A tool may start work that outlives its call: that goes on, without a parent, and counts as far as it came."""
     gate = Gate()
@@ -287,7 +283,6 @@ async def test_a_child_that_is_left_open() -> None:
     assert later[0].parent is None
 
 
-@pytest.mark.anyio
 async def test_a_child_in_a_thread() -> None:
     """A plain `def` may run an event loop of its own; the events still come on the loop of the parent."""
     children: list[Run[Any]] = []
@@ -304,7 +299,6 @@ async def test_a_child_in_a_thread() -> None:
     assert parent.result.sub_usage
 
 
-@pytest.mark.anyio
 async def test_step_by_step() -> None:
     """A conversation that is driven by hand counts the runs of its tools; there is no run to be their parent."""
     children: list[Run[Any]] = []
@@ -326,7 +320,6 @@ async def test_step_by_step() -> None:
     assert conversation.result.sub_usage
 
 
-@pytest.mark.anyio
 async def test_a_child_and_its_parent_keep_nothing_of_each_other() -> None:
     """Both results may be kept for long, without the runs that they came from."""
     kept: list[Any] = []

@@ -25,7 +25,7 @@ from eagerstream.testing import (
     tool_use,
 )
 from tests.loop.serial import DONE, SLOWLY_S, checked, now
-from tests.loop.steered import Steered
+from tests.loop.steered import Steered, steered
 from tests.support import REQUEST, USER, anthropic_client
 
 pytestmark = pytest.mark.anyio
@@ -61,25 +61,6 @@ def changes(request: Mapping[str, Any]) -> list[tuple[str, str]]:
     return found
 
 
-async def ran(server: ReplayServer, change: Any, **options: Any) -> Any:
-    """A run over a server that went to its end; `change` gets the run and each event."""
-    async with HTTPTransport(base_url=server.base_url) as transport:
-        settings: dict[str, Any] = {
-            "tools": [now],
-            "inline_tools": "always",
-            "restart_delay_s": 0,
-            **REQUEST,
-            **options,
-        }
-        run = eagerstream.run(transport, **settings)
-        run.observe(Steered(run, change))
-        with anyio.fail_after(SLOWLY_S):
-            async with run:
-                await run.finish()
-    checked(run.result)
-    return run
-
-
 CALL_NOW = reply(tool_use("now", {}, id="toolu_1"))
 CALL_AGAIN = reply(tool_use("now", {}, id="toolu_3"))
 CALL_SEARCH = reply(tool_use("search", {"query": "x"}, id="toolu_2"))
@@ -95,8 +76,13 @@ def adding(run: Any, event: Any) -> None:
 @pytest.mark.parametrize("threads", ["always", None])
 async def test_changes_are_blocks_of_the_history(threads: Any) -> None:
     """`tools` and all earlier messages stay as they were, so the prompt cache and the thread go on."""
-    async with ReplayServer(Scenario(CALL_NOW, CALL_SEARCH, CALL_AGAIN, DONE), threads=MessageThreads()) as server:
-        run = await ran(server, adding, threads=threads)
+    run, _, server = await steered(
+        Scenario(CALL_NOW, CALL_SEARCH, CALL_AGAIN, DONE),
+        adding,
+        threads=threads,
+        inline_tools="always",
+        kept=MessageThreads(),
+    )
     first, second, third, last = [request.complete for request in server.requests]
     assert first["tools"] == second["tools"] == last["tools"]
     assert last["messages"][: len(third["messages"])] == third["messages"]
@@ -113,8 +99,7 @@ async def test_changes_are_blocks_of_the_history(threads: Any) -> None:
 
 async def test_elsewhere_the_list_of_tools_changes() -> None:
     """Not every platform knows the blocks: by default they are for the API's own address."""
-    async with ReplayServer(Scenario(CALL_NOW, CALL_SEARCH, CALL_AGAIN, DONE)) as server:
-        run = await ran(server, adding, inline_tools="auto")
+    run, _, server = await steered(Scenario(CALL_NOW, CALL_SEARCH, CALL_AGAIN, DONE), adding, inline_tools="auto")
     assert [names(request.body) for request in server.requests] == [
         ["now"],
         ["now", "search"],
@@ -160,12 +145,15 @@ async def test_a_model_that_refuses_them(words: str) -> None:
 
 async def test_another_error_is_not_taken_for_a_refusal() -> None:
     """It ends the run, and the history keeps its blocks."""
-    async with ReplayServer(
-        Scenario(CALL_NOW, http_error(400, "invalid_request_error", "max_tokens: too many"))
-    ) as server:
-        with pytest.raises(eagerstream.APIError, match="too many"):
-            await ran(server, adding)
-    assert len(server.requests) == 2
+    asked: list[int] = []
+
+    def refuses(_: Any) -> Any:
+        asked.append(1)
+        return http_error(400, "invalid_request_error", "max_tokens: too many")
+
+    with pytest.raises(eagerstream.APIError, match="too many"):
+        await steered(Scenario(CALL_NOW, refuses), adding, inline_tools="always")
+    assert len(asked) == 1
 
 
 async def test_said_between_two_attempts() -> None:
@@ -179,8 +167,9 @@ async def test_said_between_two_attempts() -> None:
             run.remove_tools("now")
 
     refusals = [http_error(529, "overloaded_error", "Overloaded")]
-    async with ReplayServer(Scenario(CALL_NOW, lambda _: refusals.pop() if refusals else DONE)) as server:
-        run = await ran(server, saying)
+    run, _, server = await steered(
+        Scenario(CALL_NOW, lambda _: refusals.pop() if refusals else DONE), saying, inline_tools="always"
+    )
     last = server.requests[-1].body
     assert [message["role"] for message in last["messages"]] == ["user", "assistant", "user", "user", "system"]
     assert changes(last) == [("tool_addition", "search"), ("tool_removal", "now")]
@@ -190,8 +179,7 @@ async def test_said_between_two_attempts() -> None:
 async def test_a_pause_is_continued_first() -> None:
     """Nothing may follow a paused response."""
     pause = reply(text("Searching."), stop_reason="pause_turn")
-    async with ReplayServer(Scenario(pause, CALL_NOW, DONE)) as server:
-        await ran(server, adding)
+    *_, server = await steered(Scenario(pause, CALL_NOW, DONE), adding, inline_tools="always")
     assert [changes(request.body) for request in server.requests] == [[], [], [("tool_addition", "search")]]
 
 
@@ -207,8 +195,9 @@ async def test_a_tool_replaces_one_of_its_name() -> None:
         if isinstance(event, TurnStop) and event.turn == 1:
             run.add_tools(newer)
 
-    async with ReplayServer(Scenario(CALL_NOW, reply(tool_use("now", {}, id="toolu_2")), DONE)) as server:
-        run = await ran(server, replacing)
+    run, _, server = await steered(
+        Scenario(CALL_NOW, reply(tool_use("now", {}, id="toolu_2")), DONE), replacing, inline_tools="always"
+    )
     assert [call.text for call in run.result.calls] == ["noon", "newer"]
     assert changes(server.requests[1].body) == [("tool_addition", "now")]
 
@@ -385,8 +374,7 @@ async def test_as_the_official_runner() -> None:
         return query
 
     answers = [CALL_NOW, CALL_SEARCH, CALL_AGAIN, DONE]
-    async with ReplayServer(Scenario(*answers)) as ours:
-        await ran(ours, adding)
+    *_, ours = await steered(Scenario(*answers), adding, inline_tools="always")
     async with ReplayServer(Scenario(*answers), threads=MessageThreads()) as theirs:
         async with anthropic_client(theirs.base_url) as client:
             runner = client.beta.messages.tool_runner(tools=[official_now], betas=[BETA], stream=True, **REQUEST)

@@ -34,6 +34,7 @@ from tests.loop.serial import (
     result,
     results,
     results_in,
+    running,
 )
 from tests.streams import (
     MESSAGE_STOP,
@@ -57,34 +58,11 @@ from tests.support import (
     whole_call,
 )
 
+pytestmark = pytest.mark.anyio
+
 # --- when tools run ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.anyio
-async def test_a_call_runs_while_the_reply_goes_on() -> None:
-    """A tool starts at the end of its own block: here the reply goes on only once the tool has finished."""
-    gate = Gate()
-
-    @tool
-    async def open_gate(n: int) -> str:
-        gate.opened.set()
-        return f"opened {n}"
-
-    first = reply(tool_use("open_gate", {"n": 1}, id="toolu_1"), tool_use("open_gate", {"n": 2}, id="toolu_2"))
-    at = first.body.index(b'{"type":"content_block_start","index":1')
-    at = first.body.rindex(b"event:", 0, at)
-    api = LocalAPI([first.body[:at], gate, first.body[at:]], [DONE])
-    events, run = await events_of(api.anthropic(), tools=[open_gate])
-    names = [type(event).__name__ for event in events]
-    assert names.index("ToolStart") < names.index("MessageStop")
-    assert run.result.status is RunStatus.COMPLETED
-    assert api.exchanges[1].body["messages"][2]["content"] == [
-        {"type": "tool_result", "tool_use_id": "toolu_1", "content": "opened 1"},
-        {"type": "tool_result", "tool_use_id": "toolu_2", "content": "opened 2"},
-    ]
-
-
-@pytest.mark.anyio
 async def test_a_call_runs_while_the_server_holds_the_reply() -> None:
     """The same through sockets and the real client: the rest of the reply never comes, the tool runs all the same."""
     body = reply(tool_use("note", {"n": 1}), text("more")).body
@@ -97,12 +75,11 @@ async def test_a_call_runs_while_the_server_holds_the_reply() -> None:
         ran.set()
 
     async with ReplayServer(held) as server, anthropic_client(server.base_url) as client:
-        with anyio.fail_after(SLOWLY_S):
-            async with eagerstream.run(client, **REQUEST, tools=[note]) as run:
-                async for event in run:
-                    assert not isinstance(event, MessageStop)
-                    if isinstance(event, ToolStop):
-                        break
+        async with running(client, tools=[note]) as run:
+            async for event in run:
+                assert not isinstance(event, MessageStop)
+                if isinstance(event, ToolStop):
+                    break
         (request,) = server.requests
         assert await anyio.to_thread.run_sync(request.wait_ended, SLOWLY_S)
         assert request.disconnected
@@ -110,46 +87,23 @@ async def test_a_call_runs_while_the_server_holds_the_reply() -> None:
     assert checked(run.result).status is RunStatus.CANCELLED
 
 
-@pytest.mark.anyio
 async def test_an_empty_call_waits_for_what_follows() -> None:
     """No text at all may be a cut: such a call starts with the next block, or with the stop reason, not before."""
     gate = Gate()
     pieces: list[Piece] = [message_start(), tool_start(0, "now"), block_stop(0), gate]
     api = LocalAPI([*pieces, message_delta("tool_use"), MESSAGE_STOP], [DONE])
     seen: list[Any] = []
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[now]) as run:
-            await gate.reached.wait()
-            await all_tasks_blocked()
-            assert run.result.calls == []
-            gate.opened.set()
-            seen = [event async for event in run]
+    async with running(api.transport(), tools=[now]) as run:
+        await gate.reached.wait()
+        await all_tasks_blocked()
+        assert run.result.calls == []
+        gate.opened.set()
+        seen = [event async for event in run]
     assert any(isinstance(event, ToolStart) for event in seen)
     assert checked(run.result).calls[0].ran
     assert run.result.messages[2]["content"] == [{"type": "tool_result", "tool_use_id": "toolu_0", "content": "noon"}]
 
 
-@pytest.mark.anyio
-async def test_calls_run_beside_one_another() -> None:
-    """Each of these waits for the other: one after the other they would never finish."""
-    arrived = 0
-    both = anyio.Event()
-
-    @tool
-    async def meet(n: int) -> int:
-        nonlocal arrived
-        arrived += 1
-        if arrived == 2:
-            both.set()
-        await both.wait()
-        return n
-
-    first = reply(tool_use("meet", {"n": 1}, id="toolu_1"), tool_use("meet", {"n": 2}, id="toolu_2"))
-    run = await finished(LocalAPI([first], [DONE]).anthropic(), tools=[meet])
-    assert [result["content"] for result in results_in(run.result.messages, 2)] == ["1", "2"]
-
-
-@pytest.mark.anyio
 async def test_results_in_call_order() -> None:
     """Whatever finishes first: the results are in the order of the calls."""
     gates = [anyio.Event() for _ in range(4)]
@@ -170,55 +124,18 @@ async def test_results_in_call_order() -> None:
     assert [call.id for call in stop.calls] == [f"toolu_{n}" for n in range(4)]
 
 
-@pytest.mark.anyio
-async def test_max_concurrency() -> None:
-    """One at a time where the caller wants that, in call order."""
-    running = 0
-    order: list[int] = []
-
-    @tool
-    async def work(n: int) -> int:
-        nonlocal running
-        running += 1
-        assert running == 1
-        order.append(n)
-        await all_tasks_blocked()
-        running -= 1
-        return n
-
-    first = reply(*(tool_use("work", {"n": n}, id=f"toolu_{n}") for n in range(4)))
-    run = await finished(LocalAPI([first], [DONE]).transport(), tools=[work], max_concurrency=1)
-    assert order == [0, 1, 2, 3]
-    assert not any(call.is_error for call in run.result.calls)
-
-
-@pytest.mark.anyio
 async def test_a_slow_consumer_does_not_hold_up_tools() -> None:
     """Nobody looks at the events: reading, tools and turns go on."""
     calls = reply(*(tool_use("now", "", id=f"toolu_{n}") for n in range(3)), text("long " * 1000, fragment_chars=2))
     end = Gate()
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(LocalAPI([calls], [end, DONE]).anthropic(), **REQUEST, tools=TOOLS) as run:
-            await end.reached.wait()
-            assert len(run.result.messages) == 3
-            end.opened.set()
-            events = [event async for event in run]
+    async with running(LocalAPI([calls], [end, DONE]).anthropic(), tools=TOOLS) as run:
+        await end.reached.wait()
+        assert len(run.result.messages) == 3
+        end.opened.set()
+        events = [event async for event in run]
     assert len(checked(run.result).calls) == 3
     assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "long " * 1000 + "Done."
     assert isinstance(events[-1], TurnStop)
-
-
-@pytest.mark.anyio
-async def test_ids_that_come_twice() -> None:
-    """Two calls with one id cannot both be answered: whatever is made of it, the history can be sent."""
-    twice = reply(tool_use("now", {}, id="toolu_1"), tool_use("now", {}, id="toolu_1"))
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(LocalAPI([twice], [DONE]).anthropic(), **REQUEST, tools=TOOLS) as run:
-            try:
-                await run.finish()
-            except eagerstream.EagerStreamError as error:
-                assert "toolu_1" in str(error)
-    checked(run.result)
 
 
 class _Silent:
@@ -230,7 +147,6 @@ class _Silent:
         call.start()
 
 
-@pytest.mark.anyio
 async def test_an_executor_without_an_answer() -> None:
     """The run does not wait for ever: the model learns that there is no result."""
     calls = [message_start(), *whole_call(0, "now"), message_delta("tool_use"), MESSAGE_STOP]
@@ -242,7 +158,6 @@ async def test_an_executor_without_an_answer() -> None:
     check_history(run.result.messages)
 
 
-@pytest.mark.anyio
 async def test_an_executor_runs_its_own_tools() -> None:
     """Those of the run describe them, and may have the same names."""
 
@@ -257,7 +172,6 @@ async def test_an_executor_runs_its_own_tools() -> None:
     assert [call.text for call in run.result.calls] == ["told 7"]
 
 
-@pytest.mark.anyio
 async def test_an_executor_that_fails_to_admit_a_call() -> None:
     """The call is answered with the error; the others keep their places, and the run goes on."""
 
@@ -272,9 +186,8 @@ async def test_an_executor_that_fails_to_admit_a_call() -> None:
         tool_use("now", {}, id="toolu_0"), tool_use("now", {}, id="toolu_1"), tool_use("now", {}, id="toolu_2")
     )
     api = LocalAPI([asks], [DONE])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=TOOLS, executor=executor) as run:
-            await run.finish()
+    async with running(api.transport(), tools=TOOLS, executor=executor) as run:
+        await run.finish()
     assert [call.is_error for call in run.result.calls] == [False, True, False]
     assert run.result.status is RunStatus.COMPLETED
 
@@ -282,7 +195,6 @@ async def test_an_executor_that_fails_to_admit_a_call() -> None:
 # --- start rules ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("reason", "runs"),
     [
@@ -308,19 +220,16 @@ async def test_start_at_the_end_of_the_message(reason: str, runs: bool) -> None:
     gate = Gate()
     body = [message_start(), *opened("pay", "{}"), block_stop(0), gate, message_delta(reason), MESSAGE_STOP]
     api = LocalAPI(body, [DONE])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[pay]) as run:
-            await gate.reached.wait()
-            await all_tasks_blocked()
-            assert not ran.is_set()
-            gate.opened.set()
-            await run.finish()
-    check_history(run.result.messages)
+    async with running(api.transport(), tools=[pay]) as run:
+        await gate.reached.wait()
+        await all_tasks_blocked()
+        assert not ran.is_set()
+        gate.opened.set()
+        await run.finish()
     assert ran.is_set() is runs
     assert run.result.calls[0].ran is runs
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("kind", ["async", "sync"])
 @pytest.mark.parametrize(
     ("answer", "told"),
@@ -359,7 +268,6 @@ async def test_approval(kind: str, answer: Any, told: str | None) -> None:
     assert run.result.calls[0].ran is (told is None)
 
 
-@pytest.mark.anyio
 async def test_an_approval_that_does_not_come() -> None:
     """It has a time limit, keeps no slot from others, and is no obstacle to the end of the run."""
 
@@ -384,7 +292,6 @@ async def test_an_approval_that_does_not_come() -> None:
     assert second["content"] == "noon"
 
 
-@pytest.mark.anyio
 async def test_a_group_with_a_held_call() -> None:
     """In call order: the later ones of the group wait for it, streaming ones as well."""
     order: list[str] = []
@@ -418,7 +325,6 @@ async def test_a_group_with_a_held_call() -> None:
     assert order == ["first", "second", "third"]
 
 
-@pytest.mark.anyio
 async def test_an_approval_that_nobody_needs_any_more() -> None:
     """Another model takes over while somebody is asked: the group goes on at once."""
     asked = anyio.Event()
@@ -446,15 +352,13 @@ async def test_an_approval_that_nobody_needs_any_more() -> None:
         *ended(index=2),
     ]
     api = LocalAPI(body, [DONE])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[pay]) as run:
-            await asked.wait()
-            gate.opened.set()
-            await run.finish()
+    async with running(api.transport(), tools=[pay]) as run:
+        await asked.wait()
+        gate.opened.set()
+        await run.finish()
     assert only_result(run) == {"type": "tool_result", "tool_use_id": "toolu_2", "content": "paid"}
 
 
-@pytest.mark.anyio
 async def test_approval_is_for_the_whole_input() -> None:
     """A streaming tool that asks first begins at the end of its input: nobody approves what is not written yet."""
     seen: list[Any] = []
@@ -480,7 +384,6 @@ _TWO_CALLS = [
 ]
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("reason", "status"),
     [
@@ -503,12 +406,11 @@ async def test_what_ran_stays(reason: str | None, status: RunStatus) -> None:
 
     gate = Gate()
     api = LocalAPI([message_start(), *_TWO_CALLS, gate, message_delta(reason), MESSAGE_STOP])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[hold, now], max_concurrency=1) as run:
-            await begun.wait()
-            await gate.reached.wait()
-            gate.opened.set()
-            await run.finish()
+    async with running(api.transport(), tools=[hold, now], max_concurrency=1) as run:
+        await begun.wait()
+        await gate.reached.wait()
+        gate.opened.set()
+        await run.finish()
     assert checked(run.result).status is status
     assert run.result.messages == [
         USER,
@@ -519,7 +421,6 @@ async def test_what_ran_stays(reason: str | None, status: RunStatus) -> None:
 
 
 @pytest.mark.usefixtures("short_grace")
-@pytest.mark.anyio
 @pytest.mark.parametrize("reason", ["refusal", "model_context_window_exceeded", "tomorrow"])
 async def test_nothing_begins_after_the_end(reason: str) -> None:
     """Once the reply has ended badly no call begins, also while a peer holds its body open."""
@@ -534,20 +435,18 @@ async def test_nothing_begins_after_the_end(reason: str) -> None:
 
     gate = Gate()
     api = LocalAPI([message_start(), *_TWO_CALLS, gate, message_delta(reason), MESSAGE_STOP, Gate()])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[hold, now], max_concurrency=1) as run:
-            await begun.wait()
-            gate.opened.set()
-            async for event in run:
-                if isinstance(event, MessageStop):
-                    ended.set()
+    async with running(api.transport(), tools=[hold, now], max_concurrency=1) as run:
+        await begun.wait()
+        gate.opened.set()
+        async for event in run:
+            if isinstance(event, MessageStop):
+                ended.set()
     assert [made.ran for made in checked(run.result).calls] == [True, False]
 
 
 # --- timing never decides ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.anyio
 async def test_a_call_that_does_not_fit_has_not_begun() -> None:
     """`retry` where only a call was made that its schema refuses: nothing ran, however the reply was cut up."""
     wrong = tool_use("write_file", {"file": "x"}, id="a")
@@ -560,7 +459,6 @@ async def test_a_call_that_does_not_fit_has_not_begun() -> None:
     assert sent[0] == sent[1]
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     "bad",
     [

@@ -27,6 +27,8 @@ from tests.streams import MESSAGE_STOP, block_start, message_delta, message_star
 from tests.support import REQUEST, Gate, LocalAPI, until, whole_call
 from tests.tables import rows
 
+pytestmark = pytest.mark.anyio
+
 _RESPONSE: list[Any] = [message_start(), *whole_call(0, "look"), block_start(1, "text", text=""), text_delta(1, "a")]
 
 _NAMES = ["run", "stream", "events", "EarlyCalls"]
@@ -388,7 +390,6 @@ def test_a_fixture(name: str) -> None:
         assert not asyncio.all_tasks(runner.get_loop())
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_cancelled_by_somebody_who_cancels_every_task() -> None:
     """The iteration does not end as if the response were complete."""
@@ -403,7 +404,6 @@ async def test_cancelled_by_somebody_who_cancels_every_task() -> None:
                 pass
 
 
-@pytest.mark.anyio
 async def test_what_a_tool_sees_of_the_program() -> None:
     """The context variables of its caller, and the deadline that applied where the run was entered."""
     seen: list[tuple[str, float]] = []
@@ -431,7 +431,6 @@ async def test_what_a_tool_sees_of_the_program() -> None:
     assert variable.get() == "of the program"
 
 
-@pytest.mark.anyio
 async def test_a_callback_that_fails_in_a_task() -> None:
     """It reaches the body where that waits for the calls, and nothing that the body does otherwise is cancelled."""
     doors = [Door("EarlyCalls")]
