@@ -126,28 +126,6 @@ async def test_a_call_is_cancelled() -> None:
     assert [call.is_error for call in done] == [True, True, False]
 
 
-async def test_a_streaming_tool_begins_inside_its_input() -> None:
-    """Each item is handed on as it is finished."""
-    got: list[int] = []
-
-    @tool
-    async def take(numbers: ItemStream[int]) -> int:
-        """Take numbers."""
-        async for number in numbers:
-            got.append(number)
-        return sum(got)
-
-    async with entered(take) as calls:
-        feed(calls, message_start(), tool_start(0, "take"), input_delta(0, '{"numbers": [1, '))
-        await all_tasks_blocked()
-        assert got == [1]
-        feed(calls, input_delta(0, "20]}"), block_stop(0), *over())
-        (call,) = await calls.finish()
-    assert call.response is not None
-    assert call.response.text == "21"
-    assert call.streams
-
-
 async def test_what_is_told() -> None:
     """The start of a tool, how far it is, and its end; events of the inputs are given back."""
     told: list[tuple[Any, ...]] = []
@@ -204,22 +182,6 @@ async def test_a_tool_that_waits_for_the_message() -> None:
     assert refused.state is CallState.WITHDRAWN
     assert broken.state is CallState.WITHDRAWN
     assert told[1:] == [refused, broken]
-
-
-@pytest.mark.parametrize(
-    ("raw", "closed", "outcome"), [('{"a": 1, b}', True, Outcome.INVALID), ('{"a": 1', False, Outcome.INCOMPLETE)]
-)
-async def test_an_input_that_is_no_json(raw: str, closed: bool, outcome: Outcome) -> None:
-    """The call is answered with what was written, and its tool does not run; the others do."""
-    stop = [block_stop(0)] if closed else []
-    async with entered(add) as calls:
-        feed(calls, message_start(), tool_start(0, "add"), input_delta(0, raw), *stop)
-        feed(calls, *called(1, "add", '{"a": 1, "b": 1}'), *over("max_tokens"))
-        wrong, right = await calls.finish()
-    assert (wrong.ran, wrong.input.outcome, wrong.is_error) == (False, outcome, True)
-    assert wrong.result is not None
-    assert "INVALID_JSON" in wrong.result["content"]
-    assert right.result == {"type": "tool_result", "tool_use_id": "toolu_1", "content": "2"}
 
 
 async def test_a_guard_rejects_a_call_while_it_is_written() -> None:
@@ -389,17 +351,6 @@ async def held() -> str:
     return "held"
 
 
-@pytest.mark.parametrize("again", [False, True], ids=["first", "second"])
-async def test_a_call_inside_message_start(again: bool) -> None:
-    """The stop reason is in the start, too: nothing else says that the calls may run."""
-    content = [{"type": "tool_use", "id": "a", "name": "held", "input": {}}]
-    async with entered(held) as calls:
-        if again:
-            feed(calls, message_start(), *over())
-        feed(calls, message_start(content=content, stop_reason="tool_use"), MESSAGE_STOP)
-        assert [(call.id, call.ran) for call in await calls.finish()] == [("a", True)]
-
-
 async def test_finish_before_the_first_event() -> None:
     """A request that fails at once has no events; the next one begins a response all the same."""
     async with entered(held) as calls:
@@ -429,14 +380,6 @@ async def test_a_call_behind_a_repeated_id() -> None:
         feed(calls, MESSAGE_STOP)
         assert [(call.id, call.ran) for call in await calls.finish()] == [("x", True), ("y", True)]
     assert calls.violations == ["the tool call of block 1 has the id of an earlier one"]
-
-
-async def test_an_index_again() -> None:
-    """No call is lost if the peer counts its blocks wrongly."""
-    async with entered(now) as calls:
-        feed(calls, message_start(), *called(0, "now"))
-        feed(calls, tool_start(0, "now", id="other"), input_delta(0, "{}"), block_stop(0), *over())
-        assert [(call.id, call.ran) for call in await calls.finish()] == [("toolu_0", True), ("other", True)]
 
 
 async def test_an_id_that_the_api_would_refuse() -> None:

@@ -102,16 +102,12 @@ def test_by_hand() -> None:
 
 
 def test_not_enabled() -> None:
-    """Nothing is counted, and nothing opens."""
+    """Nothing is counted, nothing opens, and what was open is called again."""
     breaker, _ = a_breaker(enabled=False, failure_threshold=1)
     breaker.record("tool", FAILED)
     breaker.open("tool")
     assert breaker.statuses() == {}
     assert not breaker.is_open("tool")
-
-
-def test_switched_off() -> None:
-    """What was open is called again."""
     breaker, _ = a_breaker()
     breaker.open("tool")
     breaker.enabled = False

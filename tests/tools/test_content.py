@@ -186,6 +186,7 @@ def test_files(media_type: str, kind: Any) -> None:
     blocks = content_of(kind(_FILES[media_type]))
     assert isinstance(blocks, list)
     (block,) = blocks
+    assert content_of([kind(_FILES[media_type])]) == blocks, "what is a file alone is one in a list"
     assert block["type"] == ("document" if media_type == "application/pdf" else "image")
     assert block["source"]["media_type"] == media_type
     assert base64.b64decode(block["source"]["data"]) == _FILES[media_type]
@@ -205,22 +206,12 @@ def test_files_among_texts(media_type: str) -> None:
     assert content_of(tuple(returned)) == blocks
 
 
-@rows("kind", [bytearray, memoryview])
-def test_files_of_other_kinds_in_a_list(kind: Any) -> None:
-    """What is a file alone is one in a list."""
-    assert content_of([kind(JPEG)]) == [JPEG_BLOCK]
-
-
-def test_bytes_that_are_text_beside_a_file() -> None:
-    """They are text alone, and so beside an image."""
-    assert content_of([b"a photo", JPEG]) == [{"type": "text", "text": "a photo"}, JPEG_BLOCK]
-
-
 def test_bytes_that_are_text() -> None:
     """UTF-8 is text; anything else that is no file is a mistake of the tool's."""
     assert content_of("größe".encode()) == "größe"
     assert content_of(b"RIFF1234WAVE") == "RIFF1234WAVE"
     assert content_of([b"abc"]) == '["abc"]'
+    assert content_of([b"a photo", JPEG]) == [{"type": "text", "text": "a photo"}, JPEG_BLOCK]
     for data in (b"\xff\xfe", b"\x89PNX\r\n", "größe".encode("latin-1")):
         with pytest.raises(TypeError, match="neither UTF-8 text"):
             content_of(data)

@@ -22,6 +22,7 @@ from anthropic.types.beta import (
 from eagerstream.errors import UsageError
 from eagerstream.tools import ForeignTool, InProcessExecutor, ToolCall, as_tool, tool
 from tests.support import anthropic_since
+from tests.tables import rows
 from tests.tools.calls import a_call
 
 pytestmark = pytest.mark.anyio
@@ -177,15 +178,21 @@ async def test_a_builtin_tool() -> None:
 # --- what cannot be run -----------------------------------------------------------------------------------------------
 
 
-def test_what_is_no_tool() -> None:
+@rows(
+    "given, told",
+    [
+        (lambda: None, "decorate a function"),
+        (3, "int cannot be run"),
+        (Memory, "Memory"),
+        ({"name": "f", "input_schema": {}}, "nothing runs the tool 'f'"),
+        ({"type": "custom", "name": "f"}, "nothing runs the tool 'f'"),
+        ({"type": None, "name": "f", "input_schema": {"type": "object"}}, "nothing runs the tool 'f'"),
+    ],
+)
+def test_what_is_no_tool(given: Any, told: str) -> None:
     """Said before anything is sent, with what to do."""
-    with pytest.raises(UsageError, match="decorate a function"):
-        as_tool(lambda: None)
-    with pytest.raises(UsageError, match="int cannot be run"):
-        as_tool(3)
-    for definition in ({"name": "f", "input_schema": {}}, {"type": "custom", "name": "f"}):
-        with pytest.raises(UsageError, match="nothing runs the tool 'f'"):
-            as_tool(definition)
+    with pytest.raises(UsageError, match=told):
+        as_tool(given)
 
 
 def test_tools_that_the_api_runs() -> None:
@@ -197,18 +204,6 @@ def test_tools_that_the_api_runs() -> None:
         """F."""
 
     assert as_tool(f) is f
-
-
-def test_a_class_instead_of_an_object() -> None:
-    """A forgotten pair of brackets is a mistake in our words."""
-    with pytest.raises(UsageError, match="Memory"):
-        as_tool(Memory)
-
-
-def test_a_definition_with_a_null_type() -> None:
-    """Null is as good as missing: it is a custom tool, which nothing runs."""
-    with pytest.raises(UsageError, match="nothing runs the tool"):
-        as_tool({"type": None, "name": "f", "input_schema": {"type": "object"}})
 
 
 # --- MCP --------------------------------------------------------------------------------------------------------------
