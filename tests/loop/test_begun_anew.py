@@ -23,6 +23,7 @@ from tests.loop.serial import (
     DONE,
     NO_ROUTE,
     QUICK,
+    Listed,
     assistant,
     call,
     checked,
@@ -117,15 +118,25 @@ async def test_a_fallback_before_the_message_ends() -> None:
 _WROTE = result("c", "wrote x")
 
 
-async def test_a_group_begins_anew_with_a_retry() -> None:
-    """What failed in a reply that was discarded does not keep a call of the next one from running."""
-    first = reply(
-        tool_use("write_file", '{"path": }', id="a"),
-        tool_use("write_file", '{"pa', id="b", closed=False),
-        stop_reason="max_tokens",
-    )
-    api = LocalAPI([first], [reply(tool_use("write_file", {"path": "x"}, id="c"))], [DONE])
-    run = await finished(api.transport(), on_truncated="retry")
+_CUT = reply(
+    tool_use("write_file", '{"path": }', id="a"),
+    tool_use("write_file", '{"pa', id="b", closed=False),
+    stop_reason="max_tokens",
+)
+_FALLS_BACK = [tool_use("write_file", {"path": path}, id=path) for path in "ab"]
+
+
+@pytest.mark.parametrize(
+    "replies",
+    [
+        [_CUT, reply(tool_use("write_file", {"path": "x"}, id="c"))],
+        [reply(*_FALLS_BACK, block(FALLBACK), tool_use("write_file", {"path": "x"}, id="c"))],
+    ],
+    ids=["retry", "fallback"],
+)
+async def test_a_group_begins_anew(replies: list[Recording]) -> None:
+    """Calls of a reply that was discarded, or of a model that gave up, do not keep those behind it from running."""
+    run = await finished(Listed(*replies, DONE).transport(), on_truncated="retry")
     assert run.result.messages[2] == results(_WROTE)
 
 
@@ -146,18 +157,6 @@ async def test_a_group_begins_anew_with_a_restarted_reply() -> None:
     async with begun_anew(begun, reply(tool_use("write_file", {"path": "x"}, id="c"))) as run:
         await run.finish()
     assert checked(run.result).messages[2] == results(_WROTE)
-
-
-async def test_a_group_begins_anew_with_a_fallback() -> None:
-    """Calls of the model that gave up, never run, do not keep those of the one that took over from running."""
-    first = reply(
-        tool_use("write_file", {"path": "a"}, id="a"),
-        tool_use("write_file", {"path": "b"}, id="b"),
-        block(FALLBACK),
-        tool_use("write_file", {"path": "x"}, id="c"),
-    )
-    run = await finished(LocalAPI([first], [DONE]).transport())
-    assert run.result.messages[2] == results(_WROTE)
 
 
 async def test_a_repeated_call_of_another_tool() -> None:

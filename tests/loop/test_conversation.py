@@ -91,30 +91,27 @@ async def test_parallel_calls() -> None:
     assert bodies == [body(tools=[meet]), body(*added, tools=[meet])]
 
 
-async def test_the_same_with_breakpoints() -> None:
-    """`cache="auto"` moves them along in both forms alike."""
-    script = [reply(tool_use("now", {}, id=f"c{n}")) for n in range(3)]
-    bodies, _ = await by_hand_for([*script, DONE], cache="auto", system="Be brief.")
+_GROUP_FAILED = reply(
+    tool_use("write_file", {"path": "/"}, id="a"),
+    tool_use("write_file", '{"pa', id="b", closed=False),
+    stop_reason="max_tokens",
+)
+
+
+@pytest.mark.parametrize(
+    ("script", "options"),
+    [
+        ([reply(tool_use("now", {}, id=f"c{n}")) for n in range(3)], {"cache": "auto", "system": "Be brief."}),
+        ([_GROUP_FAILED], {"on_truncated": "report"}),
+    ],
+    ids=["breakpoints move along", "a cut call of a group that failed"],
+)
+async def test_the_same_requests_as_a_run(script: list[Recording], options: dict[str, Any]) -> None:
+    """Both forms mark what is cached alike, and answer a cut call as cut although an earlier call of its group failed."""
     api = Listed(*script, DONE)
-    await finished(api.transport(), cache="auto", system="Be brief.")
+    await finished(api.transport(), **options)
+    bodies, _ = await by_hand_for([*script, DONE], **options)
     assert bodies == api.bodies
-
-
-async def test_a_cut_call_of_a_group_that_failed() -> None:
-    """A cut call is answered as cut in both forms, also where an earlier call of its group failed."""
-    script = [
-        reply(
-            tool_use("write_file", {"path": "/"}, id="a"),
-            tool_use("write_file", '{"pa', id="b", closed=False),
-            stop_reason="max_tokens",
-        ),
-        DONE,
-    ]
-    api = Listed(*script)
-    await finished(api.transport(), on_truncated="report")
-    expected = api.bodies
-    bodies, _ = await by_hand_for(script, on_truncated="report")
-    assert bodies == expected
 
 
 async def test_own_answers() -> None:

@@ -29,7 +29,7 @@ from eagerstream import (
 from eagerstream.loop import Conversation, Run, RunResult, RunStatus
 from eagerstream.loop._course import Course
 from eagerstream.recordings import Recording
-from eagerstream.testing import error_event, http_error, reply, text, tool_use
+from eagerstream.testing import http_error, reply, text, tool_use
 from eagerstream.tools import Group, Reject, tool
 from eagerstream.wire._assistant_message import empty_message
 from tests.loop.serial import (
@@ -38,7 +38,6 @@ from tests.loop.serial import (
     NOT_RUN,
     QUICK,
     SLOWLY_S,
-    TOOLS,
     Endless,
     Listed,
     Remover,
@@ -50,7 +49,6 @@ from tests.loop.serial import (
     error,
     events_in,
     finished,
-    next_response,
     refused_for_now,
     result,
     results,
@@ -180,27 +178,6 @@ async def test_a_request_refused_for_now(client: str) -> None:
         assert run.result.turns == 1, refusal
 
 
-async def test_a_request_refused_for_good() -> None:
-    """It is not sent again, neither where HTTP says so nor where an event does."""
-    for status, kind in (
-        (400, "invalid_request_error"),
-        (401, "authentication_error"),
-        (402, "billing_error"),
-        (403, "permission_error"),
-        (404, "not_found_error"),
-        (413, "request_too_large"),
-    ):
-        api = Listed(http_error(status, kind, "No"), DONE)
-        with pytest.raises(APIError) as caught:
-            await finished(api.anthropic())
-        assert (caught.value.status_code, caught.value.error_type) == (status, kind)
-        assert len(api.exchanges) == 1, kind
-        api = Listed(reply(text("So"), error_event(kind, "No")))
-        with pytest.raises(APIError):
-            await finished(api.transport())
-        assert len(api.exchanges) == 1, kind
-
-
 async def test_a_client_that_retries_itself(serial: Serial) -> None:
     """What the client has tried again in vain is not tried again: one of the two does it, not both."""
     refusal = refused_for_now(529, "overloaded_error", retry_after_ms="1")
@@ -233,40 +210,12 @@ async def test_it_gives_up(max_restarts: int) -> None:
     assert [made.input.raw for made in left.calls[1:]] == ['{"a'] * (1 + max_restarts)
 
 
-async def test_a_whole_reply_starts_the_count_anew() -> None:
-    """`max_restarts` counts interruptions in a row."""
-    bodies: list[Sequence[Piece]] = []
-    for turn in range(4):
-        bodies += [[*SOME_TEXT, Broken()]] * 2 + [[reply(tool_use("now", {}, id=f"t{turn}"))]]
-    api = LocalAPI(*bodies, [DONE])
-    run = await finished(api.transport(), restart_delay_s=0)
-    assert run.result.turns == 5
-
-
 async def test_raise() -> None:
     """Who wants to see to it himself gets the error at once."""
     api = LocalAPI([*SOME_TEXT, Broken()], [DONE])
     with pytest.raises(StreamInterrupted):
         await finished(api.transport(), on_interrupt="raise")
     assert len(api.exchanges) == 1
-
-
-async def test_step_by_step() -> None:
-    """Driven by hand, a reply that broke off is asked for again; nothing of it had run."""
-    api = LocalAPI([*SOME_TEXT, Broken()], [reply(tool_use("now", {}, id="a"))], [DONE])
-    conversation = Conversation(**REQUEST, tools=TOOLS)
-    interrupted = 0
-    while not conversation.ended:
-        try:
-            stream = await next_response(api.transport(), conversation)
-        except StreamInterrupted:
-            interrupted += 1
-            continue
-        await conversation.execute(conversation.take(stream))
-    assert interrupted == 1
-    assert checked(conversation.result).status is RunStatus.COMPLETED
-    assert api.exchanges[0].body == api.exchanges[1].body
-    assert conversation.result.turns == 2
 
 
 # --- how long it waits ------------------------------------------------------------------------------------------------

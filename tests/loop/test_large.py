@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -91,26 +89,6 @@ async def test_a_result_of_2_MB(limit: int | None) -> None:
     else:
         assert sent["content"].startswith("éx")
         assert len(sent["content"]) == size
-
-
-async def test_a_tool_that_blocks(caplog: pytest.LogCaptureFixture) -> None:
-    """It is named in the log and in its call, once, and the run goes on."""
-
-    @tool
-    async def block_all() -> str:
-        time.sleep(0.15)  # noqa: ASYNC251  # what a careless tool does
-        await anyio.lowlevel.checkpoint()
-        return "awake"
-
-    first = reply(tool_use("block_all", {}, id="a"), tool_use("read_all", {"chars": 5}, id="b"))
-    with caplog.at_level(logging.WARNING, logger="eagerstream"):
-        run = await finished(LocalAPI([first], [DONE]).transport(), tools=[block_all, read_all])
-    blocked, other = run.result.calls
-    assert blocked.blocked_s >= 0.15
-    assert other.blocked_s == 0
-    (record,) = [record for record in caplog.records if "blocked the event loop" in record.getMessage()]
-    assert "block_all" in record.getMessage()
-    assert run.result.status is RunStatus.COMPLETED
 
 
 @pytest.mark.parametrize("buffer", ["merge", "wait"])

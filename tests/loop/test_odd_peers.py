@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
@@ -19,7 +18,6 @@ from eagerstream.loop import Run, RunStatus
 from eagerstream.progress import RunRecorder
 from eagerstream.testing import encode_event
 from tests.loop.serial import (
-    CALLER,
     DONE,
     END,
     QUICK,
@@ -72,33 +70,6 @@ class Ledger:
 def payment(index: int, amount: int, **fields: Any) -> list[Piece]:
     """A whole call of the ledger's tool."""
     return [tool_start(index, "pay", **fields), input_delta(index, json.dumps({"amount": amount})), block_stop(index)]
-
-
-# --- a message that is whole in its start -----------------------------------------------------------------------------
-
-WHOLE_START: list[dict[str, Any]] = [
-    message_start(content=[call("toolu_1", "now", {}, caller=CALLER)], stop_reason="tool_use"),
-    MESSAGE_STOP,
-]
-
-
-def cut(events: Sequence[dict[str, Any]], size: int | None) -> list[Piece]:
-    """The bytes of a body in pieces of `size`; event by event if it is None."""
-    if size is None:
-        return [*events]
-    whole = b"".join(map(encode_event, events))
-    return [whole[at : at + size] for at in range(0, len(whole), size)]
-
-
-@pytest.mark.parametrize("ends", [True, False], ids=["message_stop", "no_message_stop"])
-@pytest.mark.parametrize("size", [None, 7, 10**6])
-async def test_a_call_inside_message_start_runs(size: int | None, *, ends: bool) -> None:
-    """Code that the API runs makes such calls: the stop reason, too, is in the start, and no `message_delta` comes."""
-    body = cut(WHOLE_START if ends else WHOLE_START[:1], size)
-    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[now])
-    assert run.result.messages[2] == results(result("toolu_1", "noon"))
-    conversation = await by_hand(LocalAPI(body, [DONE]).transport(), tools=[now])
-    assert conversation.result.messages == run.result.messages
 
 
 # --- names and ids ----------------------------------------------------------------------------------------------------
@@ -361,15 +332,6 @@ async def test_an_input_that_lacks_a_fragment_never_runs(
     ]
 
 
-async def test_a_fragment_before_its_block_never_runs() -> None:
-    """The empty text that follows is no empty input."""
-    ledger = Ledger()
-    body = [message_start(), input_delta(0, '{"amount": 1}'), tool_start(0, "pay"), block_stop(0), *END]
-    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[ledger.pay])
-    assert ledger.runs == []
-    assert run.result.calls[0].input.outcome is Outcome.INVALID
-
-
 @pytest.mark.parametrize("before", [[input_delta(0, "{")], []], ids=["a fragment before", "no object"])
 async def test_a_streaming_tool_does_not_start_on_an_input_that_is_known_to_be_invalid(before: list[Piece]) -> None:
     """It would begin its work for nothing."""
@@ -442,14 +404,6 @@ async def test_an_input_in_the_start_that_is_no_object_never_runs() -> None:
         run = await finished(LocalAPI(body, [DONE]).transport(), tools=[ledger.pay])
         assert ledger.runs == [], given
         assert run.result.messages[1]["content"][0]["input"] == {"INVALID_JSON": json.dumps(given)}
-
-
-async def test_keys_that_would_become_one_are_refused() -> None:
-    """A lone surrogate becomes U+FFFD on its way to a tool: two such keys would be one, and a value lost."""
-    body = [message_start(), *whole_call(0, "now", '{"\\ud800": 1, "\\udfff": 2}'), *END]
-    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[now])
-    assert "U+FFFD" in str(run.result.calls[0].input.error)
-    assert not run.result.calls[0].ran
 
 
 async def test_a_container_that_cannot_be_sent() -> None:

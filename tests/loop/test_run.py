@@ -38,12 +38,18 @@ from tests.loop.serial import (
     TOOLS,
     Endless,
     Serial,
+    assistant,
+    call,
     checked,
+    error,
     fail,
     finished,
     get_weather,
     now,
+    result,
+    results,
     running,
+    said,
 )
 from tests.loop.steered import Steered
 from tests.streams import (
@@ -92,56 +98,38 @@ async def test_a_conversation(serial: Serial) -> None:
         assert later["messages"][: len(earlier["messages"])] == earlier["messages"]
 
     messages = bodies[-1]["messages"]
-    assert [message["role"] for message in messages] == ["user", "assistant", "user", "assistant", "user"]
-    assert messages[0] == USER
-    assert messages[1]["content"] == [
-        {"type": "thinking", "thinking": "Two cities.", "signature": "c2lnbmVk"},
-        {"type": "text", "text": "Let me look."},
-        {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {"city": "Oslo"}},
-        {"type": "tool_use", "id": "toolu_2", "name": "get_weather", "input": {"city": "Rome"}},
+    assert messages == [
+        USER,
+        assistant(
+            {"type": "thinking", "thinking": "Two cities.", "signature": "c2lnbmVk"},
+            said("Let me look."),
+            call("toolu_1", "get_weather", {"city": "Oslo"}),
+            call("toolu_2", "get_weather", {"city": "Rome"}),
+        ),
+        results(result("toolu_1", "15 degrees in Oslo"), result("toolu_2", "15 degrees in Rome")),
+        assistant(
+            {"type": "thinking", "thinking": "", "signature": "b3RoZXI="},
+            call("toolu_3", "get_weather", {"INVALID_JSON": '{"city": Bergen}'}),
+            call("toolu_4", "fail", {"how": "kindly"}),
+            call("toolu_5", "now", {}),
+            call("toolu_6", "nope", {}),
+            call("toolu_7", "get_weather", {"town": "Oslo"}),
+        ),
+        results(
+            error("toolu_3", '{"INVALID_JSON": "{\\"city\\": Bergen}"}'),
+            error("toolu_4", "Rate limit exceeded. Retry after 60 seconds."),
+            result("toolu_5", "noon"),
+            error("toolu_6", "Error: Tool 'nope' not found. Available tools: fail, get_weather, now"),
+            error("toolu_7", "Error: Missing required 'city' parameter; Unknown parameter 'town'"),
+        ),
     ]
-    assert messages[2]["content"] == [
-        {"type": "tool_result", "tool_use_id": "toolu_1", "content": "15 degrees in Oslo"},
-        {"type": "tool_result", "tool_use_id": "toolu_2", "content": "15 degrees in Rome"},
-    ]
-    assert messages[3]["content"][0] == {"type": "thinking", "thinking": "", "signature": "b3RoZXI="}
-    assert messages[3]["content"][1]["input"] == {"INVALID_JSON": '{"city": Bergen}'}
-    assert messages[3]["content"][3]["input"] == {}
-    assert messages[3]["content"][5]["input"] == {"town": "Oslo"}
-    missing = "Error: Missing required 'city' parameter; Unknown parameter 'town'"
-    assert messages[4]["content"] == [
-        {
-            "type": "tool_result",
-            "tool_use_id": "toolu_3",
-            "content": '{"INVALID_JSON": "{\\"city\\": Bergen}"}',
-            "is_error": True,
-        },
-        {
-            "type": "tool_result",
-            "tool_use_id": "toolu_4",
-            "content": "Rate limit exceeded. Retry after 60 seconds.",
-            "is_error": True,
-        },
-        {"type": "tool_result", "tool_use_id": "toolu_5", "content": "noon"},
-        {
-            "type": "tool_result",
-            "tool_use_id": "toolu_6",
-            "content": "Error: Tool 'nope' not found. Available tools: fail, get_weather, now",
-            "is_error": True,
-        },
-        {"type": "tool_result", "tool_use_id": "toolu_7", "content": missing, "is_error": True},
-    ]
-
-    result = run.result
-    assert result.status is RunStatus.COMPLETED
-    assert result.turns == 3
-    assert result.message is not None
-    assert result.message["content"] == [{"type": "text", "text": "Done."}]
-    assert result.messages[:-1] == messages
-    assert result.messages[-1] == {"role": "assistant", "content": [{"type": "text", "text": "Done."}]}
-    assert [call.id for call in result.calls] == [f"toolu_{number}" for number in range(1, 8)]
-    assert [call.turn for call in result.calls] == [1, 1, 2, 2, 2, 2, 2]
-    assert [call.ran for call in result.calls] == [True, True, False, True, True, False, False]
+    assert (run.result.status, run.result.turns) == (RunStatus.COMPLETED, 3)
+    assert run.result.message is not None
+    assert run.result.message["content"] == [said("Done.")]
+    assert run.result.messages == [*messages, assistant(said("Done."))]
+    assert [made.id for made in run.result.calls] == [f"toolu_{number}" for number in range(1, 8)]
+    assert [made.turn for made in run.result.calls] == [1, 1, 2, 2, 2, 2, 2]
+    assert [made.ran for made in run.result.calls] == [True, True, False, True, True, False, False]
 
 
 @pytest.mark.parametrize("depth", [100, 500])

@@ -332,13 +332,6 @@ async def test_a_run_is_left_at_its_last_word() -> None:
         checked(run.result)
 
 
-async def test_the_bound_on_turns_holds() -> None:
-    """No message prolongs a run beyond `max_turns`: it is handed back."""
-    api = LocalAPI([DONE])
-    run = await observed(api, once(TextDelta, lambda run: run.say("More!", when="when_idle")), max_turns=1)
-    assert run.result.undelivered == [said("More!")]
-
-
 # --- at once ----------------------------------------------------------------------------------------------------------
 
 
@@ -382,27 +375,6 @@ async def test_now_before_the_response() -> None:
     api = LocalAPI([Gate()], [DONE])
     await steered(api, once(TurnStart, lambda run: run.say("Wait.", when="now")))
     assert bodies(api)[-1] == [USER, said("Wait.")]
-
-
-async def test_now_while_tools_run() -> None:
-    """They finish: the message is in the next request."""
-    release = anyio.Event()
-
-    @tool(name="now")
-    async def slow() -> str:
-        """Wait."""
-        await release.wait()
-        return "noon"
-
-    def steer(run: Any, event: Any) -> None:
-        if isinstance(event, ToolStart):
-            run.say("Hurry.", when="now")
-            release.set()
-
-    api = LocalAPI([reply(tool_use("now", {}, id="a"))], [DONE])
-    run, _ = await steered(api, steer, tools=[slow])
-    assert bodies(api)[1][-1] == said("Hurry.")
-    assert [call.ran for call in run.result.calls] == [True]
 
 
 async def test_now_in_the_pause_before_a_restart() -> None:
