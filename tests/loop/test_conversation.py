@@ -272,7 +272,6 @@ _BAD_SETTINGS: list[dict[str, Any]] = [
     {"restart_delay_s": float("inf")},
     {"max_turns": "3"},
     {"max_turns": 1.5},
-    {"max_continuations": None},
     {"max_continuations": "5"},
     {"max_concurrency": "16"},
     {"max_concurrency": 2.5},
@@ -295,6 +294,14 @@ def test_bad_settings(form: str, options: dict[str, Any]) -> None:
         else:
             Conversation(**{**REQUEST, **options})
     assert api.exchanges == []
+
+
+def test_no_bound_on_continuations() -> None:
+    """It is refused at the start, and does not end a run in its middle."""
+    with pytest.raises(UsageError, match="max_continuations"):
+        Conversation(**REQUEST, max_continuations=None)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="max_continuations"):
+        eagerstream.run(LocalAPI([DONE]).transport(), **REQUEST, max_continuations=None)  # type: ignore[arg-type]
 
 
 # --- histories --------------------------------------------------------------------------------------------------------

@@ -115,6 +115,15 @@ def test_the_content_is_echoed_as_received() -> None:
     }
 
 
+def test_nothing_to_keep() -> None:
+    """No content, only empty text, a refusal: the history stays as it was."""
+    empty = [block_start(0, "text", text=""), block_stop(0)]
+    assert settle(*a_turn([message_start(), *END])) == []
+    assert settle(*a_turn([message_start(), *empty, *END])) == []
+    refused = a_turn([message_start(), *tool_block(0, "{}"), message_delta("refusal"), MESSAGE_STOP])
+    assert settle(*refused, Keeps.NOTHING) == []
+
+
 _BLOCKS = st.sampled_from(
     ["text", "empty text", "thinking", "valid", "invalid", "incomplete", "empty", "server", "open"]
 )
@@ -241,6 +250,16 @@ def _part(kind: str, id: str) -> Any:
             return server_tool_use("web_search", {"query": "a"}, id=f"srvtoolu_{id}")
         case _:
             return tool_use(kind, {}, id=id)
+
+
+async def test_only_calls_before_a_fallback() -> None:
+    """Where no call is left, there is nothing to answer, and nothing more to send."""
+    first = reply(tool_use("now", {}, id="toolu_1"), block({"type": "fallback"}), text("So."), stop_reason="tool_use")
+    api = Listed(first, DONE)
+    run = await finished(api.transport())
+    assert len(api.bodies) == 1
+    assert run.result.status is RunStatus.COMPLETED
+    assert run.result.messages[-1]["role"] == "assistant"
 
 
 @st.composite

@@ -221,7 +221,7 @@ async def test_a_turn_that_is_sent_again_starts_afresh() -> None:
     assert contents(calls) == ["wrote 0"]
 
 
-async def test_an_executor_that_several_runs_share() -> None:
+async def test_an_executor_of_two_runs() -> None:
     """What failed in one conversation does not stop another, whose turns have the same numbers."""
     files = Files(1)
     executor = InProcessExecutor([files.write_file])
