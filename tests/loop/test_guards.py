@@ -27,7 +27,7 @@ from eagerstream import (
     tool,
 )
 from eagerstream.testing import encode_event, reply
-from tests.loop.serial import DONE, Scribe, ended, finished, only_result, opened, running
+from tests.loop.serial import DONE, Scribe, ended, finished, next_turn, only_result, opened, running
 from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start
 from tests.support import REQUEST, Gate, LocalAPI, Piece, all_tasks_blocked
 
@@ -221,6 +221,21 @@ async def test_a_guard_keeps_the_value_from_the_tool(kind: str) -> None:
                 gate.opened.set()
     assert got == []
     assert only_result(run)["content"].startswith("No.")
+
+
+async def test_a_guard_step_by_step() -> None:
+    """Whoever drives the conversation by hand is guarded all the same."""
+
+    @tool(guard=in_root)
+    async def remove(filename: str) -> str:
+        """Remove."""
+        raise AssertionError("must not run")
+
+    call = eagerstream.testing.tool_use("remove", {"filename": "/etc"}, id="toolu_0")
+    conversation = eagerstream.Conversation(**REQUEST, tools=[remove])
+    turn = await next_turn(LocalAPI([reply(call)]).transport(), conversation)
+    await conversation.execute(turn)
+    assert turn.results()[0]["content"] == "Only paths inside the root."
 
 
 def _fail(partial: Mapping[str, Any]) -> str | None:
