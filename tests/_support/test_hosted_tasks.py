@@ -11,6 +11,8 @@ import pytest
 
 from eagerstream._support.hosted_tasks import HostedTasks
 
+pytestmark = pytest.mark.anyio
+
 
 async def _fails() -> None:
     raise ZeroDivisionError
@@ -23,7 +25,6 @@ async def _fails_when_cancelled() -> None:
         raise LookupError
 
 
-@pytest.mark.anyio
 async def test_a_task_that_fails() -> None:
     """The others are cancelled, and leaving raises the exception itself: not at once, and no group around it."""
     ended = []
@@ -47,7 +48,6 @@ async def test_a_task_that_fails() -> None:
     assert ended == ["other", "body"]
 
 
-@pytest.mark.anyio
 async def test_two_tasks_that_fail() -> None:
     """Both are told."""
     with pytest.raises(ExceptionGroup) as raised:
@@ -59,7 +59,6 @@ async def test_two_tasks_that_fail() -> None:
     assert {type(error) for error in raised.value.exceptions} == {ZeroDivisionError, LookupError}
 
 
-@pytest.mark.anyio
 async def test_the_exception_of_the_body_comes_first() -> None:
     """A task that fails as well does not hide it."""
     with pytest.raises(KeyError):
@@ -70,7 +69,6 @@ async def test_the_exception_of_the_body_comes_first() -> None:
     assert isinstance(tasks.failure, LookupError)
 
 
-@pytest.mark.anyio
 async def test_what_is_called_last_fails() -> None:
     """As a task that fails."""
     with pytest.raises(ZeroDivisionError):
@@ -78,7 +76,6 @@ async def test_what_is_called_last_fails() -> None:
             pass
 
 
-@pytest.mark.anyio
 async def test_left_at_once() -> None:
     """The body of the host never runs, and leaving ends."""
     ran = []
@@ -93,7 +90,6 @@ async def test_left_at_once() -> None:
     assert not ran
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_cancelled_while_it_enters() -> None:
     """By `Task.cancel`, for which no scope is a shield: the host has ended when it is raised."""
@@ -111,7 +107,6 @@ async def test_cancelled_while_it_enters() -> None:
     assert tasks.has_ended
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_cancelled_by_both_while_it_leaves() -> None:
     """`Task.cancel` after a scope of anyio: the task ends as cancelled, though the scope swallows its own exception."""

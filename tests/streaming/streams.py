@@ -95,6 +95,22 @@ async def told(stream: MessageStream) -> Told:
     return lines, ending, written(stream.message)
 
 
+async def finished(client: Any, **options: Any) -> MessageStream[Any]:
+    """A stream that was read to its end."""
+    with anyio.fail_after(60):
+        async with eagerstream.stream(client, **{**REQUEST, **options}) as stream:
+            await stream.finish()
+    return stream
+
+
+async def error_of(client: Any, kind: type[Any] = APIError, **options: Any) -> Any:
+    """The error of exactly this kind that ends a stream."""
+    with pytest.raises(kind) as caught:
+        await finished(client, **options)
+    assert type(caught.value) is kind
+    return caught.value
+
+
 async def events_of(client: Any, **options: Any) -> list[StreamEvent]:
     async with eagerstream.stream(client, **{**REQUEST, **options}) as stream:
         return [event async for event in stream]

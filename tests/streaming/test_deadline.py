@@ -31,12 +31,15 @@ from tests.streaming.streams import (
     each_source,
     events_of,
     failure_of,
+    finished,
     kinds,
     long_input,
 )
 from tests.streams import MESSAGE_STOP, block_start, block_stop, message_delta, message_start, text_delta
 from tests.support import REQUEST, Gate, LocalAPI, Piece
 from tests.virtual_time import in_virtual_time
+
+pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
@@ -60,7 +63,6 @@ def test_a_slow_consumer_is_not_the_peer_s_silence() -> None:
     assert isinstance(in_virtual_time(read)[-1], MessageStop)
 
 
-@pytest.mark.anyio
 @each_source
 async def test_idle_timeout(kind: str) -> None:
     """Silence for too long is an interruption."""
@@ -84,7 +86,6 @@ class _Patient(HTTPTransport):
         return NEVER_S
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("pieces", [[], [message_start()]], ids=["before the first byte", "after it"])
 async def test_silence_after_an_opening_that_may_take_long(pieces: list[Piece]) -> None:
     """What the opening was allowed is no allowance for the reply: once it has begun, the ordinary silence holds."""
@@ -96,7 +97,6 @@ async def test_silence_after_an_opening_that_may_take_long(pieces: list[Piece]) 
     assert "0.1 s" in str(error)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("status", [200, 500])
 async def test_a_server_that_never_answers(status: int) -> None:
     """Silence before the first byte of a reply, or of an error, is silence too."""
@@ -123,7 +123,6 @@ def test_any_byte_ends_the_silence() -> None:
     assert isinstance(events[-1], MessageStop)
 
 
-@pytest.mark.anyio
 @both_clients
 async def test_a_body_held_open_after_the_message(kind: str) -> None:
     """The message is whole: the iteration ends soon, not after two minutes of silence."""
@@ -134,7 +133,6 @@ async def test_a_body_held_open_after_the_message(kind: str) -> None:
     assert isinstance(events[-1], MessageStop)
 
 
-@pytest.mark.anyio
 async def test_a_body_held_open_with_a_short_patience() -> None:
     """Silence after the whole message is no interruption."""
     api = LocalAPI([WEATHER, Gate()])
@@ -152,8 +150,7 @@ def test_text_is_progress() -> None:
     async def read() -> Any:
         api = LocalAPI([*pieces, block_stop(0), message_delta("end_turn"), MESSAGE_STOP])
         limits = Limits(idle_timeout_s=60, progress_timeout_s=10)
-        async with eagerstream.stream(api.transport(), **REQUEST, limits=limits) as stream:
-            await stream.finish()
+        stream = await finished(api.transport(), limits=limits)
         return stream.message
 
     assert in_virtual_time(read)["content"][0]["text"] == "word " * 30
@@ -186,10 +183,8 @@ class _NeverOpens(HTTPTransport):
         return never()
 
 
-@pytest.mark.anyio
 async def test_an_opening_that_never_ends() -> None:
     """The wait for the head of a reply is bounded, whatever the transport does."""
     transport = _NeverOpens(base_url="http://local", api_key="k")
     with anyio.fail_after(10), pytest.raises(StreamInterrupted, match=r"no response started|no byte came"):
-        async with eagerstream.stream(transport, **REQUEST, limits=Limits(idle_timeout_s=0.1)) as stream:
-            await stream.finish()
+        await finished(transport, limits=Limits(idle_timeout_s=0.1))

@@ -33,6 +33,8 @@ from eagerstream.wire._assistant_message import empty_message
 from tests.streams import input_delta, one_by_one, tool_start
 from tests.support import all_tasks_blocked
 
+pytestmark = pytest.mark.anyio
+
 
 def an_input(index: int = 0) -> GrowingInput:
     block = {"type": "tool_use", "id": f"toolu_{index}", "name": "tool", "input": {}}
@@ -53,7 +55,6 @@ async def drained(buffer: EventBuffer[Any], thinning: Thinning[Any] | None = Non
 # --- the buffer -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.anyio
 async def test_events_come_out_in_order() -> None:
     """The ordinary case: a consumer that keeps up sees each event as it was put, deltas unmerged."""
     buffer: EventBuffer[Any] = EventBuffer()
@@ -63,7 +64,6 @@ async def test_events_come_out_in_order() -> None:
     assert all(out is event for out, event in zip(await drained(buffer), events, strict=True))
 
 
-@pytest.mark.anyio
 async def test_get_waits_for_put() -> None:
     """A consumer that is ahead waits, and is woken by the next event."""
     buffer: EventBuffer[Any] = EventBuffer()
@@ -80,7 +80,6 @@ async def test_get_waits_for_put() -> None:
     assert got == [TextDelta(0, "a")]
 
 
-@pytest.mark.anyio
 async def test_a_full_buffer_merges_deltas() -> None:
     """A slow consumer loses no text, and the buffer does not grow with what it is behind."""
     buffer: EventBuffer[Any] = EventBuffer(capacity=4)
@@ -98,7 +97,6 @@ async def test_a_full_buffer_merges_deltas() -> None:
     assert "".join(e.thinking for e in events if isinstance(e, ThinkingDelta)) == "".join(f"{n}." for n in range(1000))
 
 
-@pytest.mark.anyio
 async def test_merged_deltas_carry_all_changes() -> None:
     """Whoever rebuilds the value from the changes gets the same value, however slow it is."""
     buffer: EventBuffer[Any] = EventBuffer(capacity=2)
@@ -116,7 +114,6 @@ async def test_merged_deltas_carry_all_changes() -> None:
     assert [*deltas[0].finished, *deltas[1].finished] == ["a", "b"]
 
 
-@pytest.mark.anyio
 async def test_changes_that_are_known_in_part_are_none() -> None:
     """A delta merged of some that carry their changes and some that do not would show a part as the whole."""
     buffer: EventBuffer[Any] = EventBuffer(capacity=1)
@@ -128,7 +125,6 @@ async def test_changes_that_are_known_in_part_are_none() -> None:
     assert (delta.fragment, delta.patch) == ("ab", None)
 
 
-@pytest.mark.anyio
 async def test_what_is_not_a_delta_is_always_taken_in() -> None:
     """A full buffer drops nothing: starts and stops go in all the same."""
     buffer: EventBuffer[Any] = EventBuffer(capacity=2)
@@ -138,7 +134,6 @@ async def test_what_is_not_a_delta_is_always_taken_in() -> None:
     assert await drained(buffer) == events
 
 
-@pytest.mark.anyio
 async def test_blocks_of_different_messages_are_not_merged() -> None:
     """Two replies both have a block 0: text of the second must not move into the first."""
     buffer: EventBuffer[Any] = EventBuffer(capacity=1)
@@ -154,7 +149,6 @@ async def test_blocks_of_different_messages_are_not_merged() -> None:
     assert [e.text for e in await drained(buffer) if isinstance(e, TextDelta)] == ["first", "second"]
 
 
-@pytest.mark.anyio
 async def test_wait_makes_the_producer_wait() -> None:
     """With "wait" nothing is merged: the producer goes on when there is room."""
     buffer: EventBuffer[Any] = EventBuffer(mode="wait", capacity=2)
@@ -180,7 +174,6 @@ async def test_wait_makes_the_producer_wait() -> None:
     assert rest == [TextDelta(0, str(number)) for number in range(1, 6)]
 
 
-@pytest.mark.anyio
 async def test_discard_lets_the_producer_go_on() -> None:
     """Where nobody wants the events any more, nothing waits for room, and nothing is kept."""
     buffer: EventBuffer[Any] = EventBuffer(mode="wait", capacity=1)
@@ -194,7 +187,6 @@ async def test_discard_lets_the_producer_go_on() -> None:
     assert await drained(buffer) == []
 
 
-@pytest.mark.anyio
 async def test_the_end_comes_after_the_events() -> None:
     """An error is raised once all that came before it is handed out, and then again and again."""
     buffer: EventBuffer[Any] = EventBuffer()
@@ -208,7 +200,6 @@ async def test_the_end_comes_after_the_events() -> None:
             await buffer.get()
 
 
-@pytest.mark.anyio
 async def test_close_wakes_the_consumer() -> None:
     """A consumer that waits when the last event has gone is told of the end."""
     buffer: EventBuffer[Any] = EventBuffer()
@@ -226,7 +217,6 @@ async def test_close_wakes_the_consumer() -> None:
     assert ended
 
 
-@pytest.mark.anyio
 async def test_cancelling_get_loses_nothing() -> None:
     """A consumer with a time-out of its own gets the event with its next try."""
     buffer: EventBuffer[Any] = EventBuffer()

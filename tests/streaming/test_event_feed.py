@@ -20,6 +20,8 @@ from eagerstream.wire import BlockStart, TextDelta
 from tests.streams import text_delta
 from tests.support import REQUEST, Gate, LocalAPI, all_tasks_blocked
 
+pytestmark = pytest.mark.anyio
+
 
 class Numbers(EventFeed[Any]):
     """Reads the numbers that it is given, then does what `end` does."""
@@ -71,7 +73,6 @@ async def _fail() -> None:
     raise ValueError("while reading")
 
 
-@pytest.mark.anyio
 async def test_iteration_to_the_end() -> None:
     """The ordinary life: all events, then the end, also for those who ask again."""
     async with Numbers(1, 2) as feed:
@@ -81,7 +82,6 @@ async def test_iteration_to_the_end() -> None:
     assert feed.cleaned_up
 
 
-@pytest.mark.anyio
 async def test_a_failure_of_the_reading_is_raised_by_the_iteration() -> None:
     """It comes after the events before it, as it is, and the block can go on."""
     got = []
@@ -94,7 +94,6 @@ async def test_a_failure_of_the_reading_is_raised_by_the_iteration() -> None:
     assert got == [1, 2]
 
 
-@pytest.mark.anyio
 async def test_a_failure_of_the_reading_leaves_the_block_unwrapped() -> None:
     """Not caught in the block, it comes out of it as the exception that it is, not in a group."""
     with pytest.raises(ValueError, match="while reading"):
@@ -103,7 +102,6 @@ async def test_a_failure_of_the_reading_leaves_the_block_unwrapped() -> None:
                 pass
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("error", [KeyError("mine"), ExceptionGroup("mine", [KeyError()]), KeyboardInterrupt()])
 async def test_an_exception_of_the_body_comes_out_as_it_is(error: BaseException) -> None:
     """Whoever catches KeyError around the block must not have to know that there are tasks in it."""
@@ -116,7 +114,6 @@ async def test_an_exception_of_the_body_comes_out_as_it_is(error: BaseException)
     assert feed.cleaned_up
 
 
-@pytest.mark.anyio
 async def test_an_exception_of_the_body_wins() -> None:
     """Where the reading has failed too, and nobody has asked, the exception of the body is the one that counts."""
     feed = Numbers(end=_fail)
@@ -127,7 +124,6 @@ async def test_an_exception_of_the_body_wins() -> None:
     assert feed.cleaned_up
 
 
-@pytest.mark.anyio
 async def test_break_ends_the_reading() -> None:
     """Leaving early cancels the reading, and its cleaning up is over when the block is left."""
     async with Numbers(1, 2, end=anyio.sleep_forever) as feed:
@@ -137,7 +133,6 @@ async def test_break_ends_the_reading() -> None:
     assert [event async for event in feed] == []  # and a later look does not hang
 
 
-@pytest.mark.anyio
 async def test_return_ends_the_reading() -> None:
     """So does a return, with its value."""
     feed = Numbers(7, end=anyio.sleep_forever)
@@ -152,7 +147,6 @@ async def test_return_ends_the_reading() -> None:
     assert feed.cleaned_up
 
 
-@pytest.mark.anyio
 async def test_cancelled_by_a_scope() -> None:
     """Cancellation from outside passes through, after the cleaning up."""
     feed = Numbers(end=anyio.sleep_forever)
@@ -165,7 +159,6 @@ async def test_cancelled_by_a_scope() -> None:
     assert feed.cleaned_up
 
 
-@pytest.mark.anyio
 async def test_cancelled_inside_the_block() -> None:
     """A scope inside the block ends its own part only: the feed goes on."""
     async with Numbers(1, end=anyio.sleep_forever) as feed:
@@ -177,7 +170,6 @@ async def test_cancelled_inside_the_block() -> None:
     assert feed.cleaned_up
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_cancelled_by_asyncio_timeout() -> None:
     """asyncio's own time-out is told apart from a cancellation of the task, and becomes its TimeoutError."""
@@ -192,7 +184,6 @@ async def test_cancelled_by_asyncio_timeout() -> None:
     assert task.cancelling() == 0
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_cancelled_by_its_task() -> None:
     """`task.cancel()` cancels, cleans up, and leaves no task behind."""
@@ -215,7 +206,6 @@ async def test_cancelled_by_its_task() -> None:
     assert asyncio.all_tasks() == before
 
 
-@pytest.mark.anyio
 async def test_finish() -> None:
     """Reads to the end without anybody looking at the events; afterwards there are none."""
     async with Numbers(*range(1000)) as feed:
@@ -224,7 +214,6 @@ async def test_finish() -> None:
         assert [event async for event in feed] == []
 
 
-@pytest.mark.anyio
 async def test_finish_raises_what_the_iteration_would() -> None:
     """A failure is not lost for those who want no events."""
     async with Numbers(1, end=_fail) as feed:
@@ -232,7 +221,6 @@ async def test_finish_raises_what_the_iteration_would() -> None:
             await feed._finish()
 
 
-@pytest.mark.anyio
 async def test_entered_twice() -> None:
     """A feed is one request: entering it again is refused, and does not disturb the first."""
     async with Numbers(1) as feed:
@@ -245,7 +233,6 @@ async def test_entered_twice() -> None:
             pass
 
 
-@pytest.mark.anyio
 async def test_not_entered() -> None:
     """Without `async with` nothing is sent: said at once, instead of waiting for ever."""
     feed = Numbers(1)
@@ -255,7 +242,6 @@ async def test_not_entered() -> None:
         await feed._finish()
 
 
-@pytest.mark.anyio
 async def test_text_alone() -> None:
     """The other events are dropped."""
     async with Numbers(1, 2) as feed:
@@ -263,7 +249,6 @@ async def test_text_alone() -> None:
         assert [text async for text in feed.text()] == ["1", "2"]
 
 
-@pytest.mark.anyio
 async def test_a_block_that_was_left_unread() -> None:
     """Nothing was read, and the rest was cancelled: most likely the loop was forgotten."""
     with pytest.warns(RuntimeWarning, match="Numbers was left before its end, and nothing read it"):
@@ -271,7 +256,6 @@ async def test_a_block_that_was_left_unread() -> None:
             pass
 
 
-@pytest.mark.anyio
 @pytest.mark.filterwarnings("error")
 async def test_a_block_that_was_left_with_a_reason() -> None:
     """Somebody read a part, an error ended the block, or everything had come."""
@@ -284,7 +268,6 @@ async def test_a_block_that_was_left_with_a_reason() -> None:
         await all_tasks_blocked()
 
 
-@pytest.mark.anyio
 async def test_iterating_a_second_time() -> None:
     """It goes on where the first loop was left; once all has been read, it is an error, not an empty iteration."""
     async with Numbers(0, 1, 2) as numbers:
@@ -295,7 +278,6 @@ async def test_iterating_a_second_time() -> None:
             [number async for number in numbers]
 
 
-@pytest.mark.anyio
 async def test_the_warning_names_the_line_of_the_user() -> None:
     """So that each place is told once, not one for all runs of a program."""
     with pytest.warns(RuntimeWarning, match="left before its end") as warned:

@@ -23,6 +23,8 @@ from eagerstream.wire import InputAccumulator, Outcome, PartialJSON, TolerantJSO
 from tests.streams import block_stop, cut_at, input_delta, message_delta, tool_start
 from tests.support import all_tasks_blocked
 
+pytestmark = pytest.mark.anyio
+
 SLOWLY_S = 10
 """How long a test that hangs may hang."""
 
@@ -101,7 +103,6 @@ async def steps_of(writer: Writer, pieces: AsyncIterator[Any], fragments: Sequen
 # --- field ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.anyio
 async def test_a_field_comes_before_the_input_ends() -> None:
     """The point of it all: a value can be used as soon as it is finished, while the rest is being written."""
     writer = Writer()
@@ -115,7 +116,6 @@ async def test_a_field_comes_before_the_input_ends() -> None:
         assert writer.input.outcome is None
 
 
-@pytest.mark.anyio
 async def test_a_field_that_is_there_already() -> None:
     """No waiting for what has come: also after the end, and deep inside."""
     writer = Writer()
@@ -129,7 +129,6 @@ async def test_a_field_that_is_there_already() -> None:
     assert await writer.input.field() == {"files": [{"name": "a", "size": 12}], "n": None}
 
 
-@pytest.mark.anyio
 async def test_a_number_is_not_told_too_early() -> None:
     """`1` may become `10`: a number is finished by what comes after it."""
     writer = Writer()
@@ -141,7 +140,6 @@ async def test_a_number_is_not_told_too_early() -> None:
     assert waiter.outcome == ("value", 10)
 
 
-@pytest.mark.anyio
 async def test_given_input() -> None:
     """An input that came whole with the start of its block has its fields at once."""
     accumulator = InputAccumulator(input_type=GrowingInput)
@@ -174,7 +172,6 @@ ENDS: dict[str, tuple[list[str], str, type[Exception], Outcome]] = {
 }
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("wait", WAITS)
 async def test_nothing_hangs(wait: str) -> None:
     """Every wait ends when the input does: `KeyError` if the input is valid without the value, else interrupted."""
@@ -194,7 +191,6 @@ async def test_nothing_hangs(wait: str) -> None:
         assert finished.outcome == ("value", outcome), end
 
 
-@pytest.mark.anyio
 async def test_invalid_is_told_at_the_offending_character() -> None:
     """What can no longer come is said when that is known, not when the model has written its last line."""
     writer = Writer()
@@ -204,7 +200,6 @@ async def test_invalid_is_told_at_the_offending_character() -> None:
     assert writer.input.outcome is None
 
 
-@pytest.mark.anyio
 async def test_what_had_finished_before_an_error_counts() -> None:
     """An input that turns out invalid later does not take back what was finished."""
     writer = Writer()
@@ -214,7 +209,6 @@ async def test_what_had_finished_before_an_error_counts() -> None:
     assert await writer.input.field("a") == 1
 
 
-@pytest.mark.anyio
 async def test_a_root_that_is_no_object_has_no_fields() -> None:
     """What a list at the root holds is not part of an input: nothing of it may look like a value."""
     writer = Writer()
@@ -225,7 +219,6 @@ async def test_a_root_that_is_no_object_has_no_fields() -> None:
     assert waiter.outcome is InputInterrupted
 
 
-@pytest.mark.anyio
 async def test_the_interruption_says_where_and_why() -> None:
     """Whoever catches it can tell which value was waited for, and what went wrong."""
     writer = Writer()
@@ -237,7 +230,6 @@ async def test_the_interruption_says_where_and_why() -> None:
     assert "['files'][0]['name']" in str(caught.value)
 
 
-@pytest.mark.anyio
 async def test_over_the_limit() -> None:
     """An input over its limit is invalid, and those who wait for the rest are told."""
     writer = Writer(limits=Limits(max_input_chars=10))
@@ -246,7 +238,6 @@ async def test_over_the_limit() -> None:
     assert waiter.outcome is InputInterrupted
 
 
-@pytest.mark.anyio
 async def test_many_waiters() -> None:
     """Any number of tasks may wait, for the same and for different things."""
     writer = Writer()
@@ -260,7 +251,6 @@ async def test_many_waiters() -> None:
     assert {"".join(waiter.got) for waiter in waiters[::2]} == {"lorem"}
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("wait", WAITS)
 async def test_cancelling_a_waiter(wait: str) -> None:
     """A waiter that gives up disturbs neither the others nor the input."""
@@ -278,7 +268,6 @@ async def test_cancelling_a_waiter(wait: str) -> None:
     assert other.outcome == ("value", [1])
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("wait", WAITS)
 async def test_who_is_told_of_waiting(wait: str) -> None:
     """Of each wait both ends are told, also where the input ends it; afterwards nobody is, and so nobody is kept."""
@@ -295,7 +284,6 @@ async def test_who_is_told_of_waiting(wait: str) -> None:
 # --- text and items ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.anyio
 async def test_text_comes_as_it_is_written() -> None:
     """Each piece is there as soon as its characters are, half an escape never."""
     writer = Writer()
@@ -307,7 +295,6 @@ async def test_text_comes_as_it_is_written() -> None:
     assert steps[5] == ["Dear ", "å", "😀"]
 
 
-@pytest.mark.anyio
 async def test_an_empty_string_has_no_pieces() -> None:
     """It ends, rather than waiting for a first piece."""
     writer = Writer()
@@ -315,7 +302,6 @@ async def test_an_empty_string_has_no_pieces() -> None:
     assert [piece async for piece in writer.input.text("body")] == []
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("wait", "written", "pieces"), [("text", '{"late": "Dear', ["Dear"]), ("items", '{"late": ["a", "b', ["a"])]
 )
@@ -329,7 +315,6 @@ async def test_pieces_that_are_cut_off(wait: str, written: str, pieces: list[str
     assert (waiter.got, waiter.outcome) == (pieces, InputInterrupted)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("wait", "words", "values"),
     [
@@ -346,7 +331,6 @@ async def test_pieces_of_something_else(wait: str, words: str, values: tuple[str
             await anext(WAITS[wait](writer.input))
 
 
-@pytest.mark.anyio
 async def test_items_come_when_they_are_finished() -> None:
     """Each item as soon as nothing of it can change, and not before."""
     writer = Writer()
@@ -356,7 +340,6 @@ async def test_items_come_when_they_are_finished() -> None:
     assert steps[-1] == [12, "a", {"b": []}]
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("first", ['"xyz"', "[1, 2, 3]"])
 async def test_a_repeated_key_hangs_nobody(first: str) -> None:
     """A key that comes twice starts its value over: whoever waits gets something true of one of them, and ends."""
@@ -378,7 +361,6 @@ async def _a_key_that_is_repeated(first: str, second: str) -> None:
         assert all(waiter.outcome in ("end", TypeError, KeyError) for waiter in waiters[1:]), (second, cut)
 
 
-@pytest.mark.anyio
 async def test_pieces_of_two_values_are_not_mixed() -> None:
     """A reader of a string that is written twice gets no rest of the second value after a part of the first."""
     writer = Writer()
@@ -447,7 +429,6 @@ def test_items_are_the_list(backend: str, values: list[Any], places: list[int], 
     assert anyio.run(_consume, text, places, paces, lambda input: input.items("list"), backend=backend) == values
 
 
-@pytest.mark.anyio
 async def test_a_watcher_that_raises_at_the_end_leaves_nobody_waiting() -> None:
     """Its exception comes out of the feeding; the input is settled all the same, and so is told."""
     accumulator = InputAccumulator(input_type=GrowingInput)
@@ -475,7 +456,6 @@ async def test_a_watcher_that_raises_at_the_end_leaves_nobody_waiting() -> None:
     assert ends == [Outcome.VALID, Outcome.VALID]
 
 
-@pytest.mark.anyio
 async def test_a_lost_fragment_is_heard_of_at_once() -> None:
     """Nobody waits for the end of an input that can only be invalid."""
     writer = Writer()
@@ -488,7 +468,6 @@ async def test_a_lost_fragment_is_heard_of_at_once() -> None:
         assert [waiter.waits for waiter in waiters] == [False] * 3
 
 
-@pytest.mark.anyio
 async def test_a_tolerant_parser_that_shows_less() -> None:
     """What the package does not show yet is waited for, and nothing is raised out of `feed`."""
     for allow in (Allow.ALL, Allow.OBJ, Allow.STR, Allow.ARR):
@@ -500,7 +479,6 @@ async def test_a_tolerant_parser_that_shows_less() -> None:
         assert item.outcome == ("value", (1,)), allow
 
 
-@pytest.mark.anyio
 async def test_a_field_that_is_written_twice_in_a_fragment() -> None:
     """The value that counts is the one at the end of the fragment."""
     writer = Writer()
@@ -599,7 +577,6 @@ def test_a_parser_of_the_users_own() -> None:
         writer.input.partial_as(_File)
 
 
-@pytest.mark.anyio
 async def test_a_loop_over_items_that_are_all_there_lets_others_run() -> None:
     """They may all come in one fragment. Two million of them blocked the event loop for 3 s."""
     writer = Writer()

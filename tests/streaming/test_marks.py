@@ -18,6 +18,7 @@ from eagerstream.streaming._marks import Arrival, FinishedField
 from eagerstream.testing import Timing, reply, retime, text, thinking, tool_use
 from eagerstream.wire import FragmentDecoder, MessageAssembler, SSEDecoder, decode_event
 from tests.sampling import drawn
+from tests.streaming.streams import finished
 from tests.streams import (
     MESSAGE_STOP,
     block_delta,
@@ -263,8 +264,7 @@ def test_marks_of_a_whole_reply_at_its_pace() -> None:
     async def main() -> ReplyMarks:
         import anyio
 
-        async with eagerstream.stream(whole, clock=anyio.current_time, **REQUEST) as stream:
-            await stream.finish()
+        stream = await finished(whole, clock=anyio.current_time)
         return stream.marks
 
     marks = in_virtual_time(main)

@@ -52,6 +52,7 @@ from tests.streaming.streams import (
     events_of,
     expected,
     failure_of,
+    finished,
     kinds,
     long_input,
     told,
@@ -73,6 +74,8 @@ from tests.streams import (
 from tests.support import REQUEST, Broken, Gate, LocalAPI, Piece, all_tasks_blocked, anthropic_client
 from tests.tables import rows
 
+pytestmark = pytest.mark.anyio
+
 # --- the same from every transport ------------------------------------------------------------------------------------
 
 
@@ -88,7 +91,6 @@ def recordings_server() -> Iterator[ReplayServer]:
         yield server
 
 
-@pytest.mark.anyio
 @each_client
 async def test_made_recordings_over_every_transport(recordings_server: ReplayServer, kind: str) -> None:
     """The events are those of the assembler, fed with the whole body at once: whatever the client, and the cuts.
@@ -101,7 +103,6 @@ async def test_made_recordings_over_every_transport(recordings_server: ReplaySer
             assert await told(stream) == expected(path.read_bytes()), path.name
 
 
-@pytest.mark.anyio
 async def test_recordings_played_back() -> None:
     """All made recordings and some real ones in random chunks, without a server."""
     for path in (*made_recordings(), *drawn(real_recordings(), 4)):
@@ -111,7 +112,6 @@ async def test_recordings_played_back() -> None:
 
 
 @needs_recordings
-@pytest.mark.anyio
 @both_clients
 async def test_real_recordings_through_the_server(recordings_server: ReplayServer, kind: str) -> None:
     """Replies as the API really sent them, through sockets and the real clients, cut anywhere: a sample."""
@@ -121,7 +121,6 @@ async def test_real_recordings_through_the_server(recordings_server: ReplayServe
 @needs_recordings
 @pytest.mark.nightly
 @pytest.mark.timeout(300)
-@pytest.mark.anyio
 @both_clients
 async def test_all_real_recordings_through_the_server(recordings_server: ReplayServer, kind: str) -> None:
     """All of them, each cut in two ways."""
@@ -136,7 +135,6 @@ async def _through_the_server(server: ReplayServer, kind: str, paths: list[Path]
                 assert await told(stream) == expected(path.read_bytes()), path.name
 
 
-@pytest.mark.anyio
 async def test_one_byte_at_a_time() -> None:
     """The smallest chunks there are: nothing depends on how many events come together. Each run draws recordings."""
     for path in drawn(made_recordings(), 5):
@@ -145,7 +143,6 @@ async def test_one_byte_at_a_time() -> None:
         assert await told(eagerstream.stream(Recording(chunks), **REQUEST, buffer="wait")) == expected(body), path.name
 
 
-@pytest.mark.anyio
 async def test_the_message_is_the_last_event_s() -> None:
     """`stream.message` after the block is what was in `MessageStop`, and so are the other properties."""
     async with eagerstream.stream(WEATHER, **REQUEST) as stream:
@@ -158,11 +155,9 @@ async def test_the_message_is_the_last_event_s() -> None:
     assert stream.message["content"][1]["input"] == {"city": "Oslo", "days": [1, 2, 3]}
 
 
-@pytest.mark.anyio
 async def test_finish() -> None:
     """For those who want only the message: reads to the end, and raises what the iteration would have raised."""
-    async with eagerstream.stream(WEATHER, **REQUEST) as stream:
-        await stream.finish()
+    stream = await finished(WEATHER)
     assert stream.stop_reason == "tool_use"
     async with eagerstream.stream(reply(text("So"), error_event("api_error", "Sorry")), **REQUEST) as stream:
         with pytest.raises(APIError, match="Sorry"):
@@ -180,7 +175,6 @@ async def request_of(kind: str, **options: Any) -> ReceivedRequest:
     return request
 
 
-@pytest.mark.anyio
 @both_clients
 async def test_the_body_of_the_request(kind: str) -> None:
     """What was given is sent, parameters that no client knows among them; nothing of ours is."""
@@ -198,7 +192,6 @@ async def test_the_body_of_the_request(kind: str) -> None:
     assert "anthropic-beta" not in request.headers
 
 
-@pytest.mark.anyio
 @both_clients
 async def test_no_tools_no_key(kind: str) -> None:
     """Without tools the key is left out, and an `extra_body` of the caller's own is kept."""
@@ -206,7 +199,6 @@ async def test_no_tools_no_key(kind: str) -> None:
     assert request.body == {**REQUEST, "stream": True}
 
 
-@pytest.mark.anyio
 @both_clients
 async def test_betas_travel_in_a_header(kind: str) -> None:
     """Betas are a header of the request, never a part of its body."""
@@ -216,7 +208,6 @@ async def test_betas_travel_in_a_header(kind: str) -> None:
     assert "betas" not in request.body
 
 
-@pytest.mark.anyio
 @both_clients
 async def test_stream_is_not_the_caller_s_to_set(kind: str) -> None:
     """Somebody who moves over from `create(stream=True)` leaves that in: it must not matter, or be said plainly."""
@@ -229,14 +220,12 @@ async def test_stream_is_not_the_caller_s_to_set(kind: str) -> None:
             assert server.requests[0].body["stream"] is True
 
 
-@pytest.mark.anyio
 @both_clients
 async def test_a_message_with_half_a_surrogate_pair_can_be_echoed(kind: str) -> None:
     """What a model wrote can go back in the next request: what UTF-8 cannot carry is sent as U+FFFD."""
     half = reply(tool_use("f", '{"a": "half \\ud83d"}', id="toolu_1"))
     async with ReplayServer(Scenario(half, WEATHER)) as server, a_client(kind, server.base_url) as client:
-        async with eagerstream.stream(client, **REQUEST) as stream:
-            await stream.finish()
+        stream = await finished(client)
         assert stream.inputs[0].value == {"a": "half \ud83d"}
         echo = {"role": "assistant", "content": stream.message["content"]}
         answer = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1"}]}
@@ -244,7 +233,6 @@ async def test_a_message_with_half_a_surrogate_pair_can_be_echoed(kind: str) -> 
     assert server.requests[1].body["messages"][1]["content"][0]["input"] == {"a": "half \ufffd"}
 
 
-@pytest.mark.anyio
 async def test_nothing_is_sent_before_the_block() -> None:
     """Calling `stream` alone does nothing: no request, no task to clean up."""
     api = LocalAPI([WEATHER])
@@ -395,7 +383,6 @@ def held_server() -> Iterator[ReplayServer]:
 _WAYS = [name for name in vars(_Early) if name.startswith("leave")]
 
 
-@pytest.mark.anyio
 @both_clients
 @pytest.mark.parametrize("way", _WAYS)
 async def test_leaving_early_closes_the_connection(
@@ -415,7 +402,6 @@ async def test_leaving_early_closes_the_connection(
             assert asyncio.all_tasks() == before
 
 
-@pytest.mark.anyio
 @both_clients
 async def test_cancelled_while_it_connects(kind: str) -> None:
     """Cancellation passes also while the reply has not begun, and the server sees the connection go."""
@@ -437,7 +423,6 @@ async def test_cancelled_while_it_connects(kind: str) -> None:
         assert request.disconnected
 
 
-@pytest.mark.anyio
 @both_clients
 async def test_a_client_can_be_used_again(kind: str) -> None:
     """Streams that were left early do no harm to the client's later ones."""
@@ -451,7 +436,6 @@ async def test_a_client_can_be_used_again(kind: str) -> None:
             assert [event_line(event) for event in events if not isinstance(event, InputDelta | TextDelta)] == whole
 
 
-@pytest.mark.anyio
 async def test_leaving_early_ends_what_waits_for_an_input() -> None:
     """A task outside the block that waits for more of an input is told that no more comes: nothing hangs."""
     ended: list[str] = []
@@ -477,7 +461,6 @@ async def test_leaving_early_ends_what_waits_for_an_input() -> None:
 # --- slow consumers, and thinning -------------------------------------------------------------------------------------
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("buffer", ["merge", "wait"])
 async def test_a_slow_consumer(buffer: Any) -> None:
     """With "merge" the reading goes on without the consumer, in bounded room; with "wait" it stops. No text is lost."""
@@ -497,7 +480,6 @@ async def test_a_slow_consumer(buffer: Any) -> None:
         assert [event_line(event) for event in events] == expected(b"".join(map(encode_event, wire)))[0]
 
 
-@pytest.mark.anyio
 async def test_partial_is_the_newest() -> None:
     """A consumer that is behind sees the input as it is now, not as it was when the event was made."""
     api = LocalAPI(long_input(500))
@@ -509,7 +491,6 @@ async def test_partial_is_the_newest() -> None:
                 break
 
 
-@pytest.mark.anyio
 async def test_min_chars() -> None:
     """Fewer, longer deltas: none under the bound but the last, which comes before the stop, and all the text."""
     async with eagerstream.stream(LocalAPI(long_input(400)).anthropic(), **REQUEST, min_chars=100) as stream:
@@ -520,7 +501,6 @@ async def test_min_chars() -> None:
     assert kinds(events)[-2:] == ["InputStop", "MessageStop"]
 
 
-@pytest.mark.anyio
 async def test_min_interval_with_a_stream_that_stalls() -> None:
     """What is held is shown when its time has come, although the model says nothing more for now."""
     stalled = Gate()
@@ -538,7 +518,6 @@ async def test_min_interval_with_a_stream_that_stalls() -> None:
     assert not stalled.opened.is_set()
 
 
-@pytest.mark.anyio
 async def test_events_come_while_the_reply_is_written() -> None:
     """Nothing waits for the end of the body, of the message or of the block."""
     gates = [Gate() for _ in range(3)]
@@ -568,7 +547,6 @@ _HTTP_ERRORS = [
 ]
 
 
-@pytest.mark.anyio
 @each_source
 async def test_http_errors(kind: str) -> None:
     """A refused request is an `APIError` with everything that is known, before any event."""
@@ -584,7 +562,6 @@ async def test_http_errors(kind: str) -> None:
             assert error.__cause__ is not None
 
 
-@pytest.mark.anyio
 @each_source
 async def test_retry_after(kind: str) -> None:
     """The seconds to wait come from the headers of the response. `tests/transports/test_failures.py` has all forms."""
@@ -604,7 +581,6 @@ async def test_retry_after(kind: str) -> None:
         assert error.retry_after_s == seconds, headers
 
 
-@pytest.mark.anyio
 @each_source
 async def test_http_errors_in_other_words(kind: str) -> None:
     """A gateway's error page is an `APIError` too: the status alone has to do."""
@@ -617,7 +593,6 @@ async def test_http_errors_in_other_words(kind: str) -> None:
         assert error.reason, body[:30]
 
 
-@pytest.mark.anyio
 @both_clients
 async def test_wrong_content_type(kind: str) -> None:
     """A 200 that is no event stream (a login page, a gateway that does not stream) is a broken protocol."""
@@ -629,7 +604,6 @@ async def test_wrong_content_type(kind: str) -> None:
         assert api.exchanges[0].closed, content_type
 
 
-@pytest.mark.anyio
 @both_clients
 async def test_an_error_with_status_200(kind: str) -> None:
     """Gateways send them as JSON, under any content type: an error of the API is what its event would be."""
@@ -661,7 +635,6 @@ async def test_an_error_with_status_200(kind: str) -> None:
                 assert (error.reason, error.retryable) == (reason, retryable)
 
 
-@pytest.mark.anyio
 @both_clients
 async def test_the_words_of_a_body_without_events(kind: str) -> None:
     """They are quoted, without secrets and bounded; an empty body, or one of comments, was cut."""
@@ -690,7 +663,6 @@ async def test_the_words_of_a_body_without_events(kind: str) -> None:
         assert isinstance(error, StreamInterrupted), body
 
 
-@pytest.mark.anyio
 @both_clients
 async def test_content_type_with_parameters(kind: str) -> None:
     """Upper case and parameters make no difference."""
@@ -699,7 +671,6 @@ async def test_content_type_with_parameters(kind: str) -> None:
     assert isinstance(events[-1], MessageStop)
 
 
-@pytest.mark.anyio
 @both_clients
 async def test_connection_refused(kind: str) -> None:
     """Nobody there: an `APIError` that says so and may be tried again."""
@@ -714,7 +685,6 @@ async def test_connection_refused(kind: str) -> None:
     assert error.__cause__ is not None
 
 
-@pytest.mark.anyio
 async def test_events_that_nobody_takes() -> None:
     """A peer cannot fill the memory with events that cannot be merged, while a consumer does something else."""
     odd: list[Piece] = [{"type": "tomorrow"}] * 800
@@ -726,11 +696,9 @@ async def test_events_that_nobody_takes() -> None:
             async for _ in stream:
                 seen += 1
     assert 400 <= seen < 700  # those, and a full buffer
-    async with eagerstream.stream(api.transport(), **REQUEST, limits=Limits(max_waiting_events=400)) as stream:
-        await stream.finish()
+    await finished(api.transport(), limits=Limits(max_waiting_events=400))
 
 
-@pytest.mark.anyio
 async def test_no_input_in_the_logs(caplog: pytest.LogCaptureFixture) -> None:
     """What a model writes is nobody's business: not in a log, not in a repr."""
     secret = reply(tool_use("f", '{"token": "hunter2", broken'))
@@ -740,7 +708,6 @@ async def test_no_input_in_the_logs(caplog: pytest.LogCaptureFixture) -> None:
     assert all("hunter2" not in repr(event) for event in events if isinstance(event, InputStart | InputStop))
 
 
-@pytest.mark.anyio
 async def test_streams_at_the_same_time() -> None:
     """One client, many streams: nothing is shared between them."""
     said: dict[int, str] = {}
@@ -757,7 +724,6 @@ async def test_streams_at_the_same_time() -> None:
     assert said == {number: f"<{number}>" * 50 for number in range(6)}
 
 
-@pytest.mark.anyio
 async def test_inputs_can_be_awaited_beside_the_stream() -> None:
     """The inputs of the events are `GrowingInput`s, and tasks may wait for parts of them while the stream goes on."""
     got: dict[str, Any] = {}
@@ -776,7 +742,6 @@ async def test_inputs_can_be_awaited_beside_the_stream() -> None:
     assert got == {"city": "Oslo", "open": True, "days": [1, 2, 3], "outcome": Outcome.VALID}
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     "what", [{"type": "tomorrow"}, text_delta(0, ""), message_delta(None)], ids=["new", "text", "end"]
 )
@@ -786,12 +751,10 @@ async def test_a_reply_that_drips(what: Any) -> None:
     api = LocalAPI([message_start(), block_start(0, "text", text=""), *drops])
     limits = Limits(idle_timeout_s=5, progress_timeout_s=5, max_reply_s=0.1)
     with anyio.fail_after(5), pytest.raises(eagerstream.LimitError, match="max_reply_s"):
-        async with eagerstream.stream(api.transport(), **REQUEST, limits=limits) as stream:
-            await stream.finish()
+        await finished(api.transport(), limits=limits)
     assert api.exchanges[0].closed
 
 
-@pytest.mark.anyio
 @each_source
 async def test_an_error_with_a_long_text(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its text comes from the peer: no more of it is looked at than is kept, and a bit."""

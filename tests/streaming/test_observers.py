@@ -16,6 +16,7 @@ from eagerstream import InputDelta, ToolStart, tool
 from eagerstream.errors import APIError
 from eagerstream.streaming import EventFeed, FeedEnd, on_every_feed, on_feed
 from eagerstream.testing import error_event, reply, text, tool_use
+from tests.streaming.streams import finished
 from tests.support import REQUEST
 from tests.virtual_time import Playing
 
@@ -170,8 +171,7 @@ async def test_every_feed_of_the_process() -> None:
 
     async def early() -> None:
         await go.wait()
-        async with eagerstream.stream(DONE, **REQUEST) as stream:
-            await stream.finish()
+        await finished(DONE)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(early)
@@ -179,14 +179,12 @@ async def test_every_feed_of_the_process() -> None:
         stop = on_every_feed(begun.append)
         go.set()
     with on_feed(nested.append):
-        async with eagerstream.stream(DONE, **REQUEST) as stream:
-            await stream.finish()
+        stream = await finished(DONE)
     assert (len(begun), len(nested)) == (2, 1)
     assert begun[1] is nested[0] is stream
     stop()
     stop()
-    async with eagerstream.stream(DONE, **REQUEST) as stream:
-        await stream.finish()
+    await finished(DONE)
     assert len(begun) == 2
 
 

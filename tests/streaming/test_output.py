@@ -20,6 +20,7 @@ from eagerstream.streaming import GrowingOutput, MessageStream
 from eagerstream.testing import reply, server_tool_use, text, thinking, tool_use
 from eagerstream.wire import BlockStart, MessageStop
 from tests.sampling import drawn
+from tests.streaming.streams import finished
 from tests.streams import (
     MESSAGE_STOP,
     block_start,
@@ -227,8 +228,7 @@ async def test_prompted_outcomes() -> None:
     api = LocalAPI(*(answered(raw) for raw, _, _ in FENCES.values()))
     async with api.anthropic() as client:
         for name, (_, outcome, said) in FENCES.items():
-            async with eagerstream.stream(client, **REQUEST, output=Table, output_mode="prompted") as stream:
-                await stream.finish()
+            stream = await finished(client, output=Table, output_mode="prompted")
             assert "output_config" not in api.exchanges[-1].body
             assert stream.output_outcome is outcome, name
             assert stream.output == (TABLE if outcome is Outcome.VALID else None), name

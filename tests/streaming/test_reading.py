@@ -26,6 +26,7 @@ from tests.streaming.streams import (
     each_source,
     events_of,
     failure_of,
+    finished,
     kinds,
 )
 from tests.streams import (
@@ -40,8 +41,9 @@ from tests.streams import (
 )
 from tests.support import REQUEST, Broken, LocalAPI
 
+pytestmark = pytest.mark.anyio
 
-@pytest.mark.anyio
+
 @each_source
 async def test_error_event(kind: str) -> None:
     """The events before it come first, each input with its stop, then the error with all that the API said."""
@@ -58,7 +60,6 @@ async def test_error_event(kind: str) -> None:
     assert error.request_id == (None if kind == "recording" else "req_local")
 
 
-@pytest.mark.anyio
 async def test_error_event_with_a_request_id_of_its_own() -> None:
     """A recording has no headers to tell: the event may."""
     event = {"type": "error", "error": {"type": "invalid_request_error", "message": "No"}, "request_id": "req_7"}
@@ -67,7 +68,6 @@ async def test_error_event_with_a_request_id_of_its_own() -> None:
     assert (error.request_id, error.retryable) == ("req_7", False)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("odd", [[], {}, {"type": []}, 7, None])
 async def test_error_event_of_odd_types(odd: object) -> None:
     """Whatever stands where a text is due, the failure is still an error of ours: a list once came out as a TypeError."""
@@ -77,7 +77,6 @@ async def test_error_event_of_odd_types(odd: object) -> None:
     assert (error.error_type, error.request_id, error.retryable) == (None, None, False)
 
 
-@pytest.mark.anyio
 async def test_error_before_any_reply() -> None:
     """`message` is what had come of a reply: nothing, where none had begun."""
     _, error = await failure_of(Recording.from_body(encode_event({"type": "error", "error": {"type": "api_error"}})))
@@ -85,7 +84,6 @@ async def test_error_before_any_reply() -> None:
     assert error.message is None
 
 
-@pytest.mark.anyio
 @both_clients
 @pytest.mark.parametrize("loss", [Broken(), None], ids=["broken", "ended"])
 async def test_the_body_is_cut(kind: str, loss: Broken | None) -> None:
@@ -106,7 +104,6 @@ async def test_the_body_is_cut(kind: str, loss: Broken | None) -> None:
     assert (error.__cause__ is not None) is (loss is not None)
 
 
-@pytest.mark.anyio
 @both_clients
 async def test_a_server_that_dies(kind: str) -> None:
     """The same with a real connection, which breaks off in the middle of a chunk."""
@@ -119,7 +116,6 @@ async def test_a_server_that_dies(kind: str) -> None:
     assert caught.value.message is not None
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("loss", [Broken(), {"type": "error", "error": {"type": "api_error", "message": "No"}}])
 async def test_a_reply_that_breaks_off_at_its_very_end_is_not_whole(loss: Any) -> None:
     """`MessageStop` says that the reply is whole: it must not come together with an interruption."""
@@ -129,7 +125,6 @@ async def test_a_reply_that_breaks_off_at_its_very_end_is_not_whole(loss: Any) -
     assert "MessageStop" not in kinds(events)
 
 
-@pytest.mark.anyio
 @both_clients
 @pytest.mark.slow
 async def test_a_body_that_is_given_up_is_closed(kind: str) -> None:
@@ -148,7 +143,6 @@ async def test_a_body_that_is_given_up_is_closed(kind: str) -> None:
     assert [str(warning.message) for warning in caught if "generator" in str(warning.message)] == []
 
 
-@pytest.mark.anyio
 @each_source
 async def test_too_large_an_event(kind: str) -> None:
     """One event over the limit ends the stream, after the events before it."""
@@ -160,7 +154,6 @@ async def test_too_large_an_event(kind: str) -> None:
     assert events[-1].input.outcome is Outcome.INCOMPLETE
 
 
-@pytest.mark.anyio
 async def test_too_many_blocks() -> None:
     """A message of more blocks than anybody would write ends the stream, not the memory."""
     many = reply(*(text(str(number)) for number in range(20)))
@@ -169,7 +162,6 @@ async def test_too_many_blocks() -> None:
     assert kinds(events).count("BlockStart") == 10
 
 
-@pytest.mark.anyio
 async def test_too_many_values() -> None:
     """They end the stream, before the event is made and after the events before it."""
     event = {"type": "odd", "values": [[]] * 60_000}
@@ -181,7 +173,6 @@ async def test_too_many_values() -> None:
     assert kinds(events) == ["MessageStart", "UnknownEvent"]
 
 
-@pytest.mark.anyio
 async def test_many_events_at_once_come_in_portions() -> None:
     """One `message_start` may bring 4,096 calls: to start one takes 0.1 ms, so others get their turn in between."""
     calls = [{"type": "tool_use", "id": f"toolu_{number}", "name": "f", "input": {}} for number in range(1_000)]
@@ -222,7 +213,6 @@ async def test_many_events_at_once_come_in_portions() -> None:
     assert all(first < third for first, third in zip(at, at[2:], strict=False))
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("data", [b"data: {nonsense\n\n", b"data: [1]\n\n", b"data: {}\n\n"])
 @pytest.mark.parametrize("together", [True, False])
 async def test_what_is_no_event(data: bytes, *, together: bool) -> None:
@@ -234,7 +224,6 @@ async def test_what_is_no_event(data: bytes, *, together: bool) -> None:
     assert isinstance(error, ProtocolError)
 
 
-@pytest.mark.anyio
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # httpx leaves its generators behind
 @both_clients
 async def test_a_body_that_cannot_be_decompressed(kind: str) -> None:
@@ -244,7 +233,6 @@ async def test_a_body_that_cannot_be_decompressed(kind: str) -> None:
     assert isinstance(error, (ProtocolError, APIError))
 
 
-@pytest.mark.anyio
 async def test_a_gateway_that_tries_again() -> None:
     """A second `message_start` in the middle of a message restarts it, and says so."""
     pieces = [message_start(), tool_start(0), input_delta(0, '{"a'), message_start(id="msg_2")]
@@ -258,21 +246,18 @@ async def test_a_gateway_that_tries_again() -> None:
     assert stream.inputs == {}
 
 
-@pytest.mark.anyio
 async def test_a_connection_lost_after_the_message() -> None:
     """The message is whole: what happens to the connection then loses nothing."""
     events = await events_of(LocalAPI([WEATHER, Broken()]).anthropic())
     assert isinstance(events[-1], MessageStop)
 
 
-@pytest.mark.anyio
 async def test_done_marker() -> None:
     """Gateways that also speak another protocol end a body with `[DONE]`."""
     events = await events_of(LocalAPI([WEATHER, b"data: [DONE]\n\n"]).anthropic())
     assert isinstance(events[-1], MessageStop)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("wait", ["field", "finished"])
 async def test_waiting_for_an_input_in_the_loop_does_not_hold_up_the_reader(wait: str) -> None:
     """With `buffer="wait"` the reader waits for the consumer, who must then not wait for what is still to be read."""
@@ -287,7 +272,6 @@ async def test_waiting_for_an_input_in_the_loop_does_not_hold_up_the_reader(wait
     assert "".join(fragments) == stream.inputs[0].raw
 
 
-@pytest.mark.anyio
 async def test_two_messages_in_a_chunk() -> None:
     """What comes behind the end of a message is read, too: the newest message counts."""
 
@@ -296,6 +280,5 @@ async def test_two_messages_in_a_chunk() -> None:
         return [message_start(), *text, message_delta("end_turn"), MESSAGE_STOP]
 
     body = b"".join(encode_event(event) for event in [*message("one"), *message("two")])
-    async with eagerstream.stream(LocalAPI([body]).transport(), **REQUEST) as stream:
-        await stream.finish()
+    stream = await finished(LocalAPI([body]).transport())
     assert stream.message["content"][0]["text"] == "two"

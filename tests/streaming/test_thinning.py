@@ -16,6 +16,8 @@ from tests.streaming.test_event_buffer import an_input, drained
 from tests.support import all_tasks_blocked
 from tests.tables import rows
 
+pytestmark = pytest.mark.anyio
+
 
 class Clock:
     def __init__(self) -> None:
@@ -30,7 +32,6 @@ def thinned(**options: Any) -> tuple[EventBuffer[Any], Thinning[Any]]:
     return buffer, Thinning(buffer, **options)
 
 
-@pytest.mark.anyio
 async def test_min_chars() -> None:
     """Deltas are held until they are long enough; the last one comes before the stop, however short."""
     buffer, thinning = thinned(min_chars=5)
@@ -58,7 +59,6 @@ def event_of(event: Any) -> str:
     return event.fragment if isinstance(event, InputDelta) else type(event).__name__
 
 
-@pytest.mark.anyio
 async def test_min_interval() -> None:
     """At most one delta in an interval, by the buffer's own clock; the first comes at once."""
     clock = Clock()
@@ -77,7 +77,6 @@ async def test_min_interval() -> None:
     assert event_of(await thinning.get()) == "bc"
 
 
-@pytest.mark.anyio
 async def test_a_held_delta_comes_while_the_stream_stalls() -> None:
     """When nothing more comes, what is held is let go at the end of its interval, without another event."""
     buffer, thinning = thinned(min_interval_s=0.02)
@@ -91,7 +90,6 @@ async def test_a_held_delta_comes_while_the_stream_stalls() -> None:
     assert anyio.current_time() - start_s >= 0.019
 
 
-@pytest.mark.anyio
 async def test_other_events_are_not_held() -> None:
     """Thinning is for inputs: text comes as it came, and takes with it what is held in front of it."""
     buffer, thinning = thinned(min_interval_s=3600, min_chars=100)
@@ -103,7 +101,6 @@ async def test_other_events_are_not_held() -> None:
         assert [await thinning.get() for _ in events] == events
 
 
-@pytest.mark.anyio
 async def test_thinned_inputs_are_bounded_and_whole() -> None:
     """Held deltas are merged even while the buffer has room, and none of their text is lost."""
     buffer, thinning = thinned(min_chars=1000)
@@ -114,7 +111,6 @@ async def test_thinned_inputs_are_bounded_and_whole() -> None:
     assert event.fragment == "".join(f"{number}," for number in range(500))
 
 
-@pytest.mark.anyio
 async def test_two_inputs_at_once() -> None:
     """A delta of another input lets the held one go: neither may overtake the other."""
     buffer, thinning = thinned(min_chars=1000)
@@ -128,7 +124,6 @@ async def test_two_inputs_at_once() -> None:
     ]
 
 
-@pytest.mark.anyio
 async def test_a_held_delta_comes_before_the_error() -> None:
     """The end lets it go as any other event does, and the error comes when the consumer asks again."""
     buffer, thinning = thinned(min_chars=1000)
@@ -142,7 +137,6 @@ async def test_a_held_delta_comes_before_the_error() -> None:
     assert thinning.is_read
 
 
-@pytest.mark.anyio
 async def test_nobody_wants_the_events() -> None:
     """What is held is dropped with what waits."""
     buffer, thinning = thinned(min_chars=1000)

@@ -11,15 +11,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-import anyio
-import pytest
-
-import eagerstream
-from eagerstream.errors import APIError
 from eagerstream.testing import reply, text
-from eagerstream.transports import HTTPTransport
 from eagerstream.transports._http_clients import Library
-from tests.support import REQUEST
 
 HELLO: Final = reply(text("Hello.")).body
 HALF: Final = len(HELLO) // 2
@@ -162,20 +155,6 @@ async def made_client(library: Library, **options: Any) -> AsyncIterator[Any]:
     else:
         async with module.AsyncClient(verify=False, **options) as client:
             yield client
-
-
-async def finish(transport: HTTPTransport, **options: Any) -> eagerstream.MessageStream[Any]:
-    with anyio.fail_after(PATIENCE_S):
-        async with eagerstream.stream(transport, **{**REQUEST, **options}) as stream:
-            await stream.finish()
-    return stream
-
-
-async def error_of(transport: HTTPTransport, kind: type[Any] = APIError, **options: Any) -> Any:
-    with pytest.raises(kind) as caught:
-        await finish(transport, **options)
-    assert type(caught.value) is kind
-    return caught.value
 
 
 def waits(connection: Connection, _: Request | None = None) -> bool:

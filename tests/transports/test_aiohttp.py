@@ -21,6 +21,7 @@ from eagerstream.errors import APIError, LimitError, ProtocolError, StreamInterr
 from eagerstream.limits import Limits
 from eagerstream.transports import HTTPTransport, StreamedReply
 from eagerstream.transports._http_clients import Library
+from tests.streaming.streams import error_of, finished
 from tests.support import REQUEST
 from tests.transports.peers import (
     HALF,
@@ -30,15 +31,14 @@ from tests.transports.peers import (
     Connection,
     Peer,
     Request,
-    error_of,
-    finish,
     made_client,
     waits,
     waits_in_body,
 )
 
+pytestmark = pytest.mark.anyio
 
-@pytest.mark.anyio
+
 @pytest.mark.parametrize("chars", [10, 1_100_000])  # aiohttp treats a body of more than 2**20 bytes differently
 @pytest.mark.filterwarnings("error")
 async def test_the_request(http_library: Library, chars: int) -> None:
@@ -64,7 +64,6 @@ async def test_the_request(http_library: Library, chars: int) -> None:
     assert "transfer-encoding" not in request.headers
 
 
-@pytest.mark.anyio
 async def test_headers_of_a_response(http_library: Library) -> None:
     """Found in any case; a name that comes twice is one; and bytes that are no ASCII make text that can be written."""
 
@@ -79,7 +78,6 @@ async def test_headers_of_a_response(http_library: Library) -> None:
                 assert reply.headers["X-Twice"] == "a, b"
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(("header_bytes", "number"), [(20_000, 1), (1_000_000, 1), (1_000, 1_000)])
 async def test_bounds_of_headers(http_library: Library, header_bytes: int, number: int) -> None:
     """Headers may be longer than policies are; a peer that sends megabytes of them is given up."""
@@ -91,7 +89,7 @@ async def test_bounds_of_headers(http_library: Library, header_bytes: int, numbe
     with Peer(answer) as peer:
         async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
             if header_bytes * number < 30_000:
-                await finish(transport)
+                await finished(transport)
                 return
             error = await error_of(transport)
     assert error.reason.startswith("the API could not be reached: ")
@@ -99,20 +97,18 @@ async def test_bounds_of_headers(http_library: Library, header_bytes: int, numbe
     assert error.retryable
 
 
-@pytest.mark.anyio
 async def test_a_compressed_body(http_library: Library) -> None:
     """It is unpacked here, within the bounds of a reply."""
     packed = gzip.compress(HELLO)
     with Peer(lambda connection, _: connection.respond(packed, content_encoding="gzip")) as peer:
         async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
-            stream = await finish(transport)
+            stream = await finished(transport)
     assert stream.message["content"] == [{"type": "text", "text": "Hello."}]
 
 
 _BOMB = gzip.compress(b": x\n" * 500_000, 6)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("coding", "kind"), [("gzip", LimitError), ("br", ProtocolError), ("gzip\r\ncontent-encoding: gzip", ProtocolError)]
 )
@@ -123,7 +119,6 @@ async def test_a_bomb(http_library: Library, coding: str, kind: type[Exception])
             await error_of(transport, kind, limits=Limits(max_reply_bytes=250_000))
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("coding", ["identity", "gzip"])
 async def test_an_error_without_an_end(http_library: Library, coding: str) -> None:
     """A part of it is enough to give up, packed or not, and the connection is closed."""
@@ -142,7 +137,6 @@ async def test_an_error_without_an_end(http_library: Library, coding: str) -> No
     assert (error.status_code, error.request_id, error.retryable) == (529, "req_1", True)
 
 
-@pytest.mark.anyio
 async def test_a_slow_consumer(http_library: Library) -> None:
     """It holds the peer back: what it does not read stays there, apart from the buffers of the sockets."""
     accepted = 0
@@ -184,7 +178,6 @@ def _waits_in_error(connection: Connection, _: Request) -> None:
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.anyio
 @pytest.mark.parametrize("place", ["handshake", "upload", "headers", "body", "error"])
 async def test_cancelled_anywhere(http_library: Library, place: str) -> None:
     """The connection is closed, and the transport goes on, wherever a request is cancelled."""
@@ -224,15 +217,14 @@ async def test_cancelled_anywhere(http_library: Library, place: str) -> None:
                 while not await anyio.to_thread.run_sync(connection.ended.wait, 0.1):
                     gc.collect()  # httpcore leaves the socket of a cancelled handshake to it
             if place != "handshake":
-                await finish(transport)
+                await finished(transport)
 
 
 async def _finish_quietly(transport: HTTPTransport, content: str) -> None:
     with suppress(APIError):
-        await finish(transport, messages=[{"role": "user", "content": content}])
+        await finished(transport, messages=[{"role": "user", "content": content}])
 
 
-@pytest.mark.anyio
 async def test_cancelled_while_it_waits_for_a_connection(http_library: Library) -> None:
     """A client may bound its connections: who waits for one can leave, and takes none with it."""
     options: dict[str, Any]
@@ -255,5 +247,5 @@ async def test_cancelled_while_it_waits_for_a_connection(http_library: Library) 
             async with transport.open(REQUEST, Limits()) as reply:
                 await reply.receive()
                 await error_of(transport, StreamInterrupted, limits=Limits(idle_timeout_s=0.1))
-            await finish(transport)
+            await finished(transport)
     assert len(peer.requests) == 2

@@ -16,8 +16,11 @@ from eagerstream.errors import StreamInterrupted, UsageError
 from eagerstream.testing import ReplayServer, Scenario, http_error, reply, text, tool_use
 from eagerstream.testing._framing import in_aws_frames
 from eagerstream.wire import MessageStop
+from tests.streaming.streams import finished
 from tests.streams import event_line
 from tests.support import REQUEST, Broken, LocalAPI, anthropic_client, anthropic_http_library
+
+pytestmark = pytest.mark.anyio
 
 WEATHER = reply(text("Let me look."), tool_use("get_weather", {"city": "Oslo"}))
 
@@ -38,7 +41,6 @@ FRAMES = {"content-type": "application/vnd.amazon.eventstream", "request-id": ""
 
 
 @pytest.mark.slow
-@pytest.mark.anyio
 async def test_replies_that_are_no_server_sent_events() -> None:
     """Binary frames give the same events."""
     api = LocalAPI([in_aws_frames(WEATHER).body], headers=FRAMES)
@@ -50,7 +52,6 @@ async def test_replies_that_are_no_server_sent_events() -> None:
     assert api.exchanges[0].closed
 
 
-@pytest.mark.anyio
 async def test_a_connection_that_is_lost_between_frames() -> None:
     """It is an interruption, and the request id is known."""
     frames = in_aws_frames(WEATHER).body
@@ -82,27 +83,22 @@ class Taking:
         raise self._error
 
 
-@pytest.mark.anyio
 async def test_an_exception_that_nobody_knows() -> None:
     """What is no exception of an HTTP client is a mistake somewhere, and comes out as it is."""
     with pytest.raises(ZeroDivisionError):
-        async with eagerstream.stream(Taking(ZeroDivisionError()), **REQUEST) as stream:
-            await stream.finish()
+        await finished(Taking(ZeroDivisionError()))
 
 
-@pytest.mark.anyio
 async def test_parameters_that_a_client_does_not_know() -> None:
     """They travel in its `extra_body`, beside what the caller put there."""
     client = Taking(KeyError())
     unknown: dict[str, Any] = {"thinking": {"type": "x"}}
     with pytest.raises(KeyError):
-        async with eagerstream.stream(client, **REQUEST, **unknown, extra_body={"a": 1}) as stream:
-            await stream.finish()
+        await finished(client, **unknown, extra_body={"a": 1})
     sent = {"extra_body": {"a": 1, "thinking": {"type": "x"}}, "extra_headers": {"accept-encoding": "gzip"}}
     assert client.arguments == {**REQUEST, "stream": True, **sent}
 
 
-@pytest.mark.anyio
 async def test_the_content_coding_that_is_asked_for() -> None:
     """One that can be read within a bound, unless the caller asks for another."""
     api = LocalAPI([WEATHER])
@@ -112,12 +108,10 @@ async def test_the_content_coding_that_is_asked_for() -> None:
         (api.anthropic().with_options(default_headers={"Accept-Encoding": "identity"}), {}, "identity"),
     ]
     for client, headers, coding in asked:
-        async with eagerstream.stream(client, **REQUEST, extra_headers=headers) as stream:
-            await stream.finish()
+        await finished(client, extra_headers=headers)
         assert api.exchanges[-1].headers["accept-encoding"] == coding
 
 
-@pytest.mark.anyio
 async def test_what_a_client_cannot_send() -> None:
     """A request without a JSON form, and a client that was closed: for its user to mend, and nothing is hidden in it."""
     api = LocalAPI([WEATHER])
@@ -127,35 +121,29 @@ async def test_what_a_client_cannot_send() -> None:
         if not metadata:
             await client.close()
         with pytest.raises(UsageError, match="the client cannot send this request"):
-            async with eagerstream.stream(client, **{**REQUEST, "metadata": metadata}) as stream:
-                await stream.finish()
+            await finished(client, metadata=metadata)
     assert not api.exchanges
 
 
-@pytest.mark.anyio
 async def test_keys_that_cannot_be_encoded() -> None:
     """From a variable that is not UTF-8. The exception has the key, and whoever prints ours must not come to see it."""
     api = LocalAPI([WEATHER])
     with pytest.raises(UsageError, match="cannot be encoded") as caught:
-        async with eagerstream.stream(api.anthropic().with_options(api_key="hunter2\udce9"), **REQUEST) as stream:
-            await stream.finish()
+        await finished(api.anthropic().with_options(api_key="hunter2\udce9"))
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__
     assert not api.exchanges
 
 
-@pytest.mark.anyio
 async def test_options_of_the_client() -> None:
     """What a client's own method takes beside the API's parameters reaches it, and not the body."""
     async with ReplayServer(WEATHER) as server, anthropic_client(server.base_url) as client:
-        async with eagerstream.stream(client, **REQUEST, extra_headers={"x-note": "a"}, timeout=30) as stream:
-            await stream.finish()
+        await finished(client, extra_headers={"x-note": "a"}, timeout=30)
         (request,) = server.requests
     assert request.headers["x-note"] == "a"
     assert request.body == {**REQUEST, "stream": True}
 
 
-@pytest.mark.anyio
 async def test_the_beta_endpoint() -> None:
     """A request with betas goes where the client sends such requests, with parameters that only that place has."""
     async with ReplayServer(WEATHER) as server, anthropic_client(server.base_url) as client:
@@ -168,7 +156,6 @@ async def test_the_beta_endpoint() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.anyio
 async def test_retries_are_the_client_s() -> None:
     """A client that retries by itself still does, and what comes then is streamed."""
     attempts = 0
@@ -188,14 +175,12 @@ async def test_retries_are_the_client_s() -> None:
     assert stream.stop_reason == "tool_use"
 
 
-@pytest.mark.anyio
 async def test_the_client_stays_open() -> None:
     """Whoever made a client closes it."""
     api = LocalAPI([WEATHER])
     client = api.anthropic()
     for _ in range(2):
-        async with eagerstream.stream(client, **REQUEST) as stream:
-            await stream.finish()
+        await finished(client)
     assert not client.is_closed()
     assert all(exchange.closed for exchange in api.exchanges)
     assert [json.dumps(exchange.body, sort_keys=True) for exchange in api.exchanges] == [

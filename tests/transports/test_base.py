@@ -11,7 +11,6 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-import eagerstream
 from eagerstream.errors import LimitError, ProtocolError
 from eagerstream.limits import DEFAULT_LIMITS, Limits
 from eagerstream.testing import encode_event, reply, tool_use
@@ -19,7 +18,10 @@ from eagerstream.transports import HTTPTransport, StreamedReply
 from eagerstream.transports._body import BodyTransport
 from eagerstream.wire import FragmentDecoder, MessageAssembler
 from eagerstream.wire._decoding import to_wire_event
-from tests.support import REQUEST, LocalAPI
+from tests.streaming.streams import finished
+from tests.support import LocalAPI
+
+pytestmark = pytest.mark.anyio
 
 TEXT = "x" * 20_000
 LONG = reply(tool_use("f", {"a": TEXT}, fragment_chars=16))
@@ -44,7 +46,6 @@ def message_of(events: Iterable[Any]) -> Any:
     return assembler.message
 
 
-@pytest.mark.anyio
 async def test_a_long_chunk_is_taken_in_by_pieces() -> None:
     """However long it is, a chunk holds up nobody else for longer than a piece of it; its events are the same."""
     reply = streamed_reply([LONG.body, LONG.body])
@@ -71,7 +72,6 @@ async def test_a_long_chunk_is_taken_in_by_pieces() -> None:
     assert turns >= (len(sizes) - 3) // 2  # trio's order is one of chance, as below
 
 
-@pytest.mark.anyio
 async def test_chunks_that_are_there_already() -> None:
     """A client finds hundreds of chunks in one read of a socket, and hands them out without ever waiting."""
     chunks = [block + b"\n\n" for block in LONG.body.split(b"\n\n")[:-1]]
@@ -98,7 +98,6 @@ async def test_chunks_that_are_there_already() -> None:
 _BOMB = gzip.compress(b": x\n" * 1_000_000, 6)
 
 
-@pytest.mark.anyio
 async def test_cancelled_between_two_pieces() -> None:
     """What has come is taken in before a cancellation is seen: a reply that is cut off there loses nothing."""
     gate = anyio.Event()
@@ -117,19 +116,16 @@ async def test_cancelled_between_two_pieces() -> None:
     assert message_of(events) == message_of(FragmentDecoder().feed(LONG.body))
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("coding", ["gzip", "identity"])
 async def test_a_compressed_body(library: Any, coding: str) -> None:
     """A proxy may compress the reply: some kilobytes of it are a hundred, and come as one chunk."""
     body = gzip.compress(LONG.body) if coding == "gzip" else LONG.body
     assert coding != "gzip" or len(body) < len(LONG.body) / 10
     api = LocalAPI([body[:100], body[100:]], headers={"content-encoding": coding})
-    async with eagerstream.stream(api.transport(library), **REQUEST) as stream:
-        await stream.finish()
+    stream = await finished(api.transport(library))
     assert stream.inputs[0].value == {"a": TEXT}
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("coding", ["gzip", "gzip, gzip", "br"])
 @pytest.mark.parametrize("kind", ["anthropic", "transport"])
 async def test_a_bomb(kind: str, coding: str) -> None:
@@ -150,8 +146,7 @@ async def test_a_bomb(kind: str, coding: str) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watch)
             with pytest.raises(expected):
-                async with eagerstream.stream(client, **REQUEST, limits=Limits(max_reply_bytes=250_000)) as stream:
-                    await stream.finish()
+                await finished(client, limits=Limits(max_reply_bytes=250_000))
             tasks.cancel_scope.cancel()
         _, peak = tracemalloc.get_traced_memory()
     finally:
@@ -160,7 +155,6 @@ async def test_a_bomb(kind: str, coding: str) -> None:
     assert coding != "gzip" or turns > 250_000 / 16_384
 
 
-@pytest.mark.anyio
 async def test_a_body_that_a_hook_has_read(library: Any) -> None:
     """Clients of httpx may have hooks that read a whole response, to log it say; it is not there twice."""
 
@@ -169,8 +163,7 @@ async def test_a_body_that_a_hook_has_read(library: Any) -> None:
 
     client = LocalAPI([LONG.body]).client(library)
     client.event_hooks = {"response": [read]}
-    async with eagerstream.stream(HTTPTransport(base_url="http://local", http_client=client), **REQUEST) as stream:
-        await stream.finish()
+    stream = await finished(HTTPTransport(base_url="http://local", http_client=client))
     assert stream.inputs[0].value == {"a": TEXT}
 
 
@@ -180,7 +173,6 @@ def _long_delta(kind: str, text: str) -> dict[str, Any]:
     return {"type": "content_block_delta", "index": 3, "delta": {"type": kind, name: text, **extra}}
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("kind", ["input_json_delta", "text_delta", "thinking_delta"])
 @pytest.mark.parametrize("form", ["bytes", "events"])
 async def test_a_long_delta_comes_in_portions(kind: str, form: str) -> None:

@@ -30,6 +30,7 @@ from eagerstream.tools import tool
 from eagerstream.transports import HTTPTransport, Reply, RequestBody, Transport
 from eagerstream.transports._eager_fallback import EagerFallback
 from eagerstream.wire import LEGACY_BETA, MessageStop, WireEvent
+from tests.streaming.streams import error_of, finished
 from tests.streams import MESSAGE_STOP, message_delta, message_start
 from tests.support import REQUEST, Exchange, LocalAPI, Piece, all_tasks_blocked, anthropic_http_library, check_history
 from tests.tables import rows
@@ -117,16 +118,14 @@ def client_of(api: LocalAPI, kind: str) -> Any:
 
 async def streamed(client: Any, *tools: Any, **options: Any) -> MessageStream:
     """A stream that was read to its end."""
-    async with eagerstream.stream(client, **{**REQUEST, **options}, tools=tools) as stream:
-        await stream.finish()
+    stream = await finished(client, **options, tools=tools)
     assert stream.is_whole
     return stream
 
 
 async def failure_of(client: Any, *tools: Any, **options: Any) -> APIError:
-    with pytest.raises(APIError) as caught:
-        await streamed(client, *tools, **options)
-    return caught.value
+    error: APIError = await error_of(client, tools=tools, **options)
+    return error
 
 
 def chain_of(error: BaseException | None) -> list[BaseException]:

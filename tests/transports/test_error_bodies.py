@@ -11,25 +11,21 @@ import anyio
 import httpx
 import pytest
 
-import eagerstream
 from eagerstream.errors import APIError
 from eagerstream.transports._error_bodies import bounded_error_bodies, read_error
 from eagerstream.transports._error_responses import MAX_ERROR_BYTES
-from tests.support import REQUEST, LocalAPI, Piece
+from tests.streaming.streams import error_of
+from tests.support import LocalAPI, Piece
+
+pytestmark = pytest.mark.anyio
 
 _REFUSED = json.dumps({"type": "error", "error": {"type": "invalid_request_error", "message": "Because."}}).encode()
 
 
-def _client(api: LocalAPI, kind: str) -> Any:
-    return api.anthropic() if kind == "anthropic" else api.transport()
-
-
 async def _refused(api: LocalAPI, kind: str) -> APIError:
-    with pytest.raises(APIError) as caught:
-        async with eagerstream.stream(_client(api, kind), **REQUEST) as stream:
-            await stream.finish()
+    error = await error_of(api.anthropic() if kind == "anthropic" else api.transport())
     assert api.exchanges[0].closed
-    return caught.value
+    return error
 
 
 class _Endless(list[Piece]):
@@ -43,7 +39,6 @@ class _Endless(list[Piece]):
             yield b"x" * 16_384
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("kind", ["anthropic", "transport"])
 async def test_a_body_without_an_end(kind: str) -> None:
     """No more of it is read than anybody would read."""
@@ -53,7 +48,6 @@ async def test_a_body_without_an_end(kind: str) -> None:
     assert body.read <= MAX_ERROR_BYTES / 16_384 + 2
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("kind", ["anthropic", "transport"])
 async def test_a_compressed_body(kind: str) -> None:
     """One coding is undone, within the bound; of another, nothing is read, and the status says enough."""
@@ -66,7 +60,6 @@ async def test_a_compressed_body(kind: str) -> None:
             assert error.reason == "Because."
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("kind", ["anthropic", "transport"])
 async def test_a_bomb(kind: str) -> None:
     """3 MB in 3 kB."""
@@ -85,7 +78,6 @@ def _plain_client(body: bytes) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(400, content=pieces())))
 
 
-@pytest.mark.anyio
 async def test_other_requests_of_the_same_client() -> None:
     """A client that was used here once reads its own error responses as it always did."""
     body = b"x" * (2 * MAX_ERROR_BYTES)
@@ -97,7 +89,6 @@ async def test_other_requests_of_the_same_client() -> None:
     assert len(client.event_hooks["response"]) == 1
 
 
-@pytest.mark.anyio
 async def test_a_body_that_a_hook_has_read() -> None:
     """It is there, and stays as it is."""
 
@@ -117,7 +108,6 @@ def test_a_client_without_hooks() -> None:
         pass
 
 
-@pytest.mark.anyio
 async def test_mistakes_are_not_hidden() -> None:
     """An exception that is not of an HTTP client comes out."""
 

@@ -10,11 +10,13 @@ from typing import Any
 import anthropic
 import pytest
 
-import eagerstream
 from eagerstream.errors import EagerStreamError, MissingExtraError
 from eagerstream.testing import reply, text
 from eagerstream.transports._failures import missing_extra
-from tests.support import REQUEST, LocalAPI, anthropic_http_library
+from tests.streaming.streams import error_of
+from tests.support import LocalAPI, anthropic_http_library
+
+pytestmark = pytest.mark.anyio
 
 HELLO = reply(text("Hello."))
 _SIGNED = {"aws_access_key": "a", "aws_secret_key": "s", "aws_region": "eu-west-1"}
@@ -36,14 +38,6 @@ def _hide(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
             monkeypatch.setitem(sys.modules, module, None)
 
 
-async def _refused(client: Any) -> MissingExtraError:
-    with pytest.raises(MissingExtraError) as caught:
-        async with eagerstream.stream(client, **REQUEST) as stream:
-            await stream.finish()
-    return caught.value
-
-
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("name", "options"),
     [
@@ -55,21 +49,21 @@ async def _refused(client: Any) -> MissingExtraError:
 async def test_signatures_of_aws(name: str, options: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """All three sign with botocore, and none says how to get it."""
     _hide(monkeypatch, "boto3", "botocore")
-    error = await _refused(_client(name, options))
+    error = await error_of(_client(name, options), MissingExtraError)
     assert (error.extra, error.module.partition(".")[0]) == ("bedrock", "botocore")
     assert "pip install 'eagerstream[bedrock]'" in str(error)
     assert isinstance(error.__cause__, ModuleNotFoundError)
 
 
-@pytest.mark.anyio
 async def test_one_package_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
     """botocore alone is often there, from other tools, and does not do."""
     _hide(monkeypatch, "boto3")
-    error = await _refused(_client("AsyncAnthropicBedrock", {**_SIGNED, "aws_session_token": "its own session"}))
+    error = await error_of(
+        _client("AsyncAnthropicBedrock", {**_SIGNED, "aws_session_token": "its own session"}), MissingExtraError
+    )
     assert (error.extra, error.module) == ("bedrock", "boto3")
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("name", "options"),
     [
@@ -80,7 +74,7 @@ async def test_one_package_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_tokens_of_google(name: str, options: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Both get their tokens from google-auth, each version with another exception where it is missing."""
     _hide(monkeypatch, "google.auth")
-    error = await _refused(_client(name, options))
+    error = await error_of(_client(name, options), MissingExtraError)
     assert error.extra == "vertex"
     assert "pip install 'eagerstream[vertex]'" in str(error)
     assert error.__cause__ is not None

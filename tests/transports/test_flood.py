@@ -14,6 +14,7 @@ from eagerstream.limits import Limits
 from eagerstream.testing import encode_event
 from eagerstream.transports import HTTPTransport
 from eagerstream.transports._http_clients import LIBRARIES
+from tests.streaming.streams import finished
 from tests.streams import block_start, message_start, text_delta
 from tests.support import REQUEST
 from tests.transports.peers import PATIENCE_S, Connection, Peer, Request
@@ -63,8 +64,7 @@ async def test_a_flood_can_be_stopped(client: str, payload: str, anyio_backend: 
                     pass
         assert scope.cancelled_caught
         with pytest.raises(eagerstream.errors.LimitError, match="max_reply_s"):
-            async with eagerstream.stream(made, **REQUEST, limits=Limits(max_reply_s=0.1)) as stream:
-                await stream.finish()
+            await finished(made, limits=Limits(max_reply_s=0.1))
         async with eagerstream.run(made, **REQUEST) as run:
             with suppress(eagerstream.errors.EagerStreamError):
                 async for _ in run:

@@ -13,32 +13,29 @@ from eagerstream.errors import APIError, ProtocolError, StreamInterrupted, Usage
 from eagerstream.limits import Limits
 from eagerstream.testing import reply, text
 from eagerstream.transports import HTTPTransport
+from tests.streaming.streams import error_of, finished
 from tests.streams import message_start
 from tests.support import REQUEST, Broken, LocalAPI
 from tests.tables import rows
 
+pytestmark = pytest.mark.anyio
+
 HELLO = reply(text("Hello."))
-
-
-async def sent(transport: HTTPTransport, **options: Any) -> None:
-    async with eagerstream.stream(transport, **REQUEST, **options) as stream:
-        await stream.finish()
 
 
 async def headers_sent(library: Any, **options: Any) -> dict[str, str]:
     """The headers of the only request that a transport with these options sends."""
     api = LocalAPI([HELLO])
-    await sent(HTTPTransport(base_url="http://local", http_client=api.client(library), **options))
+    await finished(HTTPTransport(base_url="http://local", http_client=api.client(library), **options))
     (exchange,) = api.exchanges
     return exchange.headers
 
 
-@pytest.mark.anyio
 async def test_the_request(library: Any) -> None:
     """Golden: address, headers and body, over either library."""
     api = LocalAPI([HELLO])
     transport = api.transport(library)
-    await sent(transport, system="Köln")
+    await finished(transport, system="Köln")
     (exchange,) = api.exchanges
     assert exchange.url == "http://local/v1/messages"
     headers = {name: exchange.headers[name] for name in ("accept", "anthropic-version", "content-type", "x-api-key")}
@@ -52,7 +49,6 @@ async def test_the_request(library: Any) -> None:
     assert exchange.closed
 
 
-@pytest.mark.anyio
 async def test_headers(library: Any) -> None:
     """The caller's headers win over the default ones, and without a key none is sent."""
     headers = {"authorization": "Bearer t", "anthropic-version": "2099-01-01", "anthropic-beta": "mine"}
@@ -63,7 +59,6 @@ async def test_headers(library: Any) -> None:
     assert "x-api-key" not in received
 
 
-@pytest.mark.anyio
 async def test_headers_in_another_case(library: Any) -> None:
     """Names of headers have no case: one that is given replaces the default, it does not come twice."""
     headers = {"Anthropic-Version": "2099-01-01", "X-API-Key": "other"}
@@ -72,14 +67,13 @@ async def test_headers_in_another_case(library: Any) -> None:
     assert received["x-api-key"] == "other"
 
 
-@pytest.mark.anyio
 async def test_betas_beside_a_header_of_one_s_own(library: Any) -> None:
     """The betas of a request do not silently replace those that every request has."""
     api = LocalAPI([HELLO])
     transport = HTTPTransport(
         base_url="http://local", headers={"anthropic-beta": "always"}, http_client=api.client(library)
     )
-    await sent(transport, betas=["once"])
+    await finished(transport, betas=["once"])
     betas = api.exchanges[0].headers["anthropic-beta"].replace(" ", "").split(",")
     assert set(betas) == {"always", "once"}
 
@@ -101,13 +95,12 @@ _BASE_URLS = [
 ]
 
 
-@pytest.mark.anyio
 async def test_base_urls(library: Any) -> None:
     """Slashes at the end, and a path in front, are as expected; a version that is there already is not doubled."""
     api = LocalAPI([HELLO])
     http_client = api.client(library)
     for base_url, url in _BASE_URLS:
-        await sent(HTTPTransport(base_url=base_url, http_client=http_client))
+        await finished(HTTPTransport(base_url=base_url, http_client=http_client))
         assert api.exchanges[-1].url == url
 
 
@@ -160,15 +153,14 @@ def test_values_that_no_header_can_have(value: Any) -> None:
         assert "hunter2" not in str(caught.value)
 
 
-@pytest.mark.anyio
 async def test_extra_headers_of_a_request(library: Any) -> None:
     """They win over those of every request, and are checked as those are."""
     api = LocalAPI([HELLO])
-    await sent(api.transport(library), extra_headers={"X-Api-Key": "other", "x-note": "a"})
+    await finished(api.transport(library), extra_headers={"X-Api-Key": "other", "x-note": "a"})
     assert api.exchanges[0].headers["x-api-key"] == "other"
     assert api.exchanges[0].headers["x-note"] == "a"
     with pytest.raises(UsageError, match="x-note"):
-        await sent(api.transport(library), extra_headers={"x-note": "a\n"})
+        await finished(api.transport(library), extra_headers={"x-note": "a\n"})
     assert len(api.exchanges) == 1
 
 
@@ -178,27 +170,23 @@ def test_a_synchronous_http_client(library: Any) -> None:
         HTTPTransport(base_url="http://local", http_client=http_client)
 
 
-@pytest.mark.anyio
 async def test_who_closes_the_client(library: Any) -> None:
     """A client that was given stays open."""
     api = LocalAPI([HELLO])
     given = api.client(library)
     async with HTTPTransport(base_url="http://local", http_client=given) as transport:
-        await sent(transport)
+        await finished(transport)
     assert not given.is_closed
     await given.aclose()
 
 
-@pytest.mark.anyio
 async def test_other_statuses(library: Any) -> None:
     """Whatever is not 200 is an error with its status."""
     for status in (204, 302, 418, 503):
         api = LocalAPI([b""], status=status, headers={"location": "http://elsewhere/"})
-        with pytest.raises(APIError) as caught:
-            await sent(api.transport(library))
-        assert str(status) in str(caught.value)
-        assert caught.value.status_code == status
-        assert caught.value.retryable is (status == 503)
+        error = await error_of(api.transport(library))
+        assert str(status) in str(error)
+        assert (error.status_code, error.retryable) == (status, status == 503)
 
 
 _UNKNOWN_SHAPES = {
@@ -210,61 +198,53 @@ _UNKNOWN_SHAPES = {
 }
 
 
-@pytest.mark.anyio
 async def test_errors_in_a_shape_that_is_not_known(library: Any) -> None:
     """The server's words are told as they are."""
     for body, words in _UNKNOWN_SHAPES.items():
-        with pytest.raises(APIError) as caught:
-            await sent(LocalAPI([body], status=400, headers={"content-type": "application/json"}).transport(library))
-        assert words in caught.value.reason
+        error = await error_of(
+            LocalAPI([body], status=400, headers={"content-type": "application/json"}).transport(library)
+        )
+        assert words in error.reason
 
 
-@pytest.mark.anyio
 async def test_the_page_of_a_proxy_is_not_told(library: Any) -> None:
     """Nobody wants to read that."""
     api = LocalAPI([b"<html>a page</html>"], status=502, headers={"content-type": "text/html; charset=utf-8"})
-    with pytest.raises(APIError) as caught:
-        await sent(api.transport(library))
-    assert caught.value.reason == "the server answered with HTTP 502"
+    error = await error_of(api.transport(library))
+    assert error.reason == "the server answered with HTTP 502"
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("rest", [[], [Broken()]], ids=["ended", "broken"])
 async def test_an_error_page_that_is_cut(library: Any, rest: list[Any]) -> None:
     """The status is known, and has to do."""
-    with pytest.raises(APIError) as caught:
-        await sent(LocalAPI([b'{"error": {"mess', *rest], status=500).transport(library))
-    assert caught.value.status_code == 500
+    error = await error_of(LocalAPI([b'{"error": {"mess', *rest], status=500).transport(library))
+    assert error.status_code == 500
 
 
-@pytest.mark.anyio
 async def test_an_error_page_of_megabytes(library: Any) -> None:
     """Nobody reads that: a part of it is enough to give up."""
     api = LocalAPI([b"x" * 50_000] * 1000, status=500)
     with pytest.raises(APIError):
-        await sent(api.transport(library))
+        await finished(api.transport(library))
     assert api.exchanges[0].closed
 
 
-@pytest.mark.anyio
 async def test_a_closed_client(library: Any) -> None:
     """Using a client after it was closed is a mistake of the caller's, and is said so."""
     http_client = LocalAPI([HELLO]).client(library)
     await http_client.aclose()
     with pytest.raises(UsageError, match="closed"):
-        await sent(HTTPTransport(base_url="http://local", http_client=http_client))
+        await finished(HTTPTransport(base_url="http://local", http_client=http_client))
 
 
-@pytest.mark.anyio
 async def test_numbers_that_json_does_not_have(library: Any) -> None:
     """NaN in a request would be refused far away, in other words: it is refused here."""
     api = LocalAPI([HELLO])
     with pytest.raises(UsageError, match="no JSON form"):
-        await sent(api.transport(library), temperature=float("nan"))
+        await finished(api.transport(library), temperature=float("nan"))
     assert api.exchanges == []
 
 
-@pytest.mark.anyio
 async def test_silence_before_the_reply(library: Any) -> None:
     """A server that takes the request and says nothing is given up like any other silence."""
 
@@ -285,7 +265,6 @@ async def test_silence_before_the_reply(library: Any) -> None:
 _LOSSES = ["ReadTimeout", "ReadError", "WriteError", "CloseError", "RemoteProtocolError"]
 
 
-@pytest.mark.anyio
 async def test_what_a_client_raises_while_sending(library: Any) -> None:
     """The API could not be reached, whatever it was, and may be later; the client's own exception is the cause."""
     raised: Exception
@@ -297,37 +276,34 @@ async def test_what_a_client_raises_while_sending(library: Any) -> None:
     for name in (*_LOSSES, "ConnectError", "ConnectTimeout", "WriteTimeout", "PoolTimeout", "ProxyError"):
         raised = getattr(library, name)("no way there")
         with pytest.raises(APIError, match="could not be reached: no way there") as caught:
-            await sent(HTTPTransport(base_url="http://local", http_client=http_client))
+            await finished(HTTPTransport(base_url="http://local", http_client=http_client))
         assert caught.value.retryable, name
         assert caught.value.__cause__ is raised, name
 
 
-@pytest.mark.anyio
 async def test_what_a_client_raises_while_reading(library: Any) -> None:
     """An interruption, whatever it was."""
     for name in _LOSSES:
         raised = getattr(library, name)("gone")
         api = LocalAPI([message_start(), Broken(raised)])
         with pytest.raises(StreamInterrupted, match="gone") as caught:
-            await sent(api.transport(library))
+            await finished(api.transport(library))
         assert caught.value.__cause__ is raised, name
         assert caught.value.request_id == "req_local"
         assert caught.value.message is not None
         assert api.exchanges[0].closed, name
 
 
-@pytest.mark.anyio
 # httpx leaves generators of its own to the garbage collector there; trio complains, and nobody can reach them.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 async def test_a_body_that_cannot_be_decompressed(library: Any) -> None:
     """A proxy that names a coding which the body does not have."""
     api = LocalAPI([b"data: {}"], headers={"content-encoding": "gzip"})
     with pytest.raises(ProtocolError, match="decompressed"):
-        await sent(api.transport(library))
+        await finished(api.transport(library))
     assert api.exchanges[0].closed
 
 
-@pytest.mark.anyio
 async def test_a_mistake_in_the_client(library: Any) -> None:
     """What is no exception of an HTTP client comes out as it is."""
 
@@ -336,7 +312,7 @@ async def test_a_mistake_in_the_client(library: Any) -> None:
 
     with pytest.raises(ZeroDivisionError):
         http_client = library.AsyncClient(transport=library.MockTransport(fail))
-        await sent(HTTPTransport(base_url="http://local", http_client=http_client))
+        await finished(HTTPTransport(base_url="http://local", http_client=http_client))
 
 
 def test_shown() -> None:
@@ -345,7 +321,6 @@ def test_shown() -> None:
     assert repr(transport) == "<HTTPTransport https://host/v1/messages>"
 
 
-@pytest.mark.anyio
 async def test_a_password_in_the_address(library: Any, caplog: pytest.LogCaptureFixture) -> None:
     """It is sent as a header: HTTP clients log each address. A header of the caller's own counts for more."""
     caplog.set_level(logging.DEBUG)
@@ -356,14 +331,13 @@ async def test_a_password_in_the_address(library: Any, caplog: pytest.LogCapture
         ("http://me@local:81/api", {}, "Basic bWU6"),
         ("http://me:hunter2@local:81/api", {"Authorization": "Bearer abc"}, "Bearer abc"),
     ):
-        await sent(HTTPTransport(base_url=base_url, headers=headers, http_client=api.client(library)))
+        await finished(HTTPTransport(base_url=base_url, headers=headers, http_client=api.client(library)))
         assert api.exchanges[-1].url == "http://local:81/api/v1/messages"
         assert api.exchanges[-1].headers["authorization"] == sent_as
     assert "local:81" in caplog.text
     assert "hunter2" not in caplog.text
 
 
-@pytest.mark.anyio
 async def test_redirects(library: Any) -> None:
     """The peer cannot send the key and the prompt elsewhere, even if the client follows redirects."""
     asked = []
@@ -374,6 +348,6 @@ async def test_redirects(library: Any) -> None:
 
     http_client = library.AsyncClient(transport=library.MockTransport(answer), follow_redirects=True)
     with pytest.raises(APIError, match="307") as caught:
-        await sent(HTTPTransport(base_url="http://local", api_key="k", http_client=http_client))
+        await finished(HTTPTransport(base_url="http://local", api_key="k", http_client=http_client))
     assert asked == ["http://local/v1/messages"]
     assert not caught.value.retryable

@@ -20,6 +20,7 @@ from eagerstream.limits import Limits
 from eagerstream.testing import ReplayServer, reply, text
 from eagerstream.transports import HTTPTransport
 from eagerstream.transports._http_clients import LIBRARIES, Library
+from tests.streaming.streams import error_of, finished
 from tests.support import REQUEST
 from tests.transports.peers import (
     HALF,
@@ -28,27 +29,25 @@ from tests.transports.peers import (
     Connection,
     Peer,
     Request,
-    error_of,
-    finish,
     made_client,
     waits,
 )
 
+pytestmark = pytest.mark.anyio
 
-@pytest.mark.anyio
+
 async def test_connections_are_used_again(http_library: Library) -> None:
     """Requests after one another share a connection, since each reply is read to its end."""
     with Peer() as peer:
         async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
             for _ in range(3):
-                await finish(transport)
+                await finished(transport)
                 async with eagerstream.run(transport, **REQUEST) as run:
                     await run.finish()
     assert len(peer.requests) == 6
     assert len(peer.connections) == 1
 
 
-@pytest.mark.anyio
 async def test_a_cut_response_spoils_no_connection(http_library: Library) -> None:
     """The next request goes over another one, and nothing is left of the first."""
 
@@ -73,12 +72,11 @@ async def test_a_cut_response_spoils_no_connection(http_library: Library) -> Non
                     await stream.finish()
             assert caught.value.reason.startswith("the connection was lost: ")
             assert "hunter2" not in f"{caught.value!r} {caught.value}"
-            await finish(transport)
+            await finished(transport)
         assert len(peer.connections) == 2
 
 
 @pytest.mark.slow
-@pytest.mark.anyio
 async def test_many_replies_at_once(http_library: Library) -> None:
     """More than a client has connections for by default, and none of them waits for another."""
     async with (
@@ -91,16 +89,14 @@ async def test_many_replies_at_once(http_library: Library) -> None:
         assert len(server.requests) == 120
 
 
-@pytest.mark.anyio
 async def test_an_address_of_ipv6(http_library: Library) -> None:
     """Brackets and all."""
     with Peer(host="::1") as peer:
         async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
-            await finish(transport)
+            await finished(transport)
     assert peer.requests[0].headers["host"] == peer.address
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("library", LIBRARIES[1:])
 async def test_only_connecting_has_a_time_limit(library: Library) -> None:
     """A large request over a slow line may take long. aiohttp has no limit for it."""
@@ -112,11 +108,10 @@ async def test_only_connecting_has_a_time_limit(library: Library) -> None:
         return module.Response(200, headers={"content-type": "text/event-stream"}, content=HELLO)
 
     async with module.AsyncClient(transport=module.MockTransport(respond)) as client:
-        await finish(HTTPTransport(base_url="http://local", http_client=client))
+        await finished(HTTPTransport(base_url="http://local", http_client=client))
     assert limits == [{"connect": 10.0, "read": None, "write": None, "pool": None}]
 
 
-@pytest.mark.anyio
 async def test_a_head_that_is_cut(http_library: Library) -> None:
     """The error does not show the headers that had come."""
 
@@ -131,17 +126,15 @@ async def test_a_head_that_is_cut(http_library: Library) -> None:
     assert "hunter2" not in f"{error.reason} {error}"
 
 
-@pytest.mark.anyio
 async def test_no_cookies(http_library: Library) -> None:
     """A transport may serve many users: a peer cannot mark one of them."""
     with Peer(lambda connection, _: connection.respond(set_cookie="a=1; Path=/")) as peer:
         async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
-            await finish(transport)
-            await finish(transport)
+            await finished(transport)
+            await finished(transport)
     assert [request.headers.get("cookie") for request in peer.requests] == [None, None]
 
 
-@pytest.mark.anyio
 async def test_a_redirect(http_library: Library) -> None:
     """The peer cannot send the key and the prompt elsewhere."""
     with Peer() as thief, Peer(lambda peer, _: peer.respond(b"", status="307 Go", location=thief.url)) as peer:
@@ -150,13 +143,12 @@ async def test_a_redirect(http_library: Library) -> None:
     assert thief.requests == []
 
 
-@pytest.mark.anyio
 async def test_a_client_of_the_user(http_library: Library) -> None:
     """It is used as it is, with its own settings for the library, and stays open."""
     with Peer(lambda connection, _: connection.respond(gzip.compress(HELLO), content_encoding="gzip")) as peer:
         async with made_client(http_library, headers={"x-mine": "1"}) as http_client:
             async with HTTPTransport(base_url=peer.url, http_client=http_client) as transport:
-                await finish(transport)
+                await finished(transport)
             assert not (http_client.closed if http_library == "aiohttp" else http_client.is_closed)
         error = await error_of(HTTPTransport(base_url=peer.url, http_client=http_client), UsageError)
     assert "closed" in str(error)
@@ -181,7 +173,6 @@ def test_clients_that_do_not_do() -> None:
         )
 
 
-@pytest.mark.anyio
 async def test_the_library_that_is_taken(anyio_backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The cheapest that is installed and runs here; one that is named, or an error that says how to get it."""
     installed = list(LIBRARIES)
@@ -193,7 +184,7 @@ async def test_the_library_that_is_taken(anyio_backend: str, monkeypatch: pytest
     with Peer() as peer:
         while installed:
             async with HTTPTransport(base_url=peer.url) as transport:
-                await finish(transport)
+                await finished(transport)
             agents.append(peer.requests[-1].headers["user-agent"])
             monkeypatch.setitem(sys.modules, installed.pop(0), None)
         for library in LIBRARIES[:2] if anyio_backend == "asyncio" else LIBRARIES[1:2]:
@@ -236,8 +227,8 @@ def test_a_transport_that_nobody_closes(library: Library, caplog: pytest.LogCapt
     gc.freeze()  # the collections below need not look at what other tests left
 
     async def send(transport: HTTPTransport) -> None:
-        await finish(transport)
-        await finish(transport)
+        await finished(transport)
+        await finished(transport)
 
     with Peer() as peer:
         transport = HTTPTransport(base_url=peer.url, library=library)
@@ -252,7 +243,7 @@ def test_a_transport_that_nobody_closes(library: Library, caplog: pytest.LogCapt
 
 
 async def _finish_one_of_its_own(peer: Peer, library: Library) -> None:
-    await finish(HTTPTransport(base_url=peer.url, library=library))
+    await finished(HTTPTransport(base_url=peer.url, library=library))
     gc.collect()
     connection = peer.connections[-1]
     assert library != "aiohttp" or await anyio.to_thread.run_sync(connection.ended.wait, PATIENCE_S)
@@ -274,7 +265,7 @@ def test_uvloop(library: Library) -> None:
 
     async def use() -> None:
         async with HTTPTransport(base_url=peer.url, library=library) as transport:
-            stream = await finish(transport)
+            stream = await finished(transport)
             assert stream.message["content"] == [{"type": "text", "text": "Hello."}]
             async with eagerstream.run(transport, **REQUEST) as run:
                 await run.finish()

@@ -17,6 +17,7 @@ import eagerstream
 from eagerstream.errors import UsageError
 from eagerstream.transports import HTTPTransport
 from eagerstream.transports._http_clients import LIBRARIES, Library
+from tests.streaming.streams import error_of, finished
 from tests.support import REQUEST
 from tests.transports.peers import (
     HALF,
@@ -25,9 +26,9 @@ from tests.transports.peers import (
     Connection,
     Peer,
     Request,
-    error_of,
-    finish,
 )
+
+pytestmark = pytest.mark.anyio
 
 _PROXY_VARIABLES = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"]
 
@@ -58,7 +59,6 @@ def _tls(name: str) -> ssl.SSLContext:
 _CA = trustme.CA()
 
 
-@pytest.mark.anyio
 async def test_certificates_of_the_environment(
     http_library: Library, environment: pytest.MonkeyPatch, ca_file: Path
 ) -> None:
@@ -73,12 +73,11 @@ async def test_certificates_of_the_environment(
         assert peer.requests == []
         environment.setenv("SSL_CERT_FILE", str(ca_file))
         async with HTTPTransport(base_url=url, library=http_library) as transport:
-            await finish(transport)
-            await finish(transport)
+            await finished(transport)
+            await finished(transport)
     assert len(peer.requests) == 2
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("content", [None, ""])
 async def test_certificates_that_are_not_there(
     http_library: Library, environment: pytest.MonkeyPatch, tmp_path: Path, content: str | None
@@ -92,7 +91,6 @@ async def test_certificates_that_are_not_there(
     assert str(error).startswith(f"SSL_CERT_FILE names {path}, which cannot be used: ")
 
 
-@pytest.mark.anyio
 async def test_a_certificate_of_somebody_else(
     http_library: Library, environment: pytest.MonkeyPatch, ca_file: Path
 ) -> None:
@@ -104,7 +102,6 @@ async def test_a_certificate_of_somebody_else(
     assert peer.requests == []
 
 
-@pytest.mark.anyio
 async def test_a_peer_with_tls_that_is_cancelled(
     http_library: Library, environment: pytest.MonkeyPatch, ca_file: Path
 ) -> None:
@@ -126,14 +123,13 @@ async def test_a_peer_with_tls_that_is_cancelled(
                 assert await anyio.to_thread.run_sync(connection.ended.wait, PATIENCE_S)
 
 
-@pytest.mark.anyio
 async def test_a_proxy_of_the_environment(http_library: Library, environment: pytest.MonkeyPatch) -> None:
     """The request goes to the proxy, which gets its own password, and no other one."""
     with Peer() as proxy:
         for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
             environment.setenv(variable, f"http://me:hunter2@{proxy.address}")
             async with HTTPTransport(base_url="http://api.example", library=http_library) as transport:
-                await finish(transport)
+                await finished(transport)
             environment.delenv(variable)
     assert len(proxy.requests) == 3
     for request in proxy.requests:
@@ -143,7 +139,6 @@ async def test_a_proxy_of_the_environment(http_library: Library, environment: py
         assert "authorization" not in request.headers
 
 
-@pytest.mark.anyio
 async def test_no_proxy(http_library: Library, environment: pytest.MonkeyPatch) -> None:
     """Requests to these hosts go straight to them."""
     with Peer() as proxy, Peer() as peer:
@@ -151,7 +146,7 @@ async def test_no_proxy(http_library: Library, environment: pytest.MonkeyPatch) 
         for no_proxy in ("127.0.0.1", "*", "localhost, 127.0.0.1"):
             environment.setenv("NO_PROXY", no_proxy)
             async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
-                await finish(transport)
+                await finished(transport)
             assert proxy.requests == [], no_proxy
     assert len(peer.requests) == 3
 
@@ -173,7 +168,6 @@ def _tunnel(connection: Connection, request: Request) -> None:
                     other.sendall(data)
 
 
-@pytest.mark.anyio
 async def test_a_tunnel(http_library: Library, environment: pytest.MonkeyPatch, ca_file: Path) -> None:
     """What is encrypted goes through the proxy as it is: the key and the certificate are not its business."""
     environment.setenv("SSL_CERT_FILE", str(ca_file))
@@ -182,7 +176,7 @@ async def test_a_tunnel(http_library: Library, environment: pytest.MonkeyPatch, 
         for scheme in ("https", "HTTPS"):
             base_url = peer.url.replace("https", scheme)
             async with HTTPTransport(base_url=base_url, api_key="k", library=http_library) as transport:
-                await finish(transport)
+                await finished(transport)
     assert len(proxy.requests) == len(peer.requests) == 2
     for asked in proxy.requests:
         assert asked.headers["proxy-authorization"] == "Basic bWU6aHVudGVyMg=="
@@ -192,7 +186,6 @@ async def test_a_tunnel(http_library: Library, environment: pytest.MonkeyPatch, 
         assert "proxy-authorization" not in request.headers
 
 
-@pytest.mark.anyio
 async def test_a_proxy_that_refuses(
     http_library: Library, environment: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -208,7 +201,6 @@ async def test_a_proxy_that_refuses(
     assert "hunter2" not in f"{error!r} {error} {error.__cause__!r} {error.__cause__} {caplog.text}"
 
 
-@pytest.mark.anyio
 async def test_a_proxy_that_is_not_there(http_library: Library, environment: pytest.MonkeyPatch) -> None:
     """As if the API itself were not there."""
     with Peer() as proxy:
@@ -220,7 +212,6 @@ async def test_a_proxy_that_is_not_there(http_library: Library, environment: pyt
     assert "hunter2" not in f"{error!r} {error} {error.__cause__!r}"
 
 
-@pytest.mark.anyio
 async def test_a_proxy_that_is_no_url(http_library: Library, environment: pytest.MonkeyPatch) -> None:
     """Nothing is sent past it."""
     with Peer() as peer:
@@ -231,7 +222,6 @@ async def test_a_proxy_that_is_no_url(http_library: Library, environment: pytest
     assert peer.requests == []
 
 
-@pytest.mark.anyio
 async def test_a_proxy_of_another_kind(environment: pytest.MonkeyPatch, anyio_backend: str) -> None:
     """aiohttp has no SOCKS: it is not chosen, and is refused by name. The others need a package for it."""
     environment.setenv("ALL_PROXY", "socks5://127.0.0.1:1")

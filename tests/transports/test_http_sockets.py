@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -16,9 +15,12 @@ from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario
 from eagerstream.transports import HTTPTransport, _http_settings as settings
 from eagerstream.transports._http_clients import Library
 from eagerstream.wire import MessageStop
+from tests.streaming.streams import finished
 from tests.streams import event_line
 from tests.support import REQUEST
 from tests.transports.peers import made_client
+
+pytestmark = pytest.mark.anyio
 
 WEATHER = reply(text("Let me look."), tool_use("get_weather", {"city": "Oslo"}))
 _IMPATIENT = Limits(idle_timeout_s=0.3)
@@ -28,18 +30,11 @@ _SLOWLY_S = 20
 async def _unreached(transport: HTTPTransport) -> BaseException | None:
     """The cause of an error that says that the API could not be reached."""
     with pytest.raises(APIError, match="could not be reached") as caught:
-        await _finish(transport)
+        await finished(transport)
     assert caught.value.retryable
     return caught.value.__cause__
 
 
-async def _finish(transport: HTTPTransport, **options: Any) -> None:
-    with anyio.fail_after(_SLOWLY_S):
-        async with eagerstream.stream(transport, **REQUEST, **options) as stream:
-            await stream.finish()
-
-
-@pytest.mark.anyio
 async def test_addresses_of_one_server(http_library: Library) -> None:
     """However a server tells its address, the request gets there; without a key too, or with one of another kind."""
     async with eagerstream.stream(WEATHER, **REQUEST, buffer="wait") as played:
@@ -78,7 +73,6 @@ _FAULTS = [
 
 
 @pytest.mark.slow
-@pytest.mark.anyio
 @pytest.mark.parametrize(("fault", "kind", "status"), _FAULTS, ids=[str(fault) for fault, *_ in _FAULTS])
 async def test_what_may_pass(http_library: Library, fault: Fault, kind: type[APIError], status: int | None) -> None:
     """The same error in the same terms over each library, and the next request goes through the same client."""
@@ -90,8 +84,8 @@ async def test_what_may_pass(http_library: Library, fault: Fault, kind: type[API
     ):
         transport = HTTPTransport(base_url=server.base_url, http_client=http_client)
         with pytest.raises(APIError if may_lose_all else kind) as caught:
-            await _finish(transport, limits=_IMPATIENT)
-        await _finish(transport)
+            await finished(transport, limits=_IMPATIENT)
+        await finished(transport)
     assert may_lose_all or type(caught.value) is kind
     assert caught.value.retryable
     assert caught.value.status_code == status
@@ -100,7 +94,6 @@ async def test_what_may_pass(http_library: Library, fault: Fault, kind: type[API
         assert (caught.value.message is not None) == (kind is StreamInterrupted and not fault.before_headers)
 
 
-@pytest.mark.anyio
 async def test_what_does_not_pass(http_library: Library) -> None:
     """An error for good, with all that the server says of it; and what is no stream of events."""
     refused = Fault(FaultKind.HTTP_ERROR, status=401)
@@ -111,16 +104,15 @@ async def test_what_does_not_pass(http_library: Library) -> None:
     ):
         transport = HTTPTransport(base_url=server.base_url, http_client=http_client)
         with pytest.raises(APIError, match="invalid x-api-key") as caught:
-            await _finish(transport)
+            await finished(transport)
         with pytest.raises(ProtocolError, match="not a stream"):
-            await _finish(transport)
+            await finished(transport)
         (first, _) = server.requests
     error = caught.value
     assert (error.status_code, error.error_type, error.retryable) == (401, "authentication_error", False)
     assert error.request_id == first.request_id
 
 
-@pytest.mark.anyio
 async def test_a_connection_refused(http_library: Library) -> None:
     """Nobody listens there; somebody may later."""
     with socket.socket() as nobody:
@@ -132,7 +124,6 @@ async def test_a_connection_refused(http_library: Library) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.anyio
 async def test_a_server_that_takes_no_connection(http_library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its queue is full: getting a connection has a bound of its own, whatever the client's."""
     monkeypatch.setattr(settings, "CONNECT_TIMEOUT_S", 0.2)
@@ -152,7 +143,6 @@ async def test_a_server_that_takes_no_connection(http_library: Library, monkeypa
     assert type(cause).__name__ in ("ConnectTimeout", "ConnectionTimeoutError")
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("before_headers", [True, False])
 async def test_cancelled(http_library: Library, before_headers: bool) -> None:
     """The connection is closed at once, while its reply is waited for and in the middle of it; the client goes on."""
@@ -181,4 +171,4 @@ async def test_cancelled(http_library: Library, before_headers: bool) -> None:
             (request,) = server.requests
             assert await anyio.to_thread.run_sync(request.wait_ended, 5)
             assert request.disconnected
-        await _finish(transport)
+        await finished(transport)

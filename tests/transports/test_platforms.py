@@ -31,8 +31,11 @@ from eagerstream.testing import (
 from eagerstream.tools import tool
 from eagerstream.wire import LEGACY_BETA, EagerSupport
 from tests.platforms import CLIENTS, PlatformClient, each_client, each_platform
+from tests.streaming.streams import error_of, finished
 from tests.streams import event_line, made_recordings, needs_recordings, real_recordings
 from tests.support import REQUEST, USER, check_history
+
+pytestmark = pytest.mark.anyio
 
 WEATHER = reply(text("Let me look."), tool_use("get_weather", {"city": "Oslo"}))
 THREE = reply(
@@ -83,13 +86,11 @@ each_form = pytest.mark.parametrize(
 
 
 @each_client
-@pytest.mark.anyio
 async def test_the_request(platform_client: PlatformClient) -> None:
     """Where it goes, and what is in it: each platform has its own place for the model and the version."""
     unknown: dict[str, Any] = {"thinking": {"type": "x"}, "made_up": 1}
     async with ReplayServer(WEATHER) as server, platform_client.client(server) as client:
-        async with eagerstream.stream(client, **REQUEST, tools=[get_weather], **unknown) as s:
-            await s.finish()
+        s = await finished(client, tools=[get_weather], **unknown)
         (request,) = server.requests
     platform = platform_client.platform
     assert request.platform is platform
@@ -114,7 +115,6 @@ def server_root(platform: Platform) -> str:
 
 
 @each_platform
-@pytest.mark.anyio
 async def test_the_beta_namespace(platform_client: PlatformClient) -> None:
     """Betas, the container, MCP servers and their toolset arrive as they were given."""
     options: dict[str, Any] = {
@@ -139,7 +139,6 @@ async def test_the_beta_namespace(platform_client: PlatformClient) -> None:
 
 
 @each_form
-@pytest.mark.anyio
 async def test_models_with_odd_names(platform_client: PlatformClient) -> None:
     """Ids of models and of inference profiles have signs that paths give a meaning to."""
     asked: list[str] = []
@@ -153,8 +152,7 @@ async def test_models_with_odd_names(platform_client: PlatformClient) -> None:
         names.append("arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude")
     async with ReplayServer(Scenario.of(answer)) as server, platform_client.client(server) as client:
         for name in names:
-            async with eagerstream.stream(client, **{**REQUEST, "model": name}) as stream:
-                await stream.finish()
+            await finished(client, model=name)
     assert asked == names
 
 
@@ -190,7 +188,6 @@ async def _replay(platform_client: PlatformClient, paths: list[Path]) -> None:
 
 @pytest.mark.slow
 @each_platform
-@pytest.mark.anyio
 async def test_made_recordings(platform_client: PlatformClient) -> None:
     """Each gives the same events over the wire of every platform as it gives played back alone."""
     await _replay(platform_client, made_recordings())
@@ -199,13 +196,11 @@ async def test_made_recordings(platform_client: PlatformClient) -> None:
 @needs_recordings
 @pytest.mark.nightly
 @each_platform
-@pytest.mark.anyio
 async def test_real_recordings(platform_client: PlatformClient) -> None:
     """And so do those of real replies."""
     await _replay(platform_client, real_recordings())
 
 
-@pytest.mark.anyio
 async def test_a_run_with_three_tools() -> None:
     """The loop, to its end, over the frames of Bedrock. A slow test does so with each client."""
     scenario = Scenario(THREE, reply(text("Done."), message_id="msg_last"))
@@ -220,25 +215,16 @@ async def test_a_run_with_three_tools() -> None:
 
 
 @pytest.mark.skipif(not CLIENTS[2].is_there, reason="this version of anthropic has no api_key for Bedrock")
-@pytest.mark.anyio
 async def test_bedrock_without_the_packages_of_aws(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a key nothing is to be signed, and the frames are decoded here: the extra is not needed."""
     for name in ("boto3", "botocore"):
         monkeypatch.setitem(sys.modules, name, None)
     async with ReplayServer(WEATHER) as server, CLIENTS[2].client(server) as client:
-        async with eagerstream.stream(client, **REQUEST) as stream:
-            await stream.finish()
+        stream = await finished(client)
     assert stream.is_whole
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
-
-
-async def _error(client: Any, **options: Any) -> APIError:
-    with pytest.raises(APIError) as caught:
-        async with eagerstream.stream(client, **{**REQUEST, **options}) as stream:
-            await stream.finish()
-    return caught.value
 
 
 _ERROR_TYPES = {
@@ -275,14 +261,13 @@ _API_TYPES = {
 
 @pytest.mark.slow
 @each_platform
-@pytest.mark.anyio
 async def test_refusals(platform_client: PlatformClient) -> None:
     """Each platform's words for an error become the same `APIError`, with the platform's own name of it."""
     platform = platform_client.platform
     for status, error_type in _API_TYPES.items():
         refused = http_error(status, error_type, "for a reason")
         async with ReplayServer(refused) as server, platform_client.client(server) as client:
-            error = await _error(client)
+            error = await error_of(client)
         assert (error.reason, error.status_code) == ("for a reason", status)
         assert error.retryable is (status in (429, 500, 504, 529))
         if platform is Platform.FOUNDRY and status in (401, 429):
@@ -303,7 +288,6 @@ _ERRORS_INSIDE = {
 
 
 @each_form
-@pytest.mark.anyio
 async def test_errors_inside_a_reply(platform_client: PlatformClient) -> None:
     """An `error` event, or an exception frame, is told with what had come before it."""
 
@@ -312,7 +296,7 @@ async def test_errors_inside_a_reply(platform_client: PlatformClient) -> None:
 
     async with ReplayServer(Scenario.of(broken)) as server, platform_client.client(server) as client:
         for error_type, (exception, retryable) in _ERRORS_INSIDE.items():
-            error = await _error(client, messages=[{"role": "user", "content": error_type}])
+            error = await error_of(client, messages=[{"role": "user", "content": error_type}])
             assert (error.reason, error.status_code, error.retryable) == ("in the middle", None, retryable), error_type
             assert error.error_type == (exception if platform_client.platform is Platform.BEDROCK else error_type)
             assert error.request_id == server.requests[-1].request_id
@@ -322,39 +306,35 @@ async def test_errors_inside_a_reply(platform_client: PlatformClient) -> None:
 
 
 @each_form
-@pytest.mark.anyio
 async def test_a_server_that_is_not_there(platform_client: PlatformClient) -> None:
     """Nobody listens."""
     async with ReplayServer(WEATHER) as server:
         client = platform_client.client(server)
     async with client:
-        error = await _error(client)
+        error = await error_of(client)
     assert type(error) is APIError
     assert (error.status_code, error.request_id, error.retryable, error.retried) == (None, None, True, False)
 
 
 @each_form
-@pytest.mark.anyio
 async def test_a_connection_that_is_lost(platform_client: PlatformClient) -> None:
     """In the middle of an event, or of a frame."""
     faults = Faults({0: [Fault(FaultKind.RESET, after_bytes=1000)]})
     async with ReplayServer(WEATHER, faults=faults) as server, platform_client.client(server) as client:
-        error = await _error(client)
+        error = await error_of(client, StreamInterrupted)
         (request,) = server.requests
-    assert isinstance(error, StreamInterrupted)
     assert (error.request_id, error.retryable) == (request.request_id, True)
     assert error.message is not None
 
 
 @each_platform
-@pytest.mark.anyio
 async def test_retries_are_the_client_s(platform_client: PlatformClient) -> None:
     """What the client has sent again itself is marked so, with the `retry-after` of the platform: a run does not send
     it once more."""
     fault = Fault(FaultKind.HTTP_ERROR, status=429, retry_after_s=0.001)
     async with ReplayServer(WEATHER, faults=Faults({0: [fault] * 9})) as server:
         async with platform_client.client(server, max_retries=1) as client:
-            error = await _error(client)
+            error = await error_of(client)
         assert len(server.requests) == 2
     assert (error.status_code, error.retry_after_s) == (429, 0.001)
     assert (error.retryable, error.retried) == (True, True)
@@ -369,7 +349,6 @@ async def test_retries_are_the_client_s(platform_client: PlatformClient) -> None
     ("support", "eager", "requests"),
     [("any", "field", 1), ("field", "field", 1), ("header", "header", 2), ("none", None, 3)],
 )
-@pytest.mark.anyio
 async def test_eager_fallback(
     platform_client: PlatformClient, support: EagerSupport, eager: str | None, requests: int
 ) -> None:
@@ -380,8 +359,7 @@ async def test_eager_fallback(
             await run.finish()
         assert len(server.requests) == requests + 1
         assert [request.status for request in server.requests] == [400] * (requests - 1) + [200, 200]
-        async with eagerstream.stream(client, **REQUEST, tools=[get_weather], eager_fallback="auto") as stream:
-            await stream.finish()
+        stream = await finished(client, tools=[get_weather], eager_fallback="auto")
         assert len(server.requests) == requests + 2
     assert run.result.status is RunStatus.COMPLETED
     check_history(run.result.messages)
@@ -390,18 +368,15 @@ async def test_eager_fallback(
     assert run.eager == stream.eager == eager
 
 
-@pytest.mark.anyio
 async def test_a_body_with_betas_of_its_own() -> None:
     """Bedrock looks for betas in the body, where the client leaves those alone that are there already."""
     async with ReplayServer(WEATHER, eager="header") as server, CLIENTS[1].client(server) as client:
         betas = {"anthropic_beta": ["mine-2025-01-01"]}
-        async with eagerstream.stream(client, **REQUEST, tools=[get_weather], extra_body=betas) as stream:
-            await stream.finish()
+        stream = await finished(client, tools=[get_weather], extra_body=betas)
         assert server.requests[-1].body["anthropic_beta"] == ["mine-2025-01-01", LEGACY_BETA]
     assert stream.eager == "header"
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("number", [0, 1], ids=["anthropic", "bedrock"])
 async def test_a_beta_that_the_client_has_already(number: int) -> None:
     """Bedrock's client reads the headers of a request only: what a tool needs must be there."""
@@ -413,8 +388,7 @@ async def test_a_beta_that_the_client_has_already(number: int) -> None:
         # Closed by itself: some versions of the package give a copy a connection of its own.
         client.with_options(default_headers={"anthropic-beta": beta}) as known,
     ):
-        async with eagerstream.stream(known, **REQUEST, tools=[computer]) as stream:
-            await stream.finish()
+        await finished(known, tools=[computer])
         request = server.requests[-1]
         assert beta in (request.headers.get("anthropic-beta") or "", *(request.body.get("anthropic_beta") or ()))
 
@@ -434,7 +408,6 @@ _MISSING = {
 
 
 @each_form
-@pytest.mark.anyio
 async def test_without_credentials(platform_client: PlatformClient) -> None:
     """Each platform refuses a request without them, in its own words."""
     status, words = _MISSING[platform_client.platform]
@@ -447,7 +420,7 @@ async def test_without_credentials(platform_client: PlatformClient) -> None:
         client = platform_client.client(server)
         client._client.event_hooks = {"request": [without]}
         async with client:
-            error = await _error(client)
+            error = await error_of(client)
     assert error.status_code == status
     assert words in error.reason
     assert not error.retryable
@@ -465,7 +438,6 @@ _SPOILT = [
 
 
 @pytest.mark.parametrize("client", _SIGNING, ids=[client.platform for client in _SIGNING])
-@pytest.mark.anyio
 async def test_signatures(client: PlatformClient) -> None:
     """A signature has all its parts, the name of the host among what it signs, and is for this service."""
 
@@ -479,12 +451,11 @@ async def test_signatures(client: PlatformClient) -> None:
         async with made:
             for part, instead, words in _SPOILT:
                 made._client.event_hooks = {"request": [partial(change, part, instead)]}
-                error = await _error(made)
+                error = await error_of(made)
                 assert error.status_code == 403, part
                 assert words in error.reason, part
 
 
-@pytest.mark.anyio
 async def test_a_key_with_the_end_of_its_line() -> None:
     """As read from a file. It is for its user to mend, and it is nowhere in what is told."""
     import traceback
@@ -492,14 +463,12 @@ async def test_a_key_with_the_end_of_its_line() -> None:
     client = PlatformClient(Platform.FOUNDRY, "AsyncAnthropicFoundry", {"api_key": "0123456789abcdef\n"})
     async with ReplayServer(WEATHER) as server, client.client(server) as made:
         with pytest.raises(UsageError, match="a header contains characters that HTTP does not allow") as caught:
-            async with eagerstream.stream(made, **REQUEST) as stream:
-                await stream.finish()
+            await finished(made)
         assert not server.requests
     assert "0123456789abcdef" not in "".join(traceback.format_exception(caught.value))
 
 
 @pytest.mark.slow
-@pytest.mark.anyio
 async def test_no_credentials_to_sign_with(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A client that finds none has not sent anything: that is for its user to mend."""
     from anthropic import AsyncAnthropicBedrock
@@ -513,8 +482,7 @@ async def test_no_credentials_to_sign_with(monkeypatch: pytest.MonkeyPatch, tmp_
     async with ReplayServer(WEATHER) as server:
         async with AsyncAnthropicBedrock(base_url=server.url_of(Platform.BEDROCK), aws_region=region) as client:
             with pytest.raises(UsageError, match=r"cannot send this request: .*credentials"):
-                async with eagerstream.stream(client, **REQUEST) as stream:
-                    await stream.finish()
+                await finished(client)
         assert not server.requests
 
 
@@ -522,7 +490,6 @@ async def test_no_credentials_to_sign_with(monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 @pytest.mark.slow
-@pytest.mark.anyio
 async def test_all_of_them_at_once() -> None:
     """One server, and each client beside the others: nothing of one reaches another."""
     there = [client for client in CLIENTS if client.is_there]

@@ -13,7 +13,10 @@ from eagerstream.recordings import Chunk, Recording
 from eagerstream.testing import http_error, reply, text, tool_use
 from eagerstream.testing._framing import in_aws_frames
 from eagerstream.wire import MessageStart, MessageStop
+from tests.streaming.streams import finished
 from tests.support import REQUEST, check_history
+
+pytestmark = pytest.mark.anyio
 
 HELLO = reply(text("Hello."))
 FIRST = HELLO.body.index(b"\n\n") + 2
@@ -21,7 +24,6 @@ FIRST = HELLO.body.index(b"\n\n") + 2
 
 
 @pytest.mark.slow
-@pytest.mark.anyio
 async def test_chunks_arrive_when_they_did() -> None:
     """The times of the recording are kept: what comes later is later."""
     recording = Recording((Chunk(0.0, HELLO.body[:FIRST]), Chunk(0.1, HELLO.body[FIRST:])))
@@ -34,7 +36,6 @@ async def test_chunks_arrive_when_they_did() -> None:
     assert events[-1][1] >= 0.099
 
 
-@pytest.mark.anyio
 async def test_any_number_of_times() -> None:
     """A recording answers every request, also at the same time."""
     async with eagerstream.stream(HELLO, **REQUEST) as first, eagerstream.stream(HELLO, **REQUEST) as second:
@@ -43,7 +44,6 @@ async def test_any_number_of_times() -> None:
     assert first.message == second.message
 
 
-@pytest.mark.anyio
 async def test_a_recorded_error() -> None:
     """It says what the API said then."""
     with pytest.raises(APIError, match=r"Slowly\.") as caught:
@@ -55,12 +55,10 @@ async def test_a_recorded_error() -> None:
     assert caught.value.request_id == "req_1"
 
 
-@pytest.mark.anyio
 async def test_the_request_id() -> None:
     """It comes from the recorded headers, in whatever case they were."""
     recording = Recording(HELLO.chunks, headers={"Content-Type": "text/event-stream", "Request-Id": "req_1"})
-    async with eagerstream.stream(recording, **REQUEST) as stream:
-        await stream.finish()
+    stream = await finished(recording)
     assert stream.request_id == "req_1"
 
 
@@ -74,15 +72,12 @@ def test_the_secrets_of_binary_frames(tmp_path: Path) -> None:
     assert Recording.load(tmp_path / "frames.jsonl") == recording
 
 
-@pytest.mark.anyio
 async def test_binary_frames() -> None:
     """What was recorded from Bedrock plays, too."""
-    async with eagerstream.stream(in_aws_frames(HELLO), **REQUEST) as stream:
-        await stream.finish()
+    stream = await finished(in_aws_frames(HELLO))
     assert stream.message["content"] == [{"type": "text", "text": "Hello."}]
 
 
-@pytest.mark.anyio
 async def test_leaving_early() -> None:
     """A recording that is left in the middle ends at once."""
     recording = Recording((Chunk(0.0, HELLO.body[:FIRST]), Chunk(3600.0, HELLO.body[FIRST:])))
@@ -91,7 +86,6 @@ async def test_leaving_early() -> None:
             await anext(stream)
 
 
-@pytest.mark.anyio
 async def test_a_run_of_one_recording() -> None:
     """Every request is answered alike: a run over a recording with a call goes on until its bound."""
 
