@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from botocore.eventstream import InvalidPayloadLength
@@ -18,6 +18,7 @@ from tests.streams import written
 
 from .choices import Choices, pieces
 from .cost import check_cost, check_kept, is_sampled
+from .feeding import decoded, fed
 
 _BOUNDS: Final = (DEFAULT_LIMITS.max_event_bytes,) * 2 + (150, 17)
 _STRICTER: Final = ("shorter than", "cut off")
@@ -32,8 +33,8 @@ def check(data: bytes) -> None:
     seed = Choices(choices.take(6))
     stream = b"".join(_frames(choices)) if structured else choices.rest()
     cut = pieces(seed, stream)
-    events, error = _decoded(cut, bound)
-    whole, whole_error = _decoded([stream], bound)
+    events, error = decoded(_decoder(bound), cut)
+    whole, whole_error = decoded(_decoder(bound), [stream])
     assert (written(events), repr(error)) == (written(whole), repr(whole_error))
     expected, fault = _by_botocore(stream)
     if isinstance(error, LimitError):
@@ -46,12 +47,16 @@ def check(data: bytes) -> None:
         assert (error is None) == (fault is None)
     if is_sampled(data, 500):
         check_cost(
-            lambda: _decoded(cut, bound),
+            lambda: decoded(_decoder(bound), cut),
             len(stream) + 20 * len(cut),
             lines_per_unit=12,  # headers of three bytes each take most
             bytes_per_unit=64,
         )
-        check_kept(lambda: _filled(cut, bound), 64 * min(len(stream), bound))
+        check_kept(lambda: fed(_decoder(bound), cut), 64 * min(len(stream), bound))
+
+
+def _decoder(bound: int) -> AWSEventStreamDecoder:
+    return AWSEventStreamDecoder(max_event_bytes=bound)
 
 
 def _by_botocore(stream: bytes) -> tuple[list[WireEvent], Exception | None]:
@@ -171,36 +176,3 @@ def _headers(choices: Choices) -> bytes:
         headers.append((name, kind, value))
     data = header_bytes(headers)
     return data[: -choices.below(4) or None] if choices.below(8) == 0 else data
-
-
-# --- running it -------------------------------------------------------------------------------------------------------
-
-
-def _decoded(chunks: Iterable[bytes], bound: int) -> tuple[list[WireEvent], Exception | None]:
-    """The events, and what ended them early; from then on every call must raise the same."""
-    decoder = AWSEventStreamDecoder(max_event_bytes=bound)
-    events: list[WireEvent] = []
-    try:
-        for chunk in chunks:
-            events += decoder.feed(chunk)
-        assert decoder.close() == []
-    except (LimitError, ProtocolError) as caught:
-        for call in (decoder.close, lambda: decoder.feed(frame({}))):
-            try:
-                call()
-            except type(caught) as again:
-                assert again is caught
-            else:
-                raise AssertionError("a decoder that has failed must stay failed") from caught
-        return events, caught
-    return events, None
-
-
-def _filled(chunks: Iterable[bytes], bound: int) -> AWSEventStreamDecoder:
-    decoder = AWSEventStreamDecoder(max_event_bytes=bound)
-    try:
-        for chunk in chunks:
-            decoder.feed(chunk)
-    except (LimitError, ProtocolError):
-        pass
-    return decoder

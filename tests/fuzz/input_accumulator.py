@@ -24,6 +24,7 @@ from tests.wire.summaries import input_summary
 
 from .choices import Choices, pieces
 from .cost import check_cost, check_kept, is_sampled
+from .feeding import fed
 from .wire_text import wire_events
 
 _SMALL: Final = Limits(max_input_chars=40, max_depth=3, max_integer_digits=9, max_blocks=3)
@@ -56,7 +57,7 @@ def check(data: bytes) -> None:
             lines_per_unit=50,
             bytes_per_unit=400,
         )
-        check_kept(lambda: _filled(InputAccumulator(limits=limits), events), 400 * size)
+        check_kept(lambda: fed(InputAccumulator(limits=limits), events), 400 * size)
 
 
 def _raw_events(data: bytes) -> list[WireEvent]:
@@ -129,12 +130,3 @@ def _check_input(input: ToolInput, limits: Limits) -> None:
         assert input.value is None
         assert input.error is not None
         str(input.error)
-
-
-def _filled(accumulator: InputAccumulator, events: Iterable[WireEvent]) -> InputAccumulator:
-    try:
-        for event in events:
-            accumulator.feed(event)
-    except LimitError:
-        pass
-    return accumulator

@@ -12,6 +12,7 @@ from tests.wire.json_texts import reference_value
 
 from .choices import Choices, pieces
 from .cost import check_cost, check_kept, is_sampled
+from .feeding import fed
 from .json_text import json_text
 
 _SMALL: Final = Limits(max_input_chars=60, max_depth=4, max_integer_digits=9)
@@ -45,16 +46,16 @@ def check(data: bytes) -> None:
         case 1:
             _check_paths(limits, text, cut, summary)
         case _:
-            assert summary == _summary(PartialJSON(limits=limits), [text])
+            assert summary == _closed(fed(PartialJSON(limits=limits), [text]))
     if is_sampled(data, 500):
         length = min(len(text), limits.max_input_chars)
         check_cost(
-            lambda: _summary(PartialJSON(limits=limits), cut),
+            lambda: _closed(fed(PartialJSON(limits=limits), cut)),
             len(text) + len(cut),
             lines_per_unit=50,  # a bracket by itself, the most expensive character, takes 26
             bytes_per_unit=400,  # "[" makes a list with room for four, an entry on the stack, and a step of the path
         )
-        check_kept(lambda: _filled(PartialJSON(limits=limits), cut), 400 * length)
+        check_kept(lambda: fed(PartialJSON(limits=limits), cut), 400 * length)
 
 
 def _check_paths(limits: Limits, text: str, cut: Sequence[str], summary: tuple[Any, ...]) -> None:
@@ -87,20 +88,8 @@ def _check_against_the_standard_library(parser: PartialJSON, text: str) -> None:
             assert parser.error.message.startswith(_LIMIT_FAULTS)
 
 
-def _summary(parser: PartialJSON, cut: Sequence[str]) -> tuple[Any, ...]:
-    for fragment in cut:
-        parser.feed(fragment)
-    return _closed(parser)
-
-
 def _closed(parser: PartialJSON) -> tuple[Any, ...]:
     parser.close()
     assert not (parser.complete and parser.error)
     value = written(parser.value)
     return parser.started, value, parser.complete, parser.error, parser.overflow_chars, parser.open_path
-
-
-def _filled(parser: PartialJSON, cut: Sequence[str]) -> PartialJSON:
-    for fragment in cut:
-        parser.feed(fragment)
-    return parser

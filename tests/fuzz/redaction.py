@@ -30,7 +30,7 @@ _PLANTED: Final = (
     f"-----BEGIN RSA PRIVATE KEY-----\n> {SECRET}\n-----END RSA PRIVATE KEY-----",
 )
 _PLACES: Final = ("password", "API_KEY", "x-api-key", "credentials")
-_PIECES: Final = (
+PIECES: Final = (
     *(
         "password",
         "token=",
@@ -89,7 +89,7 @@ def check(data: bytes) -> None:
     kind = choices.below(5)
     match kind:
         case 0:
-            _check_text(choices.rest().decode("utf-8", "surrogateescape"), data)
+            check_text(choices.rest().decode("utf-8", "surrogateescape"), data)
         case 1:
             _check_planted(_text(choices), choices.pick(_PLANTED), _text(choices))
         case 2:
@@ -97,14 +97,14 @@ def check(data: bytes) -> None:
         case 3:
             _check_body(choices.rest())
         case _:
-            _check_text(json_text(choices), data)
+            check_text(json_text(choices), data)
 
 
 def _text(choices: Choices) -> str:
-    return "".join(choices.pick(_PIECES) for _ in range(choices.below(12)))
+    return "".join(choices.pick(PIECES) for _ in range(choices.below(12)))
 
 
-def _check_text(text: str, data: bytes) -> None:
+def check_text(text: str, data: bytes) -> None:
     """Masking twice is masking once, the length is kept on request, and windows change nothing."""
     once = redact_text(text)
     assert redact_text(once) == once

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Final, TypeVar
+from typing import Final
 
 from eagerstream.errors import LimitError, ProtocolError
 from eagerstream.wire import ServerSentEvent, SSEDecoder, WireDecoder, WireEvent, decode_event
-from eagerstream.wire._sse import EventStreamDecoder
 from tests.streams import written
 
 from .choices import Choices, pieces
 from .cost import check_cost, check_kept, is_sampled
+from .feeding import decoded, fed
 from .wire_text import body, event_stream
-
-T = TypeVar("T")
 
 _NO_BOUND: Final = 1 << 30
 _BOUNDS: Final = (_NO_BOUND, _NO_BOUND, 100, 9)
@@ -30,26 +27,27 @@ def check(data: bytes) -> None:
     seed = Choices(choices.take(6))
     stream = choices.rest() if grammar is None else grammar(choices)
     cut = pieces(seed, stream)
-    events, error, reconnection_time = _decoded(SSEDecoder(max_event_bytes=bound), cut)
+    decoder = SSEDecoder(max_event_bytes=bound)
+    events, error = decoded(decoder, cut)
     expected, expected_time = by_the_standard(stream)
     if error is None:
-        assert (events, reconnection_time) == (expected, expected_time)
+        assert (events, decoder.reconnection_time_ms) == (expected, expected_time)
     else:
         assert isinstance(error, LimitError)
         assert bound < _NO_BOUND
-        whole, whole_error, _ = _decoded(SSEDecoder(max_event_bytes=bound), [stream])
+        whole, whole_error = decoded(SSEDecoder(max_event_bytes=bound), [stream])
         assert events == whole == expected[: len(events)]
         assert repr(error) == repr(whole_error)
     if aspect == 0:
         _check_wire_events(stream, cut, bound, expected)
     if is_sampled(data, 500):
         check_cost(
-            lambda: _decoded(SSEDecoder(max_event_bytes=bound), cut),
+            lambda: decoded(SSEDecoder(max_event_bytes=bound), cut),
             len(stream) + 20 * len(cut),
             lines_per_unit=12,  # a line of two bytes takes some 20 lines of code
             bytes_per_unit=64,  # an event without a name and with no text takes 120 bytes, from 6
         )
-        check_kept(lambda: _filled(SSEDecoder(max_event_bytes=bound), cut), 64 * min(len(stream), bound))
+        check_kept(lambda: fed(SSEDecoder(max_event_bytes=bound), cut), 64 * min(len(stream), bound))
 
 
 def by_the_standard(stream: bytes) -> tuple[list[ServerSentEvent], int | None]:
@@ -82,8 +80,8 @@ def by_the_standard(stream: bytes) -> tuple[list[ServerSentEvent], int | None]:
 
 def _check_wire_events(stream: bytes, cut: list[bytes], bound: int, expected: list[ServerSentEvent]) -> None:
     """Decoding bytes straight to wire events leads where `SSEDecoder` and `decode_event` do."""
-    events, error, _ = _decoded(WireDecoder(max_event_bytes=bound), cut)
-    whole, whole_error, _ = _decoded(WireDecoder(max_event_bytes=bound), [stream])
+    events, error = decoded(WireDecoder(max_event_bytes=bound), cut)
+    whole, whole_error = decoded(WireDecoder(max_event_bytes=bound), [stream])
     assert (written(events), repr(error)) == (written(whole), repr(whole_error))
     wire: list[WireEvent] = []
     fault: Exception | None = None
@@ -101,32 +99,3 @@ def _check_wire_events(stream: bytes, cut: list[bytes], bound: int, expected: li
     else:
         assert written(events) == written(wire)
         assert repr(error) == repr(fault)
-
-
-def _decoded(decoder: EventStreamDecoder[T], chunks: Iterable[bytes]) -> tuple[list[T], Exception | None, int | None]:
-    """The events, and what ended them early; from then on every call must raise the same."""
-    events: list[T] = []
-    error: Exception | None = None
-    try:
-        for chunk in chunks:
-            events += decoder.feed(chunk)
-        assert decoder.close() == []
-    except (LimitError, ProtocolError) as caught:
-        error = caught
-        for call in (decoder.close, lambda: decoder.feed(b"data: x\n\n")):
-            try:
-                call()
-            except type(error) as again:
-                assert again is error
-            else:
-                raise AssertionError("a decoder that has failed must stay failed")
-    return events, error, decoder.reconnection_time_ms
-
-
-def _filled(decoder: SSEDecoder, chunks: Iterable[bytes]) -> SSEDecoder:
-    try:
-        for chunk in chunks:
-            decoder.feed(chunk)
-    except LimitError:
-        pass
-    return decoder

@@ -136,7 +136,7 @@ def body(choices: Choices) -> bytes:
     return b"".join(out)
 
 
-_LINES: Final = (
+LINES: Final = (
     b"data", b"data:", b"data: ", b"data: x", b"data:  y", b"event: e", b"event", b"id: 7", b"id", b"id: a\0b", b": c",
     b"retry: 3", b"retry: +5", b"retry: 1_0", b"retry:", b"retry: \xd9\xa3", b"Data: x", b" data: x", b"datas: x",
     b"event: ping\ndata: {}\n\n", b'data: {"type": "ping"}', b'event: ping\ndata: {"type": "ping"}\n\n', b"data: [DONE]",
@@ -153,7 +153,7 @@ def _lines(choices: Choices) -> Iterator[bytes]:
     for _ in range(choices.room // 8):
         if not choices.are_left:
             return
-        line = choices.take(choices.below(12)) if choices.below(8) == 0 else choices.pick(_LINES)
+        line = choices.take(choices.below(12)) if choices.below(8) == 0 else choices.pick(LINES)
         end = choices.pick((b"\n", b"\n", b"\r\n", b"\r", b"\n\n", b"\n\n", b"\r\r", b""))
         times = min(choices.pick((1,) * 30 + (9, 100)), choices.room // 20)
         yield (line + end) * times

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -127,6 +127,23 @@ async def failure_of(client: Any, **options: Any) -> tuple[list[StreamEvent], Ex
             except Exception as error:
                 return events, error
     raise AssertionError("it did not fail")
+
+
+@asynccontextmanager
+async def turns_of_others() -> AsyncIterator[Callable[[], int]]:
+    """Let another task run beside the block; the function returns the number of its turns so far."""
+    turns = 0
+
+    async def watch() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch)
+        yield lambda: turns
+        tasks.cancel_scope.cancel()
 
 
 def kinds(events: list[StreamEvent]) -> list[str]:

@@ -20,6 +20,7 @@ from eagerstream.limits import Limits
 from eagerstream.streaming import GrowingInput
 from eagerstream.tools import ItemStream, tool
 from eagerstream.wire import InputAccumulator, Outcome, PartialJSON, TolerantJSON
+from tests.streaming.streams import turns_of_others
 from tests.streams import block_stop, cut_at, input_delta, message_delta, tool_start
 from tests.support import all_tasks_blocked
 
@@ -581,16 +582,6 @@ async def test_a_loop_over_items_that_are_all_there_lets_others_run() -> None:
     """They may all come in one fragment. Two million of them blocked the event loop for 3 s."""
     writer = Writer()
     writer.write(json.dumps({"a": [1] * 1_000}))
-    turns = 0
-
-    async def watch() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await anyio.lowlevel.checkpoint()
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(watch)
+    async with turns_of_others() as turns:
         assert [item async for item in writer.input.items("a")] == [1] * 1_000
-        tasks.cancel_scope.cancel()
-    assert turns > 10
+    assert turns() > 10

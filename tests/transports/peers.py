@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from eagerstream.testing import reply, text
+from eagerstream.transports import HTTPTransport
 from eagerstream.transports._http_clients import Library
 
 HELLO: Final = reply(text("Hello.")).body
@@ -155,6 +156,14 @@ async def made_client(library: Library, **options: Any) -> AsyncIterator[Any]:
     else:
         async with module.AsyncClient(verify=False, **options) as client:
             yield client
+
+
+@asynccontextmanager
+async def served(library: Library, *answer: Answer, **options: Any) -> AsyncIterator[tuple[Peer, HTTPTransport]]:
+    """A peer that answers so, with these options, and a transport to it."""
+    with Peer(*answer, **options) as peer:
+        async with HTTPTransport(base_url=peer.url, library=library) as transport:
+            yield peer, transport
 
 
 def waits(connection: Connection, _: Request | None = None) -> bool:

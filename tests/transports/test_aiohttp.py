@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import gzip
+import json
 import select
 import ssl
 import threading
@@ -32,6 +33,7 @@ from tests.transports.peers import (
     Peer,
     Request,
     made_client,
+    served,
     waits,
     waits_in_body,
 )
@@ -43,8 +45,7 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.filterwarnings("error")
 async def test_the_request(http_library: Library, chars: int) -> None:
     """The same headers and bytes, however long they are, and their size is known."""
-    content = "x" * chars
-    messages = [{"role": "user", "content": content}]
+    messages = [{"role": "user", "content": "ö" + "x" * chars}]
     with Peer() as peer:
         async with HTTPTransport(base_url=f"{peer.url}/a%2Fb", api_key="k", library=http_library) as transport:
             async with transport.open({**REQUEST, "messages": messages}, Limits()) as reply:
@@ -52,6 +53,7 @@ async def test_the_request(http_library: Library, chars: int) -> None:
                 sent_bytes = reply.sent_bytes
     (request,) = peer.requests
     assert (request.method, request.target) == ("POST", "/a%2Fb/v1/messages")
+    assert json.loads(request.body) == {**REQUEST, "messages": messages, "stream": True}
     assert sent_bytes == len(request.body) == int(request.headers["content-length"]) > chars
     names = ("accept", "accept-encoding", "anthropic-version", "content-type", "x-api-key")
     assert {name: request.headers[name] for name in names} == {
@@ -70,12 +72,11 @@ async def test_headers_of_a_response(http_library: Library) -> None:
     def answer(connection: Connection, _: Request) -> None:
         connection.respond(REQUEST_ID="req_\xe9", x_twice="a\r\nx-twice: b")
 
-    with Peer(answer) as peer:
-        async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
-            async with transport.open(REQUEST, Limits()) as reply:
-                assert isinstance(reply, StreamedReply)
-                assert reply.request_id == "req_\xe9"
-                assert reply.headers["X-Twice"] == "a, b"
+    async with served(http_library, answer) as (_, transport):
+        async with transport.open(REQUEST, Limits()) as reply:
+            assert isinstance(reply, StreamedReply)
+            assert reply.request_id == "req_\xe9"
+            assert reply.headers["X-Twice"] == "a, b"
 
 
 @pytest.mark.parametrize(("header_bytes", "number"), [(20_000, 1), (1_000_000, 1), (1_000, 1_000)])
@@ -86,12 +87,11 @@ async def test_bounds_of_headers(http_library: Library, header_bytes: int, numbe
         with suppress(OSError):
             connection.respond(HELLO, **{f"x_{index}": "a" * header_bytes for index in range(number)})
 
-    with Peer(answer) as peer:
-        async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
-            if header_bytes * number < 30_000:
-                await finished(transport)
-                return
-            error = await error_of(transport)
+    async with served(http_library, answer) as (_, transport):
+        if header_bytes * number < 30_000:
+            await finished(transport)
+            return
+        error = await error_of(transport)
     assert error.reason.startswith("the API could not be reached: ")
     assert "aaaa" not in error.reason
     assert error.retryable
@@ -100,9 +100,8 @@ async def test_bounds_of_headers(http_library: Library, header_bytes: int, numbe
 async def test_a_compressed_body(http_library: Library) -> None:
     """It is unpacked here, within the bounds of a reply."""
     packed = gzip.compress(HELLO)
-    with Peer(lambda connection, _: connection.respond(packed, content_encoding="gzip")) as peer:
-        async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
-            stream = await finished(transport)
+    async with served(http_library, lambda c, _: c.respond(packed, content_encoding="gzip")) as (_, transport):
+        stream = await finished(transport)
     assert stream.message["content"] == [{"type": "text", "text": "Hello."}]
 
 
@@ -114,9 +113,8 @@ _BOMB = gzip.compress(b": x\n" * 500_000, 6)
 )
 async def test_a_bomb(http_library: Library, coding: str, kind: type[Exception]) -> None:
     """Some kilobytes stand for 2 MB; and what was not asked for is not unpacked at all."""
-    with Peer(lambda connection, _: connection.respond(_BOMB, content_encoding=coding)) as peer:
-        async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
-            await error_of(transport, kind, limits=Limits(max_reply_bytes=250_000))
+    async with served(http_library, lambda c, _: c.respond(_BOMB, content_encoding=coding)) as (_, transport):
+        await error_of(transport, kind, limits=Limits(max_reply_bytes=250_000))
 
 
 @pytest.mark.parametrize("coding", ["identity", "gzip"])
@@ -129,11 +127,10 @@ async def test_an_error_without_an_end(http_library: Library, coding: str) -> No
         while True:
             connection.send(gzip.compress(piece) if coding == "gzip" else piece)
 
-    with Peer(answer) as peer:
-        async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
-            error = await error_of(transport)
-            (connection,) = peer.connections
-            assert await anyio.to_thread.run_sync(connection.ended.wait, PATIENCE_S)
+    async with served(http_library, answer) as (peer, transport):
+        error = await error_of(transport)
+        (connection,) = peer.connections
+        assert await anyio.to_thread.run_sync(connection.ended.wait, PATIENCE_S)
     assert (error.status_code, error.request_id, error.retryable) == (529, "req_1", True)
 
 
@@ -153,11 +150,10 @@ async def test_a_slow_consumer(http_library: Library) -> None:
             accepted += connection.socket.send(b": ping\n" * 10_000)
         is_full.set()
 
-    with Peer(answer) as peer:
-        async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
-            async with transport.open(REQUEST, Limits()) as reply:
-                await reply.receive()
-                assert await anyio.to_thread.run_sync(is_full.wait, PATIENCE_S)
+    async with served(http_library, answer) as (_, transport):
+        async with transport.open(REQUEST, Limits()) as reply:
+            await reply.receive()
+            assert await anyio.to_thread.run_sync(is_full.wait, PATIENCE_S)
     assert accepted < 30_000_000
 
 

@@ -18,7 +18,7 @@ from eagerstream.transports import HTTPTransport, StreamedReply
 from eagerstream.transports._body import BodyTransport
 from eagerstream.wire import FragmentDecoder, MessageAssembler
 from eagerstream.wire._decoding import to_wire_event
-from tests.streaming.streams import finished
+from tests.streaming.streams import error_of, finished, turns_of_others
 from tests.support import LocalAPI
 
 pytestmark = pytest.mark.anyio
@@ -51,25 +51,15 @@ async def test_a_long_chunk_is_taken_in_by_pieces() -> None:
     reply = streamed_reply([LONG.body, LONG.body])
     sizes: list[int] = []
     events: list[Any] = []
-    async with anyio.create_task_group() as tasks:
-        turns = 0
-
-        async def others() -> None:
-            nonlocal turns
-            while True:
-                turns += 1
-                await anyio.lowlevel.checkpoint()
-
-        tasks.start_soon(others)
+    async with turns_of_others() as turns:
         while (batch := await reply.receive()) is not None:
             events += batch
             sizes.append(len(batch))
-        tasks.cancel_scope.cancel()
     assert message_of(events) == message_of(FragmentDecoder().feed(LONG.body))
     assert len(events) == 2 * len(FragmentDecoder().feed(LONG.body))
     assert max(sizes) < 200
     # None before a chunk: the wait for it is one. Trio may let a task go first in one round and last in the next.
-    assert turns >= (len(sizes) - 3) // 2  # trio's order is one of chance, as below
+    assert turns() >= (len(sizes) - 3) // 2  # trio's order is one of chance, as below
 
 
 async def test_chunks_that_are_there_already() -> None:
@@ -132,27 +122,16 @@ async def test_a_bomb(kind: str, coding: str) -> None:
     """Some kilobytes stand for 4 MB: no more than `max_reply_bytes` of them is there, and others get their turn."""
     api = LocalAPI([_BOMB], headers={"content-encoding": coding})
     client = api.anthropic() if kind == "anthropic" else api.transport()
-    turns = 0
-
-    async def watch() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await anyio.lowlevel.checkpoint()
-
     expected = LimitError if coding == "gzip" else ProtocolError
     tracemalloc.start()
     try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(watch)
-            with pytest.raises(expected):
-                await finished(client, limits=Limits(max_reply_bytes=250_000))
-            tasks.cancel_scope.cancel()
+        async with turns_of_others() as turns:
+            await error_of(client, expected, limits=Limits(max_reply_bytes=250_000))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert peak < 1_500_000
-    assert coding != "gzip" or turns > 250_000 / 16_384
+    assert coding != "gzip" or turns() > 250_000 / 16_384
 
 
 async def test_a_body_that_a_hook_has_read(library: Any) -> None:
@@ -185,21 +164,10 @@ async def test_a_long_delta_comes_in_portions(kind: str, form: str) -> None:
         for item in [body] if form == "bytes" else [{"type": "ping"}, event, after]:
             yield item
 
-    turns = 0
-
-    async def watch() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await anyio.lowlevel.checkpoint()
-
     events: list[Any] = []
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(watch)
-        async with BodyTransport(source()).open({}, DEFAULT_LIMITS) as reply:
-            while (batch := await reply.receive()) is not None:
-                events += [to_wire_event(each) for each in batch]
-        tasks.cancel_scope.cancel()
+    async with turns_of_others() as turns, BodyTransport(source()).open({}, DEFAULT_LIMITS) as reply:
+        while (batch := await reply.receive()) is not None:
+            events += [to_wire_event(each) for each in batch]
     assert [events[0], events[-1]] == [{"type": "ping"}, after]
     deltas = [each["delta"] for each in events[1:-1]]
     [name] = {key for delta in deltas for key in delta} - {"type", "estimated_tokens"}
@@ -208,4 +176,4 @@ async def test_a_long_delta_comes_in_portions(kind: str, form: str) -> None:
     assert sum(delta.get("estimated_tokens", 0) for delta in deltas) == (7 if kind == "thinking_delta" else 0)
     assert all((each["type"], each["index"]) == ("content_block_delta", 3) for each in events[1:-1])
     # trio runs the tasks of one round in an order of chance, so two portions may follow each other, but never three.
-    assert turns >= (len(deltas) - 1) // 2 > 5
+    assert turns() >= (len(deltas) - 1) // 2 > 5

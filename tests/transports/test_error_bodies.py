@@ -23,7 +23,7 @@ _REFUSED = json.dumps({"type": "error", "error": {"type": "invalid_request_error
 
 
 async def _refused(api: LocalAPI, kind: str) -> APIError:
-    error = await error_of(api.anthropic() if kind == "anthropic" else api.transport())
+    error: APIError = await error_of(api.anthropic() if kind == "anthropic" else api.transport())
     assert api.exchanges[0].closed
     return error
 

@@ -30,6 +30,7 @@ from tests.transports.peers import (
     Peer,
     Request,
     made_client,
+    served,
     waits,
 )
 
@@ -38,12 +39,11 @@ pytestmark = pytest.mark.anyio
 
 async def test_connections_are_used_again(http_library: Library) -> None:
     """Requests after one another share a connection, since each reply is read to its end."""
-    with Peer() as peer:
-        async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
-            for _ in range(3):
-                await finished(transport)
-                async with eagerstream.run(transport, **REQUEST) as run:
-                    await run.finish()
+    async with served(http_library) as (peer, transport):
+        for _ in range(3):
+            await finished(transport)
+            async with eagerstream.run(transport, **REQUEST) as run:
+                await run.finish()
     assert len(peer.requests) == 6
     assert len(peer.connections) == 1
 
@@ -91,9 +91,8 @@ async def test_many_replies_at_once(http_library: Library) -> None:
 
 async def test_an_address_of_ipv6(http_library: Library) -> None:
     """Brackets and all."""
-    with Peer(host="::1") as peer:
-        async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
-            await finished(transport)
+    async with served(http_library, host="::1") as (peer, transport):
+        await finished(transport)
     assert peer.requests[0].headers["host"] == peer.address
 
 
@@ -119,26 +118,30 @@ async def test_a_head_that_is_cut(http_library: Library) -> None:
         connection.send(b"HTTP/1.1 200 OK\r\nset-cookie: hunter2\r\n")
         raise ConnectionError
 
-    with Peer(cut) as peer:
-        async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
-            error = await error_of(transport)
+    async with served(http_library, cut) as (_, transport):
+        error = await error_of(transport)
     assert "the API could not be reached: " in error.reason
     assert "hunter2" not in f"{error.reason} {error}"
 
 
 async def test_no_cookies(http_library: Library) -> None:
     """A transport may serve many users: a peer cannot mark one of them."""
-    with Peer(lambda connection, _: connection.respond(set_cookie="a=1; Path=/")) as peer:
-        async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
-            await finished(transport)
-            await finished(transport)
+    async with served(http_library, lambda connection, _: connection.respond(set_cookie="a=1; Path=/")) as (
+        peer,
+        transport,
+    ):
+        await finished(transport)
+        await finished(transport)
     assert [request.headers.get("cookie") for request in peer.requests] == [None, None]
 
 
 async def test_a_redirect(http_library: Library) -> None:
     """The peer cannot send the key and the prompt elsewhere."""
-    with Peer() as thief, Peer(lambda peer, _: peer.respond(b"", status="307 Go", location=thief.url)) as peer:
-        async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
+    with Peer() as thief:
+        async with served(http_library, lambda c, _: c.respond(b"", status="307 Go", location=thief.url)) as (
+            _,
+            transport,
+        ):
             assert (await error_of(transport)).status_code == 307
     assert thief.requests == []
 

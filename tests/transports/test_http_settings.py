@@ -26,6 +26,7 @@ from tests.transports.peers import (
     Connection,
     Peer,
     Request,
+    served,
 )
 
 pytestmark = pytest.mark.anyio
@@ -96,9 +97,8 @@ async def test_a_certificate_of_somebody_else(
 ) -> None:
     """The name of the host is checked, too."""
     environment.setenv("SSL_CERT_FILE", str(ca_file))
-    with Peer(tls=_tls("thief.example")) as peer:
-        async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
-            assert "mismatch" in (await error_of(transport)).reason
+    async with served(http_library, tls=_tls("thief.example")) as (peer, transport):
+        assert "mismatch" in (await error_of(transport)).reason
     assert peer.requests == []
 
 
@@ -114,13 +114,12 @@ async def test_a_peer_with_tls_that_is_cancelled(
         while connection.socket.recv(1):  # raises an error, or returns nothing, when the connection is closed
             pass
 
-    with Peer(hold, tls=_tls("127.0.0.1")) as peer:
-        async with HTTPTransport(base_url=peer.url, library=http_library) as transport:
-            with anyio.fail_after(PATIENCE_S):
-                async with eagerstream.stream(transport, **REQUEST) as stream:
-                    await anext(stream)
-                (connection,) = peer.connections
-                assert await anyio.to_thread.run_sync(connection.ended.wait, PATIENCE_S)
+    async with served(http_library, hold, tls=_tls("127.0.0.1")) as (peer, transport):
+        with anyio.fail_after(PATIENCE_S):
+            async with eagerstream.stream(transport, **REQUEST) as stream:
+                await anext(stream)
+            (connection,) = peer.connections
+            assert await anyio.to_thread.run_sync(connection.ended.wait, PATIENCE_S)
 
 
 async def test_a_proxy_of_the_environment(http_library: Library, environment: pytest.MonkeyPatch) -> None:
