@@ -15,7 +15,6 @@ import eagerstream
 from eagerstream.errors import StreamInterrupted, UsageError
 from eagerstream.testing import ReplayServer, Scenario, http_error, reply, text, tool_use
 from eagerstream.testing._framing import in_aws_frames
-from eagerstream.wire import MessageStop
 from tests.streaming.streams import finished
 from tests.streams import event_line
 from tests.support import REQUEST, Broken, LocalAPI, anthropic_client, anthropic_http_library
@@ -83,12 +82,6 @@ class Taking:
         raise self._error
 
 
-async def test_an_exception_that_nobody_knows() -> None:
-    """What is no exception of an HTTP client is a mistake somewhere, and comes out as it is."""
-    with pytest.raises(ZeroDivisionError):
-        await finished(Taking(ZeroDivisionError()))
-
-
 async def test_parameters_that_a_client_does_not_know() -> None:
     """They travel in its `extra_body`, beside what the caller put there."""
     client = Taking(KeyError())
@@ -142,17 +135,6 @@ async def test_options_of_the_client() -> None:
         (request,) = server.requests
     assert request.headers["x-note"] == "a"
     assert request.body == {**REQUEST, "stream": True}
-
-
-async def test_the_beta_endpoint() -> None:
-    """A request with betas goes where the client sends such requests, with parameters that only that place has."""
-    async with ReplayServer(WEATHER) as server, anthropic_client(server.base_url) as client:
-        async with eagerstream.stream(client, **REQUEST, betas=["a-2025-01-01"], mcp_servers=[]) as stream:
-            events = [event async for event in stream]
-        (request,) = server.requests
-    assert isinstance(events[-1], MessageStop)
-    assert request.headers["anthropic-beta"] == "a-2025-01-01"
-    assert request.body == {**REQUEST, "stream": True, "mcp_servers": []}
 
 
 @pytest.mark.slow

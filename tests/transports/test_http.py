@@ -5,17 +5,14 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-import anyio
 import pytest
 
-import eagerstream
 from eagerstream.errors import APIError, ProtocolError, StreamInterrupted, UsageError
-from eagerstream.limits import Limits
 from eagerstream.testing import reply, text
 from eagerstream.transports import HTTPTransport
 from tests.streaming.streams import error_of, finished
 from tests.streams import message_start
-from tests.support import REQUEST, Broken, LocalAPI
+from tests.support import Broken, LocalAPI
 from tests.tables import rows
 
 pytestmark = pytest.mark.anyio
@@ -29,24 +26,6 @@ async def headers_sent(library: Any, **options: Any) -> dict[str, str]:
     await finished(HTTPTransport(base_url="http://local", http_client=api.client(library), **options))
     (exchange,) = api.exchanges
     return exchange.headers
-
-
-async def test_the_request(library: Any) -> None:
-    """Golden: address, headers and body, over either library."""
-    api = LocalAPI([HELLO])
-    transport = api.transport(library)
-    await finished(transport, system="Köln")
-    (exchange,) = api.exchanges
-    assert exchange.url == "http://local/v1/messages"
-    headers = {name: exchange.headers[name] for name in ("accept", "anthropic-version", "content-type", "x-api-key")}
-    assert headers == {
-        "accept": "text/event-stream",
-        "anthropic-version": "2023-06-01",
-        "content-type": "application/json",
-        "x-api-key": "k",
-    }
-    assert exchange.body == {**REQUEST, "system": "Köln", "stream": True}
-    assert exchange.closed
 
 
 async def test_headers(library: Any) -> None:
@@ -164,22 +143,6 @@ async def test_extra_headers_of_a_request(library: Any) -> None:
     assert len(api.exchanges) == 1
 
 
-def test_a_synchronous_http_client(library: Any) -> None:
-    """It would block every stream: refused."""
-    with library.Client(verify=False) as http_client, pytest.raises(UsageError, match="async"):
-        HTTPTransport(base_url="http://local", http_client=http_client)
-
-
-async def test_who_closes_the_client(library: Any) -> None:
-    """A client that was given stays open."""
-    api = LocalAPI([HELLO])
-    given = api.client(library)
-    async with HTTPTransport(base_url="http://local", http_client=given) as transport:
-        await finished(transport)
-    assert not given.is_closed
-    await given.aclose()
-
-
 async def test_other_statuses(library: Any) -> None:
     """Whatever is not 200 is an error with its status."""
     for status in (204, 302, 418, 503):
@@ -221,45 +184,12 @@ async def test_an_error_page_that_is_cut(library: Any, rest: list[Any]) -> None:
     assert error.status_code == 500
 
 
-async def test_an_error_page_of_megabytes(library: Any) -> None:
-    """Nobody reads that: a part of it is enough to give up."""
-    api = LocalAPI([b"x" * 50_000] * 1000, status=500)
-    with pytest.raises(APIError):
-        await finished(api.transport(library))
-    assert api.exchanges[0].closed
-
-
-async def test_a_closed_client(library: Any) -> None:
-    """Using a client after it was closed is a mistake of the caller's, and is said so."""
-    http_client = LocalAPI([HELLO]).client(library)
-    await http_client.aclose()
-    with pytest.raises(UsageError, match="closed"):
-        await finished(HTTPTransport(base_url="http://local", http_client=http_client))
-
-
 async def test_numbers_that_json_does_not_have(library: Any) -> None:
     """NaN in a request would be refused far away, in other words: it is refused here."""
     api = LocalAPI([HELLO])
     with pytest.raises(UsageError, match="no JSON form"):
         await finished(api.transport(library), temperature=float("nan"))
     assert api.exchanges == []
-
-
-async def test_silence_before_the_reply(library: Any) -> None:
-    """A server that takes the request and says nothing is given up like any other silence."""
-
-    async def never(_: Any) -> Any:
-        await anyio.sleep_forever()
-
-    http_client = library.AsyncClient(transport=library.MockTransport(never))
-    with anyio.fail_after(5), pytest.raises(APIError) as caught:
-        async with eagerstream.stream(
-            HTTPTransport(base_url="http://local", http_client=http_client),
-            **REQUEST,
-            limits=Limits(idle_timeout_s=0.05),
-        ) as stream:
-            await stream.finish()
-    assert caught.value.retryable
 
 
 _LOSSES = ["ReadTimeout", "ReadError", "WriteError", "CloseError", "RemoteProtocolError"]
