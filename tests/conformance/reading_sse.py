@@ -43,6 +43,7 @@ def read(body: bytes) -> tuple[list[Event], int | None]:
                 data += value + "\n"
             elif name == "id" and "\0" not in value:
                 last_event_id = value
-            elif name == "retry" and re.fullmatch("[0-9]+", value):
+            # Python converts no more digits, and nobody waits for so long.
+            elif name == "retry" and re.fullmatch("[0-9]{1,4300}", value):
                 retry = reconnection_time = int(value)
     return events, reconnection_time

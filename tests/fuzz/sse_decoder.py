@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from eagerstream.errors import LimitError, ProtocolError
 from eagerstream.wire import ServerSentEvent, SSEDecoder, WireDecoder, WireEvent, decode_event
+from tests.conformance.reading_sse import read
 from tests.streams import written
 
 from .choices import Choices, pieces
@@ -51,31 +51,9 @@ def check(data: bytes) -> None:
 
 
 def by_the_standard(stream: bytes) -> tuple[list[ServerSentEvent], int | None]:
-    """What the standard's section 9.2.6 makes of the whole, read line by line."""
-    text = stream.decode("utf-8", "replace").removeprefix("\ufeff")
-    *lines, _unfinished = re.split("\r\n|\r|\n", text)
-    events: list[ServerSentEvent] = []
-    data: list[str] = []
-    event_type = last_id = ""
-    retry: int | None = None
-    reconnection_time: int | None = None
-    for line in lines:
-        if not line:
-            if data:
-                events.append(ServerSentEvent(event_type or "message", "\n".join(data), last_id, retry))
-            data, event_type, retry = [], "", None
-            continue
-        field, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        if field == "event":
-            event_type = value
-        elif field == "data":
-            data.append(value)
-        elif field == "id" and "\0" not in value:
-            last_id = value
-        elif field == "retry" and re.fullmatch("[0-9]{1,4300}", value):
-            retry = reconnection_time = int(value)
-    return events, reconnection_time
+    """What the second reading makes of the whole."""
+    events, reconnection_time = read(stream)
+    return [ServerSentEvent(*event) for event in events], reconnection_time
 
 
 def _check_wire_events(stream: bytes, cut: list[bytes], bound: int, expected: list[ServerSentEvent]) -> None:

@@ -33,10 +33,11 @@ SLOWLY_S = 10
 class Writer:
     """A call that is being written: what the model would send, piece by piece."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *fragments: str, **options: Any) -> None:
         self._accumulator = InputAccumulator(input_type=GrowingInput, **options)
         self._accumulator.feed(tool_start(0))
         self.input = self._accumulator.inputs[0]
+        self.write(*fragments)
 
     def write(self, *fragments: str) -> None:
         for fragment in fragments:
@@ -119,8 +120,7 @@ async def test_a_field_comes_before_the_input_ends() -> None:
 
 async def test_a_field_that_is_there_already() -> None:
     """No waiting for what has come: also after the end, and deep inside."""
-    writer = Writer()
-    writer.write('{"files": [{"name": "a", "size": 12}], "n": null')
+    writer = Writer('{"files": [{"name": "a", "size": 12}], "n": null')
     assert await writer.input.field("files", 0, "name") == "a"
     assert await writer.input.field("files") == [{"name": "a", "size": 12}]
     writer.write("}")
@@ -203,8 +203,7 @@ async def test_invalid_is_told_at_the_offending_character() -> None:
 
 async def test_what_had_finished_before_an_error_counts() -> None:
     """An input that turns out invalid later does not take back what was finished."""
-    writer = Writer()
-    writer.write('{"a": 1, "b": Dave}')
+    writer = Writer('{"a": 1, "b": Dave}')
     assert await writer.input.field("a") == 1
     writer.stop()
     assert await writer.input.field("a") == 1
@@ -222,8 +221,7 @@ async def test_a_root_that_is_no_object_has_no_fields() -> None:
 
 async def test_the_interruption_says_where_and_why() -> None:
     """Whoever catches it can tell which value was waited for, and what went wrong."""
-    writer = Writer()
-    writer.write('{"files": [{"na')
+    writer = Writer('{"files": [{"na')
     writer.cut()
     with pytest.raises(InputInterrupted, match="cut off") as caught:
         await writer.input.field("files", 0, "name")
@@ -255,8 +253,7 @@ async def test_many_waiters() -> None:
 @pytest.mark.parametrize("wait", WAITS)
 async def test_cancelling_a_waiter(wait: str) -> None:
     """A waiter that gives up disturbs neither the others nor the input."""
-    writer = Writer()
-    writer.write('{"late": ')
+    writer = Writer('{"late": ')
     async with waiting(writer.input.field("late")) as (other,):
         with anyio.CancelScope() as scope:
             scope.cancel()
@@ -298,8 +295,7 @@ async def test_text_comes_as_it_is_written() -> None:
 
 async def test_an_empty_string_has_no_pieces() -> None:
     """It ends, rather than waiting for a first piece."""
-    writer = Writer()
-    writer.write('{"body": ""')
+    writer = Writer('{"body": ""')
     assert [piece async for piece in writer.input.text("body")] == []
 
 
@@ -308,8 +304,7 @@ async def test_an_empty_string_has_no_pieces() -> None:
 )
 async def test_pieces_that_are_cut_off(wait: str, written: str, pieces: list[str]) -> None:
     """What came is handed out, an unfinished item never; then it is said that more should have come."""
-    writer = Writer()
-    writer.write(written)
+    writer = Writer(written)
     writer.cut()
     waiter = Waiter()
     await waiter.run(WAITS[wait](writer.input))
@@ -326,8 +321,7 @@ async def test_pieces_that_are_cut_off(wait: str, written: str, pieces: list[str
 async def test_pieces_of_something_else(wait: str, words: str, values: tuple[str, ...]) -> None:
     """Told as soon as the value shows, not at the end."""
     for value in values:
-        writer = Writer()
-        writer.write('{"late": ' + value)
+        writer = Writer('{"late": ' + value)
         with pytest.raises(TypeError, match=words), anyio.fail_after(SLOWLY_S):
             await anext(WAITS[wait](writer.input))
 
@@ -541,8 +535,7 @@ def test_the_input_as_the_parameters_of_its_tool() -> None:
     async def write(path: str, lines: ItemStream[_Line], mode: Literal["new", "add"]) -> None:
         """Write a file."""
 
-    writer = Writer()
-    writer.write('{"path": "a.py", "lines": [{"number": 1}, {"number": 2, "text": "tw')
+    writer = Writer('{"path": "a.py", "lines": [{"number": 1}, {"number": 2, "text": "tw')
     arguments = writer.input.partial_as(write)
     assert arguments.keys() == {"path", "lines"}
     assert arguments["lines"][0] == _Line(number=1)
@@ -580,8 +573,7 @@ def test_a_parser_of_the_users_own() -> None:
 
 async def test_a_loop_over_items_that_are_all_there_lets_others_run() -> None:
     """They may all come in one fragment. Two million of them blocked the event loop for 3 s."""
-    writer = Writer()
-    writer.write(json.dumps({"a": [1] * 1_000}))
+    writer = Writer(json.dumps({"a": [1] * 1_000}))
     async with turns_of_others() as turns:
         assert [item async for item in writer.input.items("a")] == [1] * 1_000
     assert turns() > 10

@@ -50,6 +50,14 @@ def followed(model: Any, text: str, length: int = 3, **options: Any) -> Iterator
         yield parser, typed
 
 
+def begun(model: Any, text: str = "") -> tuple[PartialJSON, TypedPartial[Any]]:
+    """A parser that was fed a text, and the typed value."""
+    parser = PartialJSON()
+    typed = TypedPartial(model, parser)
+    parser.feed(text)
+    return parser, typed
+
+
 def at_end(model: Any, text: str, length: int = 3) -> TypedPartial[Any]:
     """The typed value of a complete text, looked at after each fragment."""
     typed = None
@@ -140,8 +148,7 @@ def test_at_every_cut_the_value_is_that_of_the_oracle(order: Any, data: st.DataO
     """Finished parts are validated, open ones show their fields, at every place where a text may be cut."""
     text = json.dumps(order)
     places = data.draw(st.lists(st.integers(0, len(text)), max_size=12))
-    parser = PartialJSON()
-    typed = TypedPartial(Order, parser)
+    parser, typed = begun(Order)
     for piece in cut_at(text, places):
         parser.feed(piece)
         assert plain(typed.value) == plain(order_so_far(parser))
@@ -250,8 +257,7 @@ def test_finished_items_keep_their_identity() -> None:
 
 def test_an_open_item_is_a_view() -> None:
     """It is an instance of the model, with the text of a string so far, and None in place of what is to come."""
-    parser = PartialJSON()
-    typed = TypedPartial(Order, parser)
+    parser, typed = begun(Order)
     assert plain(typed.value) == ("Order", dict.fromkeys(Order.model_fields))
     parser.feed('{"title": "a", "items": [{"id": "no number", "name": "longer than eight')
     (item,) = typed.value.items
@@ -265,9 +271,7 @@ def test_an_open_item_is_a_view() -> None:
 
 def test_a_fault_is_known_when_its_item_is_finished() -> None:
     """The author of a page marks the item, and continues with the others."""
-    parser = PartialJSON()
-    typed = TypedPartial(Order, parser)
-    parser.feed('{"title": "t", "items": [{"id": 1, "price": 1}, {"id": 2, "price": "x"')
+    parser, typed = begun(Order, '{"title": "t", "items": [{"id": 1, "price": 1}, {"id": 2, "price": "x"')
     assert typed.fault is None
     parser.feed('}, {"id": 3')
     fault = typed.fault
@@ -297,9 +301,7 @@ def test_a_fault_is_known_when_its_item_is_finished() -> None:
 )
 def test_where_a_fault_is(text: str, path: tuple[str | int, ...]) -> None:
     """The place is that in the whole input."""
-    parser = PartialJSON()
-    typed = TypedPartial(Order, parser)
-    parser.feed(text)
+    parser, typed = begun(Order, text)
     if text in ("[1", "5 "):
         parser.feed("]" if text == "[1" else "")
         parser.close()
@@ -326,9 +328,7 @@ def test_a_repeated_key_counts_at_last() -> None:
 
 def test_a_key_that_is_repeated_between_two_looks() -> None:
     """The list that was open at the first look is not that of the second."""
-    parser = PartialJSON()
-    typed = TypedPartial(Order, parser)
-    parser.feed('{"items": [{"id": 1, "price": 1}, {"id')
+    parser, typed = begun(Order, '{"items": [{"id": 1, "price": 1}, {"id')
     assert len(typed.value.items) == 2
     parser.feed('": 2, "price": 2}], "items": [{"id": 3, "price": 3}], "title": "')
     assert typed.value.items == [Item(id=3, price=3)]
@@ -393,8 +393,7 @@ def test_other_kinds_of_models(model: Any) -> None:
 def test_lists_and_dicts_at_the_root() -> None:
     """Structured outputs may be a list."""
     text = '[{"id": 1, "price": 2}, {"id": 2, "price": 3}]'
-    parser = PartialJSON()
-    typed: TypedPartial[list[Item]] = TypedPartial(list[Item], parser)
+    parser, typed = begun(list[Item])
     assert typed.value == []
     parser.feed(text[:-3])
     assert typed.value[0] == Item(id=1, price=2)
@@ -429,13 +428,9 @@ def test_odd_fields() -> None:
     pets = [{"kind": "cat", "lives": 9}, {"kind": "dog"}]
     odd = {"pets": pets, "pair": [1, {"id": 1, "price": 1}], "either": {"id": 1, "price": 1}, "re-named": "x", "b": "y"}
     odd |= {"when": "2030-01-01T00:00:00Z"}
-    parser = PartialJSON()
-    typed = TypedPartial(Odd, parser)
-    parser.feed(json.dumps(odd))
+    _, typed = begun(Odd, json.dumps(odd))
     assert typed.value == Odd.model_validate(odd)
-    parser = PartialJSON()
-    typed = TypedPartial(Odd, parser)
-    parser.feed('{"c": ["z"]}')
+    _, typed = begun(Odd, '{"c": ["z"]}')
     assert typed.value.deep == "z"
 
 
@@ -446,9 +441,7 @@ class Simple(BaseModel):
 
 def test_a_union_is_plain_until_it_is_finished() -> None:
     """Which model it will be is not known before."""
-    parser = PartialJSON()
-    typed: TypedPartial[Any] = TypedPartial(Simple, parser)
-    parser.feed('{"re-named": "x", "pets": [{"kind": "dog"}, {"kind": "cat", "li')
+    _, typed = begun(Simple, '{"re-named": "x", "pets": [{"kind": "dog"}, {"kind": "cat", "li')
     assert typed.value.renamed == "x"
     assert typed.value.pets == [Dog(kind="dog"), {"kind": "cat"}]
 
@@ -461,9 +454,7 @@ class Tree(BaseModel):
 def test_records_in_items_of_items() -> None:
     """An item that holds items is validated part by part: a fault in it is known before it ends."""
     text = '{"children": [{"name": "a", "children": [{"name": "b"}, {"name": 5}, {"na'
-    parser = PartialJSON()
-    typed = TypedPartial(Tree, parser)
-    parser.feed(text)
+    _, typed = begun(Tree, text)
     assert typed.fault is not None
     assert typed.fault.place == "children[0].children[1].name"
     assert typed.value.children[0].children[0] == Tree(name="b")
@@ -484,9 +475,7 @@ def test_unknown_keys() -> None:
     closed = at_end(Closed, text)
     assert closed.fault is not None
     assert closed.fault.place == "more"
-    parser = PartialJSON()
-    typed = TypedPartial(Open, parser)
-    parser.feed('{"more": "gro')
+    _, typed = begun(Open, '{"more": "gro')
     assert typed.value.model_extra == {"more": "gro"}
 
 
@@ -502,9 +491,7 @@ def test_a_model_that_changes_its_input_is_validated_as_one() -> None:
             return {"items": [{"price": 1, **item} for item in data["items"]]}
 
     text = '{"items": [{"id": 1}, {"id": 2}]}'
-    parser = PartialJSON()
-    typed = TypedPartial(Whole, parser)
-    parser.feed(text[:-1])
+    parser, typed = begun(Whole, text[:-1])
     assert typed.value.items[0].price is None
     parser.feed(text[-1])
     assert typed.value == Whole.model_validate_json(text)
@@ -586,9 +573,7 @@ def _work_of_last_looks(text: str, monkeypatch: pytest.MonkeyPatch) -> int:
 
     for name in ("_end", "_open", "_show", "_finished", "_viewed", "_begun"):
         counting(name)
-    parser = PartialJSON()
-    typed = TypedPartial(Order, parser)
-    parser.feed(text)
+    parser, typed = begun(Order, text)
     assert typed.value is not None
     visited = 0
     for piece in pieces(', {"id": 7, "name": "seven", "price": 7, "tags": ["a", "b"]}' * 5, 6):
@@ -623,9 +608,7 @@ def test_a_dict_of_many_values_is_not_read_from_its_start() -> None:
 @rows("opening", ['{"title": "', '{"items": [{"id": 1, "name": "', '{"best": {"name": "'])
 def test_a_look_keeps_no_second_reference_to_the_open_string(opening: str) -> None:
     """CPython lengthens a string in place if nothing else refers to it; otherwise each fragment would copy 100 KB."""
-    parser = PartialJSON()
-    typed = TypedPartial(Order, parser)
-    parser.feed(opening)
+    parser, typed = begun(Order, opening)
     looks = 0
     for _ in range(50):
         assert typed.value is not None
@@ -664,9 +647,7 @@ def test_deep_nesting(depth: int, length: int) -> None:
 def test_many_items_in_one_fragment() -> None:
     """Each is visited once."""
     count = 20_000
-    parser = PartialJSON()
-    typed = TypedPartial(Order, parser)
-    parser.feed('{"sizes": [' + "1," * count + "2")
+    parser, typed = begun(Order, '{"sizes": [' + "1," * count + "2")
     assert len(typed.value.sizes) == count
     parser.feed('], "unknown": {' + ",".join(f'"{key}": 1' for key in range(count)) + "}")
     assert typed.fault is None

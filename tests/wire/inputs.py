@@ -33,6 +33,13 @@ def told(accumulator: InputAccumulator, *events: Any) -> list[str]:
     return lines
 
 
+def heard(*events: Any) -> InputAccumulator:
+    """An accumulator that has heard these events."""
+    accumulator = InputAccumulator()
+    told(accumulator, *events)
+    return accumulator
+
+
 def closed(accumulator: InputAccumulator, stop_reason: str | None = None) -> list[str]:
     return [
         f"stop {event.input.index} {event.input.outcome.value}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from math import inf
 from typing import Any, Final
@@ -10,7 +9,8 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from eagerstream.wire import JSON, Path
-from tests.streams import is_json, strict_loads
+from tests.conformance.reading_json import NOTHING, Reading, shown
+from tests.streams import strict_loads
 
 # --- texts ------------------------------------------------------------------------------------------------------------
 
@@ -127,15 +127,7 @@ def mutated_documents(draw: st.DrawFn) -> str:
 texts = st.one_of(documents, mutated_documents(), st.text(_INTRUDERS, max_size=12))
 """Anything at all."""
 
-# --- what a prefix can still become -----------------------------------------------------------------------------------
-
-# Whatever a prefix stops in, one of these ends the token and gives what must follow it.
-_STRING_ENDS: Final = ['"', '""', 'n"', '0000"', '000"', '00"', '0"', 'u0000"']
-_TOKEN_ENDS: Final = (
-    ["", "0", "0,0", ":0", '"":0']
-    + [end + then for end in _STRING_ENDS for then in ("", ":0")]
-    + [word[at:] for word in ("true", "false", "null") for at in range(1, len(word))]
-)
+# --- what a prefix shows ----------------------------------------------------------------------------------------------
 
 
 def what_is_open(prefix: str) -> tuple[str, bool]:
@@ -156,73 +148,10 @@ def what_is_open(prefix: str) -> tuple[str, bool]:
     return closing, in_string
 
 
-def can_become_json(prefix: str) -> bool:
-    """Some text that begins with `prefix` is JSON: found by trying every ending that may be needed."""
-    closing, _ = what_is_open(prefix)
-    return any(is_json(prefix + end + closing) for end in _TOKEN_ENDS)
-
-
-# --- what a prefix shows ----------------------------------------------------------------------------------------------
-
-_TOKEN: Final = re.compile(
-    r"""(?P<space>[ \t\n\r]+) | (?P<mark>[{}\[\],:]) | (?P<string>"(?:[^"\\]|\\.)*") | (?P<number>-?[0-9][-+.eE0-9]*)
-    | (?P<word>true|false|null)""",
-    re.VERBOSE | re.DOTALL,
-)
-_UNIT: Final = re.compile(r'\\u[0-9a-fA-F]{4}|\\["\\/bfnrt]|[^"\\]', re.DOTALL)
-_HIGH: Final = re.compile(r"\\u[dD][89abAB]..")
-
-
-def _whole_units(text: str) -> str:
-    """`text` up to an escape that is not whole."""
-    end = 0
-    while match := _UNIT.match(text, end):
-        end = match.end()
-    return text[:end]
-
-
 def reference_value(prefix: str) -> tuple[bool, JSON]:
-    """Whether a value shows after `prefix` (which must be free of faults), and which: the promise, read as simply as can be.
-
-    What is not finished is cut away, what is open is closed, and `json.loads` reads the rest.
-    """
-    kept: list[str] = []  # the tokens that show
-    keys: list[bool] = []  # which of them are keys
-    stack: list[str] = []
-    at = 0
-
-    def wants_key() -> bool:
-        return bool(stack) and stack[-1] == "{" and kept[-1] in ("{", ",")
-
-    while at < len(prefix):
-        match = _TOKEN.match(prefix, at)
-        if match is None:
-            break
-        if match.lastgroup == "number" and match.end() == len(prefix):
-            break  # it may go on
-        at = match.end()
-        token = match.group()
-        if match.lastgroup == "space":
-            continue
-        is_key = match.lastgroup == "string" and wants_key()
-        if token in ("{", "["):
-            stack.append(token)
-        elif token in ("}", "]"):
-            stack.pop()
-        kept.append(token)
-        keys.append(is_key)
-    if prefix[at : at + 1] == '"' and not wants_key():
-        units = _UNIT.findall(_whole_units(prefix[at + 1 :]))
-        if units and _HIGH.fullmatch(units[-1]):
-            units.pop()
-        kept.append(f'"{"".join(units)}"')
-        keys.append(False)
-    while kept and (keys[-1] or kept[-1] in (",", ":")):
-        kept.pop()
-        keys.pop()
-    if not kept:
-        return False, None
-    return True, strict_loads("".join(kept) + "".join("}" if mark == "{" else "]" for mark in reversed(stack)))
+    """Whether a value shows after `prefix`, and which, by the second reading of the vectors."""
+    value = shown(Reading(prefix).notes, len(prefix))
+    return (False, None) if value == NOTHING else (True, value)
 
 
 def paths_in_order_of_ends(value: JSON, path: Path = ()) -> Iterator[tuple[Path, JSON]]:

@@ -30,7 +30,7 @@ from tests.streams import (
     tool_start,
 )
 from tests.tables import rows
-from tests.wire.inputs import closed, told
+from tests.wire.inputs import closed, heard, told
 from tests.wire.summaries import any_streams, event_summary, random_stream
 
 # --- the ordinary ways ------------------------------------------------------------------------------------------------
@@ -61,8 +61,7 @@ def test_one_call() -> None:
 
 def test_many_interleaved_calls() -> None:
     """Thirty inputs at once, in random turns: each ends as what was written into it."""
-    accumulator = InputAccumulator()
-    told(accumulator, *random_stream(5, 30))
+    accumulator = heard(*random_stream(5, 30))
     assert [accumulator.inputs[index].value for index in range(30)] == [
         {"n": index, "text": "lorem ipsum " * 3} for index in range(30)
     ]
@@ -82,8 +81,7 @@ def test_other_blocks_are_none_of_its_business(kind: str) -> None:
 
 def test_a_new_message_starts_afresh() -> None:
     """One accumulator follows a whole conversation; what was open when a message begins anew was cut off."""
-    accumulator = InputAccumulator()
-    told(accumulator, message_start(), tool_start(0), input_delta(0, '{"a":1'), tool_start(1))
+    accumulator = heard(message_start(), tool_start(0), input_delta(0, '{"a":1'), tool_start(1))
     old = accumulator.inputs[0]
     assert told(accumulator, message_start(id="msg_2")) == ["stop 0 incomplete", "stop 1 incomplete"]
     assert accumulator.inputs == {}
@@ -93,8 +91,7 @@ def test_a_new_message_starts_afresh() -> None:
 
 def test_a_message_start_with_the_same_id() -> None:
     """It is one message that goes on, unless an index comes again: then the peer gives every message that id."""
-    accumulator = InputAccumulator()
-    told(accumulator, message_start(), message_start(), tool_start(0), input_delta(0, '{"a":'), message_start())
+    accumulator = heard(message_start(), message_start(), tool_start(0), input_delta(0, '{"a":'), message_start())
     assert told(accumulator, input_delta(0, "1}"), block_stop(0))[-1] == "stop 0 valid"
     told(accumulator, message_start(), tool_start(1), input_delta(1, "{"))
     assert len(accumulator.inputs) == 2
@@ -106,8 +103,7 @@ def test_a_message_start_with_the_same_id() -> None:
 @rows("is_open", [True, False])
 def test_a_fragment_before_its_block_in_a_message_that_starts_again(is_open: bool) -> None:
     """The block with the index of the earlier one shows that the fragment was of the new message: that lacks it."""
-    accumulator = InputAccumulator()
-    told(accumulator, message_start(), tool_start(0), input_delta(0, "{}"), *([] if is_open else [block_stop(0)]))
+    accumulator = heard(message_start(), tool_start(0), input_delta(0, "{}"), *([] if is_open else [block_stop(0)]))
     told(accumulator, message_start(), input_delta(0, '{"a": 1,'))
     assert told(accumulator, tool_start(0), input_delta(0, "{}"), block_stop(0))[-1] == "stop 0 invalid"
     told(accumulator, message_start(), input_delta(0, "{"))
@@ -120,8 +116,7 @@ def test_a_fragment_before_its_block_in_a_message_that_starts_again(is_open: boo
 
 def test_a_call_that_never_closed_is_incomplete_if_the_message_was_cut() -> None:
     """Even a whole object: the model did not end the message. The vectors have the cases in which it did."""
-    accumulator = InputAccumulator()
-    told(accumulator, tool_start(0), input_delta(0, '{"a":1}'), tool_start(1), input_delta(1, "[x"))
+    accumulator = heard(tool_start(0), input_delta(0, '{"a":1}'), tool_start(1), input_delta(1, "[x"))
     assert closed(accumulator, "max_tokens") == ["stop 0 incomplete", "stop 1 invalid"]
     assert accumulator.inputs[0].wrapped == {"INVALID_JSON": '{"a":1}'}
     assert len(accumulator.violations) == 2
@@ -131,8 +126,7 @@ def test_a_call_that_never_closed_is_incomplete_if_the_message_was_cut() -> None
 @rows("end", [MESSAGE_STOP, message_start()])
 def test_a_missing_stop_is_noticed_at_the_end_of_the_message(end: WireEvent) -> None:
     """Every input that started stops, whether or not the peer says so."""
-    accumulator = InputAccumulator()
-    told(accumulator, tool_start(4), input_delta(4, '{"a":'))
+    accumulator = heard(tool_start(4), input_delta(4, '{"a":'))
     assert told(accumulator, end) == ["stop 4 incomplete"]
     assert accumulator.violations == ["block 4 was never closed"]
 
@@ -153,8 +147,7 @@ def test_a_missing_stop_is_noticed_at_the_end_of_the_message(end: WireEvent) -> 
 )
 def test_an_empty_input_waits_for_a_proof(proof: WireEvent, lines: list[str]) -> None:
     """It may have no arguments, or be cut off before its first character. The vectors have further proofs."""
-    accumulator = InputAccumulator()
-    told(accumulator, tool_start(5), input_delta(5, " "), tool_start(0), input_delta(0, ""))
+    accumulator = heard(tool_start(5), input_delta(5, " "), tool_start(0), input_delta(0, ""))
     assert told(accumulator, block_stop(0)) == []
     assert accumulator.inputs[0].outcome is None
     told_now = told(accumulator, proof)
@@ -169,8 +162,7 @@ def test_an_empty_input_waits_for_a_proof(proof: WireEvent, lines: list[str]) ->
 
 def test_several_empty_inputs_are_settled_together() -> None:
     """In the order of their ends."""
-    accumulator = InputAccumulator()
-    told(accumulator, tool_start(0), tool_start(1), block_stop(1), block_stop(0))
+    accumulator = heard(tool_start(0), tool_start(1), block_stop(1), block_stop(0))
     assert told(accumulator, message_delta("tool_use")) == ["stop 1 valid", "stop 0 valid"]
 
 
@@ -186,8 +178,7 @@ def test_several_empty_inputs_are_settled_together() -> None:
 )
 def test_close_may_know_the_stop_reason(reason: str | None, outcome: str) -> None:
     """A body that ends without `message_stop` is settled by what is known of its end."""
-    accumulator = InputAccumulator()
-    told(accumulator, tool_start(0), block_stop(0))
+    accumulator = heard(tool_start(0), block_stop(0))
     assert closed(accumulator, reason) == [f"stop 0 {outcome}"]
 
 
@@ -229,6 +220,16 @@ def test_an_input_in_the_start_that_is_no_object_is_invalid(given: object) -> No
     assert accumulator.inputs[1].outcome is (Outcome.VALID if given in ("", []) else Outcome.INVALID)
 
 
+def test_calls_inside_message_start() -> None:
+    """A reply may begin with content that is already there, whole."""
+    accumulator = InputAccumulator()
+    content = [{"type": "text", "text": "x"}, {"type": "tool_use", "id": "t", "name": "n", "input": {"a": 1}}, None]
+    assert told(accumulator, message_start(content=content)) == ["start 1", "stop 1 valid"]
+    content[1] = {"type": "tool_use", "id": "t", "name": "n", "input": {}}
+    assert told(accumulator, message_start(content=content)) == ["start 1"]
+    assert told(accumulator, message_delta("tool_use")) == ["stop 1 valid"]
+
+
 # --- what the peer does wrong -----------------------------------------------------------------------------------------
 
 
@@ -244,8 +245,7 @@ def test_an_input_in_the_start_that_is_no_object_is_invalid(given: object) -> No
 )
 def test_a_violation_is_noted_and_harms_no_input(event: WireEvent) -> None:
     """A broken event must neither raise nor end up in another call's input."""
-    accumulator = InputAccumulator()
-    told(accumulator, tool_start(0), input_delta(0, '{"a":'))
+    accumulator = heard(tool_start(0), input_delta(0, '{"a":'))
     assert told(accumulator, event) == []
     assert len(accumulator.violations) == 1
     assert told(accumulator, input_delta(0, "1}"), block_stop(0))[-1] == "stop 0 valid"
@@ -270,8 +270,7 @@ def test_a_violation_is_noted_and_harms_no_input(event: WireEvent) -> None:
 )
 def test_an_input_that_lacks_a_fragment_is_invalid(event: WireEvent, *, short: bool) -> None:
     """What comes before and after a lost fragment may well be JSON: `{"amount": 1` and `}` around a lost `0`."""
-    accumulator = InputAccumulator()
-    told(accumulator, tool_start(0), input_delta(0, '{"amount": 1'))
+    accumulator = heard(tool_start(0), input_delta(0, '{"amount": 1'))
     if short:
         assert accumulator._message.feed_deltas(iter([event]), None) is event
     assert told(accumulator, event) == []
@@ -288,8 +287,7 @@ def test_an_input_that_lacks_a_fragment_is_invalid(event: WireEvent, *, short: b
 
 def test_a_fragment_before_its_block_makes_the_input_invalid() -> None:
     """The block looks empty, and what follows would prove that it is: but its text is known to be lost."""
-    accumulator = InputAccumulator()
-    told(accumulator, input_delta(0, '{"a":1}'))
+    accumulator = heard(input_delta(0, '{"a":1}'))
     assert accumulator.lost_fragments == 1
     assert told(accumulator, tool_start(0), block_stop(0), message_delta("tool_use")) == ["start 0", "stop 0 invalid"]
     assert accumulator.lost_fragments == 0, "it has a call that answers for it"
@@ -319,8 +317,7 @@ def test_an_empty_input_beside_a_lost_fragment_is_invalid(events: list[WireEvent
 
 def test_a_hostile_peer_loses_many_fragments() -> None:
     """Each of them costs the same, however many inputs are open, and an index quotes nothing of the peer."""
-    accumulator = InputAccumulator()
-    told(accumulator, *(tool_start(index) for index in range(1_000)))
+    accumulator = heard(*(tool_start(index) for index in range(1_000)))
     for id in ("x", "y"):
         accumulator.feed(tool_start(0, id=id) | {"index": 10**5_000})
     assert accumulator.violations.pop() == "a block without an index started again before it was closed"
@@ -342,11 +339,16 @@ def test_a_stop_reason_in_the_start() -> None:
     assert accumulator.stop_reason is None
 
 
+def test_a_fragment_behind_the_end_of_an_empty_input_makes_it_invalid() -> None:
+    """The end of an empty input is proven by what follows, and this proves the contrary."""
+    accumulator = heard(tool_start(0), block_stop(0))
+    assert told(accumulator, input_delta(0, '{"a":1}'), message_delta("tool_use")) == ["stop 0 invalid"]
+
+
 @rows("odd", [[], {}, [["tool_use"]], 5, None, True])
 def test_a_word_that_is_no_word_is_unknown(odd: object) -> None:
     """Where the API has a string a broken gateway may have anything, also what cannot be looked up in a set."""
-    accumulator = InputAccumulator()
-    told(accumulator, tool_start(0), block_stop(0))
+    accumulator = heard(tool_start(0), block_stop(0))
     assert told(accumulator, block_start(0, "text") | {"type": odd}) == []
     assert told(accumulator, block_delta(0, "x") | {"delta": {"type": odd, "partial_json": "{"}}) == []
     lines = told(accumulator, {"type": "message_delta", "delta": {"stop_reason": odd}})
@@ -360,8 +362,7 @@ def test_a_word_that_is_no_word_is_unknown(odd: object) -> None:
 
 def test_a_delta_after_the_stop_is_ignored() -> None:
     """A settled input never changes."""
-    accumulator = InputAccumulator()
-    told(accumulator, tool_start(0), input_delta(0, '{"a":1}'), block_stop(0))
+    accumulator = heard(tool_start(0), input_delta(0, '{"a":1}'), block_stop(0))
     assert told(accumulator, input_delta(0, "x"), block_stop(0)) == []
     assert (accumulator.inputs[0].raw, accumulator.inputs[0].value) == ('{"a":1}', {"a": 1})
     assert len(accumulator.violations) == 1
@@ -369,8 +370,7 @@ def test_a_delta_after_the_stop_is_ignored() -> None:
 
 def test_a_second_start_ends_the_first() -> None:
     """An index that starts again while it is open: the first call was cut off, the second is another call."""
-    accumulator = InputAccumulator()
-    told(accumulator, tool_start(0, "first"), input_delta(0, '{"a":'))
+    accumulator = heard(tool_start(0, "first"), input_delta(0, '{"a":'))
     first = accumulator.inputs[0]
     assert told(accumulator, tool_start(0, "second", id="other")) == ["stop 0 incomplete", "start 1"]
     assert told(accumulator, input_delta(0, "{}"), block_stop(0)) == ["delta 1 '{}'", "stop 1 valid"]
@@ -396,12 +396,10 @@ def test_a_start_after_the_stop_is_another_call() -> None:
 
 def test_violations_do_not_pile_up() -> None:
     """A peer that breaks the protocol a million times must not fill the memory, nor the log with its text."""
-    accumulator = InputAccumulator()
-    told(accumulator, *(input_delta(9, "secret") for _ in range(1_000)))
+    accumulator = heard(*(input_delta(9, "secret") for _ in range(1_000)))
     assert len(accumulator.violations) == 100
     assert "secret" not in "".join(accumulator.violations)
-    accumulator = InputAccumulator()
-    told(accumulator, input_delta(0, "x") | {"index": "y" * 10_000})
+    accumulator = heard(input_delta(0, "x") | {"index": "y" * 10_000})
     assert len(accumulator.violations[0]) < 200
 
 
@@ -430,8 +428,7 @@ def test_what_is_no_event_is_the_callers_error() -> None:
 @rows("block", [{}, {"id": None, "name": 5}, {"input": "x"}])
 def test_a_block_with_half_its_fields(block: dict[str, Any]) -> None:
     """An input exists and is a text in every field that should be one, whatever the block lacks."""
-    accumulator = InputAccumulator()
-    told(accumulator, {"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", **block}})
+    accumulator = heard({"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", **block}})
     tool_input = accumulator.inputs[0]
     assert isinstance(tool_input.id, str)
     assert isinstance(tool_input.name, str)

@@ -103,8 +103,7 @@ def test_tracking_takes_runs_of_values_whole(document: str, places: list[int]) -
 
 def test_mirrors_show_the_open_string() -> None:
     """Another place may show the string without a reference that the parser does not know: that would cost copies."""
-    parser = PartialJSON()
-    parser.feed('{"a": "on')
+    parser = fed(['{"a": "on'])
     shown: dict[str, object] = {}
     twice: dict[str, object] = {}
     parser.mirrors += [(shown.__setitem__, "x"), (twice.__setitem__, "y")]

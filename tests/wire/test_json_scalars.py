@@ -11,8 +11,7 @@ from tests.wire.parsing import fed
 
 def test_a_kept_string_does_not_change() -> None:
     """Growing a string in place is a trick of CPython that must stay invisible to whoever holds the string."""
-    parser = PartialJSON()
-    parser.feed('{"a":"')
+    parser = fed(['{"a":"'])
     kept = []
     for character in "hello":
         parser.feed(character)

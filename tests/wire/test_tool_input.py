@@ -15,7 +15,7 @@ from eagerstream.wire import InputAccumulator, MessageAssembler, Outcome, Partia
 from tests.fuzz.cost import peak_bytes
 from tests.streams import block_stop, cuts_of, input_delta, is_json, message_start, strict_loads, tool_start, written
 from tests.tables import rows
-from tests.wire.inputs import ended, fed, told
+from tests.wire.inputs import ended, fed, heard
 from tests.wire.json_texts import texts
 
 _BLOCK_CHARS = 1_024
@@ -308,8 +308,7 @@ def test_valid_is_exactly_one_whole_json_object(data: st.DataObject, text: str) 
 
 def test_a_fault_is_known_before_the_block_ends() -> None:
     """Whoever shows an input can tell at the wrong character that it will not run."""
-    accumulator = InputAccumulator()
-    told(accumulator, tool_start(0), input_delta(0, '{"keywords": D'))
+    accumulator = heard(tool_start(0), input_delta(0, '{"keywords": D'))
     error = accumulator.inputs[0].error
     assert error is not None
     assert (error.offset_chars, error.character) == (13, "D")

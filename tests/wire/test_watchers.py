@@ -9,12 +9,11 @@ import pytest
 from eagerstream.wire import InputAccumulator, Outcome
 from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, tool_start, written
 from tests.tables import rows
-from tests.wire.inputs import told
+from tests.wire.inputs import heard, told
 
 
 def watched(*paths: tuple[str | int, ...]) -> tuple[InputAccumulator, list[tuple[tuple[str | int, ...], Any]]]:
-    accumulator = InputAccumulator()
-    told(accumulator, tool_start(0))
+    accumulator = heard(tool_start(0))
     calls: list[tuple[tuple[str | int, ...], Any]] = []
 
     def watch(path: tuple[str | int, ...]) -> None:
@@ -77,8 +76,7 @@ def test_watch_sees_the_finished_parts_of_an_invalid_input() -> None:
 
 def test_watch_of_an_input_in_the_start() -> None:
     """What came whole is finished from the start."""
-    accumulator = InputAccumulator()
-    told(accumulator, tool_start(0, input={"a": [1]}))
+    accumulator = heard(tool_start(0, input={"a": [1]}))
     calls: list[Any] = []
     accumulator.inputs[0].watch("a", 0, callback=calls.append)
     assert calls == [1]
