@@ -11,6 +11,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
+import trustme
+
 from eagerstream.testing import reply, text
 from eagerstream.transports import HTTPTransport
 from eagerstream.transports._http_clients import Library
@@ -18,6 +20,15 @@ from eagerstream.transports._http_clients import Library
 HELLO: Final = reply(text("Hello.")).body
 HALF: Final = len(HELLO) // 2
 PATIENCE_S: Final = 20.0
+CA: Final = trustme.CA()
+"""Signs the certificates of peers."""
+
+
+def tls_of(name: str) -> ssl.SSLContext:
+    """The TLS of a peer with a certificate for this name."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    CA.issue_cert(name).configure_cert(context)
+    return context
 
 
 @dataclass

@@ -6,7 +6,6 @@ import gc
 import gzip
 import json
 import select
-import ssl
 import threading
 from contextlib import suppress
 from importlib.metadata import version
@@ -15,7 +14,6 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
-import trustme
 from packaging.version import Version
 
 from eagerstream.errors import APIError, LimitError, ProtocolError, StreamInterrupted
@@ -34,6 +32,7 @@ from tests.transports.peers import (
     Request,
     made_client,
     served,
+    tls_of,
     waits,
     waits_in_body,
 )
@@ -157,15 +156,6 @@ async def test_a_slow_consumer(http_library: Library) -> None:
     assert accepted < 30_000_000
 
 
-_CA = trustme.CA()
-
-
-def _tls(name: str) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    _CA.issue_cert(name).configure_cert(context)
-    return context
-
-
 def _waits_in_error(connection: Connection, _: Request) -> None:
     connection.begin(status="500 No", content_length="1000")
     connection.send(b"{")
@@ -197,7 +187,7 @@ async def test_cancelled_anywhere(http_library: Library, place: str) -> None:
         places: dict[str, Answer] = {"headers": waits, "body": waits_in_body, "error": _waits_in_error}
         places[place](connection, request)
 
-    tls = _tls("127.0.0.1") if place == "handshake" else None
+    tls = tls_of("127.0.0.1") if place == "handshake" else None
     with Peer(answer, accepted=accepted, tls=tls) as peer:
         transport = HTTPTransport(base_url=peer.url, library=http_library)
         content = "x" * (15_000_000 if place == "upload" else 10)  # more than the buffers of the sockets

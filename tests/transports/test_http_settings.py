@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import logging
 import selectors
-import ssl
 import sys
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
 import pytest
-import trustme
 
 import eagerstream
 from eagerstream.errors import UsageError
@@ -20,6 +18,7 @@ from eagerstream.transports._http_clients import LIBRARIES, Library
 from tests.streaming.streams import error_of, finished
 from tests.support import REQUEST
 from tests.transports.peers import (
+    CA,
     HALF,
     HELLO,
     PATIENCE_S,
@@ -27,6 +26,7 @@ from tests.transports.peers import (
     Peer,
     Request,
     served,
+    tls_of,
 )
 
 pytestmark = pytest.mark.anyio
@@ -47,24 +47,15 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 def ca_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The certificate of the authority that signs those of the peers."""
     path = tmp_path_factory.mktemp("ca") / "ca.pem"
-    _CA.cert_pem.write_to_path(path)
+    CA.cert_pem.write_to_path(path)
     return path
-
-
-def _tls(name: str) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    _CA.issue_cert(name).configure_cert(context)
-    return context
-
-
-_CA = trustme.CA()
 
 
 async def test_certificates_of_the_environment(
     http_library: Library, environment: pytest.MonkeyPatch, ca_file: Path
 ) -> None:
     """An authority of one's own is named by the environment; without it, the peer is not trusted."""
-    with Peer(tls=_tls("127.0.0.1")) as peer:
+    with Peer(tls=tls_of("127.0.0.1")) as peer:
         url = peer.url.replace("https", "HTTPS")  # a scheme has no case
         async with HTTPTransport(base_url=url, library=http_library) as transport:
             error = await error_of(transport)
@@ -97,7 +88,7 @@ async def test_a_certificate_of_somebody_else(
 ) -> None:
     """The name of the host is checked, too."""
     environment.setenv("SSL_CERT_FILE", str(ca_file))
-    async with served(http_library, tls=_tls("thief.example")) as (peer, transport):
+    async with served(http_library, tls=tls_of("thief.example")) as (peer, transport):
         assert "mismatch" in (await error_of(transport)).reason
     assert peer.requests == []
 
@@ -114,7 +105,7 @@ async def test_a_peer_with_tls_that_is_cancelled(
         while connection.socket.recv(1):  # raises an error, or returns nothing, when the connection is closed
             pass
 
-    async with served(http_library, hold, tls=_tls("127.0.0.1")) as (peer, transport):
+    async with served(http_library, hold, tls=tls_of("127.0.0.1")) as (peer, transport):
         with anyio.fail_after(PATIENCE_S):
             async with eagerstream.stream(transport, **REQUEST) as stream:
                 await anext(stream)
@@ -170,7 +161,7 @@ def _tunnel(connection: Connection, request: Request) -> None:
 async def test_a_tunnel(http_library: Library, environment: pytest.MonkeyPatch, ca_file: Path) -> None:
     """What is encrypted goes through the proxy as it is: the key and the certificate are not its business."""
     environment.setenv("SSL_CERT_FILE", str(ca_file))
-    with Peer(_tunnel) as proxy, Peer(tls=_tls("127.0.0.1")) as peer:
+    with Peer(_tunnel) as proxy, Peer(tls=tls_of("127.0.0.1")) as peer:
         environment.setenv("HTTPS_PROXY", f"http://me:hunter2@{proxy.address}")
         for scheme in ("https", "HTTPS"):
             base_url = peer.url.replace("https", scheme)

@@ -10,7 +10,7 @@ from typing import Any
 
 import partial_json_parser
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from eagerstream.errors import UsageError
 from eagerstream.limits import Limits
@@ -103,6 +103,8 @@ def check_accepts_exactly_rfc_8259(text: str, reports: bool) -> None:
 
 
 @given(texts, modes)
+@example("[-]", False)
+@example("[1.,2]", True)
 def test_invariant_3_accepts_exactly_rfc_8259(text: str, reports: bool) -> None:
     """What the API would refuse must not run, and the first wrong character is where the model can be told."""
     check_accepts_exactly_rfc_8259(text, reports)
