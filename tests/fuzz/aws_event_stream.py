@@ -36,7 +36,7 @@ def check(data: bytes) -> None:
     events, error = decoded(_decoder(bound), cut)
     whole, whole_error = decoded(_decoder(bound), [stream])
     assert (written(events), repr(error)) == (written(whole), repr(whole_error))
-    expected, fault = _by_botocore(stream)
+    expected, fault = by_botocore(stream)
     if isinstance(error, LimitError):
         assert bound < DEFAULT_LIMITS.max_event_bytes or isinstance(fault, InvalidPayloadLength)
         assert written(events) == written(expected[: len(events)])
@@ -59,7 +59,7 @@ def _decoder(bound: int) -> AWSEventStreamDecoder:
     return AWSEventStreamDecoder(max_event_bytes=bound)
 
 
-def _by_botocore(stream: bytes) -> tuple[list[WireEvent], Exception | None]:
+def by_botocore(stream: bytes) -> tuple[list[WireEvent], Exception | None]:
     """The events of the frames that botocore reads, and what ends them early."""
     messages, fault = read_by_botocore(stream)
     events: list[WireEvent] = []

@@ -65,7 +65,11 @@ async def test_error_event(kind: str) -> None:
 @pytest.mark.parametrize("odd", [[], {}, {"type": []}, 7, None, ""])
 async def test_error_event_alone(odd: object) -> None:
     """It may have a request id, and whatever stands where a text is due. A list once came out as a TypeError."""
-    event = {"type": "error", "error": {"type": odd or "invalid_request_error", "message": "No"}, "request_id": "req_7"}
+    event: dict[str, Any] = {
+        "type": "error",
+        "error": {"type": odd or "invalid_request_error", "message": "No"},
+        "request_id": "req_7",
+    }
     error = await error_of(Recording.from_body(encode_event(event)))
     assert (error.request_id, error.retryable, error.message) == ("req_7", False, None)
     event = {"type": "error", "error": {"type": odd, "message": odd}, "request_id": odd}

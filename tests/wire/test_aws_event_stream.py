@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -28,6 +28,7 @@ from tests.aws_frames import (
     header_bytes,
     read_by_botocore,
 )
+from tests.fuzz.aws_event_stream import by_botocore
 from tests.fuzz.cost import check_kept, executed_lines, peak_bytes
 from tests.streams import cuts_of, one_by_one, random_pieces, written
 from tests.tables import rows
@@ -150,22 +151,6 @@ def test_headers_that_cannot_be_read(headers: list[Header], length: int, rest: b
         assert ours == {name: value for name, value in messages[0][0].items() if isinstance(value, str)}
 
 
-def by_botocore(body: bytes) -> list[WireEvent]:
-    """The wire events of frames that Bedrock sends, read the slow way."""
-    events: list[WireEvent] = []
-    messages, error = read_by_botocore(body)
-    assert error is None
-    for headers, payload in messages:
-        if headers.get(":message-type") == "exception":
-            fault = {"type": headers[":exception-type"], "message": json.loads(payload)["message"]}
-            events.append({"type": "error", "error": fault})
-        elif headers.get(":event-type") == "chunk":
-            event = json.loads(b64decode(json.loads(payload)["bytes"]))
-            if "type" in event:
-                events.append(event)
-    return events
-
-
 _EVENTS = st.builds(
     lambda kind, value: {"type": kind, "value": value},
     st.text(max_size=5),
@@ -189,7 +174,9 @@ _frames = st.one_of(
 def test_frames_are_what_botocore_reads(body: bytes) -> None:
     """Lengths, checksums, headers and payloads."""
     events, failure = decoded(AWSEventStreamDecoder(), [body])
-    assert (written(events), failure) == (written(by_botocore(body)), "")
+    expected, fault = by_botocore(body)
+    assert fault is None
+    assert (written(events), failure) == (written(expected), "")
 
 
 @for_recordings

@@ -68,7 +68,7 @@ def content_of(*events: WireEvent) -> list[dict[str, Any]]:
 def test_a_whole_message() -> None:
     """The plain case, event by event, and the message at its end."""
     assembler = MessageAssembler()
-    assert assembler.state is MessageState.WAITING
+    states = [assembler.state]
     stream = [
         message_start(),
         {"type": "ping"},
@@ -87,7 +87,7 @@ def test_a_whole_message() -> None:
     events: list[MessageEvent[ToolInput]] = []
     for event in stream:
         events += assembler.feed(event)
-        assert assembler.state is (MessageState.STOPPED if event is MESSAGE_STOP else MessageState.OPEN)
+        states.append(assembler.state)
     text = ["BlockStart", "TextDelta", "TextDelta", "BlockStop"]
     call = ["InputStart", "InputDelta", "InputDelta", "InputStop"]
     assert names(events) == ["MessageStart", *text, *call, "MessageStop"]
@@ -110,7 +110,9 @@ def test_a_whole_message() -> None:
         "stop_sequence": None,
     }
     assert assembler.close() == []
-    assert assembler.state is MessageState.STOPPED
+    states.append(assembler.state)
+    opened = [MessageState.OPEN] * (len(stream) - 1)
+    assert states == [MessageState.WAITING, *opened, MessageState.STOPPED, MessageState.STOPPED]
 
 
 def test_the_message_can_be_looked_at_any_time() -> None:

@@ -100,9 +100,6 @@ def test_an_event_is_not_ended_by_the_end_of_a_chunk(chunks: list[bytes]) -> Non
     assert decoded(chunks) == by_the_standard(b"".join(chunks))
 
 
-E = ServerSentEvent
-
-
 def test_a_retry_longer_than_python_converts_is_ignored() -> None:
     """int() refuses more than 4,300 digits with a ValueError, which must not come out of `feed`."""
     decoder = SSEDecoder()
