@@ -394,6 +394,14 @@ def test_a_start_after_the_stop_is_another_call() -> None:
     assert accumulator.violations == ["the index of block 0 was used again"] * 2
 
 
+def test_an_empty_call_whose_index_starts_again() -> None:
+    """The next start proves the empty input, also when it takes over its index and its id."""
+    accumulator = heard(tool_start(0, "first"), block_stop(0))
+    assert told(accumulator, tool_start(0, "second")) == ["stop 0 valid", "start 1"]
+    assert [input.value for input in accumulator.inputs.values()] == [{}, None]
+    assert accumulator.violations[-1] == "the tool call of block 1 has the id of an earlier one"
+
+
 def test_violations_do_not_pile_up() -> None:
     """A peer that breaks the protocol a million times must not fill the memory, nor the log with its text."""
     accumulator = heard(*(input_delta(9, "secret") for _ in range(1_000)))

@@ -105,6 +105,8 @@ def check_accepts_exactly_rfc_8259(text: str, reports: bool) -> None:
 @given(texts, modes)
 @example("[-]", False)
 @example("[1.,2]", True)
+@example('{"a":"x\\u12g"}', False)
+@example('{"a":"x\\ug"}', True)
 def test_invariant_3_accepts_exactly_rfc_8259(text: str, reports: bool) -> None:
     """What the API would refuse must not run, and the first wrong character is where the model can be told."""
     check_accepts_exactly_rfc_8259(text, reports)
