@@ -15,7 +15,7 @@ with warnings.catch_warnings():  # told once, when it is first imported: here, a
     importlib.import_module("eagerstream.compat.anthropic_tools")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def serial() -> Iterator[Serial]:
     """A server that answers one conversation after the other; starting one takes longer than a test."""
     server = Serial()
