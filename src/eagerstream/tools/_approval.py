@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import anyio
 
@@ -19,11 +18,19 @@ async def approve(call: ToolCall, tool: Tool, asks: Callable[[ToolCall], object]
     """Ask for approval of the call, and answer the call if it is not approved."""
     answer: object = call.host.decision(call)
     if answer is None:
+
+        async def cancel_once_answered() -> None:
+            await call.answered.wait()  # it was withdrawn or rejected
+            tasks.cancel_scope.cancel()
+
         answer = f"Not executed: nobody approved the call within {tool.approve_timeout_s:g} seconds."
         with anyio.move_on_after(math.inf if asks is ask_elsewhere else tool.approve_timeout_s):
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_cancel_once_answered, call, tasks.cancel_scope)
-                answer = await _answer_of(asks, call)
+                tasks.start_soon(cancel_once_answered)
+                try:
+                    answer = await invoke(partial(asks, call), None)
+                except Exception as error:
+                    answer = f"Not executed: the call could not be approved: {error_text(error)}"
                 tasks.cancel_scope.cancel()
         if call.result is None:
             call.host.decided(call, answer if isinstance(answer, str) else answer is True)
@@ -43,17 +50,3 @@ async def ask_elsewhere(call: ToolCall) -> bool | str:
         UsageError: The run has no journal.
     """
     return await call.host.wait_for_decision(call)
-
-
-async def _answer_of(asks: Callable[[ToolCall], Any], call: ToolCall) -> object:
-    try:
-        answer: object = await invoke(partial(asks, call), None)
-    except Exception as error:
-        return f"Not executed: the call could not be approved: {error_text(error)}"
-    return answer
-
-
-async def _cancel_once_answered(call: ToolCall, scope: anyio.CancelScope) -> None:
-    """Stop asking for approval once the call was withdrawn or rejected."""
-    await call.answered.wait()
-    scope.cancel()

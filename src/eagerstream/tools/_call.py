@@ -471,16 +471,13 @@ class ToolCall:
             content = rendered(response, raised=said.raised, include_data=said.include_data)
             is_error = response.status is ToolStatus.ERROR
             result = result_for(self.input, content, is_error=is_error, max_chars=max_chars)
-        self.response = replace(response, stats=self._stats(response.stats))
+        if self._started_s is not None:
+            stats = response.stats or {}
+            name = "wall_ms" if "time_ms" in stats else "time_ms"  # a tool may have measured its own time
+            response = replace(response, stats={**stats, name: round((monotonic() - self._started_s) * 1000)})
+        self.response = response
         self._close(result)
         report_failure(self.name, said.error)
-
-    def _stats(self, stats: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Return `stats` with the call's time. If the tool measured its own time, both are included."""
-        if self._started_s is None:
-            return stats
-        name = "wall_ms" if stats and "time_ms" in stats else "time_ms"
-        return {**(stats or {}), name: round((monotonic() - self._started_s) * 1000)}
 
     def _close(self, result: Block) -> None:
         self.result = result

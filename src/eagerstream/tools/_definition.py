@@ -75,7 +75,9 @@ class Tool(Generic[P, R]):
         self.options: Mapping[str, Any] = MappingProxyType(dict(options))
         self._function: Callable[..., Any] = function
         self._bound_to: object = None
-        self.is_method: bool = _is_method(function)
+        # A function in the body of a class, before the class exists.
+        in_class = inspect.isfunction(function) and "." in function.__qualname__.rpartition("<locals>.")[2]
+        self.is_method: bool = in_class and next(iter(inspect.signature(function).parameters), None) == "self"
         group = options.get("group")
         self.group = Group(group) if isinstance(group, str) else group
         self.timeout_s: float | None = options.get("timeout_s")
@@ -107,7 +109,11 @@ class Tool(Generic[P, R]):
 
     def _define(self, function: Callable[..., Any], options: ToolOptions) -> list[str]:
         """Make the definition from the function, and return its faults."""
-        docstring = docstring_parser.parse(inspect.getdoc(_documented(function)) or "")
+        documented: Any = function.func if isinstance(function, partial) else function
+        if not inspect.isroutine(documented) and documented is function:
+            called = type(function).__call__
+            documented = called if called.__doc__ else type(function)
+        docstring = docstring_parser.parse(inspect.getdoc(documented) or "")
         hidden = frozenset({INVALID_JSON} if self.accepts_invalid_input else ())
         parameters = Parameters(
             function,
@@ -131,10 +137,15 @@ class Tool(Generic[P, R]):
             self._definition[EAGER_FIELD] = self.eager
         self._definition |= {name: options[name] for name in IN_DEFINITION if options.get(name) is not None}
         faults = list(parameters.faults)
-        faults += _docstring_faults(docstring, function) if not faults else []
+        known = {} if faults else inspect.signature(function).parameters
+        if not faults:
+            described = [each.arg_name for each in docstring.params if each.args[0] == "param"]
+            unknown = [name for name in described if name not in known]
+            faults += [f"the docstring describes {name!r}, which is no parameter" for name in unknown]
         if not LEGAL_NAME.fullmatch(self.name):
             faults.append(f"a tool's name must match {LEGAL_NAME.pattern}, not {self.name!r}")
-        if self.accepts_invalid_input and not faults and not _takes_only(function, INVALID_JSON, parameters):
+        takes_only_raw = INVALID_JSON in known and not parameters.schema.get("required")
+        if self.accepts_invalid_input and not faults and not takes_only_raw:
             faults.append(
                 f"with accepts_invalid_input it needs a parameter {INVALID_JSON}, and defaults for all the others"
             )
@@ -418,12 +429,6 @@ def _function_faults(function: object) -> list[str]:
     return [] if callable(function) else [f"{function!r} cannot be called"]
 
 
-def _docstring_faults(docstring: docstring_parser.Docstring, function: Callable[..., Any]) -> list[str]:
-    known = inspect.signature(function).parameters.keys()
-    described = [each.arg_name for each in docstring.params if each.args[0] == "param"]
-    return [f"the docstring describes {name!r}, which is no parameter" for name in described if name not in known]
-
-
 def _first(given: str | None, otherwise: str) -> str:
     return otherwise if given is None else given
 
@@ -431,23 +436,6 @@ def _first(given: str | None, otherwise: str) -> str:
 def _name_of(function: Callable[..., Any]) -> str:
     named = function.func if isinstance(function, partial) else function
     return getattr(named, "__name__", None) or type(named).__name__
-
-
-def _documented(function: Callable[..., Any]) -> Any:
-    """Return the object with the docstring: the function, or for a callable object its `__call__` or its class."""
-    if isinstance(function, partial):
-        return function.func
-    if inspect.isroutine(function):
-        return function
-    called = type(function).__call__
-    return called if called.__doc__ else type(function)
-
-
-def _is_method(function: Callable[..., Any]) -> bool:
-    """Return True for a function in the body of a class, before the class exists."""
-    if not inspect.isfunction(function) or "." not in function.__qualname__.rpartition("<locals>.")[2]:
-        return False
-    return next(iter(inspect.signature(function).parameters), None) == "self"
 
 
 def _raw_parameters(function: Callable[..., Any], faults: list[str], *, is_method: bool) -> list[str]:
@@ -461,11 +449,6 @@ def _raw_parameters(function: Callable[..., Any], faults: list[str], *, is_metho
     except (NameError, TypeError, ValueError, AttributeError) as error:
         faults.append(f"with a definition, its function takes the input as one dict: {error}")
     return found
-
-
-def _takes_only(function: Callable[..., Any], name: str, parameters: Parameters) -> bool:
-    signature = inspect.signature(function)
-    return name in signature.parameters and not parameters.schema.get("required")
 
 
 def _definition_faults(definition: Mapping[str, Any]) -> list[str]:

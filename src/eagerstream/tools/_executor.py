@@ -369,11 +369,16 @@ class InProcessExecutor:
                 kept.shield = True
             begun.set()
 
+        async def limit_from_the_end() -> None:
+            await begun.wait()
+            await call.input.ended()
+            scope.deadline = anyio.current_time() + timeout_s
+
         said: Invoked | None = None
         try:
             with anyio.CancelScope() as scope:
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(_limit_from_the_end, call, begun, scope, timeout_s)
+                    tasks.start_soon(limit_from_the_end)
                     try:
                         if (gate := call.host.gate) is not None:
                             await gate(call)
@@ -448,12 +453,6 @@ def _note_failure(call: ToolCall, group: Group) -> None:
     if call.is_error and call.state is not CallState.WITHDRAWN:
         failed = call.failed_groups.get(group.name, call)
         call.failed_groups[group.name] = min(failed, call, key=lambda each: each.input.index)
-
-
-async def _limit_from_the_end(call: ToolCall, begun: anyio.Event, scope: anyio.CancelScope, timeout_s: float) -> None:
-    await begun.wait()
-    await call.input.ended()
-    scope.deadline = anyio.current_time() + timeout_s
 
 
 def _refuse_late(call: ToolCall, timeout_s: float) -> None:

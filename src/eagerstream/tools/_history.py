@@ -322,7 +322,14 @@ class HistoryReader:
             if block["type"] != "tool_result":
                 if self._awaits_results:
                     self._others_at = self._others_at or f"messages.{index}{place}"
-                self._refuse_unresolved()
+                # It ends the turn of server calls without a result, and they are lost.
+                for call_id, (at, name) in self._server_calls.items():
+                    what = (
+                        f"`{name}` tool use with id `{call_id}` was found without a corresponding "
+                        f"`{name}_tool_result` block"
+                    )
+                    self._fault(at, "", what)
+                self._server_calls.clear()
                 continue
             id = block.get("tool_use_id")
             if not self._awaits_results or not isinstance(id, str) or id not in self._calls:
@@ -346,13 +353,6 @@ class HistoryReader:
                 if isinstance(inner, Mapping) and inner.get("type") != "text":
                     what = "results of programmatic tool calls may only contain text"
                     self._fault(index, f"{place}.tool_result.content.{number}", what)
-
-    def _refuse_unresolved(self) -> None:
-        """Report unanswered server calls before other content than results: it ends their turn, and they are lost."""
-        for id, (at, name) in self._server_calls.items():
-            what = f"`{name}` tool use with id `{id}` was found without a corresponding `{name}_tool_result` block"
-            self._fault(at, "", what)
-        self._server_calls.clear()
 
     def _end_answers(self) -> None:
         """End the results of the last calls."""
@@ -401,7 +401,13 @@ def _block_faults(block: Mapping[str, Any], *, first_party: bool) -> Iterator[tu
         case kind if kind in DELTAS:
             yield "", f"Input tag '{kind}' found using 'type' does not match any of the expected tags"
         case "text":
-            yield from _text_faults(block)
+            text = block.get("text")
+            if not isinstance(text, str):
+                yield ".text.text", "Field required" if text is None else "Input should be a valid string"
+            elif not text:
+                yield None, "text content blocks must be non-empty"
+            elif text.isspace():
+                yield None, "text content blocks must contain non-whitespace text"
         case "tool_use" | "server_tool_use" | "mcp_tool_use" as kind:
             yield from _id_faults(block, "id", kind, first_party=first_party)
             yield from _name_faults(block, first_party=first_party)
@@ -448,16 +454,6 @@ def _name_faults(call: Mapping[str, Any], *, first_party: bool) -> Iterator[tupl
 
 def _mismatch(pattern: re.Pattern[str]) -> str:
     return f"String should match pattern '^{pattern.pattern}$'"
-
-
-def _text_faults(block: Mapping[str, Any]) -> Iterator[tuple[str | None, str]]:
-    text = block.get("text")
-    if not isinstance(text, str):
-        yield ".text.text", "Field required" if text is None else "Input should be a valid string"
-    elif not text:
-        yield None, "text content blocks must be non-empty"
-    elif text.isspace():
-        yield None, "text content blocks must contain non-whitespace text"
 
 
 def _result_faults(result: Mapping[str, Any]) -> Iterator[tuple[str | None, str]]:

@@ -107,14 +107,12 @@ def _last_in_thread(values: Generator[Any, Any, Any], call: ToolCall | None, loo
     last: Any = None
     with closing(values):
         for last in values:
-            if call is not None and not _report_from_thread(call, last, loop):
+            if call is None:
+                continue
+            was_reported = loop.do(partial(_report, call, last), is_over=call.is_over)
+            if not was_reported or call.is_over():
                 return None  # it took too long, or the run is over: the rest is not needed
     return last
-
-
-def _report_from_thread(call: ToolCall, value: Any, loop: LoopThread) -> bool:
-    """Report progress, and wait for the report's end. Return False if nobody waits for the tool any more."""
-    return loop.do(partial(_report, call, value), is_over=call.is_over) and not call.is_over()
 
 
 async def _last_of(values: AsyncGenerator[Any, None], call: ToolCall | None) -> Any:

@@ -176,8 +176,10 @@ class _Repairer:
                 for draft in group:
                     self._report(draft.index, RepairKind.MOVED_MESSAGE, "role 'system' must follow the user's messages")
                 end = after
-            elif drafts[start - 1].role == "assistant" and not _ends_in_server_result(drafts[start - 1]):
-                self._to_user(group)
+            elif drafts[start - 1].role == "assistant":
+                last = drafts[start - 1].blocks[-1:]
+                if not last or not is_server_result(last[0]["type"]):
+                    self._to_user(group)
             start = end
 
     def _to_user(self, group: Sequence[Draft]) -> None:
@@ -249,7 +251,8 @@ class _Repairer:
         first: dict[str, list[_Call]] = {}
         for call in sorted(calls, key=lambda call: call.result is None):
             twins = first.setdefault(call.block["id"], [])
-            if call.result is None and any(_same_call(call.block, twin.block) for twin in twins):
+            said = (call.block["name"], call.block["input"])
+            if call.result is None and any((twin.block["name"], twin.block["input"]) == said for twin in twins):
                 call.draft.blocks = [block for block in call.draft.blocks if block is not call.block]
                 self._report(call.draft.index, RepairKind.OMITTED_CALL, "the same call is in the history twice")
             else:
@@ -356,7 +359,8 @@ class _Repairer:
             if found is not None:
                 orphans.remove(found)
                 _remove(*found)
-                _insert_after(draft, call, found[1])
+                after = 1 + next(n for n, each in enumerate(draft.blocks) if each is call)
+                draft.blocks = [*draft.blocks[:after], found[1], *draft.blocks[after:]]
                 self._report(found[0].index, RepairKind.MOVED_RESULT, "a result of the API's own is not with its call")
             else:
                 _remove(draft, call)
@@ -392,16 +396,13 @@ class _Repairer:
                         orphans.append((draft, block))
                     else:
                         contents.setdefault(block["tool_use_id"], []).append(block.get("content"))
-        waiting = self._without_tool()
+        # The calls that the API would run next, if it had their tools.
+        reader = HistoryReader(self._messages(), first_party=True)
+        reader.read()
+        waiting = [] if self._tools is None else reader.ids_without_tool(self._tools)
         early = {result["tool_use_id"] for _, result in orphans}
         unresolved += [place for id, place in pending.items() if id in waiting or id in early]
         return orphans, unresolved, contents
-
-    def _without_tool(self) -> set[str]:
-        """Return the ids of the calls that the API would run next, if it had their tools."""
-        reader = HistoryReader(self._messages(), first_party=True)
-        reader.read()
-        return set() if self._tools is None else {*reader.ids_without_tool(self._tools)}
 
     def _messages(self) -> list[Mapping[str, Any]]:
         return [draft.message() for draft in self.drafts]
@@ -429,7 +430,8 @@ class _Repairer:
             self._report(last.index, RepairKind.CHANGED_BLOCK, "white space at the end of the conversation")
         kept: list[Draft] = []
         for place, draft in enumerate(self.drafts):
-            if draft.blocks or _is_directive(draft) or self._may_be_empty(draft, self._role(place + 1)):
+            may_be_empty = draft.is_unchanged and draft.role == "assistant" and self._role(place + 1) is None
+            if draft.blocks or _is_directive(draft) or may_be_empty:
                 kept.append(draft)
             else:
                 self._report(draft.index, RepairKind.OMITTED_MESSAGE, "it has no content")
@@ -440,11 +442,6 @@ class _Repairer:
 
     def _role(self, place: int) -> str | None:
         return self.drafts[place].role if place < len(self.drafts) else None
-
-    def _may_be_empty(self, draft: Draft, after: str | None) -> bool:
-        if not draft.is_unchanged or draft.role == "system":
-            return False
-        return draft.role == "assistant" and after is None
 
     def _drop_breakpoints(self) -> None:
         """Remove the first cache breakpoints of the messages: the later ones cover more."""
@@ -470,25 +467,12 @@ def _is_directive(draft: Draft) -> bool:
     return draft.role == "system" and not draft.blocks and draft.given is not None and is_directive(draft.given)
 
 
-def _ends_in_server_result(draft: Draft) -> bool:
-    return bool(draft.blocks) and is_server_result(draft.blocks[-1]["type"])
-
-
 def _is_synthetic(result: Mapping[str, Any]) -> bool:
     return result.get("content") == _NOT_EXECUTED
 
 
-def _same_call(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return (one["name"], one["input"]) == (other["name"], other["input"])
-
-
 def _remove(draft: Draft, block: Block) -> None:
     draft.blocks = [each for each in draft.blocks if each is not block]
-
-
-def _insert_after(draft: Draft, call: Block, result: Block) -> None:
-    place = next(n for n, each in enumerate(draft.blocks) if each is call)
-    draft.blocks = [*draft.blocks[: place + 1], result, *draft.blocks[place + 1 :]]
 
 
 def _without_breakpoints(block: Mapping[str, Any]) -> Block:

@@ -118,17 +118,14 @@ def read_message(index: int, given: object, report: Report) -> Draft | None:
         read = [dict(item) if isinstance(item, Mapping) else item for item in items]
     if legal is None:
         report(RepairKind.CHANGED_ROLE, "it has no role that the API knows")
-        if role in _ROLES_OF_RESULTS and not any(map(_needs_no_wrapping, map(_kind, items))):
+        kinds = [_kind(item) for item in items]
+        if role in _ROLES_OF_RESULTS and "tool_result" not in kinds and not any(map(belongs_to_assistant, kinds)):
             # The form of other APIs: one message for each result.
             items = [{"type": "tool_result", "tool_use_id": message.get("tool_call_id"), "content": content}]
         legal = "assistant" if any(map(belongs_to_assistant, map(_kind, items))) else "user"
     blocks = [block for number, item in enumerate(items) for block in _mended(index, number, item, report)]
     whole = message if read is not None and isinstance(content, str | list | tuple) else None
     return Draft(index, legal, blocks, whole, read or ())
-
-
-def _needs_no_wrapping(kind: object) -> bool:
-    return kind == "tool_result" or belongs_to_assistant(kind)
 
 
 def _items(content: object) -> list[Any] | None:
@@ -267,7 +264,11 @@ def mend_result(result: Block, report: Report, *, text_only: bool = False) -> No
     if isinstance(content, list | tuple):
         mended = [_in_result(as_mapping(item), text_only=text_only) for item in content]
         mended = [_mended_image(item, report) if any(image_faults(item)) else item for item in mended]
-        mended = [item for item in mended if item["type"] != "text" or _has_words(item)]
+        mended = [
+            item
+            for item in mended
+            if item["type"] != "text" or (isinstance(item.get("text"), str) and item["text"].strip())
+        ]
         if mended != [as_mapping(item) for item in content]:
             result["content"] = content = mended
             report(RepairKind.CHANGED_BLOCK, "a result contains what the API refuses there")
@@ -287,11 +288,6 @@ def _in_result(item: object, *, text_only: bool) -> Block:
     if block["type"] in NEVER_IN_RESULTS or (text_only and block["type"] != "text"):
         return _in_words(block)
     return block
-
-
-def _has_words(block: Mapping[str, Any]) -> bool:
-    text = block.get("text")
-    return isinstance(text, str) and bool(text.strip())
 
 
 def as_text(result: Mapping[str, Any]) -> list[Block]:

@@ -241,8 +241,11 @@ def _field(parameter: inspect.Parameter, hint: Any, description: str | None) -> 
     if isinstance(default, TextStream | ItemStream | Later):
         default = default.given
     if isinstance(default, FieldInfo):
-        # As in a model: `x: int = Field(3, description=...)`.
-        annotated_hint: Any = Annotated[hint, _without_default(default)]
+        # As in a model: `x: int = Field(3, description=...)`. A missing field stays missing, and is filled in later.
+        bare = copy(default)
+        bare.default = PydanticUndefined
+        bare.default_factory = None
+        annotated_hint: Any = Annotated[hint, bare]
         given = default.get_default(call_default_factory=True, validated_data={})
         default = parameter.empty if default.is_required() else given
     else:
@@ -256,31 +259,14 @@ def _field(parameter: inspect.Parameter, hint: Any, description: str | None) -> 
         except (ValueError, TypeError):
             pass  # the schema omits a default that JSON cannot express
     options: dict[str, Any] = {"json_schema_extra": extra} if extra else {}
-    if not _has_description(annotated_hint) and (said := description or _plain_description(hint)):
-        options["description"] = said
+    metadata = getattr(annotated_hint, "__metadata__", ())
+    if not any(getattr(meta, "description", None) for meta in metadata):
+        # `Annotated[int, "how many"]`, or a `Doc("how many")`.
+        texts = [meta if isinstance(meta, str) else getattr(meta, "documentation", None) for meta in metadata]
+        if said := description or next((text for text in texts if isinstance(text, str)), None):
+            options["description"] = said
     complete: Any = Annotated[annotated_hint, Field(**options)]
     return Required[complete] if default is parameter.empty else NotRequired[complete]
-
-
-def _without_default(field: FieldInfo) -> FieldInfo:
-    """Return a copy without its default: a missing field stays missing, and the default is filled in later."""
-    bare = copy(field)
-    bare.default = PydanticUndefined
-    bare.default_factory = None
-    return bare
-
-
-def _has_description(hint: Any) -> bool:
-    return any(getattr(meta, "description", None) for meta in getattr(hint, "__metadata__", ()))
-
-
-def _plain_description(hint: Any) -> str | None:
-    """Return the description in `Annotated[int, "how many"]`, or in a `Doc("how many")`; None if there is none."""
-    for meta in getattr(hint, "__metadata__", ()):
-        said = meta if isinstance(meta, str) else getattr(meta, "documentation", None)
-        if isinstance(said, str):
-            return said
-    return None
 
 
 def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
