@@ -18,7 +18,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -56,10 +56,6 @@ class Chunk(NamedTuple):
         return f"Chunk(at_s={self.at_s!r}, {len(self.data)} bytes)"
 
 
-def _event_stream_headers() -> dict[str, str]:
-    return {"content-type": "text/event-stream; charset=utf-8"}
-
-
 @dataclass(frozen=True)
 class Recording:
     """A response as it came over the wire.
@@ -79,7 +75,9 @@ class Recording:
 
     chunks: tuple[Chunk, ...]
     status: int = 200
-    headers: Mapping[str, str] = field(default_factory=_event_stream_headers, hash=False)
+    headers: Mapping[str, str] = field(
+        default_factory=lambda: {"content-type": "text/event-stream; charset=utf-8"}, hash=False
+    )
     note: str = ""
 
     def __post_init__(self) -> None:
@@ -139,7 +137,9 @@ class Recording:
         if suffix == ".jsonl":
             return _parse(content, path)
         if not _holds_wire_event(content):
-            raise _fault(path, _first_data_line(content), "expected server-sent events of the Messages API")
+            numbered = enumerate(content.splitlines(), 1)
+            first_data = next((number for number, line in numbered if line.startswith(b"data")), 1)
+            raise _fault(path, first_data, "expected server-sent events of the Messages API")
         return cls.from_body(content)
 
     def redacted(
@@ -186,7 +186,12 @@ class Recording:
         """Return the unmasked content of a `.jsonl` file with this recording."""
         header = {_VERSION_KEY: _VERSION, "status": self.status, "headers": dict(self.headers), "note": self.note}
         # The model's text stays readable. The note may contain half a surrogate pair, which only an escape can express.
-        lines = [json.dumps(header), *(json.dumps(_chunk_line(chunk), ensure_ascii=False) for chunk in self.chunks)]
+        lines = [json.dumps(header)]
+        for at_s, data in self.chunks:
+            try:
+                lines.append(json.dumps({"at_s": at_s, "data": data.decode()}, ensure_ascii=False))
+            except UnicodeDecodeError:
+                lines.append(json.dumps({"at_s": at_s, "base64": base64.b64encode(data).decode("ascii")}))
         return "".join(f"{line}\n" for line in lines).encode()
 
     def save(self, path: str | os.PathLike[str], *, redact: bool | FindSecrets = True) -> None:
@@ -257,20 +262,7 @@ def _holds_wire_event(body: bytes) -> bool:
     return False
 
 
-def _first_data_line(body: bytes) -> int:
-    """Return the number, from 1, of the first line with data. Errors name it if a body does not parse."""
-    lines = body.splitlines()
-    return next((number for number, line in enumerate(lines, 1) if line.startswith(b"data")), 1)
-
-
 # --- lines of a file --------------------------------------------------------------------------------------------------
-
-
-def _chunk_line(chunk: Chunk) -> dict[str, Any]:
-    try:
-        return {"at_s": chunk.at_s, "data": chunk.data.decode()}
-    except UnicodeDecodeError:
-        return {"at_s": chunk.at_s, "base64": base64.b64encode(chunk.data).decode("ascii")}
 
 
 def _parse(content: bytes, path: Path) -> Recording:
@@ -284,27 +276,22 @@ def _parse(content: bytes, path: Path) -> Recording:
         raise _fault(path, number, f"expected an object with {_VERSION_KEY!r}")
     if header[_VERSION_KEY] != _VERSION:
         raise _fault(path, number, f"version {header[_VERSION_KEY]!r} of the format is not known, only {_VERSION}")
-    chunks = _parse_chunks(lines[1:], path)
-    known = {name: header[name] for name in ("status", "headers", "note") if name in header}
-    try:
-        return Recording(chunks, **known)
-    except UsageError as error:
-        raise _fault(path, number, str(error)) from error
-
-
-def _parse_chunks(lines: Iterable[tuple[int, bytes]], path: Path) -> tuple[Chunk, ...]:
     chunks: list[Chunk] = []
     earlier = 0.0
-    for number, line in lines:
-        fields = _parse_object(line, path, number)
+    for at, written in lines[1:]:
+        fields = _parse_object(written, path, at)
         at_s = fields.get("at_s")
         fault = _time_fault(at_s, earlier)
         if fault:
-            raise _fault(path, number, fault)
+            raise _fault(path, at, fault)
         assert isinstance(at_s, (int, float))
-        chunks.append(Chunk(at_s, _parse_data(fields, path, number)))
+        chunks.append(Chunk(at_s, _parse_data(fields, path, at)))
         earlier = at_s
-    return tuple(chunks)
+    known = {name: header[name] for name in ("status", "headers", "note") if name in header}
+    try:
+        return Recording(tuple(chunks), **known)
+    except UsageError as error:
+        raise _fault(path, number, str(error)) from error
 
 
 def _parse_object(line: bytes, path: Path, number: int) -> dict[str, Any]:

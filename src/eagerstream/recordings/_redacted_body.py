@@ -52,7 +52,10 @@ def _masked(body: bytes) -> bytes:
             lines.add_other(line, start)
     lines.mask()
     for pieces in texts.all():
-        _mask_pieces(masked, pieces)
+        written = Written(pieces)
+        for first, last, fill in secret_spans(written.text):
+            for start, end in written.places(first, last):
+                masked[start:end] = fill.encode() * (end - start)
     return bytes(masked)
 
 
@@ -239,10 +242,3 @@ def _written(event: WireEvent, line: bytes, start: int) -> Iterator[tuple[str, P
             piece = piece_at(start + found.start(1), found[1])
             if piece is not None:
                 yield name, piece
-
-
-def _mask_pieces(masked: bytearray, pieces: Sequence[Piece]) -> None:
-    written = Written(pieces)
-    for start, end, fill in secret_spans(written.text):
-        for first, last in written.places(start, end):
-            masked[first:last] = fill.encode() * (last - first)

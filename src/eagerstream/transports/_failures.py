@@ -109,7 +109,9 @@ def refusal(error: Exception, address: str = "") -> Exception:
     mistake = UsageError(f"the client cannot send this request: {redact_excerpt(_words(cause), _MAX_WORDS_CHARS)}")
     if isinstance(cause, _MISTAKES) or "UnsupportedProtocol" in _class_names(cause):
         return mistake
-    if names & _SIGN_IN or _is_of_aws(error):
+    # From botocore. Other packages also have errors named `ClientError`.
+    is_of_aws = "ClientError" in names and isinstance(getattr(error, "response", None), dict)
+    if names & _SIGN_IN or is_of_aws:
         return _sign_in_error(error)
     if is_lost:
         return APIError(f"the API could not be reached: {_words_of_loss(cause)}{where}", retryable=True)
@@ -143,11 +145,6 @@ def missing_extra(error: Exception) -> MissingExtraError | None:
                 return MissingExtraError(extra, module)
         found = found.__cause__
     return None
-
-
-def _is_of_aws(error: Exception) -> bool:
-    """Return True for an AWS response, from botocore. Other packages also have errors named `ClientError`."""
-    return "ClientError" in _class_names(error) and isinstance(getattr(error, "response", None), dict)
 
 
 def _sign_in_error(error: Exception) -> APIError:
@@ -193,15 +190,6 @@ def _words(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-def _refused_certificate(error: BaseException) -> BaseException | None:
-    """Return the error of TLS below one without a text, or None. On trio, httpx says nothing about certificates."""
-    cause: BaseException | None = error
-    while cause is not None and not str(cause):
-        cause = cause.__cause__ or cause.__context__
-    # Nothing else: the context of an error may be any exception that the program was handling.
-    return cause if isinstance(cause, ssl.SSLError) else None
-
-
 def _words_of_loss(error: Exception) -> str:
     """Return a client's words about a lost connection, without the bytes of the peer: they may be a model's text."""
     if isinstance(status := getattr(error, "status", None), int) and "ClientHttpProxyError" in _class_names(error):
@@ -210,5 +198,10 @@ def _words_of_loss(error: Exception) -> str:
     told = getattr(error, "message", None)
     if told is not None and not isinstance(told, str):  # a head that was cut, with all of its headers
         return f"{type(error).__name__} in the head of the response"
-    words = told or _words(_refused_certificate(error) or error)
+    # On trio, httpx says nothing about certificates. The error of TLS below does. Nothing else is told, because the
+    # context of an error may be any exception that the program was handling.
+    below: BaseException | None = error
+    while below is not None and not str(below):
+        below = below.__cause__ or below.__context__
+    words = told or _words(below if isinstance(below, ssl.SSLError) else error)
     return _PEER_BYTES.split(words, maxsplit=1)[0].rstrip(" :,(") or type(error).__name__

@@ -153,7 +153,7 @@ class HTTPTransport(Transport):
             raise_as(refusal(error, self._url), error)
         try:
             if response.status_code != 200:
-                raise _response_error(response, await _error_text(response))
+                raise await _response_error(response)
             async with streamed(response, limits) as reply:
                 reply.sent_bytes = len(content)
                 yield reply
@@ -215,16 +215,13 @@ def _sendable(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items()}
 
 
-async def _error_text(response: Any) -> str:
-    """Return the start of an error response's text."""
+async def _response_error(response: Any) -> APIError:
+    """Return the error of a response, of which only the start is read."""
     if response.is_stream_consumed:  # by a hook of the client, which has unpacked it
         content = await read_error(response.aiter_bytes(), "")
     else:
         content = await read_error(response.aiter_raw(), response.headers.get("content-encoding", ""))
-    return content.decode("utf-8-sig", "replace").strip()
-
-
-def _response_error(response: Any, text: str) -> APIError:
+    text = content.decode("utf-8-sig", "replace").strip()
     told = f"the server answered with HTTP {response.status_code}"
     # Even in an unknown shape, the peer's own text is better than none, unless it is a page.
     is_page = media_type(response.headers.get("content-type", "")) == "text/html"

@@ -105,7 +105,13 @@ def make_client(given: Library | None, url: str) -> HTTPClient:
         UsageError: It cannot run in this event loop, or cannot use the proxy or the certificates of the environment.
     """
     proxy = settings.proxy_for(url)
-    problem = _problem_of_aiohttp(proxy)
+    problem = None
+    if not is_asyncio(event_loop()):
+        problem = "aiohttp runs only on asyncio: on trio, use httpx2 or httpx"
+    elif proxy is not None and not proxy.startswith(("http://", "https://")):
+        problem = (
+            "aiohttp can use only a proxy with http or https, and the environment names another: use httpx2 or httpx"
+        )
     library: Library
     if given is None:
         usable = LIBRARIES[1:] if problem else LIBRARIES
@@ -136,11 +142,3 @@ def check_library(library: object) -> None:
     """
     if library is not None and library not in LIBRARIES:
         raise UsageError(f"library must be one of {', '.join(LIBRARIES)}, not {library!r:.80}")
-
-
-def _problem_of_aiohttp(proxy: str | None) -> str | None:
-    if not is_asyncio(event_loop()):
-        return "aiohttp runs only on asyncio: on trio, use httpx2 or httpx"
-    if proxy is not None and not proxy.startswith(("http://", "https://")):
-        return "aiohttp can use only a proxy with http or https, and the environment names another: use httpx2 or httpx"
-    return None
