@@ -251,7 +251,9 @@ class CompiledSchema:
                 values += _STEPS.get(keyword, 1)
                 if keyword in ("const", "enum"):
                     size = check_size(said, max_chars=sys.maxsize, max_depth=sys.maxsize)
-                    values += size * (_STEPS_OF_A_PART if _has_containers(said) else 1)
+                    parts = said if isinstance(said, list) else [said]
+                    has_containers = any(isinstance(part, dict | list) for part in parts)
+                    values += size * (_STEPS_OF_A_PART if has_containers else 1)
                 elif isinstance(said, list) or (isinstance(said, dict) and keyword in _READ_FOR_EACH):
                     values += len(said)
                 references += keyword in ("$ref", _REFERENCE)
@@ -260,10 +262,6 @@ class CompiledSchema:
         of_pattern = self._engine.cost
         per_char = patterns * of_pattern.per_char + references // _REFERENCES_A_STEP
         return Cost(1 + values + patterns * of_pattern.per_value, per_char)
-
-
-def _has_containers(said: Any) -> bool:
-    return any(isinstance(value, dict | list) for value in (said if isinstance(said, list) else [said]))
 
 
 def _fetch_nothing(uri: str) -> Any:

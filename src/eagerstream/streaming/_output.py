@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, Final, Generic
 
 from ..errors import UsageError
@@ -254,7 +255,9 @@ class OutputReader:
         if self.ended is not None and not broken:
             return self.ended
         content = message.get("content") or ()
-        text = _last_text(content)
+        # The text after the last block that is not text.
+        last = takewhile(lambda block: block.get("type") == "text", reversed(content))
+        text = "".join(reversed([_string(block.get("text")) for block in last]))
         output = self._growing
         # The message counts. It differs from the events only if a peer mixed its blocks up, or sent blocks with the
         # start of the message.
@@ -295,16 +298,6 @@ def _stopped(reason: object) -> str:
 
 def _string(text: object) -> str:
     return text if isinstance(text, str) else ""
-
-
-def _last_text(content: Sequence[Mapping[str, Any]]) -> str:
-    """Return the text after the last block that is not text."""
-    texts: list[str] = []
-    for block in reversed(content):
-        if block.get("type") != "text":
-            break
-        texts.append(_string(block.get("text")))
-    return "".join(reversed(texts))
 
 
 def output_reader(output: Any, options: dict[str, Any], limits: Limits) -> OutputReader | None:

@@ -48,18 +48,16 @@ def events(
     reader = output_reader(output, rest, limits)
     if rest:
         raise UsageError(f"events has no option {', '.join(sorted(rest))}: nothing is sent")
-    transport = EagerFallback(BodyTransport(_asynchronous(source)), source, None)
+    body: Any = source
+    if not is_body(source):
+        if not isinstance(source, Iterable) or isinstance(source, str | bytes | bytearray | Mapping):
+            kind = type(source).__name__
+            raise UsageError(f"{kind} is no source of events: pass a response, bytes or events as they come")
+        body = _items(source)
+    transport = EagerFallback(BodyTransport(body), source, None)
     request = {"model": "", "messages": []}
     delivery = delivery_for(feed, limits)
     return MessageStream(transport, request, inputs, delivery, limits=limits, clock=feed["clock"], output=reader)
-
-
-def _asynchronous(source: object) -> Any:
-    if is_body(source):
-        return source
-    if isinstance(source, Iterable) and not isinstance(source, str | bytes | bytearray | Mapping):
-        return _items(source)
-    raise UsageError(f"{type(source).__name__} is no source of events: pass a response, bytes or events as they come")
 
 
 async def _items(source: Iterable[WireEvent]) -> AsyncIterator[WireEvent]:

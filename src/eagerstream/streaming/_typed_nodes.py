@@ -75,22 +75,19 @@ class Node(ABC):
     @cached_property
     def has_records(self) -> bool:
         """True if a view of it differs from the plain value, because there is a record in it."""
-        return self.is_record or _has_records(self)
+        node = self
+        for _ in range(32):  # lists in lists; a list may contain itself
+            if node.is_record:
+                return True
+            if node.container is None:
+                return False
+            node = node.fields[0]
+        return False
 
     @cached_property
     def holds_items(self) -> bool:
         """True if it holds a list or a dict of records, at any depth."""
         return _holds_items(self, [])
-
-
-def _has_records(node: Node) -> bool:
-    for _ in range(32):  # lists in lists; a list may contain itself
-        if node.is_record:
-            return True
-        if node.container is None:
-            return False
-        node = node.fields[0]
-    return False
 
 
 def _holds_items(node: Node, seen: list[Node]) -> bool:

@@ -101,7 +101,18 @@ def _unusable(model: object, why: object) -> UsageError:
 @lru_cache(maxsize=256)
 def _made(model: Any) -> _Type:
     try:
-        made = _struct(model) if _is_of_structs(model) else _pydantic(model)
+        # Imported here: a program that streams without tools or models loads neither of the two.
+        if _is_of_structs(model):
+            import msgspec
+
+            from ._typed_structs import StructNode
+
+            made = _Type(StructNode(model), lambda: msgspec.json.schema(model))
+        else:
+            from ._typed_pydantic import PydanticType
+
+            type_ = PydanticType(model)
+            made = _Type(type_.root, type_.json_schema)
         made.root.blank()
     except Exception as error:  # of many classes: any code of the user's may run here
         raise _unusable(model, getattr(error, "message", error)) from error
@@ -113,22 +124,6 @@ def _made(model: Any) -> _Type:
 def _is_of_structs(model: Any) -> bool:
     """Return True for a struct of msgspec, or a list or a dict of one, without importing msgspec."""
     return hasattr(model, "__struct_config__") or any(map(_is_of_structs, getattr(model, "__args__", ())))
-
-
-def _struct(model: Any) -> _Type:
-    import msgspec
-
-    from ._typed_structs import StructNode
-
-    return _Type(StructNode(model), lambda: msgspec.json.schema(model))
-
-
-def _pydantic(model: Any) -> _Type:
-    # Imported here: a program that streams without tools or models does not load pydantic.
-    from ._typed_pydantic import PydanticType
-
-    made = PydanticType(model)
-    return _Type(made.root, made.json_schema)
 
 
 def _explained(node: Node, error: Exception, value: Any, place: Path) -> InputError:
