@@ -264,7 +264,12 @@ class Course:
         reason = message.get("stop_reason")
         turn.end(message, ending or self.ending_of(turn, reason))
         if turn.ending is not None and turn.ending.then is Then.TRUNCATED:
-            self._end_truncated(turn)
+            # `max_tokens` cut the response, and it is not reported.
+            if self._options["on_truncated"] == "raise":
+                self.failure = LimitError("max_tokens", self._requests.max_tokens, "the response")
+            elif self._continuing.asks_for_more(self._requests.max_tokens):
+                self.void(turn)
+                turn.discard()
         if not turn.is_discarded:
             self._continuing.decide(turn, reason)
 
@@ -369,14 +374,6 @@ class Course:
     def retries(self) -> bool:
         """True if the last turn was discarded: its request is sent once more."""
         return self._turn is not None and self._turn.is_discarded
-
-    def _end_truncated(self, turn: Turn) -> None:
-        """React to a response that `max_tokens` cut and that is not reported: send it again, raise, or stop."""
-        if self._options["on_truncated"] == "raise":
-            self.failure = LimitError("max_tokens", self._requests.max_tokens, "the response")
-        elif self._continuing.asks_for_more(self._requests.max_tokens):
-            self.void(turn)
-            turn.discard()
 
     def settled(self, turn: Turn) -> None:
         """Add a settled turn to the history."""

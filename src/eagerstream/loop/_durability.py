@@ -20,6 +20,7 @@ Entries of a turn are in the order of their causes. So the await of a later one 
 from __future__ import annotations
 
 import logging
+import operator
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
@@ -165,7 +166,9 @@ class Durability(Keeper):
                 else:
                     status = result.status
                     # An end would hide the calls of an open turn: they could begin again.
-                    if not (self._has_open_turn or is_too_large or self._is_unchanged):
+                    hides_calls = self._has_open_turn or is_too_large
+                    # If the run had ended before, an end is written only if something happened since.
+                    if not hides_calls and (self._end_before is None or self._end_before != self._course.state()):
                         await self._end()
                 await self._log.release(status.value, self._summary)
             except _FAULTS as error:
@@ -181,11 +184,6 @@ class Durability(Keeper):
             except _FAULTS as error:
                 self.error = error
                 raise
-
-    @property
-    def _is_unchanged(self) -> bool:
-        """True if the run had ended before, and nothing happened since."""
-        return self._end_before is not None and self._end_before == self._course.state()
 
     @property
     def _summary(self) -> JSONObject:
@@ -315,7 +313,11 @@ class Durability(Keeper):
         try:
             while (decision := self.decision(call)) is None:
                 await anyio.sleep(_LOOK_S)
-                await self._look_for_decisions()
+                try:
+                    await self.take_messages()
+                except JournalError as error:  # the call is not refused: the run may not continue, and cancels this
+                    self._fail(error)
+                    await anyio.sleep_forever()
                 if self.decision(call) is None and self._waits_only_for_decisions():
                     self._left = [{"call": each.id, "name": each.name} for each in self._asked.values()]
                     self.is_leaving = True
@@ -325,13 +327,6 @@ class Durability(Keeper):
             if self._asked.get(call.id) is call:  # else a restarted response has another one with its id
                 del self._asked[call.id]
         return decision
-
-    async def _look_for_decisions(self) -> None:
-        try:
-            await self.take_messages()
-        except JournalError as error:  # the call is not refused: the run may not continue, and cancels this
-            self._fail(error)
-            await anyio.sleep_forever()
 
     def _waits_only_for_decisions(self) -> bool:
         turn = None if self._response is None else self._response.turn
@@ -414,22 +409,19 @@ class Durability(Keeper):
 
     def _settle(self, entry: JSONObject) -> Awaitable[None]:
         assert self._log is not None
-        self._settled_turn = self._course.turns
-        return self._log.settle(_plain({**entry, **self._since_settled()}))
-
-    def _since_settled(self) -> JSONObject:
         course = self._course
+        self._settled_turn = course.turns
         calls = [call.to_dict() for call in course.result.calls[self._settled_calls :]]
         state = {**course.state(), "inbox": self._inbox, "carrier": self.carrier}
-        whole = {**self._history_since_settled(), "calls": calls, "state": state}
+        entry = {**entry, **self._history_since_settled(), "calls": calls, "state": state}
         self._settled_messages = course.result.messages
         self._settled_calls = len(course.result.calls)
-        return whole
+        return self._log.settle(_plain(entry))
 
     def _history_since_settled(self) -> dict[str, Any]:
         """Return what the history has more than at the last settled turn; all of it, if it was replaced."""
         before, messages = self._settled_messages, self._course.result.messages
-        if before is None or len(messages) < len(before) or not all(map(_is, before, messages)):
+        if before is None or len(messages) < len(before) or not all(map(operator.is_, before, messages)):
             return {"messages": messages}
         return {"history": messages[len(before) :]}
 
@@ -462,10 +454,6 @@ class Durability(Keeper):
         if self.error is None:
             self.error = error
             self._on_failure()
-
-
-def _is(one: object, other: object) -> bool:
-    return one is other
 
 
 def _plain(entry: Mapping[str, Any]) -> JSONObject:

@@ -188,6 +188,10 @@ class RequestLatency:
     def _block(self, block: BlockMarks, call: CallLatency | None, *, arrivals: bool) -> BlockData:
         since = partial(_since, self._origin_s)
         came = block.arrivals() if arrivals else ()
+        ran: CallData | None = None
+        if call and call.admitted_s is not None:
+            times = {"start_s": call.tool_start_s, "progress_s": call.tool_progress_s, "end_s": call.tool_end_s}
+            ran = _data(CallData, call, **times)
         return _data(
             BlockData,
             block,
@@ -199,7 +203,7 @@ class RequestLatency:
             arrivals=[(round(at_s - self._origin_s, 6), count, chars) for at_s, count, chars in came],
             fields=[{"path": [*path], "at_s": round(at_s, 6)} for path, at_s in call.fields()] if call else [],
             outcome=block.input.outcome if block.input is not None else None,
-            call=_call_data(call) if call and call.admitted_s is not None else None,
+            call=ran,
         )
 
 
@@ -382,7 +386,3 @@ def _plain(value: Any) -> Any:
             return value.value
         case _:
             return value
-
-
-def _call_data(call: CallLatency) -> CallData:
-    return _data(CallData, call, start_s=call.tool_start_s, progress_s=call.tool_progress_s, end_s=call.tool_end_s)

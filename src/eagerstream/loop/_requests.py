@@ -301,8 +301,11 @@ class Requests:
         request = {**self._request, "messages": messages}
         if max_tokens is not None:
             request["max_tokens"] = max_tokens
-        if self._result.container is not None:
-            request["container"] = _with_container(request.get("container"), self._result.container)
+        if (container := self._result.container) is not None:
+            # That of the last response, with the skills that the user asked for.
+            id = container.get("id") if isinstance(container, Mapping) else container
+            given = request.get("container")
+            request["container"] = {**given, "id": id} if isinstance(given, Mapping) else id
         # Last, and in the copy only: marks in the history would add up with each turn, and the API accepts four.
         return with_breakpoints(request, most=most_breakpoints) if self._options["cache"] == "auto" else request
 
@@ -314,9 +317,3 @@ _OWN: Final = frozenset({"model", "max_tokens", "tools", "messages"})
 def _key(definition: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the key of a tool: its name; a toolset has none, and is known by its kind and its server."""
     return tuple(str(definition.get(field)) for field in ("name", "type", "mcp_server_name"))
-
-
-def _with_container(given: Any, container: Any) -> Any:
-    """Return the container of the last response for the next request, with the skills that the user asked for."""
-    id = container.get("id") if isinstance(container, Mapping) else container
-    return {**given, "id": id} if isinstance(given, Mapping) else id

@@ -327,6 +327,8 @@ class RunResult(Generic[OutputT]):
         # The three fields of the output are missing in results of runs without one, saved before there were any.
         # All of these exceptions mean that the file was changed, or cut (test_a_saved_run_that_was_changed).
         try:
+            text, outcome = plain.get("output_text", ""), plain.get("output_outcome")
+            value = json.loads(text) if outcome == Outcome.VALID else None
             return cls(
                 RunStatus(plain["status"]),
                 plain["message"],
@@ -336,7 +338,10 @@ class RunResult(Generic[OutputT]):
                 [ToolCall.from_dict(call) for call in plain["calls"]],
                 plain["container"],
                 plain["error"],
-                *_saved_output(plain),
+                encodable(value),
+                outcome and Outcome(outcome),
+                plain.get("output_error"),
+                text,
                 # Missing in results that were saved before there were sub-runs and messages to runs.
                 cast("Usage", dict(plain.get("sub_usage") or {})),
                 [dict(message) for message in plain.get("undelivered") or ()],
@@ -365,13 +370,6 @@ def _as_plain(value: object) -> object:
     if isinstance(value, BaseModel):  # content of the anthropic package's messages
         return value.model_dump(mode="json", exclude_unset=True)
     raise TypeError(f"{type(value).__name__} is no JSON value")
-
-
-def _saved_output(plain: Mapping[str, Any]) -> tuple[Any, Outcome | None, str | None, str]:
-    text = plain.get("output_text", "")
-    outcome = plain.get("output_outcome")
-    value = json.loads(text) if outcome == Outcome.VALID else None
-    return encodable(value), outcome and Outcome(outcome), plain.get("output_error"), text
 
 
 def take_account(result: RunResult[Any], message: AssistantMessage) -> None:

@@ -156,7 +156,14 @@ class CallRunner:
                 # Somebody waits for this answer before the next request (test_an_executor_without_an_answer).
                 call.refuse("Error: the executor gave this call no answer")
         if call is not None:
-            await self._end_after_input(call)
+            # If the call was cancelled, it ends after its input: consumers get the `InputStop` before the `ToolStop`,
+            # and the answer may have to quote the complete text. Outside the scope, in which the waiting would be
+            # cancelled, too.
+            if call.result is None:
+                if self._waits_for_input:
+                    await call.input.ended()
+                answer(call)
+            self.end(call)
         # The call keeps its tool's error, and the error keeps frames. From Python 3.12 on, a frame keeps its callers,
         # too: the run, its client and its buffer stayed with each result (test_a_result_keeps_no_run).
         del self, work, scope, runs
@@ -195,16 +202,6 @@ class CallRunner:
             # quote a text that `cancel` cuts off.
             await call.input.ended()
             answer(call)
-
-    async def _end_after_input(self, call: ToolCall) -> None:
-        # If the call was cancelled, it ends after its input: consumers get the `InputStop` before the `ToolStop`, and
-        # the answer may have to quote the complete text. Outside the scope, in which the waiting would be cancelled,
-        # too.
-        if call.result is None:
-            if self._waits_for_input:
-                await call.input.ended()
-            answer(call)
-        self.end(call)
 
 
 class _Work:
