@@ -380,7 +380,13 @@ class Course:
         # Before the `TurnStop`, at which the result says if the run continues.
         self._prolong()
         if self.compaction.is_under_way:
-            self._summarized(turn)
+            self.void(turn)
+            history = self.result.messages
+            if summary := self.compaction.end(turn.message, is_complete=turn.ending is SUMMARY):
+                self.result.messages, self._ids = [summary], CallIds([summary])
+                # The API says in the block which changes of the tools stay in force.
+                if has_tool_changes(history) and summary["content"][0].get("tool_changes") is None:
+                    self.replace_history([summary])
             return
         # A new list, so that a kept `result.messages` stays the history of its moment.
         self.result.messages = [*self.result.messages, *turn.history]
@@ -392,13 +398,3 @@ class Course:
                 self.void(turn)
         elif results := [call for call in turn.calls if call.in_history]:
             self._continuing.settled(results)
-
-    def _summarized(self, turn: Turn) -> None:
-        """Let the summary replace the history, if the API has written one."""
-        self.void(turn)
-        history = self.result.messages
-        if summary := self.compaction.end(turn.message, is_complete=turn.ending is SUMMARY):
-            self.result.messages, self._ids = [summary], CallIds([summary])
-            # The API says in the block which changes of the tools stay in force.
-            if has_tool_changes(history) and summary["content"][0].get("tool_changes") is None:
-                self.replace_history([summary])

@@ -111,8 +111,8 @@ def _made(model: Any) -> _Type:
         else:
             from ._typed_pydantic import PydanticType
 
-            type_ = PydanticType(model)
-            made = _Type(type_.root, type_.json_schema)
+            of_pydantic = PydanticType(model)
+            made = _Type(of_pydantic.root, of_pydantic.json_schema)
         made.root.blank()
     except Exception as error:  # of many classes: any code of the user's may run here
         raise _unusable(model, getattr(error, "message", error)) from error
@@ -236,12 +236,9 @@ class TypedPartial(Generic[T]):
         if type(raw) is self._node.container:
             root.raw = raw
             self._advance(root, path)
-        if path is None and parser.started and (type(raw) in (dict, list) or parser.complete):
-            self._is_final = True
-            self._end_root(raw)
-
-    def _end_root(self, raw: Any) -> None:
-        root = self._root
+        if path is not None or not parser.started or not (type(raw) in (dict, list) or parser.complete):
+            return
+        self._is_final = True
         is_split = root.splits and root.raw is not None
         if is_split:
             self._read_repeated(root)

@@ -55,7 +55,20 @@ def as_tool(tool: object, *, runs_elsewhere: bool = False) -> Tool | None:
     if inspect.isclass(tool):
         raise UsageError(f"{tool.__name__} is a class: make an object of it")
     if isinstance(tool, Mapping):
-        _check_definition(tool, runs_elsewhere=runs_elsewhere)
+        kind = tool_kind(tool)
+        match classify(tool):
+            case "user":
+                given = tool.get("name")
+                raise UsageError(f"nothing runs the tool {given!r}: give it a function, tool(function, definition=...)")
+            case "anthropic_client" if not runs_elsewhere:
+                raise UsageError(
+                    f"nothing runs {kind}: the API brings only its schema. Instead of the definition, give the tool of "
+                    "eagerstream.builtin or a function, tool(function, definition=...), or give run an executor for it"
+                )
+            case "opaque":
+                _warn_of_unknown(kind)
+            case _:
+                pass
         return None
     if isinstance(tool, ForeignTool):
         definition = ForeignDefinition(tool.to_dict())
@@ -65,24 +78,6 @@ def as_tool(tool: object, *, runs_elsewhere: bool = False) -> Tool | None:
     if isinstance(tool, Iterable) and not isinstance(tool, str):
         raise UsageError(f"{name} is not a single tool: pass its items, tools=[*...]")
     raise UsageError(f"{name} cannot be run: decorate a function with @eagerstream.tool")
-
-
-def _check_definition(definition: Mapping[str, Any], *, runs_elsewhere: bool) -> None:
-    """Refuse a definition that nothing runs, unless its kind needs no function here."""
-    kind = tool_kind(definition)
-    match classify(definition):
-        case "user":
-            name = definition.get("name")
-            raise UsageError(f"nothing runs the tool {name!r}: give it a function, tool(function, definition=...)")
-        case "anthropic_client" if not runs_elsewhere:
-            raise UsageError(
-                f"nothing runs {kind}: the API brings only its schema. Instead of the definition, give the tool "
-                "of eagerstream.builtin or a function, tool(function, definition=...), or give run an executor for it"
-            )
-        case "opaque":
-            _warn_of_unknown(kind)
-        case _:
-            pass
 
 
 @lru_cache(maxsize=64)

@@ -262,13 +262,16 @@ def mend_result(result: Block, report: Report, *, text_only: bool = False) -> No
         result["content"] = content = [_as_block(content)]
         report(RepairKind.CHANGED_BLOCK, "the content of a result is neither text nor a list")
     if isinstance(content, list | tuple):
-        mended = [_in_result(as_mapping(item), text_only=text_only) for item in content]
-        mended = [_mended_image(item, report) if any(image_faults(item)) else item for item in mended]
-        mended = [
-            item
-            for item in mended
-            if item["type"] != "text" or (isinstance(item.get("text"), str) and item["text"].strip())
-        ]
+        mended: list[Block] = []
+        for item in content:
+            block = _as_block(as_mapping(item))
+            if block["type"] in NEVER_IN_RESULTS or (text_only and block["type"] != "text"):
+                block = _in_words(block)
+            if any(image_faults(block)):
+                block = _mended_image(block, report)
+            text = block.get("text")
+            if block["type"] != "text" or (isinstance(text, str) and text.strip()):
+                mended.append(block)
         if mended != [as_mapping(item) for item in content]:
             result["content"] = content = mended
             report(RepairKind.CHANGED_BLOCK, "a result contains what the API refuses there")
@@ -281,13 +284,6 @@ def mend_result(result: Block, report: Report, *, text_only: bool = False) -> No
         del result["is_error"]
         result["content"] = [text_block(_FAILED), *content]
         report(RepairKind.CHANGED_BLOCK, "the API accepts only text in an error: it is one in words now")
-
-
-def _in_result(item: object, *, text_only: bool) -> Block:
-    block = _as_block(item)
-    if block["type"] in NEVER_IN_RESULTS or (text_only and block["type"] != "text"):
-        return _in_words(block)
-    return block
 
 
 def as_text(result: Mapping[str, Any]) -> list[Block]:

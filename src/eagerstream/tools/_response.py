@@ -238,7 +238,12 @@ def error_code(error: BaseException) -> str:
     if isinstance(code, str) and ToolErrorCode.is_valid_code(code):
         return code
     names = {base.__name__ for base in type(error).__mro__}
-    status = _http_status(error)
+    told: object = None
+    for holder in (error, getattr(error, "response", None)):
+        told = told or getattr(holder, "status_code", None)
+    if type(error).__name__ == "HTTPError":  # of urllib
+        told = told or code
+    status = told if type(told) is int else None
     for matches, found in (
         (status == 429, ToolErrorCode.RATE_LIMIT),
         (status is not None and status >= 500, ToolErrorCode.SERVICE_UNAVAILABLE),
@@ -260,15 +265,6 @@ def error_code(error: BaseException) -> str:
 
 _TIMEOUTS: Final = frozenset({"TimeoutException", "APITimeoutError"})
 _NETWORK_ERRORS: Final = frozenset({"TransportError", "APIConnectionError", "URLError"})
-
-
-def _http_status(error: BaseException) -> int | None:
-    status: object = None
-    for holder in (error, getattr(error, "response", None)):
-        status = status or getattr(holder, "status_code", None)
-    if type(error).__name__ == "HTTPError":  # of urllib
-        status = status or getattr(error, "code", None)
-    return status if type(status) is int else None
 
 
 def response_of(returned: Any) -> ToolResponse:

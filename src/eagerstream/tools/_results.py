@@ -52,7 +52,9 @@ def result_for(input: ToolInput, content: str | list[Block], *, is_error: bool, 
     call = input.block
     if not isinstance(content, str):
         content = _sound(content)
-    kinds = _kinds_for(call)
+    kinds = _TEXT if is_programmatic(call) else None
+    if kinds is None and (toolset := call.get("toolset_name")) is not None:
+        kinds = _TEXT | ({"image", "browser_state"} if toolset == "browser" else {"image"})
     content, left_out = _of_kinds(content, kinds)
     if left_out:
         taken = " and ".join(sorted(kinds or ()))
@@ -174,18 +176,6 @@ def is_programmatic(call: Mapping[str, Any]) -> bool:
     """Return True if the call was made from code that the API runs, not by the model itself."""
     kind: object = mapping_in(call, "caller").get("type", "direct")
     return kind != "direct"
-
-
-def _kinds_for(call: Mapping[str, Any]) -> frozenset[str] | None:
-    if is_programmatic(call):
-        return _TEXT
-    match call.get("toolset_name"):
-        case None:
-            return None
-        case "browser":
-            return frozenset({"text", "image", "browser_state"})
-        case _:
-            return frozenset({"text", "image"})
 
 
 def _of_kinds(content: str | list[Block], kinds: frozenset[str] | None) -> tuple[str | list[Block], list[str]]:

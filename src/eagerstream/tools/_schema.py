@@ -72,15 +72,8 @@ class Parameters:
                     self.field_defaults[parameter.name] = parameter.default
                 fields[parameter.name] = _field(parameter, hint, descriptions.get(parameter.name))
         self.faults += _stream_faults(self._streams, fields)
-        if not self.faults:
-            self._build(fields)
-
-    @property
-    def is_streaming(self) -> bool:
-        """True if a parameter is read while the model is still writing it."""
-        return bool(self._streams)
-
-    def _build(self, fields: dict[str, Any]) -> None:
+        if self.faults:
+            return
         self.first: list[str] = [name for name in fields if name not in self._streams]
         try:
             self.input_type: Any = _input_type(fields, extra="forbid")
@@ -95,6 +88,11 @@ class Parameters:
                     stream.build()
         except Exception as error:
             self.faults.append(str(getattr(error, "message", error)))  # pydantic's own text adds a link to its pages
+
+    @property
+    def is_streaming(self) -> bool:
+        """True if a parameter is read while the model is still writing it."""
+        return bool(self._streams)
 
     def check(self, input: JSONObject) -> dict[str, Any]:
         """Return the arguments for an input: checked without coercing JSON types, then converted; a fresh copy.

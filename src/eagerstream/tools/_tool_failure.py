@@ -48,7 +48,13 @@ class ToolFailure:
         if _BROUGHT in vars(error):
             brought = vars(error)[_BROUGHT]
             return brought and cls(tool, brought["error"], tuple(brought["frames"]))
-        unexpected = [member for member in members_of(error) if not _is_expected(member)]
+        # By the name: the anthropic package's helpers have a `ToolError` of their own.
+        unexpected = [
+            member
+            for member in members_of(error)
+            if not isinstance(member, InputInterrupted)
+            and not any(kind.__name__ in ("ToolError", "InputError") for kind in type(member).__mro__)
+        ]
         if not unexpected:
             return None
         classes = [
@@ -110,9 +116,3 @@ def report_failure(tool: str, error: BaseException | None) -> None:
     _log.error("%s", failure)
     for watcher in [*_watchers]:
         watcher(failure)
-
-
-def _is_expected(error: BaseException) -> bool:
-    # By the name: the anthropic package's helpers have a `ToolError` of their own.
-    kinds = type(error).__mro__
-    return isinstance(error, InputInterrupted) or any(kind.__name__ in ("ToolError", "InputError") for kind in kinds)
