@@ -15,7 +15,9 @@ import pytest
 
 from eagerstream import wire
 from eagerstream.errors import ProtocolError, UsageError
+from eagerstream.limits import DEFAULT_LIMITS
 from eagerstream.wire import (
+    INVALID_JSON,
     InputAccumulator,
     PartialJSON,
     SSEDecoder,
@@ -24,6 +26,7 @@ from eagerstream.wire import (
     decode_event,
     is_compiled,
 )
+from eagerstream.wire._message_inputs import MessageInputs
 from tests.streams import tool_start
 from tests.tables import rows
 
@@ -102,14 +105,16 @@ def test_methods_are_not_replaced() -> None:
     """Compiled code calls the method of the class, and an override in a subclass."""
     seen: list[str] = []
 
-    class Noting(InputAccumulator[ToolInput]):
+    class Noting(MessageInputs[ToolInput]):
         def note(self, violation: str) -> None:
             seen.append("subclass")
 
-    replaced: Any = InputAccumulator()
+    options: Any = {"parser": PartialJSON, "limits": DEFAULT_LIMITS, "input_type": ToolInput}
+    options |= {"invalid_key": INVALID_JSON, "reports": False}
+    replaced: Any = MessageInputs(**options)
     replaced.note = lambda _: seen.append("instance")
-    for accumulator in (replaced, Noting()):
-        accumulator.feed({"type": "content_block_start"})
+    for inputs in (replaced, Noting(**options)):
+        inputs.feed_event({"type": "content_block_start"})
     assert seen == ["subclass"]
 
 
