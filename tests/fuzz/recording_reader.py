@@ -71,8 +71,10 @@ def _check_recording(recording: Recording, suffix: str, content: bytes) -> None:
     assert suffix == ".jsonl" or recording.body == content
     assert recording.duration_s >= 0
     copy = _folder() / "saved.jsonl"
-    recording.save(copy)
+    recording.save(copy, redact=False)
     assert Recording.load(copy) == recording
+    recording.save(copy)  # what has the form of a secret is masked
+    assert Recording.load(copy) == recording.redacted()
     hash(recording)
 
 
