@@ -339,3 +339,9 @@ def test_codes_of_the_standard_library_s_http_errors(status: int, code: str) -> 
 def test_the_code_of_a_group() -> None:
     """A tool with a task group fails with a group: one member, or several of a kind, say what kind of failure it is."""
     assert error_code(ExceptionGroup("unhandled errors in a TaskGroup", [TimeoutError("slow")])) == "TIMEOUT"
+
+
+def test_data_that_is_no_mapping() -> None:
+    """Pairs are none: a worker could choose keys of numbers whose hash table takes quadratic time."""
+    with pytest.raises(TypeError):
+        ToolResponse.from_dict({"data": [[-1, "a"]]})

@@ -186,11 +186,12 @@ class ToolResponse:
 
         Raises:
             ValueError: The status is no `ToolStatus`.
+            TypeError: The data is no mapping.
         """
         return cls(
             ToolStatus(plain.get("status", "success")),
             plain.get("text") or "",
-            dict(plain.get("data") or {}),
+            {**(plain.get("data") or {})},  # not `dict`: of pairs, it would make keys of any type
             plain.get("error") or plain.get("error_info"),
             plain.get("stats"),
             plain.get("context"),
