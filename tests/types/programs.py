@@ -17,7 +17,8 @@ from anthropic.types import Message
 from pydantic import BaseModel
 
 import eagerstream
-from eagerstream import GrowingInput, InputDelta, ItemStream, RunResult, TextDelta, Tool, ToolStop
+from eagerstream import GrowingInput, InputDelta, ItemStream, RunningCall, RunResult, TextDelta, Tool, ToolStop
+from eagerstream.tools import ToolCall
 
 client = anthropic.AsyncAnthropic()
 some_input: GrowingInput
@@ -38,7 +39,7 @@ def add(a: int, b: int) -> int:
 
 
 @eagerstream.tool
-async def write_lines(path: str, lines: ItemStream[str], call: ToolCall) -> None:
+async def write_lines(path: str, lines: ItemStream[str], call: RunningCall) -> None:
     """Write lines to a file."""
 
 
