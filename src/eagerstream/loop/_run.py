@@ -241,6 +241,9 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         else:
             self._loop.do(self._cancel, is_over=self._has_gone)
 
+    def _has_gone(self) -> bool:
+        return self._tasks is not None and self._tasks.has_ended
+
     def _cancel(self) -> None:
         if not self._has_ended:
             self._delivery.is_used = True

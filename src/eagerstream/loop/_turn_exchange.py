@@ -12,7 +12,7 @@ from ..streaming import GrowingInput, OutputReader, StreamEvent
 from ..streaming._delivery import Delivery
 from ..streaming._exchange import Exchange
 from ..transports import Reply, RequestBody
-from ..wire import InputDelta, MessageAssembler, MessageState
+from ..wire import InputDelta, MessageAssembler
 from ..wire._assistant_message import AssistantMessage
 from ._events import RunEvent
 from ._interruption import Unwanted, message_of
@@ -51,7 +51,7 @@ class TurnExchange(Exchange):
         thread: MessageThread,
         output: OutputReader | None,
     ) -> None:
-        super().__init__(delivery, request, assembler, marks)
+        super().__init__(delivery, request, assembler, marks, output)
         self.turn = turn
         self.scope = anyio.CancelScope()
         self.has_response = False
@@ -60,13 +60,7 @@ class TurnExchange(Exchange):
         self._runner = runner
         self._keeper = keeper
         self._thread = thread
-        self._output = output
         self._starts_tools = False  # the reader gives way to tools that are about to start
-
-    @property
-    def is_whole(self) -> bool:
-        """True if the message is complete."""
-        return self.assembler.state is MessageState.STOPPED
 
     @property
     def message(self) -> AssistantMessage:
@@ -93,8 +87,8 @@ class TurnExchange(Exchange):
             Unwanted: The rest of the response is not wanted.
         """
         turn = self.turn
-        if self._output is not None:
-            events = self._output.take(events)
+        if self.output is not None:
+            events = self.output.take(events)
         # Nearly all chunks contain only deltas, which decide nothing if no guard looks at them. One set operation in C
         # finds that out for the chunk; matching each event against patterns cost every one of them.
         if not turn.looks_at_deltas and _ONLY_DELTAS.issuperset(map(type, events)):

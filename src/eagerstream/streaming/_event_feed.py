@@ -102,10 +102,6 @@ class EventFeed(ABC, Generic[E]):
         if self._delivery.end is None:
             self._delivery.show_end(self._driver.ended(self._failure))
 
-    def _has_gone(self) -> bool:
-        """Return True if the tasks have ended."""
-        return self._tasks is not None and self._tasks.has_ended
-
     async def __aenter__(self) -> Self:
         if self._tasks is not None:
             raise UsageError(f"{type(self).__name__} can be entered once")

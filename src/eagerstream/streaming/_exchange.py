@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias
 
 from ..transports import Reply, RequestBody
-from ..wire import MessageAssembler, MessageEvent
+from ..wire import MessageAssembler, MessageEvent, MessageState
 from ._delivery import Delivery
 from ._growing_input import GrowingInput
-from ._output import OutputDelta
+from ._output import OutputDelta, OutputReader
 
 StreamEvent: TypeAlias = MessageEvent[GrowingInput] | OutputDelta
 
@@ -34,6 +34,7 @@ class Exchange:
         request: The body of the request.
         assembler: Puts the message together.
         marks: Take the times.
+        output: Reads the JSON in the text; None: it is text.
 
     Attributes:
         request_id: The API's id of the request, once the response has started.
@@ -48,12 +49,19 @@ class Exchange:
         request: RequestBody,
         assembler: MessageAssembler[GrowingInput],
         marks: ExchangeMarks,
+        output: OutputReader | None,
     ) -> None:
         self.delivery = delivery
         self.request = request
         self.assembler = assembler
         self.marks = marks
+        self.output = output
         self.request_id: str | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """True if the message is complete."""
+        return self.assembler.state is MessageState.STOPPED
 
     def opened(self, reply: Reply) -> None:
         """Note that the response has started."""
@@ -65,7 +73,7 @@ class Exchange:
 
         Return True if the reader must wait for `room` before it continues.
         """
-        return self.delivery.put_all(events)
+        return self.delivery.put_all(events if self.output is None else self.output.take(events))
 
     async def room(self) -> None:
         """Wait until more events can be taken. Cancelling this loses no event.

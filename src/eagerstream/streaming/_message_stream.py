@@ -14,7 +14,7 @@ from ..transports import Client, RequestBody, as_transport
 from ..transports._base import betas_of, check_legacy_beta
 from ..transports._client import check_key
 from ..transports._eager_fallback import EagerFallback, EagerForm
-from ..wire import MessageAssembler, MessageState, Outcome
+from ..wire import MessageAssembler, Outcome
 from ..wire._assistant_message import AssistantMessage, typed_message
 from ..wire._message_inputs import check_invalid_key
 from ..wire._tool_kind import EAGER_FIELD, USER_DEFINED, tool_kind
@@ -208,14 +208,11 @@ class MessageStream(EventFeed[StreamEvent], Generic[OutputT]):
         clock: Clock,
         output: OutputReader | None = None,
     ) -> None:
-        self._output = output
         self._transport = transport
-        self._assembler = MessageAssembler(
-            limits=limits, input_type=GrowingInput, messages=request["messages"], **inputs
-        )
+        assembler = MessageAssembler(limits=limits, input_type=GrowingInput, messages=request["messages"], **inputs)
         self.marks: ReplyMarks = ReplyMarks(clock)
         """The times of the response."""
-        self._exchange = _StreamExchange(delivery, request, self._assembler, self.marks, output)
+        self._exchange = Exchange(delivery, request, assembler, self.marks, output)
         super().__init__(delivery, _Reading(transport, self._exchange, limits))
         self._id = uuid4().hex
         # The first observer, so that others can ask it about the event that they are shown.
@@ -256,7 +253,7 @@ class MessageStream(EventFeed[StreamEvent], Generic[OutputT]):
 
         It has each call under its `ToolInput.echo_id`, which its result must have, too.
         """
-        return self._assembler.message
+        return self._exchange.assembler.message
 
     def typed_message(self) -> AnthropicMessage:
         """Return `message` as an object of the anthropic package."""
@@ -289,17 +286,17 @@ class MessageStream(EventFeed[StreamEvent], Generic[OutputT]):
     @property
     def stop_reason(self) -> str | None:
         """The reason why the model stopped; None until it has."""
-        return self._assembler.stop_reason
+        return self._exchange.assembler.stop_reason
 
     @property
     def is_whole(self) -> bool:
         """True if the message is complete."""
-        return self._assembler.state is MessageState.STOPPED
+        return self._exchange.is_whole
 
     @property
     def is_intact(self) -> bool:
         """True if the message is complete and as the API sent it: each input is valid, and nothing was mended."""
-        return self._assembler.is_intact
+        return self._exchange.assembler.is_intact
 
     @property
     def output(self) -> OutputT | None:
@@ -319,40 +316,21 @@ class MessageStream(EventFeed[StreamEvent], Generic[OutputT]):
     @property
     def inputs(self) -> Mapping[int, GrowingInput]:
         """Block index to tool input. An index that the peer uses again counts as the next free one."""
-        return self._assembler.inputs
+        return self._exchange.assembler.inputs
 
     @property
     def lost_fragments(self) -> int:
         """The number of fragments whose call never started: a part of the message was lost on the way."""
-        return self._assembler.lost_fragments
+        return self._exchange.assembler.lost_fragments
 
     @property
     def violations(self) -> Sequence[str]:
         """The peer's violations of the protocol so far, in words that quote no model; the first 100."""
-        return self._assembler.violations
+        return self._exchange.assembler.violations
 
     @property
     def _ended_output(self) -> GrowingOutput[OutputT] | None:
-        return None if self._output is None else self._output.ended
-
-
-class _StreamExchange(Exchange):
-    """The one exchange of a stream."""
-
-    def __init__(
-        self,
-        delivery: Delivery[StreamEvent],
-        request: RequestBody,
-        assembler: MessageAssembler[GrowingInput],
-        marks: ReplyMarks,
-        output: OutputReader | None,
-    ) -> None:
-        super().__init__(delivery, request, assembler, marks)
-        self.output = output
-
-    def take(self, events: Sequence[StreamEvent]) -> bool:
-        """See `Exchange`."""
-        return self.delivery.put_all(events if self.output is None else self.output.take(events))
+        return None if self._exchange.output is None else self._exchange.output.ended
 
 
 class _Reading:
@@ -360,7 +338,7 @@ class _Reading:
 
     is_idle = True
 
-    def __init__(self, transport: EagerFallback, exchange: _StreamExchange, limits: Limits) -> None:
+    def __init__(self, transport: EagerFallback, exchange: Exchange, limits: Limits) -> None:
         self._transport = transport
         self._exchange = exchange
         self._limits = limits
@@ -372,23 +350,19 @@ class _Reading:
             await read_reply(self._transport, exchange, limits=self._limits)
         finally:
             if exchange.output is not None:
-                exchange.output.end(exchange.assembler.message, broken=not self._is_whole)
-
-    @property
-    def _is_whole(self) -> bool:
-        return self._exchange.assembler.state is MessageState.STOPPED
+                exchange.output.end(exchange.assembler.message, broken=not exchange.is_whole)
 
     def ended(self, failure: BaseException | None, /) -> FeedEnd:
         """See `Driver`."""
         # The status has the words of `RunStatus`, so that an observer need not know which kind of feed it sees. A
         # stream without an error and without a complete message was left early.
-        assembler = self._exchange.assembler
+        assembler, is_whole = self._exchange.assembler, self._exchange.is_whole
         usage = assembler.message.get("usage") or {}
         violations = assembler.violation_count
         if failure is not None:
             error = {"type": type(failure).__name__, "text": str(failure)}
             return FeedEnd("error", 0, usage, error, violations)
-        return FeedEnd("completed" if self._is_whole else "cancelled", int(self._is_whole), usage, None, violations)
+        return FeedEnd("completed" if is_whole else "cancelled", int(is_whole), usage, None, violations)
 
     def close(self) -> None:
         """See `Driver`."""
