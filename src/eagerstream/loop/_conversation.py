@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
+from uuid import uuid4
 
 from ..errors import APIError, ProtocolError, UsageError
 from ..streaming._message_stream import MessageStream
-from ..tools._call import ToolCall
+from ..tools._call import CallHost, ToolCall
 from ..transports._base import with_betas
 from ._course import Course
 from ._interruption import LOST_START
@@ -64,6 +65,7 @@ class Conversation:
         self._course = Course(
             model=model, max_tokens=max_tokens, messages=messages, tools=tools, output=output, **options
         )
+        self._course.host = CallHost(uuid4().hex)
         self._thread = MessageThread() if options.get("threads") is not None else None
         if self._thread is not None:
             self._course.max_breakpoints = MAX_BREAKPOINTS_OF_THREADS

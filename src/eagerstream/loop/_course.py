@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
-from uuid import uuid4
 
 from ..errors import APIError, HistoryError, LimitError, ProtocolError, UsageError
 from ..limits import DEFAULT_LIMITS, Limits
 from ..streaming._growing_input import GrowingInput
 from ..streaming._message_stream import checked_messages, request_parameters
 from ..streaming._options import check_names, taken
-from ..tools._call import CallHost, ToolCall
+from ..tools._call import CallHost, CallListener, ToolCall
 from ..tools._definition import Tool
 from ..tools._executor import Executor
 from ..tools._history import MAX_BREAKPOINTS, is_prefill, validate_history
@@ -50,7 +49,8 @@ class Course:
         executor: Runs the calls.
         compaction: The summary that is asked for.
         limits: The bounds on responses, inputs and results.
-        host: The host of calls that belong to no run.
+        host: The run, or the conversation, that the calls belong to.
+        listeners: Hear of the life of the calls.
     """
 
     def __init__(
@@ -103,7 +103,8 @@ class Course:
         self.max_breakpoints = MAX_BREAKPOINTS
         """Maximum number of cache breakpoints in a request."""
         self._turn: Turn | None = None
-        self.host: CallHost = CallHost(uuid4().hex)
+        self.host: CallHost = CallHost()
+        self.listeners: tuple[CallListener, ...] = ()
         self._continuing = Continuing(self._options, self.limits, self.result)
         self.known_answers: Mapping[str, Callable[[ToolCall], None]] = {}
         """For calls of a response that was restored from a journal, by id: they have run, or must not run again."""
@@ -223,6 +224,7 @@ class Course:
             executor=self.executor,
             limits=self.limits,
             host=self.host,
+            listeners=self.listeners,
             server_calls=server_calls(self.result.messages).keys(),
         )
         # A summary calls nothing, and a call of a hostile peer must not run.
@@ -232,8 +234,8 @@ class Course:
     def make_call(self, turn: Turn, input: GrowingInput, tool: Tool | None) -> ToolCall:
         """Add a call to the turn, for an input that has started or ended."""
         self._ids.take(input, turn.number)
-        # The name was shortened to 64 characters, the strictest rule. A name that the API has just taken in a
-        # definition it takes in a call, too (test_a_long_name_of_a_tool_stays).
+        # Names are shortened to 64 characters, which is the strictest rule. The API has just taken this name in a
+        # definition, so it takes it in a call, too (test_a_long_name_of_a_tool_stays).
         if tool is not None and tool.name == input.name:
             input.echo_name = input.name
         call = turn.add(input, tool)

@@ -96,7 +96,6 @@ class Durability(Keeper):
         self._progress: dict[ToolCall, tuple[int, float, float]] = {}
         self._looking = anyio.Lock()
         self._journal = journal
-        self._run_id = run_id
         self._begin = begin
         self._course = course
         self._on_failure = on_failure
@@ -121,9 +120,9 @@ class Durability(Keeper):
         log = self._log
         if log is None:
             try:
-                log = await self._journal.create(self._run_id, _plain(self._begin))
+                log = await self._journal.create(self.run_id, _plain(self._begin))
             except RunExistsError:
-                log = await self._journal.open(self._run_id)
+                log = await self._journal.open(self.run_id)
         self._log = log
         try:
             return self._restored(log)
@@ -133,7 +132,7 @@ class Durability(Keeper):
             raise
 
     def _restored(self, log: RunLog) -> OpenTurn | None:
-        check_entries(log.entries, self._run_id)
+        check_entries(log.entries, self.run_id)
         if len(log.entries) == 1:
             self._settled_messages = self._course.result.messages
             return None

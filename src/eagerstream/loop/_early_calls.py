@@ -251,9 +251,14 @@ class EarlyCalls:
         self._made.begin(self._runner)
         # A guard cannot cut the response: the connection is the framework's, and it reads on.
         self._turn = Turn(
-            self._number, self._made, executor=self._executor, limits=self._limits, host=self._host, can_be_cut=False
+            self._number,
+            self._made,
+            executor=self._executor,
+            limits=self._limits,
+            host=self._host,
+            listeners=self._listeners,
+            can_be_cut=False,
         )
-        self._turn.listeners = self._listeners
 
     def _begin_reply(self, event: Mapping[str, Any]) -> list[InputEvent[GrowingInput]]:
         events: list[InputEvent[GrowingInput]] = []

@@ -29,6 +29,7 @@ class Keeper(CallHost, CallListener):
     """
 
     is_run = True
+    run_id: str
     keeps = False
     """True if there is a journal."""
 

@@ -84,7 +84,6 @@ class RunDriver:
         self._inputs = inputs
         self._delivery = delivery
         self._thread = thread
-        self._events = CallEvents(delivery.put_all)
         self._violations: list[str] = []  # of earlier responses
         self._violation_count = 0
         self._exchange: TurnExchange | None = None  # the last one
@@ -140,7 +139,9 @@ class RunDriver:
     async def read(self, tasks: HostedTasks) -> None:
         """See `Driver`."""
         self._runner = CallRunner(self.course.executor, tasks.group, deadline=tasks.deadline)
-        keeper = self.keeper
+        self.course.host = keeper = self.keeper
+        # Without a journal there is nothing to keep: two calls fewer on the way to a tool.
+        self.course.listeners = (self.marks, *([keeper] if keeper.keeps else []), CallEvents(self._delivery.put_all))
         try:
             await keeper.take_messages()  # before anything starts: the run may have been cancelled meanwhile
             keeper.start(tasks.group)
@@ -210,7 +211,7 @@ class RunDriver:
         course.prepare()
         request = course.complete_request()
         is_retry = course.retries
-        turn = self._begin_turn()
+        turn = self.turn = self.course.begin()
         # A request that is sent again belongs to the same turn, after its `Restarted` (test_a_retry_is_told).
         if not is_retry:
             self._delivery.put(TurnStart(turn.number))
@@ -246,13 +247,6 @@ class RunDriver:
             # the garbage collector comes (test_a_result_keeps_no_run).
             error = broken = None
 
-    def _begin_turn(self) -> Turn:
-        turn = self.turn = self.course.begin()
-        turn.host = keeper = self.keeper
-        # Without a journal there is nothing to keep: two calls fewer on the way to a tool.
-        turn.listeners = (self.marks, *([keeper] if keeper.keeps else []), self._events)
-        return turn
-
     def _new_exchange(self, turn: Turn, request: RequestBody) -> TurnExchange:
         # With the history: a response may bring the result of a server call that an earlier one has made (test_pairs).
         assembler = MessageAssembler(
@@ -283,7 +277,7 @@ class RunDriver:
             course.known_answers = await answers_of(saved, course.tools, self.id)
         if self._scope.cancelled_caught:
             return  # the turn stays open in the journal
-        turn = self._begin_turn()
+        turn = self.turn = self.course.begin()
         self._delivery.put(TurnStart(turn.number))
         self.marks.salvaging()
         exchange = self._exchange = self._new_exchange(turn, {})

@@ -107,6 +107,7 @@ class Turn:
         executor: Executor,
         limits: Limits,
         host: CallHost,
+        listeners: tuple[CallListener, ...] = (),
         server_calls: Collection[str] = (),
         can_be_cut: bool = True,
     ) -> None:
@@ -123,7 +124,7 @@ class Turn:
         self.is_cut: bool = False
         self.voided: AssistantMessage | None = None
         self.host = host
-        self.listeners: tuple[CallListener, ...] = ()
+        self.listeners = listeners
         self.wants_deltas: bool = maker.tools.has_guards
         """A guard may want to look at each `InputDelta`."""
         self.looks_at_deltas: bool = False
