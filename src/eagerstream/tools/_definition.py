@@ -21,8 +21,8 @@ from ..streaming._raw_schema import RawSchema
 from ..wire import INVALID_JSON, JSONObject, copy_json, encodable
 from ..wire._echo import LEGAL_NAME
 from ..wire._tool_kind import EAGER_FIELD, USER_DEFINED, tool_kind
+from ._block_faults import API_NAME
 from ._call import ToolCall
-from ._history import API_NAME
 from ._invoke import Kind, invoke, kind_of
 from ._options import IN_DEFINITION, Group, Reject, ToolOptions, option_faults
 from ._response import error_text

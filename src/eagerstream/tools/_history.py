@@ -10,32 +10,25 @@ and the bodies of its 400 responses.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
-from ..wire._echo import id_pattern
 from ..wire._server_tools import SERVER_CALLS, call_kind, is_server_result
 from ..wire._tool_kind import EAGER_FIELD, USER_DEFINED, tool_family, tool_kind
 from ..wire._values import as_mapping, mapping_in
-from ._block_rules import DELTAS, PROPERTY_NAME, extra_fields, has_surrogates, image_faults
-from ._content import NEVER_IN_RESULTS
+from ._block_faults import API_NAME, MAX_NAME_CHARS, REQUIRED, block_faults, mismatch, required
+from ._block_rules import PROPERTY_NAME
 from ._models import NO_PREFILL, model_facts
 from ._results import is_programmatic
 
 _ROLES_OF_OTHERS: Final = frozenset({"tool", "function", "tool_inputs", "tool_outputs"})
 THINKING: Final = ("thinking", "redacted_thinking")
 """The block types of the model's thinking. A message may not end with one, and none takes a `cache_control`."""
-_MAX_NAME_CHARS: Final = 128
-API_NAME: Final = re.compile(rf"[a-zA-Z0-9_-]{{1,{_MAX_NAME_CHARS}}}")
-"""Names of tools that the API accepts; its guide promises only up to 64 characters."""
-_MAX_CALL_NAME_CHARS: Final = 200
 _DIRECTIVES_ARE_FREE: Final = "; the directive-only form (content: [] with output_config) is accepted at any position"
 MAX_BREAKPOINTS: Final = 4
 """Maximum number of `cache_control`s that the API accepts in one request."""
-_REQUIRED: Final = "Field required"
 _TRAILING: Final = "messages: final assistant content cannot end with trailing whitespace"
 # Calls whose names differ from the tool that brings them.
 _OF_OTHER_NAMES: Final = frozenset({"bash_code_execution", "text_editor_code_execution", "mcp"})
@@ -126,11 +119,6 @@ def is_prefill(messages: Sequence[Any]) -> bool:
 
 def _role(message: object) -> object:
     return message.get("role") if type(message) is dict or isinstance(message, Mapping) else None
-
-
-def _required(holder: Mapping[str, Any], name: str, kind: str) -> str:
-    """Return the API's words for a field that is missing, or is not of this kind."""
-    return f"Input should be a valid {kind}" if name in holder else _REQUIRED
 
 
 def is_directive(message: Mapping[str, Any]) -> bool:
@@ -225,7 +213,7 @@ class HistoryReader:
         if not isinstance(message, Mapping):
             self._fault(index, "", "Input should be a valid dictionary")
         elif role is None:
-            self._fault(index, ".role", _REQUIRED)
+            self._fault(index, ".role", REQUIRED)
         else:
             what = f'messages: Unexpected role "{role}". Allowed roles are "user" or "assistant".'
             self._faults.append(HistoryFault(index, what))
@@ -242,7 +230,7 @@ class HistoryReader:
         if isinstance(content, str):
             content = [{"type": "text", "text": content}] if content else []
         if not isinstance(content, list | tuple):
-            self._fault(index, ".content", _required(message, "content", "list"))
+            self._fault(index, ".content", required(message, "content", "list"))
             return []
         # The API merges consecutive messages of the same role into one.
         after = _role(self._messages[index + 1]) if index + 1 < len(self._messages) else None
@@ -253,10 +241,10 @@ class HistoryReader:
         blocks: list[Mapping[str, Any]] = []
         for number, block in enumerate(map(as_mapping, content)):
             if not isinstance(block, Mapping) or not isinstance(block.get("type"), str):
-                self._fault(index, f".content.{number}.type", _REQUIRED)
+                self._fault(index, f".content.{number}.type", REQUIRED)
                 continue
             blocks.append(block)
-            for place, what in _block_faults(block, first_party=self._first_party):
+            for place, what in block_faults(block, first_party=self._first_party):
                 if place is None:
                     self._faults.append(HistoryFault(index, f"messages: {what}"))
                 else:
@@ -389,102 +377,6 @@ def ends_in_white_space(block: Mapping[str, Any]) -> bool:
     return isinstance(text, str) and text != text.rstrip() and not text.isspace()
 
 
-def _block_faults(block: Mapping[str, Any], *, first_party: bool) -> Iterator[tuple[str | None, str]]:
-    """Yield the faults of a block by itself: a place inside it (`None` if the API names none), and the words."""
-    if first_party:
-        for name in extra_fields(block):
-            yield f".{block['type']}.{name:.80}", "Extra inputs are not permitted"
-        if has_surrogates(block):
-            yield "", "the text is not valid UTF-8: it has half of a surrogate pair"
-    yield from image_faults(block)
-    match block["type"]:
-        case kind if kind in DELTAS:
-            yield "", f"Input tag '{kind}' found using 'type' does not match any of the expected tags"
-        case "text":
-            text = block.get("text")
-            if not isinstance(text, str):
-                yield ".text.text", "Field required" if text is None else "Input should be a valid string"
-            elif not text:
-                yield None, "text content blocks must be non-empty"
-            elif text.isspace():
-                yield None, "text content blocks must contain non-whitespace text"
-        case "tool_use" | "server_tool_use" | "mcp_tool_use" as kind:
-            yield from _id_faults(block, "id", kind, first_party=first_party)
-            yield from _name_faults(block, first_party=first_party)
-            if not isinstance(block.get("input"), Mapping):
-                yield f".{kind}.input", _required(block, "input", "dictionary")
-        case "tool_result":
-            yield from _id_faults(block, "tool_use_id", "tool_use", first_party=first_party)
-            yield from _result_faults(block)
-        case "thinking":
-            for name in ("thinking", "signature"):
-                if not isinstance(block.get(name), str):
-                    yield f".thinking.{name}", _REQUIRED
-            if first_party and block.get("signature") == "":
-                yield ".thinking.signature", "Invalid `signature` in `thinking` block"
-        case kind if is_server_result(kind):
-            yield from _id_faults(block, "tool_use_id", call_kind(kind), first_party=first_party)
-        case _:
-            pass
-
-
-def _id_faults(block: Mapping[str, Any], field: str, call: str, *, first_party: bool) -> Iterator[tuple[str, str]]:
-    """Check the id of a call of the type `call`, in the call itself or in its result."""
-    id, place = block.get(field), f".{block['type']}.{field}"
-    if not isinstance(id, str):
-        yield place, _REQUIRED
-    elif first_party and not (pattern := id_pattern(call)).fullmatch(id):
-        yield place, _mismatch(pattern)
-
-
-def _name_faults(call: Mapping[str, Any], *, first_party: bool) -> Iterator[tuple[str, str]]:
-    name = call.get("name")
-    place = f".{call['type']}.name"
-    if not isinstance(name, str):
-        yield place, _REQUIRED
-    elif call["type"] == "mcp_tool_use":
-        return  # the schema of the API accepts any string
-    elif not name:
-        yield place, "String should have at least 1 character"
-    elif len(name) > _MAX_CALL_NAME_CHARS:
-        yield place, f"String should have at most {_MAX_CALL_NAME_CHARS} characters"
-    elif first_party and not API_NAME.fullmatch(name):
-        yield place, _mismatch(API_NAME)
-
-
-def _mismatch(pattern: re.Pattern[str]) -> str:
-    return f"String should match pattern '^{pattern.pattern}$'"
-
-
-def _result_faults(result: Mapping[str, Any]) -> Iterator[tuple[str | None, str]]:
-    content = result.get("content")
-    is_error = result.get("is_error") is True
-    if not content and is_error:
-        yield ".tool_result", "content cannot be empty if `is_error` is true"
-    if content is None or isinstance(content, str):
-        return
-    if not isinstance(content, list | tuple):
-        yield ".tool_result.content", _required(result, "content", "list")
-        return
-    kinds = [block.get("type") if isinstance(block, Mapping) else None for block in map(as_mapping, content)]
-    if is_error and any(kind != "text" for kind in kinds):
-        yield ".tool_result", "all content must be type `text` if `is_error` is true"
-    for number, kind in enumerate(kinds):
-        place = f".tool_result.content.{number}"
-        if not isinstance(kind, str):
-            yield f"{place}.type", _REQUIRED
-        elif kind in NEVER_IN_RESULTS:
-            known = "'text', 'image', 'document'"
-            yield place, f"Input tag '{kind}' found using 'type' does not match any of the expected tags: {known}"
-        elif kind == "image":
-            image = as_mapping(content[number])
-            for inner, what in image_faults(image) if isinstance(image, Mapping) else ():
-                yield f"{place}{inner}", what
-
-
-# --- definitions of tools ---------------------------------------------------------------------------------------------
-
-
 def tool_faults(tools: Sequence[object]) -> list[str]:
     """Return the faults of tool definitions that the API would refuse, in its words."""
     faults: list[str] = []
@@ -515,15 +407,15 @@ def _definition_faults(tool: Mapping[str, Any], place: str) -> Iterator[str]:
         return
     name, schema = tool.get("name"), tool.get("input_schema")
     if not isinstance(name, str):
-        yield f"{place}.name: {_REQUIRED}"
-    elif len(name) > _MAX_NAME_CHARS:
-        yield f"{place}.name: String should have at most {_MAX_NAME_CHARS} characters"
+        yield f"{place}.name: {REQUIRED}"
+    elif len(name) > MAX_NAME_CHARS:
+        yield f"{place}.name: String should have at most {MAX_NAME_CHARS} characters"
     elif not API_NAME.fullmatch(name):
-        yield f"{place}.name: {_mismatch(API_NAME)}"
+        yield f"{place}.name: {mismatch(API_NAME)}"
     if not isinstance(schema, Mapping):
-        yield f"{place}.input_schema: {_REQUIRED if schema is None else 'Input should be an object'}"
+        yield f"{place}.input_schema: {REQUIRED if schema is None else 'Input should be an object'}"
     elif schema.get("type") != "object":
-        told = "Input should be 'object'" if "type" in schema else _REQUIRED
+        told = "Input should be 'object'" if "type" in schema else REQUIRED
         yield f"{place}.input_schema.type: {told}"
     elif illegal := [str(key) for key in mapping_in(schema, "properties") if not PROPERTY_NAME.fullmatch(str(key))]:
         # With the names: of hundreds of tools, usually of an MCP server, one makes the API refuse the whole request.

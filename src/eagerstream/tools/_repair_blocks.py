@@ -12,9 +12,9 @@ from ..wire._echo import legal_id, legal_name, stand_in_id
 from ..wire._server_tools import call_kind, is_server_result
 from ..wire._tool_input import INVALID_JSON
 from ..wire._values import as_mapping, encodable
+from ._block_faults import API_NAME
 from ._block_rules import DELTAS, extra_fields, has_surrogates, image_faults, mended_image
 from ._content import NEVER_IN_RESULTS, text_block, to_json
-from ._history import API_NAME
 
 Block: TypeAlias = dict[str, Any]
 
