@@ -16,7 +16,6 @@ import math
 import re
 import string
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -215,11 +214,7 @@ def _mask_document(
     inputs: _Inputs | None = None,
 ) -> None:
     """Mask a JSON document that starts at the byte `start`; leave the fragment of an input to `inputs`."""
-    index: object = None  # of the block whose input the event extends
-    if event is not None and event["type"] == "content_block_delta":
-        delta = event.get("delta")
-        is_fragment = isinstance(delta, dict) and delta.get("type") == "input_json_delta"
-        index = event.get("index") if is_fragment else None
+    index = _input_index(event) if event is not None else None
     around: list[tuple[_Kind | None, str]] = []
     kind: _Kind | None = None  # None outside the first object
     name = ""  # of the current field, also inside its lists
@@ -242,7 +237,7 @@ def _mask_document(
             other = keys.mask(written, len(text)) if kind is _INPUT else None
             if other is not None:
                 masked[start + found.start(1) : start + found.end(1)] = other
-        elif inputs is not None and type(index) is int and kind is _DELTA and name == "partial_json":
+        elif inputs is not None and index is not None and kind is _DELTA and name == "partial_json":
             piece = piece_at(start + found.start(1), text)
             if piece is None:
                 _fill(masked, start + found.start(1), start + found.end(1))
@@ -250,6 +245,13 @@ def _mask_document(
                 inputs.add(index, piece)
         elif kind is None or not kind.keeps(name) or not _SAYS_NOTHING.fullmatch(text):
             _fill(masked, start + found.start(1), start + found.end(1))
+
+
+def _input_index(event: WireEvent) -> int | None:
+    """Return the index of the block whose input the event extends; None for other events."""
+    delta, index = event.get("delta"), event.get("index")
+    is_fragment = isinstance(delta, dict) and delta.get("type") == "input_json_delta"
+    return index if event["type"] == "content_block_delta" and is_fragment and type(index) is int else None
 
 
 # --- the text of an input ---------------------------------------------------------------------------------------------
@@ -260,12 +262,7 @@ def _mask_input(masked: bytearray, written: Written, keys: _KeyMasks) -> None:
         for place in written.places(start, end):
             _fill(masked, *place, filler)
 
-    parser = PartialJSON()
-    parser.feed(written.text)
-    parser.close()
-    offsets = (parser.error and parser.error.offset_chars, parser.overflow_chars)
-    # Where the text stops being the start of a usable input; None if it never stops.
-    fault = min((offset for offset in offsets if offset is not None), default=None)
+    fault = _fault_offset(written.text)
     end = len(written.text) if fault is None else fault
     for found in _TEXT_TOKEN.finditer(written.text, 0, end):
         text, quote, colon, number = found.groups()
@@ -285,16 +282,29 @@ def _mask_input(masked: bytearray, written: Written, keys: _KeyMasks) -> None:
     fill(end, len(written.text))  # filler outside a string makes the text invalid here, as it was
 
 
+def _fault_offset(text: str) -> int | None:
+    """Return the offset at which a text stops being the start of a usable input; None if it never stops."""
+    parser = PartialJSON()
+    parser.feed(text)
+    parser.close()
+    offsets = (parser.error and parser.error.offset_chars, parser.overflow_chars)
+    return min((offset for offset in offsets if offset is not None), default=None)
+
+
 def _other_digits(number: str) -> Iterator[tuple[int, int, str]]:
     """Yield the digit that replaces each run of digits. A float stays finite, or infinite, as it was."""
-    is_beyond = False
-    if len(number) > 1 and any(sign in number for sign in ".eE"):
-        with suppress(ValueError):  # cut off, or not a number
-            is_beyond = math.isinf(float(number))
+    is_beyond = len(number) > 1 and any(sign in number for sign in ".eE") and _is_infinite(number)
     for found in _DIGITS.finditer(number):
         exponent = found[1]
         small = "1" if exponent is None else "9" if exponent.endswith("-") else "0"
         yield *found.span(2), "9" if is_beyond else small
+
+
+def _is_infinite(number: str) -> bool:
+    try:
+        return math.isinf(float(number))
+    except ValueError:
+        return False  # cut off, or not a number
 
 
 class _KeyMasks:

@@ -397,9 +397,11 @@ class _Repairer:
                     else:
                         contents.setdefault(block["tool_use_id"], []).append(block.get("content"))
         # The calls that the API would run next, if it had their tools.
-        reader = HistoryReader(self._messages(), first_party=True)
-        reader.read()
-        waiting = [] if self._tools is None else reader.ids_without_tool(self._tools)
+        waiting: set[str] = set()
+        if self._tools is not None:
+            reader = HistoryReader(self._messages(), first_party=True)
+            reader.read()
+            waiting.update(reader.ids_without_tool(self._tools))
         early = {result["tool_use_id"] for _, result in orphans}
         unresolved += [place for id, place in pending.items() if id in waiting or id in early]
         return orphans, unresolved, contents

@@ -25,7 +25,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, MutableMapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from enum import Enum
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, assert_never
 
 import anyio
 
@@ -138,14 +138,7 @@ class EagerFallback(Transport):
         def opening(form: _Form) -> _Opening:
             # Reset for each form: all together may take longer, but the peer must not be silent for that long.
             scope.deadline = anyio.current_time() + timeout_s
-            sent = request
-            if form is not _Form.FIELD:
-                tools = request["tools"]
-                without = [{name: value for name, value in tool.items() if name != EAGER_FIELD} for tool in tools]
-                sent = {**request, "tools": without}
-            if form is _Form.HEADER:
-                sent = with_betas(sent, [LEGACY_BETA], default_betas)
-            return self._transport.open(sent, limits)
+            return self._transport.open(_in_form(form, request, default_betas), limits)
 
         with anyio.CancelScope() as scope:
             async with AsyncExitStack() as stack:
@@ -244,6 +237,23 @@ def _with_betas_of_tools(request: RequestBody, default_betas: Sequence[str]) -> 
     return with_betas(request, betas, default_betas) if {*betas} - {*betas_of(request, ())} else request
 
 
+def _in_form(form: _Form, request: RequestBody, default_betas: Sequence[str]) -> RequestBody:
+    match form:
+        case _Form.FIELD:
+            return request
+        case _Form.HEADER:
+            return with_betas(_without_field(request), [LEGACY_BETA], default_betas)
+        case _Form.NEITHER:
+            return _without_field(request)
+        case _:
+            assert_never(form)
+
+
 def _said(request: RequestBody) -> list[object]:
     """Return the values of the field in the tools of a request, without the tools that omit it."""
     return [tool[EAGER_FIELD] for tool in request.get("tools") or () if EAGER_FIELD in tool]
+
+
+def _without_field(request: RequestBody) -> RequestBody:
+    tools = [{name: value for name, value in tool.items() if name != EAGER_FIELD} for tool in request["tools"]]
+    return {**request, "tools": tools}
