@@ -240,10 +240,7 @@ class ToolCall:
 
     @property
     def idempotency_key(self) -> str:
-        """A key for systems that recognize a repeated request, stable if the run is resumed in another process.
-
-        It consists of the ids of the run and of the call. Another call, or the same call in another run, has another.
-        """
+        """See `RunningCall.idempotency_key`."""
         return f"{self.run_id}:{self.turn}:{self.id}"
 
     @property
@@ -258,12 +255,12 @@ class ToolCall:
 
     @property
     def block(self) -> Mapping[str, Any]:
-        """The `tool_use` block as received at its start, with the caller (`caller`) and toolset (`toolset_name`)."""
+        """See `RunningCall.block`."""
         return self.input.block
 
     @property
     def is_programmatic(self) -> bool:
-        """True if code that the API runs made the call, not the model. The API waits about 270 s for its result."""
+        """See `RunningCall.is_programmatic`."""
         block = self.input.block
         return "caller" in block and is_programmatic(block)  # nearly no call has one
 
@@ -342,13 +339,7 @@ class ToolCall:
             listener.call_started(self)
 
     def progress(self, value: Any) -> Awaitable[None]:
-        """Report the tool's progress. Consumers of events see it at once; the model never does.
-
-        Await it. In a tool that is a plain `def`, just call it: `call.progress(value)`.
-
-        If the consumers are slow, the newest value of a call replaces the waiting one. If this is cancelled, the value
-        was reported before.
-        """
+        """See `RunningCall.progress`."""
         if self._loop is not None and not self._loop.is_here:
             self.report(value)
             return _NOTHING_TO_WAIT_FOR

@@ -198,8 +198,8 @@ def _words_of_loss(error: Exception) -> str:
     told = getattr(error, "message", None)
     if told is not None and not isinstance(told, str):  # a head that was cut, with all of its headers
         return f"{type(error).__name__} in the head of the response"
-    # On trio, httpx says nothing about certificates. The error of TLS below does. Nothing else is told, because the
-    # context of an error may be any exception that the program was handling.
+    # On trio, an error of httpx has no text if the certificate is refused; the error of TLS below it has one. Any other
+    # error below is left out, because it may be one that the program was handling.
     below: BaseException | None = error
     while below is not None and not str(below):
         below = below.__cause__ or below.__context__
