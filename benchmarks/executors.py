@@ -22,7 +22,7 @@ from rich.table import Table
 
 import eagerstream
 from eagerstream import Tool
-from eagerstream.streaming import GrowingInput
+from eagerstream.inputs import GrowingInput
 from eagerstream.tools import Executor, InProcessExecutor, ToolCall
 from eagerstream.wire import InputAccumulator
 from eagerstream.workers import ProcessExecutor, ProcessPool

@@ -41,8 +41,8 @@ from rich.table import Table
 
 import eagerstream
 from eagerstream import HTTPTransport, RunStatus
+from eagerstream.inputs import GrowingInput
 from eagerstream.integrations.ray import RayExecutor, RayPool
-from eagerstream.streaming import GrowingInput
 from eagerstream.testing import Scenario, Timing, reply, text, tool_use
 from eagerstream.tools import ToolCall
 from eagerstream.wire import InputAccumulator

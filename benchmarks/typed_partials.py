@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from eagerstream.streaming import TypedPartial
+from eagerstream.inputs import TypedPartial
 from eagerstream.wire import PartialJSON
 
 from .targets import Row

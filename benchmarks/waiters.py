@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from eagerstream.streaming import GrowingInput
+from eagerstream.inputs import GrowingInput
 from eagerstream.wire import InputAccumulator
 
 from .streams import KINDS, make_input

@@ -29,6 +29,7 @@ from typing_extensions import is_typeddict
 import eagerstream
 from eagerstream import HTTPTransport, ItemStream, Recording, ToolResponse, tool
 from eagerstream.builtin import Jail
+from eagerstream.calls import RunStatus
 from eagerstream.capture import RecordingFolder, RecordingTransport
 from eagerstream.compat import helloagents
 from eagerstream.errors import (
@@ -47,28 +48,29 @@ from eagerstream.errors import (
     UsageError,
     WorkerLost,
 )
+from eagerstream.inputs import GrowingInput
 from eagerstream.journal import Journal
 from eagerstream.limits import DEFAULT_LIMITS
-from eagerstream.loop import Conversation, RunEndedError, RunEvent, RunResult, RunStatus, TurnStop
+from eagerstream.loop import Conversation, RunEndedError, RunEvent, RunResult, TurnStop
 from eagerstream.loop._result import give_result
 from eagerstream.progress import Hub, RunRecorder, RunView, WatcherDropped
 from eagerstream.progress.gateway import RunsFull
 from eagerstream.progress.vercel import UIMessageError
 from eagerstream.recordings import Chunk
-from eagerstream.streaming import FinishedField, GrowingInput, OutputFormat, OutputReader
+from eagerstream.streaming import FinishedField, OutputFormat, OutputReader
 from eagerstream.testing import encode_event, error_event, reply, text, thinking, tool_use
 from eagerstream.testing._received import RequestLog
-from eagerstream.tools import (
-    CircuitBreaker,
-    RunningCall,
-    Tool,
-    ToolCall,
-    ToolFailure,
-    ask_elsewhere,
+from eagerstream.tools import CircuitBreaker, RunningCall, Tool, ToolCall, ToolFailure, ask_elsewhere
+from eagerstream.wire import (
+    MessageAssembler,
+    PartialJSON,
+    SSEDecoder,
+    TextDelta,
+    WireEvent,
+    decode_event,
     repair_history,
     validate_history,
 )
-from eagerstream.wire import MessageAssembler, PartialJSON, SSEDecoder, TextDelta, WireEvent, decode_event
 from eagerstream.wire._type_variables import InputT_co
 from tests.streams import (
     MESSAGE_STOP,

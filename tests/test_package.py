@@ -12,6 +12,7 @@ import sys
 import tomllib
 import typing
 from collections.abc import Iterable, Iterator, Sequence
+from graphlib import TopologicalSorter
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import find_spec
 from pathlib import Path
@@ -73,7 +74,20 @@ _ROOMS = (
         "journal",
         "testing",
     ),
-    *("_serving", "loop", "tools", "streaming", "transports", "recordings", "wire", "limits", "errors", "_support"),
+    *(
+        "_serving",
+        "loop",
+        "streaming",
+        "transports",
+        "recordings",
+        "calls",
+        "tools",
+        "inputs",
+        "wire",
+        "limits",
+        "errors",
+        "_support",
+    ),
 )
 """From the top: a room imports those after it only."""
 
@@ -118,6 +132,19 @@ def test_rooms_import_downwards() -> None:
             assert list(_upwards(own, _imports(ast.parse(source), parts[:-1]))) == [], file
 
 
+def test_no_circle_of_imports() -> None:
+    """A reader can open the modules one after the other, each after those that it uses. Imports for types count, too."""
+    root = _SOURCE.parent
+    used: dict[str, set[str]] = {}
+    for file in root.rglob("*.py"):
+        parts = file.relative_to(root).with_suffix("").parts
+        if parts[-1] != "__init__":
+            tree = ast.parse("\n".join(_IMPORT.findall(file.read_text(encoding="utf-8"))))
+            used[".".join(parts)] = {".".join(module) for module in _imports(tree, parts[:-1])}
+    order = list(TopologicalSorter(used).static_order())  # raises the circle
+    assert order.index("wire._values") < order.index("inputs._growing_input") < order.index("loop._run")
+
+
 def test_imports_upwards_are_found() -> None:
     """Of each form, wherever they stand."""
     source = """
@@ -139,7 +166,8 @@ def f():
 _TESTS = Path(__file__).parent
 
 _WITHOUT_TESTS = {
-    "loop/_call_ids": "test_conversation.py and test_run.py have ids that come twice",
+    "calls/_call_ids": "test_conversation.py and test_run.py have ids that come twice",
+    "calls/_sub_runs": "tests/loop/test_sub_runs.py has both halves of a sub-run",
     "loop/_continuing": "test_conversation.py and test_interruption.py have conversations at each bound",
     "loop/_course": "test_conversation.py and test_run.py follow it",
     "loop/_journal": "protocols without code; test_durability.py and tests/journal have journals",
@@ -152,7 +180,7 @@ _WITHOUT_TESTS = {
     "streaming/_delivery": "test_event_feed.py has the consumer, test_observers.py those who look on",
     "streaming/_exchange": "test_reading.py reads with it",
     "streaming/_merged_event": "test_event_buffer.py and test_thinning.py merge events",
-    "tools/_block_faults": "test_history.py has the faults of blocks and of histories",
+    "wire/_block_faults": "test_history.py has the faults of blocks and of histories",
     "tools/_approval": "test_turn.py has approvals in a response",
     "transports/_error_responses": "test_failures.py has errors of both kinds",
     "transports/_client": "protocols without code; tests/types checks what they accept",
@@ -320,9 +348,29 @@ def test_no_function_has_the_name_of_a_module() -> None:
         assert modules & _exported(folder) == set(), folder
 
 
-def test_the_root_has_few_names() -> None:
-    """All others are imported from the room that they belong to."""
+def test_there_are_few_names() -> None:
+    """Few are in the root, and not many in all: nobody learns more."""
     assert len(eagerstream.__all__) <= 70
+    root = _SOURCE.parent
+    packages = {file.parent for file in root.rglob("__init__.py")} - {root}
+    public = [path for path in packages if not any(name.startswith("_") for name in path.relative_to(root).parts)]
+    assert sum(len(_exported(path)) for path in public) <= 475
+
+
+def test_how_much_other_loops_load() -> None:
+    """`EarlyCalls` is the door for authors of frameworks, who read what is behind it before they use it."""
+    script = """
+import sys
+from eagerstream import EarlyCalls
+files = {name: module.__file__ for name, module in sys.modules.items() if name.startswith("eagerstream")}
+print(len(files), sum(open(file, encoding="utf-8").read().count("\\n") for file in files.values()))
+print(sorted({name.split(".")[1] for name in files if "." in name}))
+"""
+    sizes, rooms = _python(script).splitlines()
+    modules, lines = map(int, sizes.split())
+    assert modules <= 75
+    assert lines <= 13_500
+    assert ast.literal_eval(rooms) == ["_support", "calls", "errors", "inputs", "limits", "tools", "wire"]
 
 
 def test_the_version_is_typed() -> None:

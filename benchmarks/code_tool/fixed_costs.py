@@ -18,7 +18,7 @@ import eagerstream
 from eagerstream.builtin import CodeTool, MontySandbox, ProcessSandbox
 from eagerstream.builtin._code.sandbox import CodeFunction, CodeSandbox
 from eagerstream.builtin._code.statements import Statement
-from eagerstream.loop import EarlyCalls
+from eagerstream.calls import EarlyCalls
 from eagerstream.tools import Tool
 from eagerstream.wire import JSON
 

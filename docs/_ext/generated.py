@@ -277,7 +277,7 @@ def endings() -> str:
     Raises:
         KeyError: The loop can do something that has no words here.
     """
-    from eagerstream.loop import _policy as policy
+    from eagerstream.calls import _policy as policy
 
     special = {
         "(any other, or none)": policy._UNKNOWN,

@@ -21,6 +21,7 @@ __all__: list[str]
 
 if TYPE_CHECKING:
     from ._support.redaction import printable as printable
+    from .calls import EarlyCalls as EarlyCalls, RunStatus as RunStatus
     from .errors import (
         APIError as APIError,
         EagerStreamError as EagerStreamError,
@@ -34,14 +35,13 @@ if TYPE_CHECKING:
         UsageError as UsageError,
         WorkerLost as WorkerLost,
     )
+    from .inputs import GrowingInput as GrowingInput
     from .limits import Limits as Limits
     from .loop import (
         Conversation as Conversation,
-        EarlyCalls as EarlyCalls,
         Restarted as Restarted,
         Run as Run,
         RunResult as RunResult,
-        RunStatus as RunStatus,
         ToolProgress as ToolProgress,
         ToolStart as ToolStart,
         ToolStop as ToolStop,
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     )
     from .recordings import Recording as Recording
     from .streaming import (
-        GrowingInput as GrowingInput,
         MessageStream as MessageStream,
         OutputDelta as OutputDelta,
         events as events,
@@ -70,9 +69,7 @@ if TYPE_CHECKING:
         ToolErrorCode as ToolErrorCode,
         ToolResponse as ToolResponse,
         ToolStatus as ToolStatus,
-        repair_history as repair_history,
         tool as tool,
-        validate_history as validate_history,
     )
     from .transports import HTTPTransport as HTTPTransport
     from .wire import (
@@ -99,6 +96,8 @@ if TYPE_CHECKING:
         ToolInput as ToolInput,
         UnknownEvent as UnknownEvent,
         copy_json as copy_json,
+        repair_history as repair_history,
+        validate_history as validate_history,
     )
 else:  # or type checkers would take any name for one that is there
     __getattr__, __dir__, __all__ = lazy_exports(
@@ -118,14 +117,14 @@ else:  # or type checkers would take any name for one that is there
                 "WorkerLost",
             ),
             ".limits": ("Limits",),
+            ".calls": ("EarlyCalls", "RunStatus"),
+            ".inputs": ("GrowingInput",),
             "._support.redaction": ("printable",),
             ".loop": (
                 "Conversation",
-                "EarlyCalls",
                 "Restarted",
                 "Run",
                 "RunResult",
-                "RunStatus",
                 "ToolProgress",
                 "ToolStart",
                 "ToolStop",
@@ -134,7 +133,7 @@ else:  # or type checkers would take any name for one that is there
                 "run",
             ),
             ".recordings": ("Recording",),
-            ".streaming": ("GrowingInput", "MessageStream", "OutputDelta", "events", "stream"),
+            ".streaming": ("MessageStream", "OutputDelta", "events", "stream"),
             ".tools": (
                 "CircuitBreaker",
                 "Executor",
@@ -149,8 +148,6 @@ else:  # or type checkers would take any name for one that is there
                 "ToolResponse",
                 "ToolStatus",
                 "tool",
-                "repair_history",
-                "validate_history",
             ),
             ".transports": ("HTTPTransport",),
             ".wire": (
@@ -177,6 +174,8 @@ else:  # or type checkers would take any name for one that is there
                 "ToolInput",
                 "UnknownEvent",
                 "copy_json",
+                "repair_history",
+                "validate_history",
             ),
         },
     )

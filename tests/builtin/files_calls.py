@@ -16,7 +16,7 @@ import anyio.to_thread
 import pytest
 
 from eagerstream.builtin import Files
-from eagerstream.streaming import GrowingInput
+from eagerstream.inputs import GrowingInput
 from eagerstream.tools import InProcessExecutor, Tool, ToolCall, ToolResponse
 from eagerstream.wire import InputAccumulator
 from tests.streams import block_stop, input_delta, message_delta, tool_start

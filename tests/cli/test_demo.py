@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from eagerstream.calls import RunStatus
 from eagerstream.cli._demo.play import _table, play
-from eagerstream.loop import RunStatus
 from eagerstream.progress import CallView
 from eagerstream.streaming import on_feed
 

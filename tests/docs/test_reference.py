@@ -91,7 +91,7 @@ def test_a_page_with_a_name_that_is_not_public() -> None:
         ("Tool", "eagerstream", "", "eagerstream.Tool"),
         ("Tool", "eagerstream.compat.helloagents", "", "eagerstream.compat.helloagents.Tool"),
         ("Run._take", "eagerstream", "", None),
-        ("eagerstream.loop._turn.CallMaker", "eagerstream", "", None),
+        ("eagerstream.calls._turn.CallMaker", "eagerstream", "", None),
         ("city", "eagerstream", "", None),
         ('{"INVALID_JSON": raw}', "eagerstream", "", None),
     ],

@@ -12,8 +12,8 @@ from typing import Any, Final
 import jsonschema_rs
 
 from eagerstream._support.plain_json import load_json
-from eagerstream.streaming._raw_schema import RawSchema
-from eagerstream.tools import InputError
+from eagerstream.inputs import InputError
+from eagerstream.inputs._raw_schema import RawSchema
 from eagerstream.wire import encodable
 
 from .choices import Choices

@@ -12,7 +12,7 @@ from eagerstream.progress._request_body import json_object, parse_body
 from eagerstream.progress.agui import frontend_tools, messages_of, system_of
 from eagerstream.progress.agui._app import run_input
 from eagerstream.progress.vercel._app import _chat_request
-from eagerstream.tools import validate_history
+from eagerstream.wire import validate_history
 
 from .choices import Choices
 from .cost import check_cost, is_sampled

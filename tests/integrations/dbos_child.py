@@ -11,8 +11,9 @@ from dbos import DBOS, SetWorkflowID
 
 import eagerstream
 from eagerstream import HTTPTransport
+from eagerstream.calls import RunStatus
 from eagerstream.integrations.dbos import DBOSJournal
-from eagerstream.loop import RunResult, RunStatus, resume
+from eagerstream.loop import RunResult, resume
 from tests.reliability.killed_world import Effects, World
 
 

@@ -22,9 +22,10 @@ import eagerstream
 from eagerstream import RunStatus, Tool, ToolProgress, ToolResponse, ToolStart, ToolStatus
 from eagerstream.builtin import CodeTool
 from eagerstream.errors import ProtocolError, UsageError
+from eagerstream.inputs import InputError
 from eagerstream.integrations.mcp import mcp_tools, to_response
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
-from eagerstream.tools import InProcessExecutor, InputError, ToolCall
+from eagerstream.tools import InProcessExecutor, ToolCall
 from eagerstream.transports import HTTPTransport
 from tests.builtin.support import conversation
 from tests.integrations import mcp_server

@@ -17,8 +17,8 @@ import pytest
 import eagerstream
 from eagerstream import HTTPTransport, Limits, RunResult, RunStatus, Tool, UsageError
 from eagerstream.errors import WorkerLost
+from eagerstream.inputs import GrowingInput
 from eagerstream.integrations.ray import RayExecutor, RayPool
-from eagerstream.streaming import GrowingInput
 from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ToolCall
 from eagerstream.wire import InputAccumulator

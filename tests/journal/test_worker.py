@@ -13,9 +13,10 @@ import anyio
 import pytest
 
 import eagerstream
+from eagerstream.calls import RunStatus
 from eagerstream.errors import JournalError, LimitError, RunNotFoundError, UsageError
 from eagerstream.journal import Journal, _worker, work
-from eagerstream.loop import RunStatus, TurnStop, When, resume
+from eagerstream.loop import TurnStop, When, resume
 from eagerstream.testing import Scenario, reply, text, tool_use
 from eagerstream.tools import Tool, ask_elsewhere
 from tests.loop.durable import client_of

@@ -11,14 +11,13 @@ from statistics import fmean, median
 import pytest
 
 from eagerstream.errors import UsageError
-from eagerstream.latency._fitted import Fitted
+from eagerstream.latency._fitted import Fitted, named_profile
 from eagerstream.latency._profiles import (
     DOCUMENTED,
     Fragment,
     Profile,
     _largest_input,
     fragments,
-    named_profile,
 )
 from eagerstream.recordings import Recording
 from eagerstream.testing import Timing, buffered, http_error, reply, retime, text, thinking, tool_use

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from eagerstream.loop import RunStatus
+from eagerstream.calls import RunStatus
 from eagerstream.recordings import Recording
 from eagerstream.testing import block, encode_event, reply, server_tool_use, text, thinking, tool_use
 from tests.loop.serial import (

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import eagerstream
-from eagerstream.loop import RunResult, RunStatus
+from eagerstream.calls import RunStatus
+from eagerstream.loop import RunResult
 from eagerstream.testing import Scenario
 from tests.loop.durable import Played, World, check, taken_up
 from tests.loop.journals import MemoryJournal, plain

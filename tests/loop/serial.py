@@ -11,8 +11,9 @@ import anyio
 
 import eagerstream
 from eagerstream import Conversation, InputInterrupted, Tool, tool
+from eagerstream.calls import RunStatus, Turn
 from eagerstream.errors import ToolError
-from eagerstream.loop import Run, RunResult, RunStatus, Turn
+from eagerstream.loop import Run, RunResult
 from eagerstream.recordings import Recording
 from eagerstream.streaming import MessageStream
 from eagerstream.testing import ReplayServer, Scenario, Timing, http_error, reply, retime, text

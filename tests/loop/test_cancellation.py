@@ -11,7 +11,8 @@ import pytest
 
 import eagerstream
 from eagerstream import RunningCall
-from eagerstream.loop import Restarted, RunStatus
+from eagerstream.calls import RunStatus
+from eagerstream.loop import Restarted
 from eagerstream.testing import reply, tool_use
 from eagerstream.tools import CANCELLED_TEXT, tool
 from tests.loop.leaving import WAYS, Way, leave

@@ -12,7 +12,8 @@ from anthropic import beta_async_tool
 
 import eagerstream
 from eagerstream import Conversation, HTTPTransport, RunResult, UsageError, stream, tool
-from eagerstream.loop import Restarted, RunStatus, TurnStart, TurnStop
+from eagerstream.calls import RunStatus
+from eagerstream.loop import Restarted, TurnStart, TurnStop
 from eagerstream.testing import (
     MessageThreads,
     ReplayServer,

@@ -9,8 +9,8 @@ import pytest
 
 import eagerstream
 from eagerstream import ToolStart
+from eagerstream.calls import RunStatus
 from eagerstream.errors import JournalError, LimitError
-from eagerstream.loop import RunStatus
 from eagerstream.recordings import Recording
 from eagerstream.testing import Scenario, Scripted, reply, text, tool_use
 from eagerstream.tools import Reject, Tool

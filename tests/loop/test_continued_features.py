@@ -12,7 +12,8 @@ from pydantic import BaseModel
 
 import eagerstream
 from eagerstream import Outcome, RunningCall
-from eagerstream.loop import RunResult, RunStatus, TurnStart
+from eagerstream.calls import RunStatus
+from eagerstream.loop import RunResult, TurnStart
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.testing import (
     Scenario,

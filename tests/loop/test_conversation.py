@@ -10,8 +10,9 @@ import pytest
 
 import eagerstream
 from eagerstream import Limits, UsageError
+from eagerstream.calls import RunStatus
 from eagerstream.errors import EagerStreamError, HistoryError, LimitError, ProtocolError
-from eagerstream.loop import Conversation, RunStatus
+from eagerstream.loop import Conversation
 from eagerstream.recordings import Recording
 from eagerstream.testing import error_event, reply, text, tool_use
 from eagerstream.tools import tool

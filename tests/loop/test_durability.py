@@ -9,8 +9,9 @@ import pytest
 
 import eagerstream
 from eagerstream import ToolStart
+from eagerstream.calls import RunStatus
 from eagerstream.errors import OwnershipLostError
-from eagerstream.loop import RunStatus, _durability, resume
+from eagerstream.loop import _durability, resume
 from eagerstream.testing import Scenario, reply, text, tool_use
 from eagerstream.tools import Tool, ToolCall, ask_elsewhere
 from tests.loop.durable import Played, World, answers, check, kept, left_at, scenario, taken_up

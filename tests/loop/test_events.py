@@ -10,8 +10,8 @@ import anyio.to_thread
 import pytest
 
 from eagerstream import ToolStart, ToolStop, TurnStop
+from eagerstream.inputs import GrowingInput
 from eagerstream.loop import Restarted, TurnStart
-from eagerstream.streaming import GrowingInput
 from eagerstream.testing import reply, tool_use
 from eagerstream.tools import Reject, tool
 from eagerstream.wire import InputDelta

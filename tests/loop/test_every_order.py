@@ -17,11 +17,12 @@ from typing import Any
 
 import pytest
 
+from eagerstream.calls import RunStatus, Turn, _settle
+from eagerstream.calls._policy import CANCELLED, Begins, Ending, Keeps, Then
 from eagerstream.errors import APIError, ProtocolError, StreamInterrupted
-from eagerstream.loop import RunStatus, Turn, _course, _settle
+from eagerstream.inputs import GrowingInput
+from eagerstream.loop import _course
 from eagerstream.loop._course import Course
-from eagerstream.loop._policy import CANCELLED, Begins, Ending, Keeps, Then
-from eagerstream.streaming import GrowingInput
 from eagerstream.tools import CallState, Invoked, ItemStream, Tool, ToolCall, ToolResponse, _call, tool
 from eagerstream.tools._results import result_for
 from eagerstream.wire import MessageAssembler, MessageState, Outcome

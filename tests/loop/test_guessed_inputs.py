@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from eagerstream.calls import RunStatus
 from eagerstream.limits import Limits
-from eagerstream.loop import RunStatus
 from eagerstream.testing import reply, tool_use
 from eagerstream.tools import Tool, tool
 from eagerstream.wire import Outcome

@@ -26,7 +26,8 @@ from eagerstream import (
     TurnStart,
     TurnStop,
 )
-from eagerstream.loop import Run, RunResult, RunStatus
+from eagerstream.calls import RunStatus
+from eagerstream.loop import Run, RunResult
 from eagerstream.loop._course import Course
 from eagerstream.recordings import Recording
 from eagerstream.testing import http_error, reply, text, tool_use

@@ -10,10 +10,11 @@ import anyio
 import pytest
 
 import eagerstream
+from eagerstream.calls import RunStatus
 from eagerstream.errors import JournalError, OwnershipLostError
 from eagerstream.journal import Journal
 from eagerstream.journal._sqlite import SQLite
-from eagerstream.loop import RunResult, RunStatus
+from eagerstream.loop import RunResult
 from eagerstream.recordings import Recording
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ToolCall, ask_elsewhere

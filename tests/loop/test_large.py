@@ -9,8 +9,9 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from eagerstream.calls import RunStatus
 from eagerstream.limits import Limits
-from eagerstream.loop import RunStatus, ToolProgress, ToolStop
+from eagerstream.loop import ToolProgress, ToolStop
 from eagerstream.streaming import BufferMode
 from eagerstream.testing import reply, tool_use
 from eagerstream.tools import Tool, tool

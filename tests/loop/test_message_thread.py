@@ -11,8 +11,8 @@ import pytest
 
 import eagerstream
 from eagerstream import Conversation, HTTPTransport, RunResult, UsageError, stream, tool
+from eagerstream.calls import RunStatus
 from eagerstream.errors import APIError
-from eagerstream.loop import RunStatus
 from eagerstream.loop._message_thread import MessageThread, is_official
 from eagerstream.testing import (
     Fault,

@@ -14,7 +14,8 @@ import pytest
 
 import eagerstream
 from eagerstream import Conversation, InputInterrupted, Outcome, RunningCall, RunResult, TextStream, UsageError, tool
-from eagerstream.loop import Run, RunStatus
+from eagerstream.calls import RunStatus
+from eagerstream.loop import Run
 from eagerstream.progress import RunRecorder
 from eagerstream.testing import encode_event
 from tests.loop.serial import (

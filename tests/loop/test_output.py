@@ -11,9 +11,9 @@ from pydantic import BaseModel
 import eagerstream
 from eagerstream import Conversation, Outcome, OutputDelta, Restarted, RunResult, RunStatus, StreamInterrupted
 from eagerstream.errors import UsageError
+from eagerstream.inputs import InputError
 from eagerstream.recordings import Recording
 from eagerstream.testing import http_error, reply, text, thinking, tool_use
-from eagerstream.tools import InputError
 from tests.loop.serial import Listed, now
 from tests.streams import block_start, block_stop, message_delta, message_start, text_delta
 from tests.support import REQUEST, Broken, LocalAPI, Piece

@@ -18,11 +18,12 @@ from hypothesis import given, settings, strategies as st
 
 import eagerstream
 from eagerstream import Conversation, EarlyCalls, RunningCall, Tool
+from eagerstream.calls import RunStatus
 from eagerstream.errors import APIError, EagerStreamError, InputInterrupted, LimitError, ProtocolError
+from eagerstream.inputs import GrowingInput
 from eagerstream.limits import Limits
-from eagerstream.loop import Run, RunResult, RunStatus, When
+from eagerstream.loop import Run, RunResult, When
 from eagerstream.recordings import Recording
-from eagerstream.streaming import GrowingInput
 from eagerstream.tools import Group, ItemStream, Later, Reject, ToolCall, tool
 from eagerstream.tools._running_call import record_of
 from eagerstream.wire import Outcome, WireEvent

@@ -11,7 +11,7 @@ import pytest
 
 import eagerstream
 from eagerstream import Conversation, HistoryError, HTTPTransport, UsageError, tool
-from eagerstream.loop import RunStatus
+from eagerstream.calls import RunStatus
 from eagerstream.testing import http_error, reply, server_tool_use, tool_use
 from tests.loop.serial import (
     DONE,

@@ -15,8 +15,9 @@ import pytest
 
 import eagerstream
 from eagerstream import InputInterrupted, RunResult, StreamInterrupted, TextStream, ToolResponse, TurnStop, UsageError
+from eagerstream.calls import RunStatus
 from eagerstream.errors import EagerStreamError
-from eagerstream.loop import Conversation, RunEndedError, RunStatus
+from eagerstream.loop import Conversation, RunEndedError
 from eagerstream.testing import reply, text, tool_use
 from eagerstream.tools import Tool, tool
 from tests.loop.serial import (

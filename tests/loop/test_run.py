@@ -15,8 +15,9 @@ import pytest
 
 import eagerstream
 from eagerstream import Limits, RunResult, StreamInterrupted, Tool, TurnStop, UsageError
+from eagerstream.calls import RunStatus
 from eagerstream.errors import APIError, LimitError
-from eagerstream.loop import Run, RunStatus, TurnStart
+from eagerstream.loop import Run, TurnStart
 from eagerstream.recordings import Recording
 from eagerstream.testing import (
     ReplayServer,

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 import eagerstream
-from eagerstream.loop import RunStatus
+from eagerstream.calls import RunStatus
 from eagerstream.recordings import Recording
 from eagerstream.testing import block, error_event, reply, server_tool_use, text, tool_use
 from eagerstream.wire import InputStop, ServerToolResult, ServerToolUse

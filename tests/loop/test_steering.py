@@ -14,16 +14,8 @@ import pytest
 
 import eagerstream
 from eagerstream import Conversation, RunningCall, RunResult, UsageError, tool
-from eagerstream.loop import (
-    MessageDelivered,
-    Restarted,
-    Run,
-    RunStatus,
-    ToolProgress,
-    ToolStart,
-    TurnStart,
-    TurnStop,
-)
+from eagerstream.calls import RunStatus
+from eagerstream.loop import MessageDelivered, Restarted, Run, ToolProgress, ToolStart, TurnStart, TurnStop
 from eagerstream.testing import http_error, reply, server_tool_use, text, tool_use
 from eagerstream.wire import InputDelta, MessageStop, TextDelta
 from tests.loop.serial import CALLER, DONE, SLOWLY_S, checked, now, result, running

@@ -13,8 +13,9 @@ from anyio.abc import TaskStatus
 
 import eagerstream
 from eagerstream import RunResult, ToolStart, ToolStop, tool
+from eagerstream.calls import ParentCall, RunStatus
 from eagerstream.errors import APIError
-from eagerstream.loop import Conversation, ParentCall, Run, RunStatus, SubRunStart, SubRunStop
+from eagerstream.loop import Conversation, Run, SubRunStart, SubRunStop
 from eagerstream.streaming import stream
 from eagerstream.testing import http_error, reply, text, tool_use
 from eagerstream.tools import Tool

@@ -11,7 +11,8 @@ from anthropic import beta_async_tool
 
 import eagerstream
 from eagerstream import Conversation, HTTPTransport, InputStart, UsageError, tool
-from eagerstream.loop import RunStatus, TurnStart, TurnStop
+from eagerstream.calls import RunStatus
+from eagerstream.loop import TurnStart, TurnStop
 from eagerstream.loop._tool_changes import without_inline_tools
 from eagerstream.testing import (
     MessageThreads,

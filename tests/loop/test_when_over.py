@@ -11,7 +11,8 @@ import pytest
 
 import eagerstream
 from eagerstream import EarlyCalls, RunningCall, UsageError, tool
-from eagerstream.loop import Conversation, RunStatus
+from eagerstream.calls import RunStatus
+from eagerstream.loop import Conversation
 from eagerstream.testing import reply, tool_use
 from tests.loop.serial import DONE, SLOWLY_S, by_hand, ended, opened
 from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start

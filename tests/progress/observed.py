@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from eagerstream.inputs import GrowingInput
 from eagerstream.loop import RunEvent, TurnStart
 from eagerstream.progress import Record, RunRecorder, RunView
-from eagerstream.streaming import FeedEnd, GrowingInput
+from eagerstream.streaming import FeedEnd
 from eagerstream.tools import ToolCall
 from eagerstream.wire import InputStart, MessageAssembler, WireEvent
 from tests.streams import block_stop, input_delta, message_start, tool_start

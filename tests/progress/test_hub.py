@@ -17,8 +17,9 @@ import pytest
 
 import eagerstream
 from eagerstream import RunningCall
+from eagerstream.calls import RunStatus
 from eagerstream.errors import APIError, UsageError
-from eagerstream.loop import Run, RunEvent, RunStatus, ToolStart, ToolStop, TurnStart
+from eagerstream.loop import Run, RunEvent, ToolStart, ToolStop, TurnStart
 from eagerstream.progress import CallPhase, Hub, Record, RunLog, RunView
 from eagerstream.testing import reply, text, tool_use
 from eagerstream.tools import tool

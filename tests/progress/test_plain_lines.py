@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from eagerstream.calls import RunStatus
 from eagerstream.errors import StreamInterrupted
-from eagerstream.loop import Restarted, RunEvent, RunStatus, SubRunStart, SubRunStop, ToolProgress, ToolStart, ToolStop
+from eagerstream.inputs import GrowingInput
+from eagerstream.loop import Restarted, RunEvent, SubRunStart, SubRunStop, ToolProgress, ToolStart, ToolStop
 from eagerstream.progress import Record, RunRecorder, RunView
 from eagerstream.progress._plain_lines import PlainLines
-from eagerstream.streaming import FeedEnd, GrowingInput
+from eagerstream.streaming import FeedEnd
 from eagerstream.wire import MessageAssembler, MessageStart, TextDelta
 from eagerstream.wire._assistant_message import empty_message
 from tests.progress.observed import Clock, events_of, tool_call_of

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 from jsonschema_rs import Draft202012Validator
 
+from eagerstream.calls import RunStatus
+from eagerstream.inputs import GrowingInput
 from eagerstream.loop import (
     Restarted,
     RunEvent,
-    RunStatus,
     SubRunStart,
     SubRunStop,
     ToolProgress,
@@ -27,7 +28,7 @@ from eagerstream.loop import (
 from eagerstream.progress import CallPhase, Record, RunRecorder, RunView, record_schema
 from eagerstream.progress._joined import RecordsEnd
 from eagerstream.progress._record import record_adapter
-from eagerstream.streaming import FeedEnd, GrowingInput
+from eagerstream.streaming import FeedEnd
 from eagerstream.wire import MessageAssembler, MessageStart, apply_patch
 from eagerstream.wire._assistant_message import empty_message
 from tests.progress.observed import events_of, recorded, recorded_body, tool_call_of, viewed

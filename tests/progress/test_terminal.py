@@ -22,8 +22,8 @@ from rich.live import Live
 
 import eagerstream
 from eagerstream import InputDelta
+from eagerstream.calls import RunStatus
 from eagerstream.errors import EagerStreamError, UsageError
-from eagerstream.loop import RunStatus
 from eagerstream.progress import Batch, Hub, RunLog, replay
 from eagerstream.progress._frame import Frame
 from eagerstream.progress._notifier import Notifier

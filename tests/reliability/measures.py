@@ -18,8 +18,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from eagerstream.loop import Conversation, Run, RunResult, Turn
-from eagerstream.streaming import GrowingInput
+from eagerstream.calls import Turn
+from eagerstream.inputs import GrowingInput
+from eagerstream.loop import Conversation, Run, RunResult
 from eagerstream.streaming._event_buffer import EventBuffer
 from eagerstream.tools import InProcessExecutor, ToolCall
 from eagerstream.wire import MessageAssembler, PartialJSON

@@ -13,8 +13,9 @@ import pytest
 
 import eagerstream
 from eagerstream.errors import APIError
+from eagerstream.inputs import GrowingInput
 from eagerstream.recordings import Chunk, Recording
-from eagerstream.streaming import GrowingInput, MessageStream, StreamEvent
+from eagerstream.streaming import MessageStream, StreamEvent
 from eagerstream.testing import reply, text, tool_use
 from eagerstream.transports import HTTPTransport
 from eagerstream.wire import MessageAssembler, MessageState, WireDecoder

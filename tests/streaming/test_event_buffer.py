@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from eagerstream.errors import UsageError
+from eagerstream.inputs import GrowingInput
 from eagerstream.limits import DEFAULT_LIMITS
-from eagerstream.streaming import BufferMode, GrowingInput
+from eagerstream.streaming import BufferMode
 from eagerstream.streaming._event_buffer import EventBuffer
 from eagerstream.streaming._thinning import Thinning
 from eagerstream.wire import (

@@ -20,9 +20,10 @@ from anthropic import AsyncAnthropic
 import eagerstream
 from eagerstream._support import redaction
 from eagerstream.errors import APIError, InputInterrupted, ProtocolError, StreamInterrupted, UsageError
+from eagerstream.inputs import GrowingInput
 from eagerstream.limits import Limits
 from eagerstream.recordings import Chunk, Recording
-from eagerstream.streaming import GrowingInput, MessageStream
+from eagerstream.streaming import MessageStream
 from eagerstream.testing import (
     ReceivedRequest,
     ReplayServer,

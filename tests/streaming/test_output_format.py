@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
 from eagerstream.errors import UsageError
-from eagerstream.streaming._faults import InputError
+from eagerstream.inputs._faults import InputError
 from eagerstream.streaming._output_format import OutputFormat
 from tests.tables import rows
 

@@ -57,7 +57,7 @@ def _turns(*contents: list[dict[str, Any]]) -> dict[str, Any]:
     return {"messages": [USER, *({"role": role, "content": said} for role, said in zip(roles, contents, strict=False))]}
 
 
-# `tests/tools/test_history.py` has the other faults of a history, in the same words.
+# `tests/wire/test_history.py` has the other faults of a history, in the same words.
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no model": ({"model": None}, "model: Field required"),
     "no messages": ({"messages": None}, "messages: Field required"),

@@ -9,8 +9,8 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
+from eagerstream.inputs import GrowingInput
 from eagerstream.limits import DEFAULT_LIMITS, Limits
-from eagerstream.streaming import GrowingInput
 from eagerstream.tools import CallState, InProcessExecutor, RunningCall, Tool, ToolCall, tool
 from eagerstream.wire import InputAccumulator
 from tests.streams import block_stop, input_delta, message_delta, tool_start

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from eagerstream.streaming._raw_schema import RawSchema
-from eagerstream.tools import InputError, Tool, tool
+from eagerstream.inputs import InputError
+from eagerstream.inputs._raw_schema import RawSchema
+from eagerstream.tools import Tool, tool
 
 
 def fault_of(schema: dict[str, Any], input: dict[str, Any]) -> str:

@@ -15,7 +15,8 @@ from hypothesis import given, strategies as st
 from pydantic import BaseModel
 
 from eagerstream.errors import UsageError
-from eagerstream.tools import content_of, document_bytes, document_text, dump_json, image_bytes, tool_result
+from eagerstream.tools import content_of, document_bytes, document_text, dump_json, image_bytes
+from eagerstream.wire import tool_result
 from tests.tables import rows
 from tests.tools.contents import DOCUMENT_BLOCK, HALF, JPEG, JPEG_BLOCK
 

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from eagerstream.errors import ToolError
-from eagerstream.tools import InputError, ToolErrorCode, ToolResponse, ToolStatus, error_code
+from eagerstream.inputs import InputError
+from eagerstream.tools import ToolErrorCode, ToolResponse, ToolStatus, error_code
 from tests.support import anthropic_http_library
 from tests.tables import rows
 

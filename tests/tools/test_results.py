@@ -20,9 +20,8 @@ from eagerstream.tools import (
     error_text,
     invalid_result,
     rendered,
-    tool_result,
 )
-from eagerstream.wire import InputAccumulator, ToolInput
+from eagerstream.wire import InputAccumulator, ToolInput, tool_result
 from tests.streams import block_stop, input_delta, tool_start
 from tests.support import anthropic_since
 from tests.tables import rows

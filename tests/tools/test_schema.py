@@ -17,7 +17,8 @@ from hypothesis import given, strategies as st
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from typing_extensions import TypedDict
 
-from eagerstream.tools import InputError, Tool, tool
+from eagerstream.inputs import InputError
+from eagerstream.tools import Tool, tool
 from tests.tables import rows
 from tests.tools.calls import answer_to
 

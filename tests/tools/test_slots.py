@@ -9,11 +9,11 @@ import anyio
 import anyio.to_thread
 import pytest
 
+from eagerstream.calls import Turn
+from eagerstream.calls._early_calls import _FrameworkCalls
+from eagerstream.calls._policy import ending_of
+from eagerstream.calls._runner import execute
 from eagerstream.limits import DEFAULT_LIMITS
-from eagerstream.loop import Turn
-from eagerstream.loop._early_calls import _FrameworkCalls
-from eagerstream.loop._policy import ending_of
-from eagerstream.loop._runner import execute
 from eagerstream.tools import CallHost, CallState, Group, InProcessExecutor, Toolbox, ToolCall, tool
 from eagerstream.wire._assistant_message import empty_message
 from tests.support import all_tasks_blocked, until

@@ -10,7 +10,7 @@ import pytest
 from pydantic import Field
 
 from eagerstream.errors import InputInterrupted, UsageError
-from eagerstream.streaming import GrowingInput
+from eagerstream.inputs import GrowingInput
 from eagerstream.tools import ItemStream, Later, TextStream, Tool, tool
 from eagerstream.tools._streams import repeated_key
 from eagerstream.wire import InputAccumulator

@@ -20,9 +20,10 @@ import sniffio
 from anthropic import APIStatusError, Omit
 
 import eagerstream
+from eagerstream.calls import RunStatus
 from eagerstream.errors import APIError, StreamInterrupted, UsageError
 from eagerstream.limits import Limits
-from eagerstream.loop import Conversation, Restarted, Run, RunResult, RunStatus, TurnStart
+from eagerstream.loop import Conversation, Restarted, Run, RunResult, TurnStart
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.streaming import MessageStream
 from eagerstream.testing import error_event, http_error, reply, text, tool_use

@@ -33,7 +33,7 @@ _TESTS: Final = (
     "tests/compat/anthropic_tools/test_automatic.py",  # the clients of older programs
     "tests/compat/anthropic_tools/test_manual.py",
     "tests/tools/test_foreign.py",
-    "tests/tools/test_history.py",
+    "tests/wire/test_history.py",
     "tests/tools/test_official_tools.py",  # the package's own tools, from the version that brings each
     "tests/tools/test_response.py",
     "tests/tools/test_results.py",

@@ -351,7 +351,7 @@ def test_an_open_path_of_an_input() -> None:
 
 def test_outcomes_are_texts() -> None:
     """They print as their value, and compare with it, as every status of the library does."""
-    from eagerstream.loop import RunStatus
+    from eagerstream.calls import RunStatus
     from eagerstream.tools import ToolStatus
 
     for status in (Outcome.VALID, RunStatus.COMPLETED, ToolStatus.SUCCESS):

@@ -12,8 +12,8 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
+from eagerstream.inputs import GrowingInput
 from eagerstream.limits import DEFAULT_LIMITS, Limits
-from eagerstream.streaming import GrowingInput
 from eagerstream.tools import Executor, ToolCall
 from eagerstream.wire import InputAccumulator
 from tests.streams import block_stop, input_delta, message_delta, tool_start

@@ -18,7 +18,8 @@ from hypothesis import given, strategies as st
 from pydantic import BaseModel
 
 from eagerstream.errors import ToolError
-from eagerstream.tools import ToolResponse, text_block
+from eagerstream.tools import ToolResponse
+from eagerstream.wire import text_block
 from eagerstream.workers import ProcessExecutor, ProcessPool
 from eagerstream.workers._crossing import (
     RemoteError,

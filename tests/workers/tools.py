@@ -15,7 +15,8 @@ import anyio
 import anyio.from_thread
 
 from eagerstream import InputInterrupted, ItemStream, Later, RunningCall, TextStream, ToolError, ToolResponse, tool
-from eagerstream.tools import Group, text_block
+from eagerstream.tools import Group
+from eagerstream.wire import text_block
 
 
 def note(log: str, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Inspect a peer's text or JSON only up to a bound, before slower code does."""
+"""Inspect a peer's text or JSON only up to a bound, before slower code does, and shorten it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,15 @@ class TooMuchError(ValueError):
 def head(text: str, max_chars: int) -> str:
     """Return the part of a text that is inspected: its first `max_chars` characters."""
     return text if len(text) <= max_chars else text[:max_chars]
+
+
+def without_middle(text: str, max_chars: int) -> str:
+    """Return `text`. If it is longer than `max_chars`, the number of omitted characters replaces its middle."""
+    if len(text) <= max_chars:
+        return text
+    half = max_chars // 2
+    end = text[len(text) - half :]
+    return f"{text[:half]}... ({len(text) - 2 * half} characters left out) ...{end}"
 
 
 def check_size(value: Any, *, max_chars: int, max_depth: int) -> int:

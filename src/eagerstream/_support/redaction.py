@@ -45,7 +45,6 @@ __all__ = [
     "redact_text",
     "secret_spans",
     "until_stable",
-    "without_middle",
 ]
 
 T = TypeVar("T")
@@ -100,15 +99,6 @@ def redact_excerpt(text: str, max_chars: int) -> str:
     # With some characters more, the rules see as much of a secret at the cut as they need to know it.
     kept = redact_text(head(text, max_chars + _OVERLAP_CHARS))[:max_chars]
     return f"{kept}... ({len(text) - max_chars:,} characters left out)"
-
-
-def without_middle(text: str, max_chars: int) -> str:
-    """Return `text`. If it is longer than `max_chars`, the number of omitted characters replaces its middle."""
-    if len(text) <= max_chars:
-        return text
-    half = max_chars // 2
-    end = text[len(text) - half :]
-    return f"{text[:half]}... ({len(text) - 2 * half} characters left out) ...{end}"
 
 
 # --- values -----------------------------------------------------------------------------------------------------------

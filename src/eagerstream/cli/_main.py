@@ -6,6 +6,7 @@ import io
 import logging
 import sys
 
+from .._support.frames import first_of
 from .._support.redaction import printable
 from ..errors import EagerStreamError, MissingExtraError, UsageError
 
@@ -38,13 +39,6 @@ def run_app() -> None:
                 sys.exit(cause.code)
             case _:
                 raise
-
-
-def first_of(error: BaseException) -> BaseException:
-    """Return the first error of a group, to report if several tasks fail."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 def _say(error: BaseException) -> None:

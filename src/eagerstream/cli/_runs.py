@@ -17,11 +17,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from .._support.frames import first_of
 from .._support.redaction import redact_excerpt
 from .._support.wording import clean, duration_text, size_text, visible
 from ..errors import EagerStreamError, UsageError
 from ..loop import When
-from ._main import first_of
 
 if TYPE_CHECKING:
     from ..journal import CallView, Journal, RunApp, RunSummary

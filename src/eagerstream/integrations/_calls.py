@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
+from ..calls import EarlyCalls, callable_tools
 from ..limits import DEFAULT_LIMITS, Limits
-from ..loop import EarlyCalls, callable_tools
 from ..tools import CircuitBreaker, Executor, ForeignTool, Tool, ToolCall, as_tool
 from .tool_call_chunks import ToolCallChunks
 

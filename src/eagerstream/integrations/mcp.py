@@ -40,9 +40,8 @@ from ..tools import (
     ToolResponse,
     block_of_bytes,
     document_text,
-    text_block,
 )
-from ..wire import Block
+from ..wire import Block, text_block
 
 try:
     from mcp import MCPError

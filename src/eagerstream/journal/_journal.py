@@ -13,10 +13,11 @@ from typing import Any, Final, Self, TypeVar, get_args
 
 import anyio
 
+from ..calls import RunStatus
 from ..errors import JournalError, RunNotFoundError, RunOwnedError, UsageError
-from ..loop import RunLog, RunStatus, When
-from ..tools import Decision, validate_history
-from ..wire import JSONObject, check_choice, check_count, check_positive, check_seconds
+from ..loop import RunLog, When
+from ..tools import Decision
+from ..wire import JSONObject, check_choice, check_count, check_positive, check_seconds, validate_history
 from . import _sql as sql
 from ._contents import Contents
 from ._database import Database

@@ -268,7 +268,8 @@ def _turns(given: str) -> list[Path]:
 def _simulation(matrix: Matrix, profile: str | None, speed: float | None, seed: int) -> Simulation:
     """Return the settings of the embedded server. The default speed lets a benchmark take half a minute."""
     from ._embedded import Simulation
-    from ._profiles import DOCUMENTED, named_profile
+    from ._fitted import named_profile
+    from ._profiles import DOCUMENTED
 
     chosen = DOCUMENTED if profile is None else named_profile(profile)
     simulation = Simulation(profile=chosen, speed=1.0 if speed is None else speed, seed=seed)

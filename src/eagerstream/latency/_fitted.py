@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter
 from ..errors import UsageError
 from ..recordings import Recording
 from ..testing import buffered
-from ._profiles import Kind, Piece, check_playable, fragments, recut
+from ._profiles import DOCUMENTED, Kind, Piece, Profile, check_playable, fragments, recut
 from ._results import VERSION, load_checked, save_json
 
 MAX_BYTES: Final = 64 * 2**20
@@ -129,3 +129,25 @@ class Fitted:
         if not any((profile.inputs.first, profile.inputs.later, profile.texts.first, profile.texts.later)):
             raise UsageError(f"{path}: a profile without fragments")
         return profile
+
+
+def named_profile(name: str) -> Profile:
+    """Return the profile with this name, or from this file.
+
+    Args:
+        name: `"documented"`, a recording with times (.jsonl), or a saved profile (.json).
+
+    Raises:
+        UsageError: There is no such profile, the file cannot be read, or the recording cannot be fitted.
+    """
+    if name == DOCUMENTED.name:
+        return DOCUMENTED
+    path = Path(name)
+    match path.suffix.lower():
+        case ".json":
+            return Fitted.load(path)
+        case ".jsonl":
+            return Fitted.of(Recording.load(path), name=path.stem)
+        case _:
+            known = f"{DOCUMENTED.name!r}, a recording with times (.jsonl) or a saved profile (.json)"
+            raise UsageError(f"{name!r} is no profile: give {known}")

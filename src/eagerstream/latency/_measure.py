@@ -13,8 +13,10 @@ from typing import Any, Final
 
 import anyio
 
+from .._support.frames import first_of
+from ..calls import RunStatus
 from ..errors import EagerStreamError, MissingExtraError
-from ..loop import RunLatency, RunMarks, RunStatus, run
+from ..loop import RunLatency, RunMarks, run
 from ..transports import HTTPTransport
 from ._embedded import EmbeddedServer, Simulation, embedded_server
 from ._kinds import TransportName
@@ -109,11 +111,11 @@ class _Attempt:
 
     async def measured(self) -> Measured:
         """Run it, and return its figures, or its failure."""
-        failure: Exception | None = None
+        failure: BaseException | None = None
         try:
             await self._measure()
         except Exception as error:
-            failure = _first(error)
+            failure = first_of(error)
         # If no run started, use the latency of an empty run.
         latency = self._latency or RunLatency(
             RunMarks(), model=self._case.model, eager=None, status=RunStatus.ERROR.value
@@ -241,13 +243,7 @@ async def _connected(transport: TransportName, server_url: str | None, *, is_liv
         yield _Connection(HTTPTransport(base_url=url, api_key=key, http_client=http_client), http_client, url)
 
 
-def _first(error: Exception) -> Exception:
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
-def _told(error: Exception, timeout_s: float) -> str:
+def _told(error: BaseException, timeout_s: float) -> str:
     """Return the failure as text. Texts of other packages' exceptions are left out: they may quote the request."""
     name = type(error).__name__
     if isinstance(error, TimeoutError) and not error.args:  # our own timeout

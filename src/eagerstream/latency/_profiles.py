@@ -10,7 +10,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from pathlib import Path
 from random import Random
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -131,30 +130,6 @@ class Documented:
 
 
 DOCUMENTED: Final = Documented()
-
-
-def named_profile(name: str) -> Profile:
-    """Return the profile with this name, or from this file.
-
-    Args:
-        name: `"documented"`, a recording with times (.jsonl), or a saved profile (.json).
-
-    Raises:
-        UsageError: There is no such profile, the file cannot be read, or the recording cannot be fitted.
-    """
-    if name == DOCUMENTED.name:
-        return DOCUMENTED
-    from ._fitted import Fitted
-
-    path = Path(name)
-    match path.suffix.lower():
-        case ".json":
-            return Fitted.load(path)
-        case ".jsonl":
-            return Fitted.of(Recording.load(path), name=path.stem)
-        case _:
-            known = f"{DOCUMENTED.name!r}, a recording with times (.jsonl) or a saved profile (.json)"
-            raise UsageError(f"{name!r} is no profile: give {known}")
 
 
 def _largest_input(recording: Recording) -> tuple[int | None, int, int]:

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ..streaming._message_stream import SentDefinition
-from ..tools._history import MAX_BREAKPOINTS, THINKING, count_breakpoints
+from ..wire._block_rules import THINKING
+from ..wire._history import MAX_BREAKPOINTS, count_breakpoints
 from ..wire._values import as_mapping
 
 _EPHEMERAL: Final = {"type": "ephemeral"}

@@ -6,15 +6,15 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..calls._policy import RunStatus, Then, ending_of
+from ..calls._turn import Turn
 from ..errors import APIError, ProtocolError
 from ..limits import Limits
 from ..tools._call import ToolCall
 from ..wire import standard_stop_reason
 from ._interruption import Restarts
 from ._options import LoopOptions
-from ._policy import Then, ending_of
-from ._result import RunResult, RunStatus
-from ._turn import Turn
+from ._result import RunResult
 
 _log = logging.getLogger(__name__)
 

@@ -19,6 +19,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 from uuid import uuid4
 
+from ..calls._runner import execute
+from ..calls._turn import Turn
 from ..errors import APIError, ProtocolError, UsageError
 from ..streaming._message_stream import MessageStream
 from ..tools._call import CallHost, ToolCall
@@ -29,10 +31,8 @@ from ._message_thread import MAX_BREAKPOINTS_OF_THREADS, MessageThread
 from ._options import ConversationOptions
 from ._requests import GivenTool
 from ._result import RunResult
-from ._runner import execute
 from ._steering import When
 from ._tool_changes import betas_of, refuses_inline_tools
-from ._turn import Turn
 
 
 class Conversation:

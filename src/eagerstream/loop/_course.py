@@ -5,33 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
 
+from ..calls._call_ids import CallIds
+from ..calls._callable_tools import callable_tools
+from ..calls._policy import BROKEN_OFF, CANCELLED, INTERRUPTED, SUMMARY, Ending, RunStatus, Then, ending_of
+from ..calls._turn import Turn
 from ..errors import APIError, HistoryError, LimitError, ProtocolError, UsageError
+from ..inputs._growing_input import GrowingInput
 from ..limits import DEFAULT_LIMITS, Limits
-from ..streaming._growing_input import GrowingInput
 from ..streaming._message_stream import checked_messages, request_parameters
 from ..streaming._options import check_names, taken
 from ..tools._call import CallHost, CallListener, ToolCall
 from ..tools._definition import Tool
 from ..tools._executor import Executor
-from ..tools._history import MAX_BREAKPOINTS, is_prefill, validate_history
-from ..tools._repair import repair_history
 from ..tools._toolbox import Toolbox
 from ..wire import check_count
 from ..wire._assistant_message import AssistantMessage
+from ..wire._history import MAX_BREAKPOINTS, is_prefill, validate_history
+from ..wire._repair import repair_history
 from ..wire._server_tools import server_calls
 from ..wire._stop_reasons import PAUSES
-from ._call_ids import CallIds
-from ._callable_tools import callable_tools
 from ._compaction import Compaction
 from ._continuing import Continuing
 from ._options import CALL_DEFAULTS, LOOP_DEFAULTS, ConversationOptions, RunOptions, check_loop_options
 from ._output import RunOutput
-from ._policy import BROKEN_OFF, CANCELLED, INTERRUPTED, SUMMARY, Ending, Then, ending_of
 from ._requests import GivenTool, GivenTools, Requests, check_parameters
-from ._result import RunResult, RunStatus, take_account
+from ._result import RunResult, take_account
 from ._steering import IDLE, Steering, When
 from ._tool_changes import has_tool_changes
-from ._turn import Turn
 
 
 class Course:

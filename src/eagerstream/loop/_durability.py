@@ -28,6 +28,9 @@ from typing import Any, Final
 import anyio
 from anyio.abc import TaskGroup
 
+from ..calls._policy import RunStatus
+from ..calls._sub_runs import ParentCall
+from ..calls._turn import Turn
 from ..errors import EagerStreamError, JournalError, LimitError, RunExistsError, UsageError
 from ..tools._call import Decision, ToolCall
 from ..tools._content import to_json
@@ -39,9 +42,7 @@ from ._entries import check_entries
 from ._journal import RunJournal, RunLog
 from ._keeper import Keeper
 from ._restoring import OpenTurn, restore
-from ._result import RunStatus, give_result
-from ._sub_runs import ParentCall
-from ._turn import Turn
+from ._result import give_result
 from ._written_response import WrittenResponse
 
 _log = logging.getLogger(__name__)

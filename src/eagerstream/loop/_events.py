@@ -6,11 +6,11 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from ..calls._policy import RunStatus
 from ..errors import APIError, ProtocolError
 from ..streaming import StreamEvent
 from ..tools._call import ToolCall
 from ..wire._assistant_message import AssistantMessage, Block, is_lower_bound
-from ._result import RunStatus
 
 
 @dataclass(slots=True)

@@ -339,12 +339,15 @@ class RunLatency:
 
     def _repr_html_(self) -> str:
         from .._support.markup import figures
-        from ._latency_picture import time_line
+        from ._latency_picture import CallTimes, time_line
 
         names = ("time_to_first_fragment_s", "time_to_first_field_s", "time_to_tool_start_s", "duration_s", "won_s")
         values = ((name, getattr(self, name)) for name in names)
         rows = [(name, "-" if value is None else f"{value:.3f}") for name, value in values]
-        return figures("Latency", rows, time_line(self.calls, self.duration_s or 0.0, self.resumed_s))
+        calls = [
+            CallTimes(call.name, call.start_s, call.stop_s, call.tool_start_s, call.tool_end_s) for call in self.calls
+        ]
+        return figures("Latency", rows, time_line(calls, self.duration_s or 0.0, self.resumed_s))
 
     def to_json(self, *, arrivals: bool = False) -> str:
         """Return `to_dict` as JSON text."""

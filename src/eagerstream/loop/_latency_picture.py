@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final, NamedTuple
 
 from .._support.markup import Markup, element, plain
 from .._support.redaction import redact_excerpt
-
-if TYPE_CHECKING:
-    from ._latency import CallLatency
 
 _MAX_ROWS: Final = 40
 _NAME_CHARS: Final = 20
@@ -18,7 +15,17 @@ _WIDTH: Final = 440
 _ROW: Final = 20
 
 
-def time_line(calls: Sequence[CallLatency], end_s: float, resumed_s: Sequence[float] = ()) -> Markup:
+class CallTimes(NamedTuple):
+    """The parts of a call that are drawn. Each time is None as long as it has not come."""
+
+    name: str
+    start_s: float | None
+    stop_s: float | None
+    tool_start_s: float | None
+    tool_end_s: float | None
+
+
+def time_line(calls: Sequence[CallTimes], end_s: float, resumed_s: Sequence[float] = ()) -> Markup:
     """Draw the first 40 calls: the time in which each input was written, and below it the time of its tool.
 
     Args:

@@ -20,11 +20,11 @@ from urllib.parse import urlsplit
 
 from ..errors import APIError
 from ..limits import Limits
-from ..tools._history import count_breakpoints
 from ..transports import Reply, RequestBody, Transport
 from ..transports._base import with_betas
 from ..transports._memory import ClientMemory
 from ..wire._assistant_message import AssistantMessage
+from ..wire._history import count_breakpoints
 from ..wire._values import as_mapping
 from ._resending import ResendingTransport
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypedDict, get_args
 
+from ..calls._policy import OnInterrupt, OnTruncated
 from ..errors import UsageError
 from ..limits import Limits
 from ..streaming import FeedOptions, InputOptions, OutputOptions, RequestParameters
@@ -12,7 +13,6 @@ from ..tools._breaker import CircuitBreaker
 from ..tools._executor import Executor
 from ..wire import check_choice, check_count, check_seconds
 from ._journal import RunJournal
-from ._policy import OnInterrupt, OnTruncated
 
 BetaUse: TypeAlias = Literal["auto", "always"] | None
 """The use of a beta: at the API's own address only (`"auto"`), at any address (`"always"`), or nowhere (None)."""

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from .._support.warn_once import warn_once
+from ..calls._callable_tools import toolbox_of
 from ..errors import HistoryError, UsageError
 from ..streaming._message_stream import checked_messages, request_parameters
 from ..streaming._options import FEED_DEFAULTS, INPUT_DEFAULTS
 from ..tools._executor import Executor
 from ..tools._foreign import ForeignTool
-from ..tools._history import MAX_BREAKPOINTS, count_breakpoints, is_prefill, validate_history
-from ..tools._models import model_facts, warn_of_prefill
 from ..tools._toolbox import Toolbox
 from ..wire import check_count
+from ..wire._history import MAX_BREAKPOINTS, count_breakpoints, is_prefill, validate_history
+from ..wire._models import model_facts
 from ..wire._stop_reasons import PAUSES
 from ._cache_breakpoints import with_breakpoints
-from ._callable_tools import toolbox_of
 from ._compaction import check_compaction
 from ._options import LoopOptions
 from ._output import RunOutput
 from ._result import RunResult
 from ._tool_changes import addition, has_tool_changes, removal, tool_key, without_inline_tools, without_tool_changes
+
+_log = logging.getLogger(__name__)
 
 GivenTool: TypeAlias = ForeignTool | Mapping[str, Any]
 
@@ -34,6 +38,10 @@ NOT_FOR_RUNS: Final = {
     "compaction": "every request would be for a summary: call compact() instead",
 }
 """Parameters of a request that cannot be those of a conversation, and the reasons."""
+
+
+_PREFILL: Final = "the last message of a request is one of the assistant, which many models refuse, perhaps also %.80r"
+"""Logged once for each model that is not known to take it."""
 
 
 def check_parameters(given: Mapping[str, Any]) -> None:
@@ -139,7 +147,7 @@ class Requests:
             if may_grow:
                 history = [*history, _NEXT]
             elif model_facts(model) is None:
-                warn_of_prefill(str(model))
+                warn_once(_log, _PREFILL, str(model))
         faults = validate_history(
             history, request.get("tools"), system_breakpoints=system, model=None if is_paused else model
         )

@@ -20,8 +20,8 @@ from ..tools._options import Done
 from ..tools._response import ToolErrorCode, ToolResponse, error_text, response_of
 from ..tools._toolbox import Toolbox
 from ..wire import JSONObject, Outcome
+from ..wire._assistant_message import add_usage
 from ._course import Course
-from ._result import add_usage
 
 _log = logging.getLogger(__name__)
 

@@ -6,29 +6,28 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from itertools import islice
-from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast
 
 from pydantic import BaseModel
 
+from ..calls._policy import RunStatus
 from ..errors import EagerStreamError, UsageError
-from ..streaming._typed_partial import adapter_of
+from ..inputs._typed_partial import adapter_of
 from ..tools._call import ToolCall
 from ..tools._content import to_json
-from ..tools._repair import HistoryRepair
 from ..wire import Outcome, encodable, standard_stop_reason
 from ..wire._assistant_message import (
     AssistantMessage,
     Usage,
-    as_count,
+    add_usage,
     is_lower_bound,
     text_of,
     total_tokens,
     typed_message,
 )
 from ..wire._events import Message
+from ..wire._repair import HistoryRepair
 from ..wire._type_variables import OutputT
 
 if TYPE_CHECKING:
@@ -42,28 +41,6 @@ _VERSION_KEY: Final = "eagerstream_run"
 _VERSION: Final = 1
 _RESULT: Final = "_eagerstream_result"
 """Attribute of an exception that has ended a run. Those of other packages have it, too."""
-# No count of tokens is that large. Beyond it, readers of the JSON that use floats lose digits, and integers of
-# thousands of digits cannot be written at all (test_usage_that_is_no_count).
-_NO_COUNT: Final = 2**53
-
-
-class RunStatus(StrEnum):
-    """The way in which a run ended; ending is not success. Each member equals its value: `status == "completed"`."""
-
-    RUNNING = "running"
-    """It has not ended."""
-    COMPLETED = "completed"
-    TRUNCATED = "truncated"
-    STOP_SEQUENCE = "stop_sequence"
-    REFUSED = "refused"
-    PAUSED = "paused"
-    LIMIT = "limit"
-    UNKNOWN = "unknown"
-    CANCELLED = "cancelled"
-    WAITING = "waiting"
-    """It waits for a decision in its journal, and continues when it is resumed after that."""
-    ERROR = "error"
-
 
 _WELL: Final = (RunStatus.COMPLETED, RunStatus.STOP_SEQUENCE)
 
@@ -380,22 +357,3 @@ def take_account(result: RunResult[Any], message: AssistantMessage) -> None:
     container = message.get("container")
     if isinstance(container, str | Mapping) and container:
         result.container = encodable(container)
-
-
-def add_usage(total: Any, usage: Mapping[str, Any]) -> None:
-    """Add the counts of one response to those of a run. Within a response they are cumulative: the last ones count."""
-    # By type, not by name: the API adds counts from time to time, nested ones too. `type(...) is int`, because a bool
-    # is an int, and is no count.
-    for name, value in usage.items():
-        earlier = total.get(name)
-        value = as_count(value)  # some gateways write 5.0
-        if type(value) is int:
-            if 0 <= value < _NO_COUNT and not isinstance(earlier, dict):
-                total[name] = value + (earlier if type(earlier) is int else 0)
-        elif type(earlier) is int or (isinstance(earlier, dict) and not isinstance(value, Mapping)):
-            pass  # what is no count never replaces one
-        elif isinstance(value, Mapping):
-            total[name] = nested = dict(earlier) if isinstance(earlier, dict) else {}
-            add_usage(nested, value)
-        elif isinstance(value, str | bool) or (isinstance(value, float) and isfinite(value)):
-            total[name] = value

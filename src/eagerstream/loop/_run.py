@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Generic, Self
 
 from .._support.event_loops import LoopThread
+from ..calls._sub_runs import ParentCall
 from ..errors import EagerStreamError, JournalError, UsageError
 from ..streaming import EventFeed
 from ..streaming._delivery import Delivery
@@ -27,7 +28,7 @@ from ._requests import GivenTool
 from ._result import RunResult
 from ._run_driver import RunDriver
 from ._steering import When
-from ._sub_runs import ParentCall, begin_sub_run
+from ._sub_runs import begin_sub_run
 
 _log = logging.getLogger(__name__)
 

@@ -13,8 +13,13 @@ import anyio.lowlevel
 
 from .._support.callbacks import call_all
 from .._support.hosted_tasks import HostedTasks
+from ..calls._policy import BROKEN_OFF, CANCELLED, CUT_BY_GUARD, CUT_BY_MESSAGE, Begins, RunStatus
+from ..calls._runner import CallRunner
+from ..calls._settle import answer
+from ..calls._turn import Turn
 from ..errors import APIError, ProtocolError
-from ..streaming import FeedEnd, GrowingInput, InputOptions
+from ..inputs import GrowingInput
+from ..streaming import FeedEnd, InputOptions
 from ..streaming._delivery import Delivery
 from ..streaming._reading import read_reply
 from ..transports import RequestBody
@@ -28,12 +33,8 @@ from ._interruption import Unwanted, interruption
 from ._keeper import Keeper
 from ._marks import CallEvents, RunMarks
 from ._message_thread import MessageThread
-from ._policy import BROKEN_OFF, CANCELLED, CUT_BY_GUARD, CUT_BY_MESSAGE, Begins
 from ._restoring import OpenTurn, answers_of, events_of
-from ._result import RunStatus, give_result
-from ._runner import CallRunner
-from ._settle import answer
-from ._turn import Turn
+from ._result import give_result
 from ._turn_exchange import TurnExchange
 
 _log = logging.getLogger(__name__)

@@ -8,7 +8,10 @@ from typing import Final
 import anyio
 import anyio.lowlevel
 
-from ..streaming import GrowingInput, OutputReader, StreamEvent
+from ..calls._runner import CallRunner
+from ..calls._turn import Turn
+from ..inputs import GrowingInput
+from ..streaming import OutputReader, StreamEvent
 from ..streaming._delivery import Delivery
 from ..streaming._exchange import Exchange
 from ..transports import Reply, RequestBody
@@ -19,8 +22,6 @@ from ._interruption import Unwanted, message_of
 from ._keeper import Keeper
 from ._marks import RunMarks
 from ._message_thread import MessageThread
-from ._runner import CallRunner
-from ._turn import Turn
 
 _ONLY_DELTAS: Final = frozenset({InputDelta})
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..calls._turn import Turn
 from ..tools._call import ToolCall
 from ..wire import JSONObject, MessageAssembler, Outcome, ToolInput
 from ..wire._assistant_message import AssistantMessage, Block
 from ._interruption import message_of
-from ._turn import Turn
 
 
 class WrittenResponse:

@@ -12,6 +12,7 @@ from uuid import uuid4
 from pydantic_core import to_jsonable_python
 
 from ..errors import UsageError
+from ..inputs import GrowingInput
 from ..loop import (
     MessageDelivered,
     Restarted,
@@ -24,7 +25,7 @@ from ..loop import (
     TurnStart,
     TurnStop,
 )
-from ..streaming import FeedEnd, GrowingInput, OutputDelta
+from ..streaming import FeedEnd, OutputDelta
 from ..tools import ToolCall
 from ..wire import (
     BlockStart,

@@ -12,7 +12,8 @@ import pytest
 from .._support.redaction import printable, redact_excerpt
 from ..errors import UsageError
 from ..testing import ReceivedRequest, ReplayServer, Scenario
-from ..tools import ToolFailure, count_breakpoints, validate_history
+from ..tools import ToolFailure
+from ..wire import count_breakpoints, validate_history
 from ._picture import picture
 from ._script import Exchange, Script
 from ._settings import Settings

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias
 
+from ..inputs._growing_input import GrowingInput
 from ..transports import Reply, RequestBody
 from ..wire import MessageAssembler, MessageEvent, MessageState
 from ._delivery import Delivery
-from ._growing_input import GrowingInput
 from ._output import OutputDelta, OutputReader
 
 StreamEvent: TypeAlias = MessageEvent[GrowingInput] | OutputDelta

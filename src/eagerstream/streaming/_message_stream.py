@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from .._support.hosted_tasks import HostedTasks
 from ..errors import UsageError
+from ..inputs._growing_input import GrowingInput
 from ..limits import DEFAULT_LIMITS, Limits
 from ..transports import Client, RequestBody, as_transport
 from ..transports._base import betas_of, check_legacy_beta
@@ -22,7 +23,6 @@ from ..wire._type_variables import OutputT
 from ._delivery import Delivery
 from ._event_feed import EventFeed
 from ._exchange import Exchange, StreamEvent
-from ._growing_input import GrowingInput
 from ._marks import Clock, ReplyMarks
 from ._observers import FeedEnd
 from ._options import FEED_DEFAULTS, INPUT_DEFAULTS, InputOptions, StreamOptions, check_names, delivery_for, taken

@@ -8,6 +8,7 @@ from itertools import takewhile
 from typing import Any, Final, Generic
 
 from ..errors import UsageError
+from ..inputs._faults import InputError
 from ..limits import DEFAULT_LIMITS, Limits
 from ..wire import (
     BlockStart,
@@ -22,7 +23,6 @@ from ..wire import (
 )
 from ..wire._type_variables import OutputT
 from ..wire._values import has_colliding_keys
-from ._faults import InputError
 from ._fenced_json import FencedJSON
 from ._output_format import OutputFormat
 

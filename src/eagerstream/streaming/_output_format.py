@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 
 from ..errors import UsageError
+from ..inputs._raw_schema import RawSchema
+from ..inputs._typed_partial import TypedPartial, adapter_of
 from ..wire import JSON, PartialJSON, check_choice
-from ._raw_schema import RawSchema
-from ._typed_partial import TypedPartial, adapter_of
 
 OutputMode: TypeAlias = Literal["native", "prompted"]
 """The way in which the model is asked for JSON.

@@ -14,13 +14,13 @@ import anyio.lowlevel
 
 from .._support.cancellation import raise_if_cancelled
 from ..errors import APIError, StreamInterrupted
+from ..inputs._growing_input import GrowingInput
 from ..limits import Limits
 from ..transports import Reply, Transport
 from ..transports._error_responses import event_error
 from ..wire import InputFragment, MessageEvent, MessageState, WireEvent
 from ._deadline import ReplyDeadline
 from ._exchange import Exchange
-from ._growing_input import GrowingInput
 
 _EVENTS_IN_ONE_GO: Final = 256
 """Events that are handed on at once: more than there are in 16 KB. To start a call takes 0.1 ms."""

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..errors import UsageError
-from ..tools import InputError, Tool
+from ..inputs import InputError
+from ..tools import Tool
 from ._made_up_pattern import matching
 
 LINES: Final = (

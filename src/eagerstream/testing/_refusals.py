@@ -28,7 +28,7 @@ def request_faults(
 ) -> Iterator[str]:
     """Yield the faults that the API would report for a request with these `required` fields, in its words and order."""
     # Imports pydantic, which readers of recordings do not need.
-    from ..tools import count_breakpoints, request_faults_of_model, validate_history
+    from ..wire import count_breakpoints, request_faults_of_model, validate_history
 
     for name in required:
         if body.get(name) is None:

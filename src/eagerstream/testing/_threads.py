@@ -110,7 +110,7 @@ class MessageThreads:
 
     def _check_supported(self, body: Mapping[str, Any]) -> None:
         # Imports pydantic, which readers of recordings do not need.
-        from ..tools import count_breakpoints
+        from ..wire import count_breakpoints
 
         unsupported = [*self.unsupported]
         if sum(count_breakpoints(body.get(name)) for name in ("tools", "system", "messages")) > _MAX_BREAKPOINTS:

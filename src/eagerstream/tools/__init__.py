@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from ..streaming._faults import InputError, InputFaults
-from ..wire._values import as_mapping
 from ._approval import ask_elsewhere
 from ._breaker import NOT_THE_TOOLS_FAULT, CircuitBreaker, CircuitStatus
 from ._call import CallHost, CallListener, CallState, Decision, Invoked, ToolCall, saved_response
@@ -17,20 +15,15 @@ from ._content import (
     dump_json,
     image_bytes,
     is_content_block,
-    text_block,
     to_json,
 )
 from ._definition import ForeignDefinition, Tool, tool
-from ._executor import Executor, InProcessExecutor, Slots
+from ._executor import Executor, InProcessExecutor, Slots, invoked
 from ._foreign import ForeignTool, as_tool
-from ._history import HistoryFault, count_breakpoints, validate_history
-from ._invoke import Kind, invoke, invoked, kind_of
-from ._models import ModelFacts, model_facts, model_table, request_faults_of_model
+from ._invoke import Kind, invoke, kind_of
 from ._options import IN_DEFINITION, Done, Group, Reject, ToolOptions
-from ._repair import HistoryRepair, repair_history
-from ._repair_blocks import RepairKind
 from ._response import ToolErrorCode, ToolResponse, ToolStatus, error_code, error_response, error_text, response_of
-from ._results import CANCELLED_TEXT, NOT_RUN, invalid_result, rendered, tool_result
+from ._results import CANCELLED_TEXT, NOT_RUN, invalid_result, rendered
 from ._running_call import RunningCall
 from ._schema import Parameters, annotated
 from ._streams import ItemStream, Later, TextStream
@@ -55,19 +48,13 @@ __all__ = [
     "ForeignDefinition",
     "ForeignTool",
     "Group",
-    "HistoryFault",
-    "HistoryRepair",
     "InProcessExecutor",
-    "InputError",
-    "InputFaults",
     "Invoked",
     "ItemStream",
     "Kind",
     "Later",
-    "ModelFacts",
     "Parameters",
     "Reject",
-    "RepairKind",
     "RunningCall",
     "Slots",
     "TextStream",
@@ -80,12 +67,10 @@ __all__ = [
     "ToolStatus",
     "Toolbox",
     "annotated",
-    "as_mapping",
     "as_tool",
     "ask_elsewhere",
     "block_of_bytes",
     "content_of",
-    "count_breakpoints",
     "document_bytes",
     "document_text",
     "dump_json",
@@ -98,18 +83,11 @@ __all__ = [
     "invoked",
     "is_content_block",
     "kind_of",
-    "model_facts",
-    "model_table",
     "rendered",
-    "repair_history",
     "report_failure",
-    "request_faults_of_model",
     "response_of",
     "saved_response",
-    "text_block",
     "to_json",
     "tool",
-    "tool_result",
-    "validate_history",
     "watch_failures",
 ]

@@ -13,17 +13,13 @@ from pydantic_core import to_jsonable_python
 from ..errors import UsageError
 from ..wire import encodable
 from ..wire._assistant_message import Block
+from ..wire._block_rules import NEVER_IN_RESULTS, text_block
 
 IMAGE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """Media types that the API accepts as an image."""
 
 PDF_TYPE: Final = "application/pdf"
 """The media type that the API accepts as a document of bytes."""
-
-
-def text_block(text: str) -> Block:
-    """Return a text block."""
-    return {"type": "text", "text": text}
 
 
 def image_bytes(data: bytes, media_type: str | None = None) -> Block:
@@ -134,8 +130,6 @@ _NEEDED: Final[Mapping[str, tuple[str, tuple[type, ...]]]] = {
     "tool_reference": ("tool_name", (str,)),
 }
 """The required field, and its types, of each kind of block."""
-NEVER_IN_RESULTS: Final = frozenset({"tool_use", "tool_result", "server_tool_use", "thinking", "redacted_thinking"})
-"""Kinds of blocks that the API refuses in a result."""
 
 
 def is_content_block(item: Any) -> bool:
@@ -151,11 +145,6 @@ def may_be_in_result(item: Any) -> bool:
     """Return True for a block that a result may contain: a complete one of a known kind, or one of an unknown kind."""
     kind = _kind_of(item)
     return is_content_block(item) if kind in _NEEDED else kind != "" and kind not in NEVER_IN_RESULTS
-
-
-def is_empty_text(block: Mapping[str, Any]) -> bool:
-    """Return True for an empty or blank text block. The API refuses it, even if the API sent it."""
-    return block.get("type") == "text" and not block["text"].strip()
 
 
 def _kind_of(item: Any) -> str:

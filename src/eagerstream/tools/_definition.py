@@ -9,19 +9,30 @@ from collections.abc import Awaitable, Callable, Mapping
 from copy import copy, deepcopy
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Concatenate, Final, Generic, Protocol, Self, Unpack, cast, get_type_hints, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Final,
+    Generic,
+    Protocol,
+    Self,
+    Unpack,
+    cast,
+    get_type_hints,
+    overload,
+)
 
 import docstring_parser
 from typing_extensions import ParamSpec, TypeVar  # with defaults, which the ones of Python have from 3.13 on
 
 from ..errors import InputInterrupted, UsageError
-from ..streaming._faults import InputError
-from ..streaming._growing_input import GrowingInput
-from ..streaming._raw_schema import RawSchema
+from ..inputs._faults import InputError
+from ..inputs._growing_input import GrowingInput
 from ..wire import INVALID_JSON, JSONObject, copy_json, encodable
+from ..wire._block_rules import API_NAME
 from ..wire._echo import LEGAL_NAME
 from ..wire._tool_kind import EAGER_FIELD, USER_DEFINED, tool_kind
-from ._block_faults import API_NAME
 from ._call import ToolCall
 from ._invoke import Kind, invoke, kind_of
 from ._options import IN_DEFINITION, Group, Reject, ToolOptions, option_faults
@@ -29,6 +40,9 @@ from ._response import error_text
 from ._running_call import RunningCall, record_of
 from ._schema import Parameters, annotated, is_of
 from ._streams import repeated_key
+
+if TYPE_CHECKING:
+    from ..inputs._raw_schema import RawSchema
 
 _log = logging.getLogger(__name__)
 
@@ -195,7 +209,11 @@ class Tool(Generic[P, R]):
             faults.append(f"a tool's name must match {API_NAME.pattern}, not {self.name!r}")
         self.eager = definition.get(EAGER_FIELD)
         is_foreign = isinstance(given, ForeignDefinition)
-        self._parameters = RawSchema(schema, is_foreign=is_foreign) if isinstance(schema, Mapping) else None
+        self._parameters = None
+        if isinstance(schema, Mapping):
+            from ..inputs._raw_schema import RawSchema  # most tools need none of its engines
+
+            self._parameters = RawSchema(schema, is_foreign=is_foreign)
         self.input_schema = self._parameters.schema if self._parameters else {}
         faults += self._parameters.faults if self._parameters else []
         self._definition = definition

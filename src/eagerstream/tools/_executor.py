@@ -13,17 +13,16 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from .._support.cancellation import raise_if_cancelled
+from ..inputs._faults import InputError
 from ..limits import DEFAULT_LIMITS, Limits
-from ..streaming._faults import InputError
 from ..wire import INVALID_JSON, JSONObject, Outcome, ToolInput, check_count
 from ..wire._values import values_in
 from ._approval import approve
 from ._breaker import CircuitBreaker
 from ._call import CallState, Invoked, ToolCall
 from ._definition import Tool
-from ._invoke import invoked
 from ._options import Group
-from ._response import ToolErrorCode, error_response
+from ._response import ToolErrorCode, ToolResponse, error_response, response_of
 from ._results import CANCELLED_TEXT
 from ._toolbox import Toolbox
 
@@ -458,3 +457,13 @@ def _note_failure(call: ToolCall, group: Group) -> None:
 def _refuse_late(call: ToolCall, timeout_s: float) -> None:
     text = f"TimeoutError: the tool did not finish within {timeout_s:g} seconds"
     call.refuse_unfinished(text, code=ToolErrorCode.TIMEOUT)
+
+
+async def invoked(tool: Tool, arguments: JSONObject, call: ToolCall) -> Invoked:
+    """Call a tool's function with checked arguments. Only cancellation is raised."""
+    try:
+        returned = await tool.invoke(arguments, call)
+        is_response = isinstance(returned, ToolResponse)  # the data of anything else is its text
+        return Invoked(response_of(returned), include_data=tool.include_data and is_response)
+    except (Exception, SystemExit) as error:
+        return Invoked(error_response(error), raised=True, error=error, include_data=tool.include_data)

@@ -14,20 +14,16 @@ from contextlib import closing
 from enum import Enum
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
 from .._support.event_loops import LoopThread
-from ._call import Invoked, ToolCall
-from ._response import ToolResponse, error_response, response_of
+from ._call import ToolCall
+from ._response import ToolResponse
 from ._running_call import RunningCall, record_of
-
-if TYPE_CHECKING:
-    from ..wire import JSONObject
-    from ._definition import Tool
 
 _log = logging.getLogger(__name__)
 
@@ -174,13 +170,3 @@ def _note(call: ToolCall, blocked_s: float) -> None:
             call.name,
             blocked_s,
         )
-
-
-async def invoked(tool: Tool, arguments: JSONObject, call: ToolCall) -> Invoked:
-    """Call a tool's function with checked arguments. Only cancellation is raised."""
-    try:
-        returned = await tool.invoke(arguments, call)
-        is_response = isinstance(returned, ToolResponse)  # the data of anything else is its text
-        return Invoked(response_of(returned), include_data=tool.include_data and is_response)
-    except (Exception, SystemExit) as error:
-        return Invoked(error_response(error), raised=True, error=error, include_data=tool.include_data)

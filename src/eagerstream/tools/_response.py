@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Self
 
-from .._support.redaction import without_middle
+from .._support.inspecting import without_middle
 from ..errors import ToolError
-from ..streaming._faults import InputError
+from ..inputs._faults import InputError
 from ..wire._assistant_message import Block
 from ._content import content_of, is_content_block
 

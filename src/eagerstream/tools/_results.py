@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from .._support.redaction import without_middle
-from ..wire import JSON, Outcome, ToolInput, encodable
+from .._support.inspecting import without_middle
+from ..wire import Outcome, ToolInput, encodable
 from ..wire._assistant_message import Block
-from ..wire._values import mapping_in
-from ._content import dump_json, is_empty_text, may_be_in_result, text_block, to_json
+from ..wire._block_rules import is_empty_text, is_programmatic, text_block, tool_result
+from ._content import dump_json, may_be_in_result, to_json
 from ._response import ToolResponse, ToolStatus
 
 _MAX_RAW_CHARS: Final = 64 * 1024
@@ -25,20 +25,6 @@ LOST: Final = "Not executed: a part of the input of this call was lost on its wa
 REPEATED: Final = "Not executed: an earlier call of this response has the same id."
 NOT_RUN: Final = "Not executed: the response ended before this call was run."
 CANCELLED_TEXT: Final = "The run was cancelled while this tool was running: it may have done a part of its work."
-
-
-def tool_result(
-    tool_use_id: str, content: JSON | list[Block], *, is_error: bool = False, toolset_name: object = None
-) -> Block:
-    """Return a `tool_result` block. It has `content` only if there is some, and `is_error` only if it is true."""
-    block: Block = {"type": "tool_result", "tool_use_id": tool_use_id}
-    if content:
-        block["content"] = encodable(content)
-    if is_error:
-        block["is_error"] = True
-    if toolset_name is not None:
-        block["toolset_name"] = toolset_name
-    return block
 
 
 def result_for(input: ToolInput, content: str | list[Block], *, is_error: bool, max_chars: int) -> Block:
@@ -170,12 +156,6 @@ def _words_of(content: Sequence[Block]) -> str:
 
 
 # --- the kinds of content that a call accepts, and their size ---------------------------------------------------------
-
-
-def is_programmatic(call: Mapping[str, Any]) -> bool:
-    """Return True if the call was made from code that the API runs, not by the model itself."""
-    kind: object = mapping_in(call, "caller").get("type", "direct")
-    return kind != "direct"
 
 
 def _of_kinds(content: str | list[Block], kinds: frozenset[str] | None) -> tuple[str | list[Block], list[str]]:

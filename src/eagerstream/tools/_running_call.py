@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from operator import attrgetter
 from typing import Any, Final
 
-from ..streaming._growing_input import GrowingInput
+from ..inputs._growing_input import GrowingInput
 from ._call import ToolCall
 
 

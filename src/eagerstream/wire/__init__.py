@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from .._support.lazy import lazy_exports
 from ._accumulator import InputAccumulator
 from ._assistant_message import AssistantMessage, Block, StopReason, Usage, text_of, total_tokens, typed_message
-from ._aws_event_stream import AWSEventStreamDecoder
+from ._block_rules import text_block, tool_result
 from ._checks import check_choice, check_count, check_fraction, check_positive, check_seconds
 from ._decoder import Decoder
 from ._decoding import FragmentDecoder, WireDecoder, decode_event
@@ -53,7 +56,6 @@ from ._server_tools import (
 )
 from ._sse import ServerSentEvent, SSEDecoder
 from ._stop_reasons import standard_stop_reason
-from ._tolerant_json import TolerantJSON
 from ._tool_input import INVALID_JSON, Outcome, ToolInput
 from ._tool_kind import (
     EAGER_FIELD,
@@ -69,7 +71,27 @@ from ._tool_kind import (
     tool_kind,
 )
 from ._type_variables import InputT
-from ._values import JSON, MISSING, JSONObject, Path, copy_json, encodable, find, is_deeper
+from ._values import JSON, MISSING, JSONObject, Path, as_mapping, copy_json, encodable, find, is_deeper
+
+if TYPE_CHECKING:
+    from ._aws_event_stream import AWSEventStreamDecoder
+    from ._history import HistoryFault, count_breakpoints, validate_history
+    from ._models import ModelFacts, model_facts, model_table, request_faults_of_model
+    from ._repair import HistoryRepair, repair_history
+    from ._repair_blocks import RepairKind
+    from ._tolerant_json import TolerantJSON
+else:  # what only some programs need
+    __getattr__, __dir__, _ = lazy_exports(
+        __name__,
+        {
+            "._aws_event_stream": ("AWSEventStreamDecoder",),
+            "._history": ("HistoryFault", "count_breakpoints", "validate_history"),
+            "._models": ("ModelFacts", "model_facts", "model_table", "request_faults_of_model"),
+            "._repair": ("HistoryRepair", "repair_history"),
+            "._repair_blocks": ("RepairKind",),
+            "._tolerant_json": ("TolerantJSON",),
+        },
+    )
 
 __all__ = [
     "EAGER_FIELD",
@@ -93,6 +115,8 @@ __all__ = [
     "Decoder",
     "EagerSupport",
     "FragmentDecoder",
+    "HistoryFault",
+    "HistoryRepair",
     "InputAccumulator",
     "InputDelta",
     "InputEvent",
@@ -110,6 +134,7 @@ __all__ = [
     "MessageStartData",
     "MessageState",
     "MessageStop",
+    "ModelFacts",
     "Outcome",
     "ParseFault",
     "Parser",
@@ -119,6 +144,7 @@ __all__ = [
     "PatchOp",
     "Path",
     "Places",
+    "RepairKind",
     "SSEDecoder",
     "ServerSentEvent",
     "ServerToolErrorCode",
@@ -136,6 +162,7 @@ __all__ = [
     "WireEvent",
     "accepted_betas",
     "apply_patch",
+    "as_mapping",
     "betas_for",
     "check_block_count",
     "check_choice",
@@ -146,6 +173,7 @@ __all__ = [
     "check_seconds",
     "classify",
     "copy_json",
+    "count_breakpoints",
     "decode_event",
     "encodable",
     "error_code_of",
@@ -156,13 +184,20 @@ __all__ = [
     "is_error_result",
     "is_server_result",
     "merge_patches",
+    "model_facts",
+    "model_table",
     "pointer",
+    "repair_history",
+    "request_faults_of_model",
     "server_calls",
     "standard_stop_reason",
     "steps_of",
+    "text_block",
     "text_of",
     "tool_family",
     "tool_kind",
+    "tool_result",
     "total_tokens",
     "typed_message",
+    "validate_history",
 ]

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Literal, NotRequired, TypeAlias, TypedDict, cast
 
 if TYPE_CHECKING:
     from anthropic.types import Message as AnthropicMessage
 
 Block: TypeAlias = dict[str, Any]
+
+# No count of tokens is that large. Beyond it, readers of the JSON that use floats lose digits, and integers of
+# thousands of digits cannot be written at all (test_usage_that_is_no_count).
+_NO_COUNT: Final = 2**53
 
 StopReason: TypeAlias = Literal[
     "end_turn",
@@ -156,3 +161,22 @@ def typed_message(message: Mapping[str, Any]) -> AnthropicMessage:
     from anthropic.types import Message  # takes 0.5 s to import
 
     return Message.construct(**message)
+
+
+def add_usage(total: Any, usage: Mapping[str, Any]) -> None:
+    """Add the counts of one response to those of a run. Within a response they are cumulative: the last ones count."""
+    # By type, not by name: the API adds counts from time to time, nested ones too. `type(...) is int`, because a bool
+    # is an int, and is no count.
+    for name, value in usage.items():
+        earlier = total.get(name)
+        value = as_count(value)  # some gateways write 5.0
+        if type(value) is int:
+            if 0 <= value < _NO_COUNT and not isinstance(earlier, dict):
+                total[name] = value + (earlier if type(earlier) is int else 0)
+        elif type(earlier) is int or (isinstance(earlier, dict) and not isinstance(value, Mapping)):
+            pass  # what is no count never replaces one
+        elif isinstance(value, Mapping):
+            total[name] = nested = dict(earlier) if isinstance(earlier, dict) else {}
+            add_usage(nested, value)
+        elif isinstance(value, str | bool) or (isinstance(value, float) and isfinite(value)):
+            total[name] = value

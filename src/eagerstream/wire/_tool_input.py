@@ -325,7 +325,7 @@ class ToolInput:
                 parser.feed(self.raw or "{}")
                 parser.close()
             # By its name: typed values are above the wire core, which needs none of their packages.
-            make = import_module("eagerstream.streaming").TypedPartial
+            make = import_module("eagerstream.inputs").TypedPartial
             typed = self._typed[model, is_given] = make(model, parser)
         return typed
 

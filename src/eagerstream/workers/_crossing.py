@@ -29,7 +29,7 @@ from uuid import UUID
 
 from pydantic_core import to_jsonable_python
 
-from .._support.redaction import without_middle
+from .._support.inspecting import without_middle
 from ..errors import ToolError
 from ..tools import ToolFailure, ToolResponse, error_text, saved_response, to_json
 

@@ -13,8 +13,8 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from ..errors import UsageError, WorkerLost
+from ..inputs import GrowingInput, TextPlace
 from ..limits import DEFAULT_LIMITS, Limits
-from ..streaming import GrowingInput, TextPlace
 from ..tools import (
     CircuitBreaker,
     InProcessExecutor,

@@ -9,10 +9,9 @@ import anyio
 import anyio.abc
 
 from .._support.cancellation import raise_if_cancelled
-from ..streaming import GrowingInput
+from ..inputs import GrowingInput, InputError
 from ..tools import (
     CallListener,
-    InputError,
     Invoked,
     Tool,
     ToolCall,

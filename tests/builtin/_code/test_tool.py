@@ -17,7 +17,8 @@ from eagerstream._support.sessions import is_alive
 from eagerstream.builtin import CodeTool, MontySandbox, ProcessSandbox
 from eagerstream.builtin._code.sandbox import CodeValue, StatementEnd, StatementResult
 from eagerstream.builtin._code.statements import StatementSplitter
-from eagerstream.loop import Run, RunStatus
+from eagerstream.calls import RunStatus
+from eagerstream.loop import Run
 from eagerstream.testing import reply, text
 from tests.builtin.cases import case
 from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start

@@ -18,8 +18,8 @@ from eagerstream import InputInterrupted, ItemStream, Limits, PartialJSON, ToolR
 from eagerstream.compat.helloagents import TraceLogger
 from eagerstream.compat.helloagents._trace_runs import response_of_call
 from eagerstream.errors import EagerStreamError
+from eagerstream.inputs import GrowingInput
 from eagerstream.loop import Run
-from eagerstream.streaming import GrowingInput
 from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, Timing, reply, text, tool_use
 from eagerstream.tools import ToolCall
 from tests.compat.helloagents.tools import records

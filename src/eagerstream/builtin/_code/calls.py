@@ -14,9 +14,9 @@ from typing import Any, Final, Self
 import anyio
 from anyio.abc import TaskGroup
 
+from ...calls import EarlyCalls
 from ...errors import UsageError
 from ...limits import Limits
-from ...loop import EarlyCalls
 from ...tools import Executor, RunningCall, Tool, ToolCall, ToolStatus, saved_response
 from ...wire import JSON
 from .early import EarlyCodeCalls

@@ -11,7 +11,8 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter
 
-from ..._support.redaction import printable, without_middle
+from ..._support.inspecting import without_middle
+from ..._support.redaction import printable
 from ...tools import Tool, ToolResponse
 from .schema_types import SchemaTypes, as_line, fields_of, is_name, resolved
 

@@ -10,8 +10,8 @@ from typing import Any, Final, Self, Unpack
 from typing_extensions import TypedDict
 
 from ...errors import UsageError
+from ...inputs import GrowingInput
 from ...limits import DEFAULT_LIMITS, Limits
-from ...streaming import GrowingInput
 from ...tools import (
     Executor,
     ForeignTool,

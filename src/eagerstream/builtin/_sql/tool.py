@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, Unpack
 import anyio
 from pydantic import Field
 
-from ..._support.redaction import redact_excerpt, without_middle
+from ..._support.inspecting import without_middle
+from ..._support.redaction import redact_excerpt
 from ...errors import EagerStreamError
 from ...tools import Tool, ToolErrorCode, ToolOptions, ToolResponse
 from ...wire import check_count

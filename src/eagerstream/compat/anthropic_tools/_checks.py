@@ -8,7 +8,8 @@ from typing import Any, Final, TypeAlias
 
 from ..._support.plain_json import load_json
 from ...errors import UsageError
-from ...tools import InProcessExecutor, InputError, RunningCall, Tool, ToolResponse, error_text
+from ...inputs import InputError
+from ...tools import InProcessExecutor, RunningCall, Tool, ToolResponse, error_text
 from ...wire import Outcome, ToolInput, copy_json
 from ._base_tool import BaseTool, is_required
 from ._history import result_content

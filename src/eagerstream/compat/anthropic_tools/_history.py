@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from ...tools import as_mapping, content_of, text_block, to_json, tool_result, validate_history
-from ...wire import Block, Message, copy_json
+from ...tools import content_of, to_json
+from ...wire import Block, Message, as_mapping, copy_json, text_block, tool_result, validate_history
 
 _TOOL_USE_IDS: Final = "_tool_use_ids"
 """Key of a `tool_inputs` message for the API's ids of its calls. The format itself has no ids."""

@@ -10,9 +10,10 @@ from typing import Any, Final, Literal, TypeAlias
 
 import anyio
 
-from ..._support.redaction import without_middle
+from ..._support.inspecting import without_middle
+from ...calls import RunStatus
 from ...errors import APIError
-from ...loop import Conversation, RunStatus
+from ...loop import Conversation
 from ...streaming import MessageStream, stream
 from ...wire import AssistantMessage, ToolInput
 from .._clients import DEFAULT_MODEL, KeptClient, default_model

@@ -12,8 +12,9 @@ from typing import Any, ClassVar, Final
 import anyio
 import anyio.to_thread
 
+from ...calls import RunStatus
 from ...errors import UsageError
-from ...loop import Run, RunResult, RunStatus, run
+from ...loop import Run, RunResult, run
 from ...wire import TextDelta
 from .._departed import departed_attribute
 from .._sync import SyncLoop, refuse_in_event_loop, run_sync

@@ -14,7 +14,8 @@ from typing import Any, Final, TypeAlias, get_type_hints
 import docstring_parser
 
 from ...errors import UsageError
-from ...tools import InputError, InputFaults, Parameters, annotated
+from ...inputs import InputError, InputFaults
+from ...tools import Parameters, annotated
 from ._tool import ToolParameter
 
 Converters: TypeAlias = Mapping[str, Callable[[Any], Any]]

@@ -14,7 +14,8 @@ from ... import builtin
 from ...builtin import Calculator, Files
 from ...builtin._files.shared import Words
 from ...errors import ToolError
-from ...tools import Group, InputError, Tool as CoreTool, ToolErrorCode, ToolResponse, ToolStatus, error_response
+from ...inputs import InputError
+from ...tools import Group, Tool as CoreTool, ToolErrorCode, ToolResponse, ToolStatus, error_response
 from ._registry import ToolRegistry
 from ._tool import Tool, ToolParameter
 

@@ -15,17 +15,8 @@ from time import perf_counter
 from typing import Any, Final, Literal, TypeAlias, assert_never
 
 from ...errors import ToolError, UsageError
-from ...tools import (
-    Group,
-    InputError,
-    Kind,
-    ToolErrorCode,
-    ToolResponse,
-    ToolStatus,
-    error_response,
-    invoke,
-    report_failure,
-)
+from ...inputs import InputError
+from ...tools import Group, Kind, ToolErrorCode, ToolResponse, ToolStatus, error_response, invoke, report_failure
 from ...wire import check_choice
 from .._deprecation import deprecated
 from .._sync import SyncLoop, answered_call, in_event_loop

@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from ...inputs import GrowingInput
 from ...loop import Restarted, Run, RunEvent, ToolStart, ToolStop, TurnStart, TurnStop
-from ...streaming import FeedEnd, GrowingInput
+from ...streaming import FeedEnd
 from ...tools import ToolCall, ToolResponse
 from ...wire import (
     AssistantMessage,

@@ -15,8 +15,8 @@ from mcp.server import Server
 from mcp.types import CallToolResult, ListToolsResult
 
 from ..._support.hosted_tasks import HostedTasks
+from ...calls import EarlyCalls
 from ...errors import LimitError, ProtocolError, UsageError
-from ...loop import EarlyCalls
 from ...tools import ForeignTool, ToolCall, dump_json
 from ...wire import Block
 from .._calls import CallOptions, ExecutorOptions, run_call, sharing_executor, void_reply

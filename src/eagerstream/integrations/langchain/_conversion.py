@@ -13,9 +13,9 @@ from langchain_core.utils.function_calling import convert_to_openai_function
 from pydantic import BaseModel, Field, PrivateAttr
 from pydantic.fields import FieldInfo
 
+from ...calls import EarlyCalls
 from ...errors import ToolError, UsageError
 from ...limits import DEFAULT_LIMITS, Limits
-from ...loop import EarlyCalls
 from ...tools import (
     IN_DEFINITION,
     ForeignDefinition,

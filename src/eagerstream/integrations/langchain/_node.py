@@ -16,9 +16,9 @@ from langgraph.graph import END
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, Send
 
+from ...calls import EarlyCalls, OnInterrupt
 from ...errors import EagerStreamError, UsageError
 from ...limits import DEFAULT_LIMITS, Limits
-from ...loop import EarlyCalls, OnInterrupt
 from ...tools import Executor, ForeignTool, InProcessExecutor, RunningCall, Tool, ToolCall, ToolResponse, as_tool
 from ...wire import Outcome
 from .._calls import CallOptions, ExecutorOptions, Listeners, RunOptions

@@ -15,7 +15,7 @@ from langchain_core.runnables.config import (
     var_child_runnable_config,
 )
 
-from ...streaming import GrowingInput
+from ...inputs import GrowingInput
 from ...tools import Tool, ToolCall, ToolStatus, rendered, response_of
 from ...wire import InputDelta, InputEvent, InputStart, InputStop, JSONObject, copy_json
 

@@ -26,7 +26,8 @@ from opentelemetry.trace import Link, Span, SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import AttributeValue
 
-from ...loop import RequestMarks, Restarted, Run, RunStatus, ToolStart, ToolStop, TurnStop
+from ...calls import RunStatus
+from ...loop import RequestMarks, Restarted, Run, ToolStart, ToolStop, TurnStop
 from ...streaming import FeedEnd, MessageStream, ReplyMarks
 from ...tools import ToolCall, ToolFailure
 from ...wire import MessageStart, MessageStop

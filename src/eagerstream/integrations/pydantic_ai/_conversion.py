@@ -23,9 +23,8 @@ from ...tools import (
     ToolResponse,
     block_of_bytes,
     dump_json,
-    text_block,
 )
-from ...wire import Block, Outcome
+from ...wire import Block, Outcome, text_block
 
 
 def as_eager_tool(

@@ -15,7 +15,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.toolsets import AbstractToolset
 from typing_extensions import override
 
-from ...loop import EarlyCalls
+from ...calls import EarlyCalls
 from ...tools import ForeignTool, ToolCall
 from .._calls import CallOptions, ExecutorOptions, Listeners
 from ._started import Joining, StartedCalls

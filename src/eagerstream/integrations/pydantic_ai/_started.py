@@ -15,9 +15,9 @@ from pydantic_ai.messages import AgentStreamEvent, ModelResponse, PartEndEvent, 
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ApprovalRequiredToolset, ToolsetTool, WrapperToolset
 
+from ...calls import EarlyCalls
 from ...errors import LimitError
-from ...loop import EarlyCalls
-from ...streaming import GrowingInput
+from ...inputs import GrowingInput
 from ...tools import ToolCall
 from .._calls import void_reply
 from ._conversion import returned_by

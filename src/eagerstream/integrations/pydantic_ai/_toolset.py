@@ -13,7 +13,7 @@ from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from typing_extensions import override
 
 from ..._support.callbacks import call_all
-from ...loop import EarlyCalls
+from ...calls import EarlyCalls
 from ...tools import ForeignTool, Tool
 from ...wire import InputAccumulator, JSONObject
 from .._calls import ExecutorOptions, RunOptions, feed_call, run_call, sharing_executor

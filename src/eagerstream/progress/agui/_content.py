@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from ..._support.redaction import without_middle
+from ..._support.inspecting import without_middle
 from ...wire import Block
 
 Part: TypeAlias = dict[str, Any]

@@ -13,10 +13,10 @@ from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
+from ...calls import add_content, drop_last_thinking
 from ...errors import UsageError
-from ...loop import add_content, drop_last_thinking
-from ...tools import IMAGE_TYPES, NOT_RUN, PDF_TYPE, document_text, is_content_block, tool_result
-from ...wire import INVALID_JSON, Block, Message, encodable
+from ...tools import IMAGE_TYPES, NOT_RUN, PDF_TYPE, document_text, is_content_block
+from ...wire import INVALID_JSON, Block, Message, encodable, tool_result
 from .._exact import unmarked
 from ._values import TOOL_CALL_ID, from_readable
 

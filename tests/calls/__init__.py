@@ -1,0 +1,1 @@
+"""The calls of a response, one by one and all together."""

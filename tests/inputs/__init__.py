@@ -1,0 +1,1 @@
+"""Growing inputs, and the checks of their schemas."""
