@@ -24,7 +24,7 @@ from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, 
 from tests.support import REQUEST
 
 _SOURCE = str(Path(eagerstream.__file__).parent)
-_ROOMS = (f"{_SOURCE}/loop/", f"{_SOURCE}/tools/")
+_ROOMS = tuple(f"{_SOURCE}/{room}/" for room in ("loop", "calls", "tools"))
 _START = tool_start(0, "edit")
 _END = [input_delta(0, '"old": "a"}'), block_stop(0)]
 _CUTS: dict[str, list[list[Any]]] = {
@@ -133,7 +133,7 @@ def test_one_pass_under_the_loop_of_somebody_else() -> None:
 
 
 def test_functions_on_the_path_to_a_tool() -> None:
-    """Each call of a function of the rooms `loop` and `tools` between the bytes and the tool."""
+    """Each call of a function of the rooms `loop`, `calls` and `tools` between the bytes and the tool."""
     passed: list[str] = []
 
     def look(frame: FrameType, event: str, _: Any) -> None:
