@@ -6,12 +6,21 @@ import copy
 import json
 import random
 import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from hypothesis import given, strategies as st
+from pydantic import BaseModel
 
 from eagerstream import repair_history, validate_history
+from eagerstream.tools import to_json
 from tests import api_rules
+from tests.tables import rows
 from tests.wire.test_history import assistant, user
 from tests.wire.test_repair import ASK, answer, call, found, merged, searched, text, thinking
 
@@ -113,3 +122,47 @@ def _with_signatures(blocks: Any) -> Any:
 @given(st.integers(0, 2**32))
 def test_mangled_histories(seed: int) -> None:
     check(seed)
+
+
+class _Given(BaseModel):
+    city: str
+
+
+@dataclass
+class _Kept:
+    city: str
+    days: set[int]
+
+
+class _Unit(Enum):
+    CELSIUS = "celsius"
+
+
+_FORMS: tuple[object, ...] = (
+    *(
+        _Given(city="Rome"),
+        _Kept("Rome", {1}),
+        _Unit.CELSIUS,
+        date(2026, 5, 1),
+        datetime(2026, 5, 1, 10, tzinfo=UTC),
+        UUID(int=7),
+    ),
+    *({1}, (1, 2), b"text", Path("a/b"), Decimal("1.5"), float("nan"), float("inf")),
+)
+
+
+@rows("value", _FORMS)
+def test_values_of_python_have_the_form_that_results_give_them(value: object) -> None:
+    """In an input that is no object, and in a result whose call is lost: whatever a program has put there."""
+    for put in (value, {"value": value}, [value]):
+        history = [ASK, assistant(call("a", input=[put])), user(answer("a", "done"))]
+        repaired, _ = repair_history(history)
+        assert repaired[1]["content"][0]["input"] == {"INVALID_JSON": json.dumps([to_json(put)])}
+
+
+@rows("value", (_Given(city="Rome"), _Kept("Rome", {1})))
+def test_an_object_as_an_input_stays_one(value: object) -> None:
+    """A program may keep the model that it has read the input into."""
+    repaired, repairs = repair_history([ASK, assistant(call("a", input=value)), user(answer("a", "done"))])
+    assert repaired[1]["content"][0]["input"] == to_json(value)
+    assert repairs

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum, StrEnum
 from typing import Any, Final, TypeAlias
 
 from ._block_rules import (
@@ -21,7 +21,7 @@ from ._block_rules import (
 from ._echo import legal_id, legal_name, stand_in_id
 from ._server_tools import call_kind, is_server_result
 from ._tool_input import INVALID_JSON
-from ._values import as_mapping, encodable, plain_json
+from ._values import as_mapping, encodable
 
 Block: TypeAlias = dict[str, Any]
 
@@ -151,7 +151,7 @@ def _as_block(value: object) -> Block:
 
 
 def _in_words(value: object) -> Block:
-    return text_block(value if isinstance(value, str) else json.dumps(plain_json(value)))
+    return text_block(value if isinstance(value, str) else _json_text(value))
 
 
 def _mended(index: int, number: int, item: object, report: Report) -> Iterator[Block]:
@@ -247,13 +247,41 @@ def _object_in(given: object) -> Mapping[str, Any]:
     """Return the object that an input was meant to be, or its text under the key for inputs that cannot be used."""
     if given is None:
         return {}
-    if not isinstance(given, str):
-        return {INVALID_JSON: json.dumps(plain_json(given))}
+    text = given if isinstance(given, str) else _json_text(given)
     try:
-        value = json.loads(given)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         value = None
-    return value if isinstance(value, dict) else {INVALID_JSON: given}
+    return value if isinstance(value, dict) else {INVALID_JSON: text}
+
+
+def _json_text(value: object) -> str:
+    """Return a value as JSON. NaN and infinities become null.
+
+    Raises:
+        TypeError: A key is no string, a container contains itself, or there are too many levels.
+    """
+    try:
+        plain = json.loads(json.dumps(value, default=_json_form), parse_constant=lambda _: None)
+    except (ValueError, RecursionError) as error:
+        raise TypeError(f"{type(value).__name__} has no JSON form") from error
+    return json.dumps(plain)
+
+
+def _json_form(item: Any) -> object:
+    """Return an object as pydantic writes it, for the kinds that a history may have, and any other as its text."""
+    found = as_mapping(item)
+    if found is not item or isinstance(item, Mapping):
+        return dict(found) if isinstance(found, Mapping) else found
+    if is_dataclass(item) and not isinstance(item, type):
+        return {field.name: getattr(item, field.name) for field in fields(item)}
+    if isinstance(item, set | frozenset):
+        return [*item]
+    if isinstance(item, Enum):
+        return item.value
+    if isinstance(item, bytes | bytearray):
+        return item.decode("utf-8", "replace")
+    return item.isoformat().replace("+00:00", "Z") if hasattr(item, "isoformat") else str(item)
 
 
 def _mend_id(block: Block, field: str, kind: str, report: Report) -> None:
@@ -320,4 +348,4 @@ def for_user(blocks: Sequence[Block]) -> list[Block]:
 
 def server_result_as_text(result: Mapping[str, Any]) -> Block:
     """Return the result of a tool of the API, whose call is lost, as text of the assistant."""
-    return text_block(f"{_ORPHAN} {json.dumps(plain_json(result.get('content')))}")
+    return text_block(f"{_ORPHAN} {_json_text(result.get('content'))}")

@@ -66,25 +66,6 @@ def as_mapping(item: object, *, mode: Literal["json", "python"] = "json") -> obj
     return dump(mode=mode, by_alias=True, exclude_unset=True, warnings=False)
 
 
-def plain_json(value: object) -> Any:
-    """Return a copy of a value as JSON can have it: objects of the anthropic package as mappings, others as their text.
-
-    NaN and infinities become null, and lone surrogates U+FFFD.
-
-    Raises:
-        TypeError: A key is no string, a container contains itself, or there are too many levels.
-    """
-    try:
-        return encodable(json.loads(json.dumps(value, default=_mapping_or_text), parse_constant=lambda _: None))
-    except (ValueError, RecursionError) as error:
-        raise TypeError(f"{type(value).__name__} has no JSON form") from error
-
-
-def _mapping_or_text(item: object) -> object:
-    found = as_mapping(item)
-    return dict(found) if isinstance(found, Mapping) else str(item)
-
-
 def is_deeper(value: JSONObject | list[JSON], bound: int) -> bool:
     """Return True if more than `bound` containers are nested, `value` itself included; O(size).
 
