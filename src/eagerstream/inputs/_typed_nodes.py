@@ -38,9 +38,32 @@ class Node(ABC):
     splits = False
     keeps_unknown = False
 
+    # For a subclass to fill: the field and the type of each JSON key of a record, or the type inside another container,
+    # in the form that `node_of` takes.
+    _item: Any = None
+
+    def __init__(self) -> None:
+        self._children: dict[Any, tuple[str, Any]] = {}
+        self._nodes: dict[Any, Node] = {}
+
     @abstractmethod
+    def node_of(self, inner: Any) -> Node:
+        """Return the node of a type inside this one."""
+
     def child(self, key: Any) -> tuple[Any, Node] | None:
         """Return the field, key or index that holds the value of a JSON key, and its type; None for an unknown key."""
+        if not self.is_record:
+            return key, self._item_node
+        if key not in self._children:
+            return None
+        name, inner = self._children[key]
+        if key not in self._nodes:
+            self._nodes[key] = self.node_of(inner)
+        return name, self._nodes[key]
+
+    @cached_property
+    def _item_node(self) -> Node:
+        return self.node_of(self._item)
 
     @abstractmethod
     def validate(self, value: JSON) -> Any:
@@ -68,9 +91,11 @@ class Node(ABC):
         return View(entries, entries.__setitem__)
 
     @property
-    @abstractmethod
     def fields(self) -> list[Node]:
         """The types of the fields of a record, or the one type inside a list or a dict."""
+        if not self.is_record:
+            return [self._item_node]
+        return [found[1] for key in self._children if (found := self.child(key)) is not None]
 
     @cached_property
     def has_records(self) -> bool:

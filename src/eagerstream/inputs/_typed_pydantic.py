@@ -75,13 +75,12 @@ class PydanticNode(Node):
     """
 
     def __init__(self, owner: PydanticType, schema: Schema, config: Any) -> None:
+        super().__init__()
         self._owner = owner
         self._schema = schema
         self._outer_config = config
         self._config = config
-        self._children: dict[str, tuple[str, Schema]] = {}
         self._item: Schema = core_schema.any_schema()
-        self._nodes: dict[str, tuple[str, Node]] = {}
         self.splits = True
         inner = self._unwrapped(schema)
         match inner["type"]:
@@ -131,30 +130,12 @@ class PydanticNode(Node):
             self.splits &= not _reads_data(schema) and not schema.get("validate_default")
             keys = list(_keys_of(field, name, config or {}))
             self.splits &= bool(keys)
-            for key in keys:
-                self._children[key] = (name, schema)
-
-    def child(self, key: Any) -> tuple[Any, Node] | None:
-        """Return the field, key or index of a JSON key, and its type."""
-        if not self.is_record:
-            return key, self._item_node
-        found = self._nodes.get(key)
-        if found is None and key in self._children:
-            name, schema = self._children[key]
             inner = schema["schema"] if schema["type"] == "default" else schema  # defaults are for the record
-            found = self._nodes[key] = name, self._owner.node(inner, self._config)
-        return found
+            self._children.update(dict.fromkeys(keys, (name, inner)))
 
-    @cached_property
-    def _item_node(self) -> Node:
-        return self._owner.node(self._item, self._config)
-
-    @property
-    def fields(self) -> list[Node]:
-        """The types inside it."""
-        if not self.is_record:
-            return [self._item_node]
-        return [found[1] for key in self._children if (found := self.child(key)) is not None]
+    def node_of(self, inner: Any) -> Node:
+        """Return the node of a core schema."""
+        return self._owner.node(inner, self._config)
 
     def blank(self) -> View:
         """Return an empty value."""

@@ -31,10 +31,9 @@ class StructNode(Node):
     """
 
     def __init__(self, hint: Any) -> None:
+        super().__init__()
         self._decoder = msgspec.json.Decoder(hint, strict=True)
         self._hint = hint
-        self._children: dict[str, tuple[str, Any]] = {}
-        self._nodes: dict[str, Node] = {}
         unwrapped, constraints = _unwrapped(hint)
         self._class: Any = unwrapped
         origin, arguments = get_origin(self._class), get_args(self._class)
@@ -53,27 +52,9 @@ class StructNode(Node):
         self.splits = self.container is not None and not (self.is_record and self._class.__struct_config__.tag)
         self._shell: Any = Annotated[(shell, *constraints)] if constraints else shell
 
-    def child(self, key: Any) -> tuple[Any, Node] | None:
-        """Return the field, key or index of a JSON key, and its type."""
-        if not self.is_record:
-            return key, self._item_node
-        if key not in self._children:
-            return None
-        name, hint = self._children[key]
-        if key not in self._nodes:
-            self._nodes[key] = StructNode(hint)
-        return name, self._nodes[key]
-
-    @cached_property
-    def _item_node(self) -> Node:
-        return StructNode(self._item)
-
-    @property
-    def fields(self) -> list[Node]:
-        """The types inside it."""
-        if not self.is_record:
-            return [self._item_node]
-        return [found[1] for key in self._children if (found := self.child(key)) is not None]
+    def node_of(self, inner: Any) -> Node:
+        """Return the node of an annotated type."""
+        return StructNode(inner)
 
     def blank(self) -> View:
         """Return an empty value."""
