@@ -22,13 +22,6 @@ def is_all_ours(error: BaseException) -> bool:
     return all(frame.f_code.co_filename.startswith(_WITH_US) for frame, _ in frames)
 
 
-def first_of(error: BaseException) -> BaseException:
-    """Return the first error of a group, to report if several tasks fail."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
 def user_stacklevel() -> int:
     """Return the `stacklevel` of a warning of the calling function, for the line of the user that led to it."""
     level = 1

@@ -13,6 +13,7 @@ import anyio
 import anyio.abc
 import anyio.lowlevel
 
+from .error_groups import alone_in
 from .event_loops import event_loop, is_asyncio
 
 
@@ -175,6 +176,4 @@ def _failure_in(error: BaseException) -> BaseException | None:
         _, rest = error.split(anyio.get_cancelled_exc_class())
     elif isinstance(error, anyio.get_cancelled_exc_class()):
         return None
-    while isinstance(rest, BaseExceptionGroup) and len(rest.exceptions) == 1:
-        rest = rest.exceptions[0]
-    return rest
+    return None if rest is None else alone_in(rest)

@@ -6,7 +6,7 @@ import io
 import logging
 import sys
 
-from .._support.frames import first_of
+from .._support.error_groups import members_of
 from .._support.redaction import printable
 from ..errors import EagerStreamError, MissingExtraError, UsageError
 
@@ -26,7 +26,7 @@ def run_app() -> None:
     try:
         _run()
     except BaseException as error:
-        match cause := first_of(error):
+        match cause := members_of(error)[0]:
             case EagerStreamError():
                 _say(cause)
                 sys.exit(2 if isinstance(cause, UsageError) else 1)

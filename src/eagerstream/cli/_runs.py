@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .._support.frames import first_of
+from .._support.error_groups import members_of
 from .._support.redaction import redact_excerpt
 from .._support.wording import clean, duration_text, size_text, visible
 from ..errors import EagerStreamError, UsageError
@@ -220,7 +220,7 @@ def resume(run: _RunId, app: _AppName, journal: _Where) -> None:
         status = _in(journal, resumed)
     except Exception as error:
         # Texts of the library quote no contents; those of the application may.
-        if isinstance(cause := first_of(error), EagerStreamError):
+        if isinstance(cause := members_of(error)[0], EagerStreamError):
             raise
         typer.echo(f"eagerstream: run {visible(run)} cannot be continued: {type(cause).__name__}", err=True)
         raise typer.Exit(1) from None

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import anyio
 
-from .._support.frames import first_of
+from .._support.error_groups import members_of
 from ..calls import RunStatus
 from ..errors import EagerStreamError, MissingExtraError
 from ..loop import RunLatency, RunMarks, run
@@ -115,7 +115,7 @@ class _Attempt:
         try:
             await self._measure()
         except Exception as error:
-            failure = first_of(error)
+            failure = members_of(error)[0]
         # If no run started, use the latency of an empty run.
         latency = self._latency or RunLatency(
             RunMarks(), model=self._case.model, eager=None, status=RunStatus.ERROR.value

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Self
 
+from .._support.error_groups import alone_in, members_of
 from .._support.inspecting import without_middle
 from ..errors import ToolError
 from ..inputs._faults import InputError
@@ -231,8 +232,7 @@ def _copies(
 
 def error_code(error: BaseException) -> str:
     """Return the code for an exception; `EXECUTION_ERROR` if nothing more specific is known."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
+    error = alone_in(error)
     code = getattr(error, "code", None)
     if isinstance(error, ToolError):
         return error.code or ToolErrorCode.EXECUTION_ERROR
@@ -311,19 +311,6 @@ def error_text(error: BaseException) -> str:
 
 _MAX_ERROR_CHARS: Final = 10_000
 _MAX_MEMBERS: Final = 20
-
-
-def members_of(error: BaseException) -> list[BaseException]:
-    """Return the exceptions of a group and of its nested groups, in order; for no group, the exception itself."""
-    members: list[BaseException] = []
-    pending = [error]
-    while pending:
-        member = pending.pop()
-        if isinstance(member, BaseExceptionGroup):
-            pending += reversed(member.exceptions)
-        else:
-            members.append(member)
-    return members
 
 
 def _text_of(error: BaseException) -> str:

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
+from .._support.error_groups import members_of
 from .._support.frames import places
 from ..errors import InputInterrupted
-from ._response import members_of
 
 _log = logging.getLogger(__name__)
 
