@@ -186,6 +186,7 @@ _WITHOUT_TESTS = {
     "transports/_error_responses": "test_failures.py has errors of both kinds",
     "transports/_client": "protocols without code; tests/types checks what they accept",
     "wire/_message_inputs": "test_accumulator.py has the inputs, test_message.py those of its messages",
+    "wire/_open_block": "test_message.py has blocks of every kind",
     "wire/_places": "test_accumulator.py has indexes that come twice",
     "wire/_parser": "a protocol without code",
     "wire/_mypyc": "only says what to do without mypyc",

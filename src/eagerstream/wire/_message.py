@@ -15,9 +15,8 @@ from typing import Any, Final, Generic, cast
 
 from ..errors import LimitError
 from ..limits import DEFAULT_LIMITS, Limits
-from ._assistant_message import AssistantMessage, Block, counted, uncounted_tokens
+from ._assistant_message import AssistantMessage, counted, uncounted_tokens
 from ._decoding import to_wire_event
-from ._echo import repaired
 from ._events import (
     BlockStart,
     BlockStop,
@@ -35,13 +34,14 @@ from ._events import (
 )
 from ._message_inputs import TOOL_BLOCKS, MessageInputs, content_of_start
 from ._mypyc import mypyc_attr
+from ._open_block import OpenBlock
 from ._parser import ParserFactory
 from ._partial_json import PartialJSON
 from ._places import check_block_count, named
 from ._server_tools import SERVER_CALLS, is_server_result, server_calls
 from ._tool_input import INVALID_JSON, Outcome, ToolInput
 from ._type_variables import InputT
-from ._values import encodable, mapping_in, values_in
+from ._values import mapping_in, values_in
 
 
 class MessageState(Enum):
@@ -61,56 +61,6 @@ class MessageState(Enum):
 _APPENDED: Final = {"text_delta": "text", "thinking_delta": "thinking"}
 # Deltas that replace fields of the block: a signature comes in one piece, and two joined would be refused.
 _ASSIGNED: Final = {"signature_delta": ("signature",), "compaction_delta": ("content", "encrypted_content")}
-
-
-class _OpenBlock:
-    """A block and everything appended to it.
-
-    Pieces wait in a list until the message is read. `text += piece` on a field of a dict copies the text each time:
-    1.28 MB in pieces of 8 characters took 33 s, and 11 ms with a list.
-    """
-
-    __slots__ = ("_appended", "_citations", "_echoed", "block", "index", "input")
-
-    def __init__(self, index: int, block: Mapping[str, Any]) -> None:
-        self.index = index
-        # A copy: the event of the block may be recorded, or shown to an observer, after this has changed.
-        self.block: Block = repaired(block)
-        self.input: ToolInput | None = None
-        self._appended: dict[str, list[str]] = {}
-        self._citations: list[Any] | None = None
-        self._echoed: dict[str, Any] | None = None  # the input, once it is settled
-
-    def append(self, name: str, piece: str) -> None:
-        pieces = self._appended.get(name)
-        if pieces is None:
-            start = self.block.get(name)
-            pieces = self._appended[name] = [start] if isinstance(start, str) else []
-        pieces.append(piece)
-
-    def cite(self, citation: Any) -> None:
-        if self._citations is None:  # a separate list: the one in the event belongs to the peer
-            start = self.block.get("citations")
-            self._citations = self.block["citations"] = [*start] if isinstance(start, list) else []
-        self._citations.append(citation)
-
-    def assembled(self) -> Block:
-        """Return the block so far: the same dict each time, so that it keeps its identity in events and message."""
-        for name, pieces in self._appended.items():
-            if len(pieces) > 1:
-                pieces[:] = ["".join(pieces)]
-            self.block[name] = pieces[0]
-        # With the ids that the API accepts back. The block is echoed, and the answer of the call uses the same id.
-        if self.input is not None:
-            self.block["id"] = self.input.echo_id
-            self.block["name"] = self.input.echo_name
-            if self.input.outcome is not None:
-                # As it can be sent: half of a surrogate pair has no form in UTF-8, and no client would send it.
-                if self._echoed is None:
-                    wrapped = self.input.wrapped
-                    self._echoed = encodable(wrapped) if self.input._has_surrogates else wrapped
-                self.block["input"] = self._echoed
-        return self.block
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -181,12 +131,12 @@ class MessageAssembler(Generic[InputT]):
         self._fields: Message = {}
         self._usage: dict[str, Any] = {}
         self._has_counted = False  # a `message_delta` has brought the count of the output
-        self._blocks: list[_OpenBlock] = []
+        self._blocks: list[OpenBlock] = []
         self._voided: AssistantMessage | None = None
-        self._voided_blocks: list[_OpenBlock] = []
-        self._open: dict[int, _OpenBlock] = {}
+        self._voided_blocks: list[OpenBlock] = []
+        self._open: dict[int, OpenBlock] = {}
         self._values = 0  # of the fields and the blocks of the current message, at most
-        self._server_calls: dict[str, _OpenBlock] = {}  # of the current message, by id
+        self._server_calls: dict[str, OpenBlock] = {}  # of the current message, by id
         self._messages = messages
         # The calls in `messages`, once one was needed. A result seldom answers a call of an earlier response, and a
         # long history takes long to search.
@@ -401,7 +351,7 @@ class MessageAssembler(Generic[InputT]):
         if self._values > self._limits.max_values:
             raise LimitError("max_values", self._limits.max_values, "the number of values in a message")
 
-    def _said_at_start(self, opened: _OpenBlock) -> TextDelta | ThinkingDelta | None:
+    def _said_at_start(self, opened: OpenBlock) -> TextDelta | ThinkingDelta | None:
         """Return the delta of a text that came with the start of its block, as some gateways send it; None if none."""
         kind = opened.block.get("type")
         piece = opened.block.get(kind) if kind in ("text", "thinking") else None
@@ -409,16 +359,16 @@ class MessageAssembler(Generic[InputT]):
             return None
         return TextDelta(opened.index, piece) if kind == "text" else ThinkingDelta(opened.index, piece, None)
 
-    def _look_for_successor(self, opened: _OpenBlock) -> None:
+    def _look_for_successor(self, opened: OpenBlock) -> None:
         """Take the model from a `fallback` block: it writes the rest of the message."""
         if opened.block.get("type") == "fallback":
             model = mapping_in(opened.block, "to").get("model")
             if isinstance(model, str):
                 self._fields["model"] = model
 
-    def _open_block(self, index: int, block: Mapping[str, Any]) -> _OpenBlock:
+    def _open_block(self, index: int, block: Mapping[str, Any]) -> OpenBlock:
         # The accumulator assigned the place, so that inputs and blocks always have the same one.
-        opened = _OpenBlock(self._inputs.places.newest[index], block)
+        opened = OpenBlock(self._inputs.places.newest[index], block)
         if block.get("type") in TOOL_BLOCKS:
             opened.input = self.inputs[opened.index]
             if block["type"] in SERVER_CALLS:
@@ -521,7 +471,7 @@ class MessageAssembler(Generic[InputT]):
         self._open = {}
         return [self._stopped(block) for block in left]
 
-    def _stopped(self, block: _OpenBlock) -> BlockStop:
+    def _stopped(self, block: OpenBlock) -> BlockStop:
         whole = block.assembled()
         if not is_server_result(whole.get("type")):
             return BlockStop(block.index, whole)
