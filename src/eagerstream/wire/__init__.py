@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from .._support.lazy import lazy_exports
 from ._accumulator import InputAccumulator
 from ._assistant_message import AssistantMessage, Block, StopReason, Usage, text_of, total_tokens, typed_message
 from ._block_rules import text_block, tool_result
 from ._checks import check_choice, check_count, check_fraction, check_positive, check_seconds
 from ._decoder import Decoder
 from ._decoding import FragmentDecoder, WireDecoder, decode_event
+from ._errors import EagerStreamError, LimitError, ProtocolError, UsageError
 from ._events import (
     TEXT_FIELDS,
     BlockStart,
@@ -40,6 +41,7 @@ from ._events import (
 )
 from ._flavor import is_compiled
 from ._json_scalars import ParseFault
+from ._limits import ParsingLimits
 from ._message import MessageAssembler, MessageState
 from ._message_inputs import TOOL_BLOCKS, check_invalid_key
 from ._parser import Parser, ParserFactory
@@ -81,17 +83,21 @@ if TYPE_CHECKING:
     from ._repair_blocks import RepairKind
     from ._tolerant_json import TolerantJSON
 else:  # what only some programs need
-    __getattr__, __dir__, _ = lazy_exports(
-        __name__,
-        {
-            "._aws_event_stream": ("AWSEventStreamDecoder",),
-            "._history": ("HistoryFault", "count_breakpoints", "validate_history"),
-            "._models": ("ModelFacts", "model_facts", "model_table", "request_faults_of_model"),
-            "._repair": ("HistoryRepair", "repair_history"),
-            "._repair_blocks": ("RepairKind",),
-            "._tolerant_json": ("TolerantJSON",),
-        },
-    )
+    _LATER = {
+        "_aws_event_stream": ("AWSEventStreamDecoder",),
+        "_history": ("HistoryFault", "count_breakpoints", "validate_history"),
+        "_models": ("ModelFacts", "model_facts", "model_table", "request_faults_of_model"),
+        "_repair": ("HistoryRepair", "repair_history"),
+        "_repair_blocks": ("RepairKind",),
+        "_tolerant_json": ("TolerantJSON",),
+    }
+
+    def __getattr__(name: str) -> object:
+        for module, names in _LATER.items():
+            if name in names:
+                return getattr(import_module(f".{module}", __name__), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "EAGER_FIELD",
@@ -113,6 +119,7 @@ __all__ = [
     "ContentBlockStartData",
     "ContentBlockStopData",
     "Decoder",
+    "EagerStreamError",
     "EagerSupport",
     "FragmentDecoder",
     "HistoryFault",
@@ -126,6 +133,7 @@ __all__ = [
     "InputStop",
     "InputT",
     "JSONObject",
+    "LimitError",
     "Message",
     "MessageAssembler",
     "MessageDeltaData",
@@ -139,11 +147,13 @@ __all__ = [
     "ParseFault",
     "Parser",
     "ParserFactory",
+    "ParsingLimits",
     "PartialJSON",
     "Patch",
     "PatchOp",
     "Path",
     "Places",
+    "ProtocolError",
     "RepairKind",
     "SSEDecoder",
     "ServerSentEvent",
@@ -158,6 +168,7 @@ __all__ = [
     "ToolInput",
     "UnknownEvent",
     "Usage",
+    "UsageError",
     "WireDecoder",
     "WireEvent",
     "accepted_betas",

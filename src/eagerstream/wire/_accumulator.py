@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Generic
 
-from ..limits import DEFAULT_LIMITS, Limits
 from ._decoding import to_wire_event
 from ._events import InputEvent, InputFragment
+from ._limits import DEFAULT_LIMITS, ParsingLimits
 from ._message_inputs import MessageInputs
 from ._mypyc import mypyc_attr
 from ._parser import ParserFactory
@@ -43,7 +43,7 @@ class InputAccumulator(Generic[InputT]):
         self,
         *,
         parser: ParserFactory = PartialJSON,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: ParsingLimits = DEFAULT_LIMITS,
         input_type: type[InputT] = ToolInput,  # type: ignore[assignment]  # the default of InputT
         invalid_key: str = INVALID_JSON,
         reports: bool = False,

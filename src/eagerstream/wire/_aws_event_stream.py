@@ -18,12 +18,12 @@ from binascii import a2b_base64, crc32
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ..errors import LimitError, ProtocolError
-from ..limits import DEFAULT_LIMITS
 from ._checks import check_positive
 from ._decoder import Decoder
 from ._decoding import as_wire_event, decode_json
+from ._errors import LimitError, ProtocolError
 from ._events import WireEvent
+from ._limits import DEFAULT_LIMITS
 from ._value_count import check_values
 
 _PRELUDE: Final = struct.Struct("!III")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import inf
 
-from ..errors import UsageError
+from ._errors import UsageError
 
 
 def check_count(name: str, value: object, *, least: int = 1) -> None:

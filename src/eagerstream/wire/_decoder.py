@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar, Generic, TypeVar
 
-from ..errors import EagerStreamError, UsageError
-from ..limits import DEFAULT_LIMITS
 from ._checks import check_positive
+from ._errors import EagerStreamError, UsageError
+from ._limits import DEFAULT_LIMITS
 from ._mypyc import mypyc_attr
 
 T = TypeVar("T")

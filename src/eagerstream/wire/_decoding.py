@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Final
 
 import jiter
 
-from ..errors import ProtocolError, UsageError
-from ..limits import DEFAULT_LIMITS
 from ._checks import check_positive
 from ._decoder import T
+from ._errors import ProtocolError, UsageError
 from ._events import InputFragment, WireEvent
+from ._limits import DEFAULT_LIMITS
 from ._mypyc import mypyc_attr
 from ._sse import EventStreamDecoder
 from ._value_count import check_value_count

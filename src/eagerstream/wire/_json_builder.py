@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..limits import Limits
 from ._json_changes import Changes, steps
+from ._limits import ParsingLimits
 from ._mypyc import mypyc_attr
 from ._values import JSON, Path
 
@@ -68,7 +68,7 @@ class JSONBuilder:
         "started",
     )
 
-    def __init__(self, *, limits: Limits, reports: bool, tracks: bool) -> None:
+    def __init__(self, *, limits: ParsingLimits, reports: bool, tracks: bool) -> None:
         self.started: bool = False
         """True once a value has started: False for white space alone, and for a text wrong from its first character."""
         self._max_depth = limits.max_depth

@@ -10,7 +10,6 @@ import re
 from math import isinf
 from typing import Final, NamedTuple
 
-from ..limits import Limits
 from ._json_builder import (
     COLON,
     DONE,
@@ -26,6 +25,7 @@ from ._json_builder import (
     VALUE,
     JSONBuilder,
 )
+from ._limits import ParsingLimits
 from ._mypyc import mypyc_attr
 from ._values import JSON
 
@@ -128,7 +128,7 @@ class ScalarReader(JSONBuilder):
         "overflow_chars",
     )
 
-    def __init__(self, *, limits: Limits, reports: bool, tracks: bool) -> None:
+    def __init__(self, *, limits: ParsingLimits, reports: bool, tracks: bool) -> None:
         super().__init__(limits=limits, reports=reports, tracks=tracks)
         self.error: ParseFault | None = None
         """The first fault of the text; None while it may still become a document."""

@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, Generic, cast
 
-from ..errors import LimitError
-from ..limits import DEFAULT_LIMITS, Limits
 from ._assistant_message import AssistantMessage, counted, uncounted_tokens
 from ._decoding import to_wire_event
+from ._errors import LimitError
 from ._events import (
     BlockStart,
     BlockStop,
@@ -32,6 +31,7 @@ from ._events import (
     UnknownEvent,
     WireEvent,
 )
+from ._limits import DEFAULT_LIMITS, ParsingLimits
 from ._message_inputs import TOOL_BLOCKS, MessageInputs, content_of_start
 from ._mypyc import mypyc_attr
 from ._open_block import OpenBlock
@@ -110,7 +110,7 @@ class MessageAssembler(Generic[InputT]):
         self,
         *,
         parser: ParserFactory = PartialJSON,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: ParsingLimits = DEFAULT_LIMITS,
         input_type: type[InputT] = ToolInput,  # type: ignore[assignment]  # the default of InputT
         invalid_key: str = INVALID_JSON,
         reports: bool = False,

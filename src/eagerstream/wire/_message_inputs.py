@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Generic
 
-from ..errors import UsageError
-from ..limits import Limits
+from ._errors import UsageError
 from ._events import InputDelta, InputEvent, InputFragment, InputStart, InputStop, ServerToolUse, WireEvent
+from ._limits import ParsingLimits
 from ._mypyc import mypyc_attr
 from ._parser import ParserFactory
 from ._places import Places, check_block_count, named
@@ -98,7 +98,7 @@ class MessageInputs(Generic[InputT]):
         self,
         *,
         parser: ParserFactory,
-        limits: Limits,
+        limits: ParsingLimits,
         input_type: type[InputT],
         invalid_key: str,
         reports: bool,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from ..limits import Limits
 from ._json_scalars import ParseFault
+from ._limits import ParsingLimits
 from ._patch import Patch
 from ._values import JSON, Path
 
@@ -83,6 +83,6 @@ class Parser(Protocol):
 class ParserFactory(Protocol):
     """Makes a parser for each input: `PartialJSON` itself, or a `functools.partial` of a parser with its options."""
 
-    def __call__(self, *, limits: Limits) -> Parser:
+    def __call__(self, *, limits: ParsingLimits) -> Parser:
         """Return a parser that has read nothing."""
         ...

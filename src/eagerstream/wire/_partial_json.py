@@ -35,8 +35,7 @@ from typing import Any, Final
 
 import jiter
 
-from ..errors import UsageError
-from ..limits import DEFAULT_LIMITS, Limits
+from ._errors import UsageError
 from ._json_builder import (
     AFTER,
     COLON,
@@ -61,6 +60,7 @@ from ._json_scalars import (
     LITERALS,
     ScalarReader,
 )
+from ._limits import DEFAULT_LIMITS, ParsingLimits
 from ._mypyc import mypyc_attr
 from ._patch import Patch, finite
 from ._values import MISSING, JSONObject, Path, find
@@ -95,7 +95,7 @@ class PartialJSON(ScalarReader):
     def __init__(
         self,
         *,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: ParsingLimits = DEFAULT_LIMITS,
         reports: bool = False,
         tracks: bool = False,
     ) -> None:
@@ -302,7 +302,7 @@ class PartialJSON(ScalarReader):
         return self._fail(EXPECTED[self._state], at, character)
 
 
-def read_whole(text: bytes, limits: Limits) -> JSONObject | None:
+def read_whole(text: bytes, limits: ParsingLimits) -> JSONObject | None:
     """Return a complete object, read by one call of jiter: at a tenth of the cost of a parser.
 
     None if jiter refuses the text, if it is no object, or if jiter reads it by other rules. Then a `PartialJSON` must

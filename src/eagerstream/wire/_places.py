@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..errors import LimitError
-from ..limits import Limits
+from ._errors import LimitError
+from ._limits import ParsingLimits
 
 _MAX_TOLD_INDEX: Final = 10**9  # Python does not print an index of thousands of digits
 
@@ -15,7 +15,7 @@ def named(index: object) -> str:
     return f"block {index}" if type(index) is int and abs(index) < _MAX_TOLD_INDEX else "a block without an index"
 
 
-def check_block_count(count: int, limits: Limits) -> None:
+def check_block_count(count: int, limits: ParsingLimits) -> None:
     """Refuse a message with this many blocks, before any work for the newest of them.
 
     Raises:

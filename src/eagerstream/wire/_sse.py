@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from ..errors import LimitError
-from ..limits import DEFAULT_LIMITS
 from ._decoder import Decoder, T
+from ._errors import LimitError
+from ._limits import DEFAULT_LIMITS
 from ._mypyc import mypyc_attr
 from ._value_count import ValueCount
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..limits import DEFAULT_LIMITS, Limits
+from ._limits import DEFAULT_LIMITS, ParsingLimits
 from ._partial_json import PartialJSON
 from ._values import JSON
 
@@ -24,7 +24,7 @@ class TolerantJSON(PartialJSON):
         limits: As for `PartialJSON`.
     """
 
-    def __init__(self, *, allow: Allow | None = None, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, *, allow: Allow | None = None, limits: ParsingLimits = DEFAULT_LIMITS) -> None:
         import partial_json_parser  # only here: the wire core loads only requested parsers
 
         super().__init__(limits=limits)

@@ -15,10 +15,10 @@ from enum import StrEnum
 from importlib import import_module
 from typing import Any, Final, Self
 
-from ..errors import UsageError
-from ..limits import DEFAULT_LIMITS, Limits
 from ._echo import legal_id, legal_name, stand_in_id
+from ._errors import UsageError
 from ._json_scalars import ParseFault
+from ._limits import DEFAULT_LIMITS, ParsingLimits
 from ._mypyc import mypyc_attr
 from ._parser import Parser, ParserFactory
 from ._partial_json import PartialJSON, read_whole
@@ -129,7 +129,7 @@ class ToolInput:
         block: Mapping[str, Any],
         *,
         parser: ParserFactory,
-        limits: Limits,
+        limits: ParsingLimits,
         invalid_key: str = INVALID_JSON,
     ) -> None:
         self.index: int = index
@@ -361,7 +361,7 @@ class ToolInput:
         room = len(plain["raw"]) + 1  # no less than there was: the outcome is known
         # An input that came complete has no text, and may have the depth that is always allowed.
         depth = max(room, DEFAULT_LIMITS.max_depth)
-        limits = Limits(max_input_chars=room, max_depth=depth, max_integer_digits=room, max_values=room)
+        limits = ParsingLimits(max_input_chars=room, max_depth=depth, max_integer_digits=room, max_values=room)
         key = plain.get("invalid_key", INVALID_JSON)
         input = cls(plain["index"], plain["block"], parser=PartialJSON, limits=limits, invalid_key=key)
         input.echo_id = plain.get("echo_id", input.echo_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ..errors import LimitError
+from ._errors import LimitError
 
 _QUOTE: Final = b'"'
 _BACKSLASH: Final = b"\\"
