@@ -35,7 +35,8 @@ from rich.table import Table
 
 import eagerstream
 from eagerstream import HTTPTransport, RunStatus
-from eagerstream.integrations.otel import instrument, tracing
+from eagerstream.integrations.otel import instrument
+from eagerstream.integrations.otel._instrumentation import tracing
 from eagerstream.testing import Scenario, Timing, reply, text, tool_use
 
 from .served import served

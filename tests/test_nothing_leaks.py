@@ -57,7 +57,9 @@ from eagerstream.progress import Hub, RunRecorder, RunView, WatcherDropped
 from eagerstream.progress.gateway import RunsFull
 from eagerstream.progress.vercel import UIMessageError
 from eagerstream.recordings import Chunk
-from eagerstream.streaming import FinishedField, OutputFormat, OutputReader
+from eagerstream.streaming._marks import FinishedField
+from eagerstream.streaming._output import OutputReader
+from eagerstream.streaming._output_format import OutputFormat
 from eagerstream.testing import encode_event, error_event, reply, text, thinking, tool_use
 from eagerstream.testing._received import RequestLog
 from eagerstream.tools import CircuitBreaker, RunningCall, Tool, ToolCall, ToolFailure, ask_elsewhere

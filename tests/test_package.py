@@ -169,6 +169,10 @@ _TESTS = Path(__file__).parent
 
 _WITHOUT_TESTS = {
     "_support/error_groups": "test_hosted_tasks.py and tests/tools/test_response.py have groups of every form",
+    "_support/checks": "tests/wire/test_checks.py has the checks",
+    "_support/json_values": "tests/tools/test_content.py has values of every kind",
+    "_support/slots": "tests/tools/test_slots.py has calls that wait for each other",
+    "_support/terms": "names of several packages; test_tool_kind.py and test_content.py have them",
     "calls/_call_ids": "test_conversation.py and test_run.py have ids that come twice",
     "calls/_sub_runs": "tests/loop/test_sub_runs.py has both halves of a sub-run",
     "loop/_continuing": "test_conversation.py and test_interruption.py have conversations at each bound",
@@ -360,7 +364,7 @@ def test_there_are_few_names() -> None:
     root = _SOURCE.parent
     packages = {file.parent for file in root.rglob("__init__.py")} - {root}
     public = [path for path in packages if not any(name.startswith("_") for name in path.relative_to(root).parts)]
-    assert sum(len(_exported(path)) for path in public) <= 475
+    assert sum(len(_exported(path)) for path in public) <= 440
 
 
 def test_how_much_other_loops_load() -> None:
@@ -381,7 +385,7 @@ print(*(name for name in sys.modules if name.startswith("eagerstream.")))
     }
     paths = [_SOURCE.parent.joinpath(*name.split(".")[1:]) for name in loaded]
     files = [path / "__init__.py" if path.is_dir() else path.with_suffix(".py") for path in paths]
-    assert len(files) <= 75
+    assert len(files) <= 80
     assert sum(file.read_text(encoding="utf-8").count("\n") for file in files) <= 13_500
 
 

@@ -20,6 +20,7 @@ from benchmarks.conformance import page as conformance_page
 from benchmarks.results import grid
 from eagerstream.latency._metrics import METRICS
 from eagerstream.limits import Limits
+from eagerstream.wire import ParsingLimits
 
 from .pages import FOLDER
 from .public_names import attribute_docs
@@ -131,7 +132,7 @@ def _escaped(text: str) -> str:
 
 def limits() -> str:
     """Return a table of all limits."""
-    docs = attribute_docs(Limits)
+    docs = {**attribute_docs(ParsingLimits), **attribute_docs(Limits)}
     return grid(("limit", "default", "bounds", "when it is reached"), [_limit(field, docs) for field in limit_fields()])
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-import re
 import sys
 import textwrap
 import warnings
@@ -20,9 +19,6 @@ import eagerstream
 
 ELSEWHERE: Final = ("eagerstream.cli", "eagerstream.testing.demos")
 """Modules that are no API: the command, which has a page of its own, and what `eagerstream demo` plays."""
-
-
-STABILITY: Final = Path(__file__).parents[1] / "inside" / "stability.md"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,14 +61,6 @@ def public_modules() -> tuple[str, ...]:
 
 
 @cache
-def internal_names() -> frozenset[str]:
-    """Return the names that public modules export for other parts of the package only, listed in `stability.md`."""
-    _, _, section = STABILITY.read_text(encoding="utf-8").partition("## Internal names in public modules\n")
-    rows = re.findall(r"^\| `(eagerstream\.\w+)` \| (.*) \|$", section, re.MULTILINE)
-    return frozenset(f"{module}.{name}" for module, names in rows for name in re.findall(r"`(\w+)`", names))
-
-
-@cache
 def public_names() -> Mapping[str, PublicName]:
     """Return all public names, by their full name."""
     homes: dict[tuple[str, int], list[str]] = {}
@@ -82,8 +70,6 @@ def public_names() -> Mapping[str, PublicName]:
             warnings.simplefilter("ignore")  # importing a module for older programs says that it is for them
             module = importlib.import_module(module_name)
         for name in _exported(module):
-            if f"{module_name}.{name}" in internal_names():
-                continue
             value = getattr(module, name)
             homes.setdefault((name, id(value)), []).append(module_name)
             values[f"{module_name}.{name}"] = value

@@ -10,9 +10,11 @@ from .wire._limits import ParsingLimits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits(ParsingLimits):
-    """Upper bounds of everything the library accepts. All are on by default; raise one only deliberately.
+    """Upper bounds of everything the library accepts: the `ParsingLimits`, and those of responses and tools.
 
-    Attributes, beside those of `ParsingLimits`:
+    All are on by default; raise one only deliberately.
+
+    Attributes:
         max_reply_bytes: Bytes of the body of one response. Beyond it: `LimitError`, and the stream is abandoned.
         max_waiting_events: Events buffered for a slow consumer, after deltas are merged. Beyond it: `LimitError`, and
             the stream is abandoned.

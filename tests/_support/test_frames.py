@@ -9,7 +9,7 @@ import pytest
 
 from eagerstream._support.frames import is_all_ours, places
 from eagerstream.errors import UsageError
-from eagerstream.wire import check_count
+from eagerstream.wire._checks import check_count
 
 
 def _ours() -> UsageError:

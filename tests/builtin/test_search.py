@@ -17,10 +17,10 @@ import httpx
 import pytest
 
 import eagerstream
-from eagerstream.builtin import BraveSearch, SearchPage, SearchResult, SearchTool, WikipediaSearch
+from eagerstream.builtin import BraveSearch, SearchTool, WikipediaSearch
 from eagerstream.builtin._search import brave
 from eagerstream.builtin._search.http import get_json
-from eagerstream.builtin._search.tool import plain_text
+from eagerstream.builtin._search.tool import SearchPage, SearchResult, plain_text
 from eagerstream.errors import ToolError, UsageError
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ToolResponse

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from eagerstream.builtin import truncate_output, truncate_results
+from eagerstream.builtin import truncate_output
+from eagerstream.builtin._truncation import truncate_results
 from eagerstream.errors import UsageError
 from tests.tables import rows
 

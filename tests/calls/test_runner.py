@@ -14,9 +14,10 @@ import pytest
 
 import eagerstream
 from eagerstream import InputStop, TextStream, ToolStop
+from eagerstream._support.terms import CANCELLED_TEXT
 from eagerstream.calls import RunStatus
 from eagerstream.testing import reply, tool_use
-from eagerstream.tools import CANCELLED_TEXT, InProcessExecutor, tool
+from eagerstream.tools import InProcessExecutor, tool
 from eagerstream.transports import Reply, Transport
 from tests.loop.leaving import WAYS, Way, leave
 from tests.loop.serial import (

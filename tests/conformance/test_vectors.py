@@ -15,7 +15,7 @@ import pytest
 
 from conformance import run
 from conformance.adapters import eagerstream as adapter
-from eagerstream.wire import encodable
+from eagerstream.wire._values import encodable
 from tests.conformance.__main__ import GENERATORS
 from tests.conformance.reading_json import Reading
 from tests.conformance.writing import FOLDER, written

@@ -16,7 +16,7 @@ import pytest
 
 import eagerstream
 from docs._ext.pages import FOLDER, PageError, names_in, pages
-from docs._ext.public_names import assignment, by_definition, internal_names, public_modules, public_names, resolve
+from docs._ext.public_names import assignment, by_definition, public_modules, public_names, resolve
 from eagerstream import Limits
 from tests.tables import rows
 
@@ -38,7 +38,7 @@ def test_public_names_are_the_ones_that_modules_export() -> None:
     """`__all__` is the source, whatever else a module imports; a name that two modules export is the root's."""
     for module in public_modules():
         exported = getattr(__import__(module, fromlist=["*"]), "__all__", ())
-        assert {f"{module}.{name}" for name in exported} <= set(by_definition()) | internal_names(), module
+        assert {f"{module}.{name}" for name in exported} <= set(by_definition()), module
     assert {f"eagerstream.{name}" for name in eagerstream.__all__} <= set(public_names())
     assert by_definition()["eagerstream.wire.SSEDecoder"].full == "eagerstream.SSEDecoder"
 
@@ -49,16 +49,6 @@ def test_no_private_name_is_public() -> None:
     assert [full for full in public_names() if any(part.startswith("_") for part in full.split("."))] == []
     assert "eagerstream.errors" in public_modules()
     assert "eagerstream.cli" not in public_modules(), "a command, which has a page of its own"
-
-
-@imports_all
-def test_internal_names_are_exported_and_not_in_the_reference() -> None:
-    """A name of the list that is gone would be dead text, and one with a place in the reference would be public, too."""
-    assert len(internal_names()) > 20
-    for full in internal_names():
-        module, _, name = full.rpartition(".")
-        assert name in __import__(module, fromlist=["*"]).__all__, full
-    assert internal_names() & by_definition().keys() == set()
 
 
 @imports_all

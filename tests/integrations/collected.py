@@ -22,7 +22,7 @@ from opentelemetry.trace import SpanContext
 
 import eagerstream
 from eagerstream import ToolError, tool
-from eagerstream.integrations.otel import tracing
+from eagerstream.integrations.otel._instrumentation import tracing
 from eagerstream.loop import Run
 from eagerstream.recordings import Recording
 from eagerstream.testing import Faults, ReplayServer, Scenario, reply, text

@@ -18,7 +18,8 @@ from opentelemetry.trace import NoOpTracerProvider
 
 import eagerstream
 from eagerstream import RunStatus
-from eagerstream.integrations.otel import Instrumentation, instrument, tracing, uninstrument
+from eagerstream.integrations.otel import Instrumentation, instrument, uninstrument
+from eagerstream.integrations.otel._instrumentation import tracing
 from eagerstream.testing import (
     reply,
     tool_use,

@@ -11,10 +11,11 @@ import pytest
 
 import eagerstream
 from eagerstream import RunningCall
+from eagerstream._support.terms import CANCELLED_TEXT
 from eagerstream.calls import RunStatus
 from eagerstream.loop import Restarted
 from eagerstream.testing import reply, tool_use
-from eagerstream.tools import CANCELLED_TEXT, tool
+from eagerstream.tools import tool
 from tests.loop.leaving import WAYS, Way, leave
 from tests.loop.serial import (
     CUT,

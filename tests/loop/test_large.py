@@ -12,7 +12,7 @@ import pytest
 from eagerstream.calls import RunStatus
 from eagerstream.limits import Limits
 from eagerstream.loop import ToolProgress, ToolStop
-from eagerstream.streaming import BufferMode
+from eagerstream.streaming._event_buffer import BufferMode
 from eagerstream.testing import reply, tool_use
 from eagerstream.tools import Tool, tool
 from tests.loop.serial import DONE, Listed, checked, finished, running

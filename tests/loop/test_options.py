@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from eagerstream import Conversation, UsageError
-from eagerstream.loop import CallOptions, ConversationOptions, LoopOptions, RunOptions
-from eagerstream.loop._options import CALL_DEFAULTS, LOOP_DEFAULTS
+from eagerstream.loop import ConversationOptions, RunOptions
+from eagerstream.loop._options import CALL_DEFAULTS, LOOP_DEFAULTS, CallOptions, LoopOptions
 from eagerstream.streaming import StreamOptions
 from tests.support import REQUEST
 

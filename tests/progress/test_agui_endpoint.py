@@ -20,7 +20,8 @@ import eagerstream
 from eagerstream import HTTPTransport, Limits, UsageError, tool, validate_history
 from eagerstream.inputs import InputError
 from eagerstream.progress import Hub
-from eagerstream.progress.agui import AGUIEncoder, agui_app, frontend_tools, messages_of, system_of
+from eagerstream.progress.agui import AGUIEncoder, agui_app, frontend_tools, messages_of
+from eagerstream.progress.agui._history import system_of
 from eagerstream.testing import ReplayServer, block, error_event, reply, server_tool_use, text, thinking, tool_use
 from eagerstream.wire import SSEDecoder
 from tests.clients import run_client, serving

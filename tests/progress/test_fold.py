@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from eagerstream.progress import CallPhase
-from eagerstream.progress._fold import CallFold, RunFold
+from eagerstream.progress._fold import CallFold, CallPhase, RunFold
 from eagerstream.progress._record import InputStartRecord
 from tests.progress.stories import Story
 

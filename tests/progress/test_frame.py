@@ -15,8 +15,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from eagerstream.loop import ToolProgress, ToolStart, ToolStop
-from eagerstream.progress import CallPhase, CallView, RunView, load_records, save_records
-from eagerstream.progress._fold import SubRunFold
+from eagerstream.progress import CallView, RunView, load_records, save_records
+from eagerstream.progress._fold import CallPhase, SubRunFold
 from eagerstream.progress._frame import Frame, RunState
 from eagerstream.progress._panels import shares
 from eagerstream.progress._rows import end_of

@@ -20,7 +20,8 @@ from eagerstream import RunningCall
 from eagerstream.calls import RunStatus
 from eagerstream.errors import APIError, UsageError
 from eagerstream.loop import Run, RunEvent, ToolStart, ToolStop, TurnStart
-from eagerstream.progress import CallPhase, Hub, Record, RunLog, RunView
+from eagerstream.progress import Hub, Record, RunLog, RunView
+from eagerstream.progress._fold import CallPhase
 from eagerstream.testing import reply, text, tool_use
 from eagerstream.tools import tool
 from eagerstream.wire import InputDelta, InputStop

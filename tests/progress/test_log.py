@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from eagerstream.errors import UsageError
-from eagerstream.progress import Batch, Record, RunLog, WatcherDropped, _merge as merge
+from eagerstream.progress import Record, RunLog, WatcherDropped, _merge as merge
+from eagerstream.progress._log import Batch
 from eagerstream.progress._merge import MergedRecords, in_parts, merge_records
 from tests.progress.made_log import add
 from tests.progress.observed import events_of, recorded, viewed

@@ -25,7 +25,8 @@ from eagerstream.loop import (
     ToolStop,
     TurnStart,
 )
-from eagerstream.progress import CallPhase, Record, RunRecorder, RunView, record_schema
+from eagerstream.progress import Record, RunRecorder, RunView, record_schema
+from eagerstream.progress._fold import CallPhase
 from eagerstream.progress._joined import RecordsEnd
 from eagerstream.progress._record import record_adapter
 from eagerstream.streaming import FeedEnd

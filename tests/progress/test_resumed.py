@@ -14,7 +14,8 @@ from rich.console import Console
 import eagerstream
 from eagerstream.errors import UsageError
 from eagerstream.loop import ToolStart, resume
-from eagerstream.progress import CallPhase, Hub, Record, RunView, join_records, latency_of, load_records, save_records
+from eagerstream.progress import Hub, Record, RunView, join_records, latency_of, load_records, save_records
+from eagerstream.progress._fold import CallPhase
 from eagerstream.progress._joined import joined_runs
 from eagerstream.progress._plain_lines import PlainLines
 from eagerstream.progress.terminal import terminal_progress

@@ -12,16 +12,8 @@ import anyio
 import pytest
 
 from eagerstream.errors import UsageError
-from eagerstream.progress import (
-    Record,
-    RunLog,
-    Watcher,
-    _saved as saved,
-    load_records,
-    record_run,
-    replay,
-    save_records,
-)
+from eagerstream.progress import Record, RunLog, _saved as saved, load_records, record_run, replay, save_records
+from eagerstream.progress._log import Watcher
 from eagerstream.progress._merge import merge_records
 from tests.progress.observed import events_of, recorded, viewed
 from tests.support import until

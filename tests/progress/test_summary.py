@@ -18,8 +18,9 @@ from rich.console import Console
 import eagerstream
 from eagerstream import InputDelta, InputStop, MessageAssembler, ToolResponse, ToolStop, UsageError
 from eagerstream.inputs import GrowingInput
-from eagerstream.progress import CallFields, Formatter, Hub, Summaries, Summary, creates, edits, record_schema
+from eagerstream.progress import Hub, Summaries, Summary, creates, edits, record_schema
 from eagerstream.progress._record import record_adapter
+from eagerstream.progress._summary import CallFields, Formatter
 from eagerstream.progress.terminal import terminal_progress
 from eagerstream.progress.web import serve
 from eagerstream.testing import reply, text, thinking, tool_use

@@ -24,8 +24,9 @@ import eagerstream
 from eagerstream import InputDelta
 from eagerstream.calls import RunStatus
 from eagerstream.errors import EagerStreamError, UsageError
-from eagerstream.progress import Batch, Hub, RunLog, replay
+from eagerstream.progress import Hub, RunLog, replay
 from eagerstream.progress._frame import Frame
+from eagerstream.progress._log import Batch
 from eagerstream.progress._notifier import Notifier
 from eagerstream.progress.terminal import TerminalProgress, _WatchedRun, terminal_progress
 from eagerstream.recordings import Recording

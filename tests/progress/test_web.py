@@ -21,10 +21,11 @@ from starlette.routing import Mount
 
 import eagerstream
 from eagerstream import tool
+from eagerstream._serving.access import new_token
 from eagerstream._serving.asgi_server import ASGIApplication
 from eagerstream.errors import UsageError
 from eagerstream.progress import Hub, web
-from eagerstream.progress.web import new_token, serve, web_app
+from eagerstream.progress.web import serve, web_app
 from eagerstream.testing import reply, text, tool_use
 from eagerstream.wire import ServerSentEvent, SSEDecoder
 from tests.progress import asgi

@@ -13,10 +13,11 @@ import httpx
 import pytest
 
 import eagerstream
+from eagerstream._serving.access import new_token
 from eagerstream._serving.asgi_server import ThreadedServer
 from eagerstream.journal import Journal
 from eagerstream.progress import Hub
-from eagerstream.progress.web import new_token, serve, web_app
+from eagerstream.progress.web import serve, web_app
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ask_elsewhere
 from tests.loop.durable import client_of

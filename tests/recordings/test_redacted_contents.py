@@ -12,8 +12,9 @@ from typing import Any
 from hypothesis import given, settings, strategies as st
 
 from eagerstream.errors import EagerStreamError
-from eagerstream.recordings import Chunk, Recording, masked_contents
+from eagerstream.recordings import Chunk, Recording
 from eagerstream.recordings._redacted_body import is_json
+from eagerstream.recordings._redacted_contents import masked_contents
 from eagerstream.testing import (
     Scripted,
     block,

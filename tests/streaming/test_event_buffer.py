@@ -13,8 +13,7 @@ from hypothesis import given, settings, strategies as st
 from eagerstream.errors import UsageError
 from eagerstream.inputs import GrowingInput
 from eagerstream.limits import DEFAULT_LIMITS
-from eagerstream.streaming import BufferMode
-from eagerstream.streaming._event_buffer import EventBuffer
+from eagerstream.streaming._event_buffer import BufferMode, EventBuffer
 from eagerstream.streaming._thinning import Thinning
 from eagerstream.wire import (
     BlockStart,

@@ -8,8 +8,8 @@ import pytest
 from anthropic.types.beta import message_create_params
 
 from eagerstream import Conversation, UsageError
-from eagerstream.streaming import FeedOptions, InputOptions, RequestParameters, stream
-from eagerstream.streaming._options import FEED_DEFAULTS, INPUT_DEFAULTS
+from eagerstream.streaming import stream
+from eagerstream.streaming._options import FEED_DEFAULTS, INPUT_DEFAULTS, FeedOptions, InputOptions, RequestParameters
 from tests.support import REQUEST
 from tests.tables import rows
 

@@ -356,7 +356,8 @@ def test_a_delta_shows_no_text() -> None:
 
 
 def _grown(raw: str) -> GrowingOutput[Any]:
-    from eagerstream.streaming import OutputFormat, OutputReader
+    from eagerstream.streaming._output import OutputReader
+    from eagerstream.streaming._output_format import OutputFormat
 
     reader = OutputReader(OutputFormat(Table), limits=Limits())
     *_, delta = reader.take([BlockStart(0, {"type": "text", "text": ""}), TextDelta(0, raw)])

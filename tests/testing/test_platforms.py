@@ -16,7 +16,8 @@ from eagerstream.testing._faults import ERROR_STATUS
 from eagerstream.testing._framing import AWS_EVENT_STREAM, in_aws_frames
 from eagerstream.testing._platforms import DIALECTS, PLAIN, Dialect, Refused
 from eagerstream.testing._refusals import KINDS_WITHOUT_BETA
-from eagerstream.wire import LEGACY_BETA, EagerSupport
+from eagerstream.wire import EagerSupport
+from eagerstream.wire._tool_kind import LEGACY_BETA
 from tests.support import REQUEST
 from tests.tables import rows
 

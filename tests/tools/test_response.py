@@ -16,7 +16,8 @@ from hypothesis import given, strategies as st
 
 from eagerstream.errors import ToolError
 from eagerstream.inputs import InputError
-from eagerstream.tools import ToolErrorCode, ToolResponse, ToolStatus, error_code
+from eagerstream.tools import ToolErrorCode, ToolResponse, ToolStatus
+from eagerstream.tools._response import error_code
 from tests.support import anthropic_http_library
 from tests.tables import rows
 

@@ -12,16 +12,10 @@ from hypothesis import given, strategies as st
 from pydantic import BaseModel
 
 from eagerstream.errors import ToolError
-from eagerstream.tools import (
-    ToolResponse,
-    ToolStatus,
-    content_of,
-    error_response,
-    error_text,
-    invalid_result,
-    rendered,
-)
-from eagerstream.wire import InputAccumulator, ToolInput, tool_result
+from eagerstream.tools import ToolResponse, ToolStatus, content_of, error_response, error_text, rendered
+from eagerstream.tools._results import invalid_result
+from eagerstream.wire import InputAccumulator, ToolInput
+from eagerstream.wire._block_rules import tool_result
 from tests.streams import block_stop, input_delta, tool_start
 from tests.support import anthropic_since
 from tests.tables import rows

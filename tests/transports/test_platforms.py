@@ -29,7 +29,8 @@ from eagerstream.testing import (
     tool_use,
 )
 from eagerstream.tools import tool
-from eagerstream.wire import LEGACY_BETA, EagerSupport
+from eagerstream.wire import EagerSupport
+from eagerstream.wire._tool_kind import LEGACY_BETA
 from tests.platforms import CLIENTS, PlatformClient, each_client, each_platform
 from tests.streaming.streams import error_of, finished
 from tests.streams import event_line, made_recordings, needs_recordings, real_recordings

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from eagerstream.errors import UsageError
-from eagerstream.wire import check_choice, check_count, check_fraction, check_positive, check_seconds
+from eagerstream.wire._checks import check_choice, check_count, check_fraction, check_positive, check_seconds
 from tests.tables import rows
 
 Check = Callable[[str, Any], None]

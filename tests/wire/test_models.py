@@ -13,8 +13,8 @@ import eagerstream
 from eagerstream.calls import RunStatus
 from eagerstream.errors import HistoryError
 from eagerstream.testing import reply, text
-from eagerstream.wire import model_facts, model_table, request_faults_of_model
-from eagerstream.wire._models import NO_PREFILL
+from eagerstream.wire import model_facts, model_table
+from eagerstream.wire._models import NO_PREFILL, request_faults_of_model
 from tests.support import REQUEST, USER, LocalAPI, anthropic_since
 from tests.tables import rows
 

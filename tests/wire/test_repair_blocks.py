@@ -18,7 +18,7 @@ from hypothesis import given, strategies as st
 from pydantic import BaseModel
 
 from eagerstream import repair_history, validate_history
-from eagerstream.tools import to_json
+from eagerstream._support.json_values import to_json
 from tests import api_rules
 from tests.tables import rows
 from tests.wire.test_history import assistant, user

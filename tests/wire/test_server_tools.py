@@ -20,13 +20,12 @@ from eagerstream.wire import (
     InputStop,
     MessageAssembler,
     Outcome,
-    ServerToolErrorCode,
     ServerToolResult,
     ServerToolUse,
     ToolInput,
     WireEvent,
-    is_server_result,
 )
+from eagerstream.wire._server_tools import ServerToolErrorCode, is_server_result
 from tests.streams import (
     MADE_DIR,
     MESSAGE_STOP,

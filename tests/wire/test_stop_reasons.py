@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import get_args
 
-from eagerstream.wire import StopReason, standard_stop_reason
+from eagerstream.wire import StopReason
+from eagerstream.wire._stop_reasons import standard_stop_reason
 
 
 def test_each_word_has_one_meaning() -> None:

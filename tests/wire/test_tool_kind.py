@@ -11,7 +11,8 @@ from anthropic.types import ToolUnionParam
 from anthropic.types.beta import BetaToolUnionParam
 
 from eagerstream.testing._refusals import KINDS_WITHOUT_BETA
-from eagerstream.wire import ToolClass, accepted_betas, betas_for, classify, tool_family
+from eagerstream.wire import classify
+from eagerstream.wire._tool_kind import ToolClass, accepted_betas, betas_for, tool_family
 from tests.tables import rows
 
 KNOWN: dict[ToolClass, list[str | None]] = {

@@ -6,7 +6,8 @@ from typing import Any
 
 from hypothesis import given, strategies as st
 
-from eagerstream.wire import JSON, MISSING, Path, copy_json, find
+from eagerstream.wire import JSON, Path, copy_json
+from eagerstream.wire._values import MISSING, find
 from tests.streams import written
 from tests.tables import rows
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from eagerstream.errors import ToolError
 from eagerstream.tools import ToolResponse
-from eagerstream.wire import text_block
+from eagerstream.wire._block_rules import text_block
 from eagerstream.workers import ProcessExecutor, ProcessPool
 from eagerstream.workers._crossing import (
     RemoteError,

@@ -11,9 +11,9 @@ import pytest
 
 from eagerstream.errors import ToolError
 from eagerstream.tools import Tool, ToolCall, ToolResponse
-from eagerstream.workers import Line, RemoteExecutor
+from eagerstream.workers import RemoteExecutor
 from eagerstream.workers._crossing import response_as_bytes
-from eagerstream.workers._messages import Cancel, Ended, FromWorker, More, Started, ToWorker
+from eagerstream.workers._messages import Cancel, Ended, FromWorker, Line, More, Started, ToWorker
 from tests.support import all_tasks_blocked
 from tests.workers import tools
 from tests.workers.calls import Written, a_call, answered, content

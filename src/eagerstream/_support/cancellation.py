@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from typing import Final
+from contextlib import suppress
+from typing import Any, Final
 
 import anyio
 import anyio.lowlevel
 
+_CLOSE_TIMEOUT_S: Final = 5.0
 _MAX_BUFFERED_CHUNKS: Final = 1_000  # that a client may yield before it waits for the connection again
 
 
@@ -42,3 +44,14 @@ async def unwind(chunks: AsyncIterator[object]) -> None:
             return  # the iteration is over
     if isinstance(chunks, AsyncGenerator):
         await chunks.aclose()
+
+
+async def close_quietly(response: Any) -> None:
+    """Close a response, also when cancelled, because a connection must not outlive the task that opened it.
+
+    Closing is shielded from cancellation and therefore bounded: 5 seconds.
+    """
+    if getattr(response, "is_closed", False) is True:
+        return  # nearly always: a client closes a response whose body it has read to the end
+    with anyio.move_on_after(_CLOSE_TIMEOUT_S, shield=True), suppress(Exception):
+        await (response.aclose() if hasattr(response, "aclose") else response.close())

@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, Unpack, get_args
 
+from .._support.checks import check_choice
+from .._support.terms import betas_for
 from ..errors import ToolError, UsageError
 from ..tools import Group, RunningCall, Tool, ToolErrorCode, ToolOptions, ToolResponse, image_bytes
-from ..wire import betas_for, check_choice
 from ._computer_handler import ComputerHandler, Point, Region
 from ._tool_options import with_definition
 

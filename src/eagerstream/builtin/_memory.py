@@ -11,9 +11,9 @@ from weakref import WeakValueDictionary
 
 import anyio.to_thread
 
+from .._support.checks import check_count
 from ..errors import ToolError
 from ..tools import Tool, ToolErrorCode, ToolOptions, ToolResponse
-from ..wire import check_count
 from ._jail import Jail
 from ._lines import listing, shown_lines, snippet
 from ._paths import Parts

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final, Unpack, cast
 
+from .._support.checks import check_positive
+from .._support.terms import IN_DEFINITION
 from ..errors import UsageError
-from ..tools import IN_DEFINITION, ToolOptions
-from ..wire import check_positive
+from ..tools import ToolOptions
 
 
 def with_definition(

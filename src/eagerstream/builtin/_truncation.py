@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Any, Literal, TypedDict, get_args
 
+from .._support.checks import check_choice, check_count
+from .._support.json_values import encodable
 from ..tools import ToolResponse
-from ..wire import check_choice, check_count, encodable
 
 KeptPart = Literal["head", "tail", "head_tail"]
 """The part of an output to keep."""

@@ -14,12 +14,12 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
+from .._support.checks import check_count
 from .._support.files import open_private, sync, sync_folder
 from .._support.redaction import redact, redact_headers
 from .._support.unpacking import TooManyBytesError, Unpacker, UnpackingError
 from ..errors import UsageError
 from ..recordings import Chunk, Recording
-from ..wire import check_count
 from ._tape import Tape, TapedReply, too_large
 
 ResultT = TypeVar("ResultT")

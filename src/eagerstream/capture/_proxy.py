@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from .._serving.access import Access, Refused, new_token, token_for
 from .._serving.asgi_server import TRANSPORT_STATE, Receive, Send, ThreadedServer
 from .._serving.guard import as_api_error, refuse
-from .._support.cancellation import unwind
+from .._support.cancellation import close_quietly, unwind
 from ..testing._endings import close, reset
-from ..transports import close_quietly
 from ._admission import Admission
 from ._folder import RecordingFolder
 from ._tape import Recorder, Tape

@@ -18,11 +18,12 @@ import typer
 from rich.console import Console
 from typer.core import TyperCommand
 
+from .._support.checks import check_positive
 from .._support.redaction import printable
 from ..errors import UsageError
 from ..latency._command import bench_app
 from ..recordings import Recording
-from ..wire import EagerSupport, check_positive, is_compiled
+from ..wire import EagerSupport, is_compiled
 from ._runs import runs_app
 from ._verify import verify
 
@@ -252,9 +253,9 @@ def _files_of(paths: Sequence[Path]) -> Iterator[Path]:
 
 def _log_request(request: ReceivedRequest) -> None:
     """Print a line about a request: its form, turn and tools, and the status. Nothing of its contents."""
+    from .._support.terms import betas_in
     from ..testing._eager_requests import eager_tools
     from ..testing._scenario import assistant_messages
-    from ..transports import betas_in
 
     # A request that continues a thread has neither the earlier messages nor the tools.
     body = request.complete if isinstance(request.complete, dict) else {}

@@ -12,7 +12,8 @@ from typing import Annotated, Any, Final, Union, get_args, get_origin
 
 import msgspec
 
-from ..wire import JSON, encodable
+from ..wire import JSON
+from ..wire._values import encodable
 from ._typed_nodes import Node, View
 from ._validation import as_json
 

@@ -9,7 +9,8 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
-from ..wire import copy_json, encodable
+from ..wire import copy_json
+from ..wire._values import encodable
 from ._faults import MAX_TOLD, InputError, InputFaults, joined
 
 

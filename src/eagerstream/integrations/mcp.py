@@ -29,9 +29,9 @@ import anyio
 import anyio.to_thread
 
 from .._support.inspecting import MAX_SCHEMA_CHARS, MAX_SCHEMA_DEPTH, TooMuchError, check_size
+from .._support.terms import IN_DEFINITION, text_block
 from ..errors import MissingExtraError, ProtocolError, UsageError
 from ..tools import (
-    IN_DEFINITION,
     ForeignDefinition,
     RunningCall,
     Tool,
@@ -41,7 +41,7 @@ from ..tools import (
     block_of_bytes,
     document_text,
 )
-from ..wire import Block, text_block
+from ..wire import Block
 
 try:
     from mcp import MCPError

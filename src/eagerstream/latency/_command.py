@@ -20,9 +20,9 @@ from rich.console import Console
 from rich.text import Text
 from typer.core import TyperGroup
 
+from .._support.checks import check_positive
 from .._support.wording import count_text
 from ..errors import EagerStreamError, MissingExtraError, UsageError
-from ..wire import check_positive
 from ._kinds import MEANINGS, Streaming, TransportName
 from ._saved_runs import show_runs
 

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import anyio
 
+from .._support.terms import USER_DEFINED, tool_kind
 from ..errors import UsageError
 from ..recordings import Recording
 from ..testing import reply, text, tool_use
@@ -20,7 +21,6 @@ from ..testing._body import body_events
 from ..testing._made_up import made_up_input
 from ..testing.demos import poem
 from ..tools import ForeignDefinition, ForeignTool, Tool, as_tool
-from ..wire import USER_DEFINED, tool_kind
 from ._profiles import check_playable
 from ._results import read_whole
 

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 
 from .._serving.access import Access
 from .._serving.asgi_server import ASGIApplication, ASGIMessage, Receive, Send, ThreadedServer
+from .._support.terms import EAGER_FIELD, LEGACY_BETA, media_type
 from .._support.unpacking import Unpacker, UnpackingError
 from ..calls import RunStatus
 from ..capture._admission import Admission
@@ -22,9 +23,9 @@ from ..capture._tape import Tape, TapedReply
 from ..capture._upstream import Upstream
 from ..errors import EagerStreamError
 from ..loop import RequestMarks, RunLatency, RunMarks
-from ..recordings import Chunk, media_type
+from ..recordings import Chunk
 from ..streaming import ReplyMarks
-from ..wire import EAGER_FIELD, LEGACY_BETA, MessageAssembler, SSEDecoder, WireEvent, decode_event
+from ..wire import MessageAssembler, SSEDecoder, WireEvent, decode_event
 
 EagerForm = Literal["field", "header"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ._compaction import Summarize
 from ._conversation import Conversation
 from ._entries import check_entries
 from ._events import (
@@ -19,11 +18,11 @@ from ._events import (
 )
 from ._journal import RunJournal, RunLog
 from ._latency import CallLatency, Gaps, RequestLatency, RunLatency
-from ._latency_data import BlockData, CallData, FieldData, GapsData, LatencyData, RequestData
-from ._marks import CallMarks, RequestMarks, RunMarks
+from ._latency_data import BlockData, CallData, LatencyData, RequestData
+from ._marks import RequestMarks, RunMarks
 from ._options import CallOptions, ConversationOptions, LoopOptions, NextRequest, RunOptions
 from ._result import RunEndedError, RunResult
-from ._resume import Resumed, resume
+from ._resume import resume
 from ._run import Run
 from ._start_run import run
 from ._steering import When
@@ -32,13 +31,10 @@ __all__ = [
     "BlockData",
     "CallData",
     "CallLatency",
-    "CallMarks",
     "CallOptions",
     "Conversation",
     "ConversationOptions",
-    "FieldData",
     "Gaps",
-    "GapsData",
     "LatencyData",
     "LoopOptions",
     "MessageDelivered",
@@ -47,7 +43,6 @@ __all__ = [
     "RequestLatency",
     "RequestMarks",
     "Restarted",
-    "Resumed",
     "Run",
     "RunEndedError",
     "RunEvent",
@@ -59,7 +54,6 @@ __all__ = [
     "RunResult",
     "SubRunStart",
     "SubRunStop",
-    "Summarize",
     "ToolProgress",
     "ToolStart",
     "ToolStop",

@@ -11,7 +11,7 @@ from ..calls._turn import Turn
 from ..errors import APIError, ProtocolError
 from ..limits import Limits
 from ..tools._call import ToolCall
-from ..wire import standard_stop_reason
+from ..wire._stop_reasons import standard_stop_reason
 from ._interruption import Restarts
 from ._options import LoopOptions
 from ._result import RunResult

@@ -18,8 +18,8 @@ from ..tools._call import CallHost, CallListener, ToolCall
 from ..tools._definition import Tool
 from ..tools._executor import Executor
 from ..tools._toolbox import Toolbox
-from ..wire import check_count
 from ..wire._assistant_message import AssistantMessage
+from ..wire._checks import check_count
 from ..wire._history import MAX_BREAKPOINTS, is_prefill, validate_history
 from ..wire._repair import repair_history
 from ..wire._server_tools import server_calls

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ..streaming import Clock, FeedEnd, ReplyMarks
+from ..streaming import FeedEnd, ReplyMarks
+from ..streaming._marks import Clock
 from ..tools._call import CallListener, ToolCall
 from ._events import (
     MessageDelivered,

@@ -8,10 +8,10 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, TypedDict, get_args
 from ..calls._policy import OnInterrupt, OnTruncated
 from ..errors import UsageError
 from ..limits import Limits
-from ..streaming import FeedOptions, InputOptions, OutputOptions, RequestParameters
+from ..streaming._options import FeedOptions, InputOptions, OutputOptions, RequestParameters
 from ..tools._breaker import CircuitBreaker
 from ..tools._executor import Executor
-from ..wire import check_choice, check_count, check_seconds
+from ..wire._checks import check_choice, check_count, check_seconds
 from ._journal import RunJournal
 
 BetaUse: TypeAlias = Literal["auto", "always"] | None

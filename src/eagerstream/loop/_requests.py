@@ -15,7 +15,7 @@ from ..streaming._options import FEED_DEFAULTS, INPUT_DEFAULTS
 from ..tools._executor import Executor
 from ..tools._foreign import ForeignTool
 from ..tools._toolbox import Toolbox
-from ..wire import check_count
+from ..wire._checks import check_count
 from ..wire._history import MAX_BREAKPOINTS, count_breakpoints, is_prefill, validate_history
 from ..wire._models import model_facts
 from ..wire._stop_reasons import PAUSES

@@ -11,9 +11,9 @@ from typing import Any, Final
 import anyio
 
 from .._support.cancellation import raise_if_cancelled
+from .._support.json_values import dump_json
 from ..errors import JournalError, UsageError
 from ..tools._call import CallState, Invoked, ToolCall
-from ..tools._content import dump_json
 from ..tools._definition import Tool
 from ..tools._invoke import invoke
 from ..tools._options import Done

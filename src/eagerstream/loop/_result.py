@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast
 
 from pydantic import BaseModel
 
+from .._support.json_values import to_json
 from ..calls._policy import RunStatus
 from ..errors import EagerStreamError, UsageError
 from ..inputs._typed_partial import adapter_of
 from ..tools._call import ToolCall
-from ..tools._content import to_json
-from ..wire import Outcome, encodable, standard_stop_reason
+from ..wire import Outcome
 from ..wire._assistant_message import (
     AssistantMessage,
     Usage,
@@ -28,7 +28,9 @@ from ..wire._assistant_message import (
 )
 from ..wire._events import Message
 from ..wire._repair import HistoryRepair
+from ..wire._stop_reasons import standard_stop_reason
 from ..wire._type_variables import OutputT
+from ..wire._values import encodable
 
 if TYPE_CHECKING:
     from anthropic.types import Message as AnthropicMessage

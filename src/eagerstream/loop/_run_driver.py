@@ -19,8 +19,9 @@ from ..calls._settle import answer
 from ..calls._turn import Turn
 from ..errors import APIError, ProtocolError
 from ..inputs import GrowingInput
-from ..streaming import FeedEnd, InputOptions
+from ..streaming import FeedEnd
 from ..streaming._delivery import Delivery
+from ..streaming._options import InputOptions
 from ..streaming._reading import read_reply
 from ..transports import RequestBody
 from ..transports._eager_fallback import EagerFallback

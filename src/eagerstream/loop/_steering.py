@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 from ..calls._policy import RunStatus
 from ..errors import UsageError
-from ..wire import check_choice
+from ..wire._checks import check_choice
 from ..wire._history import validate_history
 from ..wire._stop_reasons import PAUSES
 from ._result import RunResult

@@ -11,9 +11,10 @@ import anyio.lowlevel
 from ..calls._runner import CallRunner
 from ..calls._turn import Turn
 from ..inputs import GrowingInput
-from ..streaming import OutputReader, StreamEvent
+from ..streaming import StreamEvent
 from ..streaming._delivery import Delivery
 from ..streaming._exchange import Exchange
+from ..streaming._output import OutputReader
 from ..transports import Reply, RequestBody
 from ..wire import InputDelta, MessageAssembler
 from ..wire._assistant_message import AssistantMessage

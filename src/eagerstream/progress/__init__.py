@@ -17,24 +17,19 @@ client. A client can stop the run that it started. If it leaves, the run is canc
 """
 
 from ..streaming import FeedEnd, Observer
-from ._fold import CallPhase
 from ._hub import Hub
 from ._joined import join_records
 from ._latency import latency_of
-from ._log import Batch, RunLog, Watcher, WatcherDropped
+from ._log import RunLog, WatcherDropped
 from ._record import Record, record_schema
 from ._recorder import RunRecorder
 from ._saved import load_records, record_run, replay, save_records
-from ._summary import CallFields, Formatter, Summaries, Summary, creates, edits
+from ._summary import Summaries, Summary, creates, edits
 from ._view import CallView, RunView
 
 __all__ = [
-    "Batch",
-    "CallFields",
-    "CallPhase",
     "CallView",
     "FeedEnd",
-    "Formatter",
     "Hub",
     "Observer",
     "Record",
@@ -43,7 +38,6 @@ __all__ = [
     "RunView",
     "Summaries",
     "Summary",
-    "Watcher",
     "WatcherDropped",
     "creates",
     "edits",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
-from ..wire import is_error_result, is_server_result
+from .._support.terms import is_error_result, is_server_result
 from ._record import InputDeltaRecord, InputStartRecord, Record
 
 

@@ -10,10 +10,10 @@ from uuid import uuid4
 
 import anyio
 
+from .._support.checks import check_count
 from ..errors import UsageError
 from ..streaming import Observer, on_feed
 from ..tools import ToolCall
-from ..wire import check_count
 from ._joined import RecordsEnd
 from ._log import RunLog
 from ._notifier import Notifier

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from pydantic_core import to_jsonable_python
 
+from .._support.json_values import encodable
 from ..errors import UsageError
 from ..inputs import GrowingInput
 from ..loop import (
@@ -39,7 +40,6 @@ from ..wire import (
     TextDelta,
     ThinkingDelta,
     UnknownEvent,
-    encodable,
 )
 from ._joined import RecordsEnd
 from ._record import VERSION, Fault, Record, without_contents

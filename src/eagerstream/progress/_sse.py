@@ -10,7 +10,7 @@ import anyio
 import anyio.lowlevel
 
 from .._serving.asgi_server import TRANSPORT_STATE
-from ..wire import encodable
+from .._support.json_values import encodable
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send

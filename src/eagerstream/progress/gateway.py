@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 import anyio
 
 from .._serving.access import Access, Refused
+from .._support.checks import check_count, check_positive
 from .._support.redaction import redact_excerpt
 from ..errors import EagerStreamError, LimitError, MissingExtraError, UsageError
 from ..loop import Run
 from ..streaming import FeedEnd
-from ..wire import check_count, check_positive
 from ._endpoint import application, begin, json_response, public_error
 from ._exact import marked
 from ._hub import Hub

@@ -9,14 +9,12 @@ from .._support.lazy import lazy_exports
 __all__: list[str]
 
 if TYPE_CHECKING:
-    from ._recording import Chunk as Chunk, Recording as Recording, media_type as media_type
-    from ._redacted_body import redacted_body as redacted_body
-    from ._redacted_contents import masked_contents as masked_contents
+    from ._recording import Chunk as Chunk, Recording as Recording
 else:  # or type checkers would take any name for one that is there
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
-            "._recording": ("Chunk", "Recording", "media_type"),
+            "._recording": ("Chunk", "Recording"),
             "._redacted_body": ("redacted_body",),
             "._redacted_contents": ("masked_contents",),
         },

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from .._support.files import replacing
+from .._support.terms import media_type
 from ..errors import ProtocolError, UsageError
 from ..wire import AWSEventStreamDecoder, SSEDecoder, decode_event
 
@@ -34,11 +35,6 @@ _VERSION: Final = 1
 _VERSION_KEY: Final = "eagerstream_recording"
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # a token, RFC 9110, section 5.6.2
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")  # one line that fits in Latin-1
-
-
-def media_type(content_type: str) -> str:
-    """Return a content type without its parameters, in lower case."""
-    return content_type.partition(";")[0].strip().lower()
 
 
 class Chunk(NamedTuple):

@@ -5,34 +5,28 @@ from __future__ import annotations
 from ._event_buffer import BufferMode
 from ._event_feed import EventFeed
 from ._exchange import StreamEvent
-from ._marks import Arrival, BlockMarks, Clock, FinishedField, ReplyMarks
-from ._message_stream import DefinedTool, MessageStream, stream
-from ._observers import FeedEnd, Observer, OnFeed, RequestObserver, on_every_feed, on_feed
+from ._marks import Arrival, BlockMarks, ReplyMarks
+from ._message_stream import MessageStream, stream
+from ._observers import FeedEnd, Observer, RequestObserver, on_every_feed, on_feed
 from ._options import FeedOptions, InputOptions, OutputOptions, RequestParameters, SourceOptions, StreamOptions
-from ._output import GrowingOutput, OutputDelta, OutputReader
-from ._output_format import OutputFormat, OutputMode
+from ._output import GrowingOutput, OutputDelta
+from ._output_format import OutputMode
 from ._source import events
 
 __all__ = [
     "Arrival",
     "BlockMarks",
     "BufferMode",
-    "Clock",
-    "DefinedTool",
     "EventFeed",
     "FeedEnd",
     "FeedOptions",
-    "FinishedField",
     "GrowingOutput",
     "InputOptions",
     "MessageStream",
     "Observer",
-    "OnFeed",
     "OutputDelta",
-    "OutputFormat",
     "OutputMode",
     "OutputOptions",
-    "OutputReader",
     "ReplyMarks",
     "RequestObserver",
     "RequestParameters",

@@ -11,7 +11,8 @@ import anyio.lowlevel
 
 from ..errors import LimitError, UsageError
 from ..limits import DEFAULT_LIMITS
-from ..wire import InputDelta, TextDelta, ThinkingDelta, check_choice
+from ..wire import InputDelta, TextDelta, ThinkingDelta
+from ..wire._checks import check_choice
 from ._merged_event import MergedEvent, merge_key
 from ._output import OutputDelta
 

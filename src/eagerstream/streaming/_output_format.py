@@ -8,7 +8,8 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 from ..errors import UsageError
 from ..inputs._raw_schema import RawSchema
 from ..inputs._typed_partial import TypedPartial, adapter_of
-from ..wire import JSON, PartialJSON, check_choice
+from ..wire import JSON, PartialJSON
+from ..wire._checks import check_choice
 
 OutputMode: TypeAlias = Literal["native", "prompted"]
 """The way in which the model is asked for JSON.

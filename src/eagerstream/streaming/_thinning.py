@@ -8,7 +8,8 @@ from typing import Any, Generic, TypeVar
 
 import anyio
 
-from ..wire import InputDelta, InputStop, check_count, check_seconds
+from ..wire import InputDelta, InputStop
+from ..wire._checks import check_count, check_seconds
 from ._event_buffer import EventBuffer
 from ._merged_event import MergedEvent
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from .._support.terms import TEXT_FIELDS
 from ..errors import ProtocolError
-from ..wire import TEXT_FIELDS, SSEDecoder, WireEvent, decode_event
+from ..wire import SSEDecoder, WireEvent, decode_event
 
 
 class BodyEvent(NamedTuple):

@@ -6,8 +6,8 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from .._support.terms import EAGER_FIELD, LEGACY_BETA
 from ..recordings import Recording
-from ..wire import EAGER_FIELD, LEGACY_BETA
 from ._body import block_index, is_fragment, model_text, tool_name
 from ._buffering import buffered
 from ._framing import framing_of

@@ -14,8 +14,8 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from .._support.terms import betas_in
 from ..recordings import Chunk, Recording
-from ..transports import betas_in
 from ..wire import EagerSupport
 from ._framing import AWS_EVENT_STREAM, AWS_EXCEPTIONS, SSE, Framing, in_aws_frames
 from ._parameters import parameter_faults

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from ..wire import EAGER_FIELD, LEGACY_BETA, EagerSupport, accepted_betas, forbids_legacy_beta, tool_kind
+from .._support.terms import EAGER_FIELD, LEGACY_BETA, accepted_betas, forbids_legacy_beta, tool_kind
+from ..wire import EagerSupport
 
 KINDS_WITHOUT_BETA: Final = (
     *("bash_20250124", "browser_toolset_20260801", "code_execution_20250522", "code_execution_20250825"),

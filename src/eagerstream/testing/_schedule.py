@@ -10,9 +10,9 @@ from collections.abc import Collection, Mapping, Sequence
 from random import Random
 from typing import Any, Final
 
+from .._support.checks import check_count, check_fraction
 from ..errors import UsageError
 from ..recordings import Recording
-from ..wire import check_count, check_fraction
 from ._faults import BYTEWISE, ERROR_STATUS, INSTEAD, UNANSWERED, Fault, FaultKind
 from ._framing import framing_of
 from ._scenario import assistant_messages

@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from .._support.checks import check_count
 from ..errors import UsageError
 from ..recordings import Chunk, Recording
-from ..wire import Message, WireEvent, check_count
+from ..wire import Message, WireEvent
 
 DEFAULT_MODEL: Final = "claude-sonnet-4-5"
 FRAGMENT_CHARS: Final = 7

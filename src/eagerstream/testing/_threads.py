@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Final, Literal, TypeAlias, get_args
 
+from .._support.checks import check_choice, check_seconds
 from ..errors import EagerStreamError
 from ..recordings import Chunk, Recording
-from ..wire import check_choice, check_seconds
 from ._framing import framing_of
 from ._injection import slice_chunks, time_at
 from ._one_piece import final_message

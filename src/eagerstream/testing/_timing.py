@@ -12,9 +12,9 @@ from itertools import pairwise
 from random import Random
 from typing import Final, Literal
 
+from .._support.checks import check_choice, check_count, check_fraction, check_positive, check_seconds
 from ..errors import UsageError
 from ..recordings import Chunk, Recording
-from ..wire import check_choice, check_count, check_fraction, check_positive, check_seconds
 from ._body import body_events, model_text, noted
 
 TOKEN_CHARS: Final = 4

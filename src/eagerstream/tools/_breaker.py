@@ -15,7 +15,7 @@ from typing import Final, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from ..errors import UsageError
-from ..wire import check_count, check_seconds
+from ..wire._checks import check_count, check_seconds
 from ._response import ToolErrorCode, ToolResponse, ToolStatus
 
 NOT_THE_TOOLS_FAULT: Final = frozenset(

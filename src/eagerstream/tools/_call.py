@@ -17,14 +17,15 @@ import anyio.lowlevel
 from pydantic_core import to_jsonable_python
 
 from .._support.event_loops import LoopThread
+from .._support.terms import CANCELLED_TEXT, NOT_RUN
 from ..errors import UsageError
 from ..inputs._growing_input import GrowingInput
 from ..limits import DEFAULT_LIMITS, Limits
-from ..wire import encodable
 from ..wire._assistant_message import Block, text_of
 from ..wire._block_rules import is_programmatic, text_block
+from ..wire._values import encodable
 from ._response import ToolErrorCode, ToolResponse, ToolStatus, error_response, response_of
-from ._results import CANCELLED_TEXT, NOT_RUN, begun_result, invalid_result, rendered, result_for
+from ._results import begun_result, invalid_result, rendered, result_for
 from ._tool_failure import report_failure
 
 _log = logging.getLogger(__name__)

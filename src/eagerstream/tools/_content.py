@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Final
 
-from pydantic_core import to_jsonable_python
-
+from .._support.json_values import dump_json, to_json
+from .._support.terms import IMAGE_TYPES, PDF_TYPE
 from ..errors import UsageError
-from ..wire import encodable
 from ..wire._assistant_message import Block
 from ..wire._block_rules import NEVER_IN_RESULTS, text_block
-
-IMAGE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
-"""Media types that the API accepts as an image."""
-
-PDF_TYPE: Final = "application/pdf"
-"""The media type that the API accepts as a document of bytes."""
 
 
 def image_bytes(data: bytes, media_type: str | None = None) -> Block:
@@ -158,26 +149,3 @@ def _decoded(data: bytes) -> str:
     except UnicodeDecodeError:
         what = "a tool returned bytes that are neither UTF-8 text nor an image or PDF of a kind that the API takes"
         raise TypeError(what) from None
-
-
-def dump_json(value: Any) -> str:
-    """Return a value as JSON text. Raise `TypeError` if it has no JSON form."""
-    return json.dumps(to_json(value), ensure_ascii=False)
-
-
-def to_json(value: Any) -> Any:
-    """Return a copy of a value as plain JSON values; NaN and infinities become null.
-
-    Raises:
-        TypeError: The value has no JSON form.
-    """
-    try:
-        try:
-            return to_jsonable_python(value, inf_nan_mode="null")
-        except UnicodeEncodeError:
-            return to_jsonable_python(encodable(value), inf_nan_mode="null")
-    except ValueError as error:
-        # Pydantic supports 255 nested containers; the input of a call, which is copied here too, may have 512.
-        with suppress(TypeError, ValueError, RecursionError):
-            return json.loads(json.dumps(value), parse_constant=lambda _: None)
-        raise TypeError(f"a tool returned {type(value).__name__}, which has no JSON form") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -13,9 +12,12 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from .._support.cancellation import raise_if_cancelled
+from .._support.slots import Slots
+from .._support.terms import CANCELLED_TEXT
 from ..inputs._faults import InputError
 from ..limits import DEFAULT_LIMITS, Limits
-from ..wire import INVALID_JSON, JSONObject, Outcome, ToolInput, check_count
+from ..wire import INVALID_JSON, JSONObject, Outcome, ToolInput
+from ..wire._checks import check_count
 from ..wire._values import values_in
 from ._approval import approve
 from ._breaker import CircuitBreaker
@@ -23,7 +25,6 @@ from ._call import CallState, Invoked, ToolCall
 from ._definition import Tool
 from ._options import Group
 from ._response import ToolErrorCode, ToolResponse, error_response, response_of
-from ._results import CANCELLED_TEXT
 from ._toolbox import Toolbox
 
 
@@ -87,56 +88,6 @@ class _Admission:
 
 
 _Phase: TypeAlias = Callable[[ToolCall, _Admission], Awaitable[None]]
-
-
-class Slots:
-    """A fixed number of slots, given in the order of `enter`, even if the tasks start in another order.
-
-    A holder is any object that has a hash: a call.
-    """
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-        self._holders: set[object] = set()
-        # In order, with the event of each one that waits in a task.
-        self._waiting: OrderedDict[object, anyio.Event | None] = OrderedDict()
-
-    def enter(self, holder: object) -> bool:
-        """Give the holder a slot, or a place behind those that wait, unless it has one. It must `leave`.
-
-        Return True if it has its slot.
-        """
-        if holder in self._holders:
-            return True
-        if holder in self._waiting:
-            return False
-        if len(self._holders) < self._count:
-            self._holders.add(holder)
-            return True
-        self._waiting[holder] = None
-        return False
-
-    def leave(self, holder: object) -> None:
-        """Give back the holder's slot, or its place among those that wait. Does nothing if it has none."""
-        if holder in self._waiting:
-            del self._waiting[holder]
-        elif holder in self._holders:
-            self._holders.remove(holder)
-            if self._waiting:
-                following, event = self._waiting.popitem(last=False)
-                self._holders.add(following)
-                if event is not None:
-                    event.set()
-
-    async def wait(self, holder: object) -> None:
-        """Enter, and wait for the slot. Cancelling this keeps the place."""
-        if self.enter(holder):
-            # No pass of the event loop, because the tool would start that much later. But not in a cancelled scope
-            # (test_leaving_gives_back_the_place_of_a_call_about_to_begin).
-            await anyio.lowlevel.checkpoint_if_cancelled()
-            return
-        event = self._waiting[holder] = anyio.Event()
-        await event.wait()
 
 
 class InProcessExecutor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
@@ -121,10 +121,6 @@ class ToolOptions(TypedDict, total=False):
     idempotent: bool
     read_only: bool
     recover: Callable[[ToolCall], Any] | None
-
-
-IN_DEFINITION: Final = ("strict", "cache_control", "defer_loading", "allowed_callers", "input_examples")
-"""Options that are fields of the definition. If a verbatim definition is given, they belong in it."""
 
 
 def option_faults(options: Mapping[str, Any]) -> dict[str, str]:

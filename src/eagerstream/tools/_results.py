@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from .._support.inspecting import without_middle
-from ..wire import Outcome, ToolInput, encodable
+from .._support.json_values import dump_json, to_json
+from ..wire import Outcome, ToolInput
 from ..wire._assistant_message import Block
 from ..wire._block_rules import is_empty_text, is_programmatic, text_block, tool_result
-from ._content import dump_json, may_be_in_result, to_json
+from ..wire._values import encodable
+from ._content import may_be_in_result
 from ._response import ToolResponse, ToolStatus
 
 _MAX_RAW_CHARS: Final = 64 * 1024
@@ -23,8 +25,6 @@ _MAX_MEDIA_CHARS: Final = 24 * 1024 * 1024
 CUT_OFF: Final = "Not executed: the input of this call was cut off before its JSON was complete."
 LOST: Final = "Not executed: a part of the input of this call was lost on its way."
 REPEATED: Final = "Not executed: an earlier call of this response has the same id."
-NOT_RUN: Final = "Not executed: the response ended before this call was run."
-CANCELLED_TEXT: Final = "The run was cancelled while this tool was running: it may have done a part of its work."
 
 
 def result_for(input: ToolInput, content: str | list[Block], *, is_error: bool, max_chars: int) -> Block:

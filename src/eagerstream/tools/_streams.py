@@ -20,8 +20,8 @@ from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from ..errors import InputInterrupted
-from ..wire import JSON, encodable
-from ..wire._values import Path
+from ..wire import JSON
+from ..wire._values import Path, encodable
 
 T = TypeVar("T")
 

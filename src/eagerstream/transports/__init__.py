@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from ..recordings._recording import Recording
-from ._base import Reply, RequestBody, StreamedReply, Transport, betas_in, close_quietly
+from ._base import Reply, RequestBody, StreamedReply, Transport
 from ._body import BodyTransport, is_body
-from ._client import AsyncBody, AsyncClient, AsyncMessages, AsyncResponse, Client
-from ._eager_fallback import EagerForm
+from ._client import AsyncClient, Client
 from ._http import HTTPTransport
 
 __all__ = [
-    "AsyncBody",
     "AsyncClient",
-    "AsyncMessages",
-    "AsyncResponse",
     "Client",
-    "EagerForm",
     "HTTPTransport",
     "Reply",
     "RequestBody",
     "StreamedReply",
     "Transport",
     "as_transport",
-    "betas_in",
-    "close_quietly",
 ]
 
 

@@ -12,11 +12,13 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from .._support.cancellation import close_quietly
+from .._support.terms import BETA_HEADER, betas_of_header
 from .._support.unpacking import ACCEPT_ENCODING
 from ..errors import APIError, UsageError
 from ..limits import Limits
-from ..wire import encodable
-from ._base import BETA_HEADER, Reply, RequestBody, Transport, betas_of_header, close_quietly, streamed
+from ..wire._values import encodable
+from ._base import Reply, RequestBody, Transport, streamed
 from ._error_bodies import bounded_error_bodies
 from ._failures import is_resent_by_clients, raise_as, refusal
 

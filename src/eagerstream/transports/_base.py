@@ -12,10 +12,10 @@ import anyio
 import anyio.lowlevel
 
 from .._support.cancellation import unwind
+from .._support.terms import BETA_HEADER, betas_in, media_type
 from .._support.unpacking import TooManyBytesError, Unpacker, UnpackingError, pieces_of
 from ..errors import APIError, LimitError, ProtocolError, UsageError
 from ..limits import Limits
-from ..recordings._recording import media_type
 from ..wire import AWSEventStreamDecoder, Decoder, FragmentDecoder, InputFragment, WireEvent
 from ..wire._events import TEXT_FIELDS
 from ..wire._tool_kind import LEGACY_BETA, forbids_legacy_beta, tool_kind
@@ -27,9 +27,7 @@ from ._failures import interruption, raise_as
 RequestBody: TypeAlias = Mapping[str, Any]
 """The parameters of `POST /v1/messages`, without `stream`."""
 
-BETA_HEADER: Final = "anthropic-beta"
 
-_CLOSE_TIMEOUT_S: Final = 5.0
 _PIECE_BYTES: Final = 16_384
 """Bytes of a longer chunk that are decoded at once: about 150 events, 0.25 ms."""
 _PORTION_CHARS: Final = 4_096
@@ -283,29 +281,6 @@ def _text_of(event: WireEvent) -> str:
     kind = delta.get("type")
     text = delta.get(TEXT_FIELDS.get(kind, "")) if isinstance(kind, str) else None
     return text if isinstance(text, str) else ""
-
-
-async def close_quietly(response: Any) -> None:
-    """Close a response, also when cancelled, because a connection must not outlive the task that opened it.
-
-    Closing is shielded from cancellation and therefore bounded: 5 seconds.
-    """
-    if getattr(response, "is_closed", False) is True:
-        return  # nearly always: a client closes a response whose body it has read to the end
-    with anyio.move_on_after(_CLOSE_TIMEOUT_S, shield=True), suppress(Exception):
-        await (response.aclose() if hasattr(response, "aclose") else response.close())
-
-
-def betas_in(headers: Mapping[str, object]) -> list[str]:
-    """Return the betas in `anthropic-beta` of a request's headers, in any case; an empty list if there are none."""
-    return betas_of_header({name.lower(): value for name, value in headers.items()}.get(BETA_HEADER))
-
-
-def betas_of_header(value: object) -> list[str]:
-    """Return the betas in the value of `anthropic-beta`; an empty list if the header is missing."""
-    # The anthropic package uses an object to express the removal of a header.
-    named = value.split(",") if isinstance(value, str) else ()
-    return [beta.strip() for beta in named if beta.strip()]
 
 
 def betas_of(request: RequestBody, default_betas: Iterable[str]) -> list[str]:

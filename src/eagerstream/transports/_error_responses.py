@@ -14,7 +14,8 @@ from typing import Any, Final, NamedTuple
 
 from .._support.inspecting import TooMuchError, check_size, head
 from ..errors import APIError, ProtocolError
-from ..wire import EAGER_FIELD, LEGACY_BETA, PartialJSON, WireEvent
+from ..wire import PartialJSON, WireEvent
+from ..wire._tool_kind import EAGER_FIELD, LEGACY_BETA
 
 _REQUEST_ID_HEADERS: Final = ("request-id", "x-request-id", "x-amzn-requestid", "apim-request-id", "x-ms-request-id")
 _RETRYABLE_TYPES: Final = frozenset(

@@ -10,13 +10,14 @@ from typing import Any, Final, Self
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
+from .._support.cancellation import close_quietly
 from .._support.event_loops import event_loop, has_ended
+from .._support.terms import BETA_HEADER, betas_in, media_type
 from .._support.unpacking import ACCEPT_ENCODING
 from ..errors import APIError, UsageError
 from ..limits import Limits
-from ..recordings._recording import media_type
-from ..wire import encodable
-from ._base import BETA_HEADER, Reply, RequestBody, Transport, betas_in, close_quietly, streamed
+from ..wire._values import encodable
+from ._base import Reply, RequestBody, Transport, streamed
 from ._error_bodies import read_error
 from ._error_responses import body_error
 from ._failures import raise_as, refusal

@@ -7,30 +7,21 @@ from typing import TYPE_CHECKING
 
 from ._accumulator import InputAccumulator
 from ._assistant_message import AssistantMessage, Block, StopReason, Usage, text_of, total_tokens, typed_message
-from ._block_rules import text_block, tool_result
-from ._checks import check_choice, check_count, check_fraction, check_positive, check_seconds
 from ._decoder import Decoder
 from ._decoding import FragmentDecoder, WireDecoder, decode_event
 from ._errors import EagerStreamError, LimitError, ProtocolError, UsageError
 from ._events import (
-    TEXT_FIELDS,
     BlockStart,
     BlockStop,
     CitationDelta,
-    ContentBlockDeltaData,
-    ContentBlockStartData,
-    ContentBlockStopData,
     InputDelta,
     InputEvent,
     InputFragment,
-    InputJSONDelta,
     InputStart,
     InputStop,
     Message,
-    MessageDeltaData,
     MessageEvent,
     MessageStart,
-    MessageStartData,
     MessageStop,
     ServerToolResult,
     ServerToolUse,
@@ -43,37 +34,13 @@ from ._flavor import is_compiled
 from ._json_scalars import ParseFault
 from ._limits import ParsingLimits
 from ._message import MessageAssembler, MessageState
-from ._message_inputs import TOOL_BLOCKS, check_invalid_key
 from ._parser import Parser, ParserFactory
 from ._partial_json import PartialJSON
 from ._patch import Patch, PatchOp, apply_patch, merge_patches, pointer, steps_of
-from ._places import Places, check_block_count
-from ._server_tools import (
-    SERVER_CALLS,
-    ServerToolErrorCode,
-    error_code_of,
-    is_error_result,
-    is_server_result,
-    server_calls,
-)
 from ._sse import ServerSentEvent, SSEDecoder
-from ._stop_reasons import standard_stop_reason
 from ._tool_input import INVALID_JSON, Outcome, ToolInput
-from ._tool_kind import (
-    EAGER_FIELD,
-    LEGACY_BETA,
-    USER_DEFINED,
-    EagerSupport,
-    ToolClass,
-    accepted_betas,
-    betas_for,
-    classify,
-    forbids_legacy_beta,
-    tool_family,
-    tool_kind,
-)
-from ._type_variables import InputT
-from ._values import JSON, MISSING, JSONObject, Path, as_mapping, copy_json, encodable, find, is_deeper
+from ._tool_kind import EagerSupport, classify
+from ._values import JSON, JSONObject, Path, copy_json
 
 if TYPE_CHECKING:
     from ._aws_event_stream import AWSEventStreamDecoder
@@ -100,24 +67,14 @@ else:  # what only some programs need
 
 
 __all__ = [
-    "EAGER_FIELD",
     "INVALID_JSON",
     "JSON",
-    "LEGACY_BETA",
-    "MISSING",
-    "SERVER_CALLS",
-    "TEXT_FIELDS",
-    "TOOL_BLOCKS",
-    "USER_DEFINED",
     "AWSEventStreamDecoder",
     "AssistantMessage",
     "Block",
     "BlockStart",
     "BlockStop",
     "CitationDelta",
-    "ContentBlockDeltaData",
-    "ContentBlockStartData",
-    "ContentBlockStopData",
     "Decoder",
     "EagerStreamError",
     "EagerSupport",
@@ -128,18 +85,14 @@ __all__ = [
     "InputDelta",
     "InputEvent",
     "InputFragment",
-    "InputJSONDelta",
     "InputStart",
     "InputStop",
-    "InputT",
     "JSONObject",
     "LimitError",
     "Message",
     "MessageAssembler",
-    "MessageDeltaData",
     "MessageEvent",
     "MessageStart",
-    "MessageStartData",
     "MessageState",
     "MessageStop",
     "ModelFacts",
@@ -152,62 +105,36 @@ __all__ = [
     "Patch",
     "PatchOp",
     "Path",
-    "Places",
     "ProtocolError",
     "RepairKind",
     "SSEDecoder",
     "ServerSentEvent",
-    "ServerToolErrorCode",
     "ServerToolResult",
     "ServerToolUse",
     "StopReason",
     "TextDelta",
     "ThinkingDelta",
     "TolerantJSON",
-    "ToolClass",
     "ToolInput",
     "UnknownEvent",
     "Usage",
     "UsageError",
     "WireDecoder",
     "WireEvent",
-    "accepted_betas",
     "apply_patch",
-    "as_mapping",
-    "betas_for",
-    "check_block_count",
-    "check_choice",
-    "check_count",
-    "check_fraction",
-    "check_invalid_key",
-    "check_positive",
-    "check_seconds",
     "classify",
     "copy_json",
     "count_breakpoints",
     "decode_event",
-    "encodable",
-    "error_code_of",
-    "find",
-    "forbids_legacy_beta",
     "is_compiled",
-    "is_deeper",
-    "is_error_result",
-    "is_server_result",
     "merge_patches",
     "model_facts",
     "model_table",
     "pointer",
     "repair_history",
     "request_faults_of_model",
-    "server_calls",
-    "standard_stop_reason",
     "steps_of",
-    "text_block",
     "text_of",
-    "tool_family",
-    "tool_kind",
-    "tool_result",
     "total_tokens",
     "typed_message",
     "validate_history",

@@ -21,8 +21,8 @@ __all__: list[str]
 if TYPE_CHECKING:
     from ..errors import WorkerLost as WorkerLost
     from ._executor import RemoteExecutor as RemoteExecutor
-    from ._messages import HostLine as HostLine, Line as Line, Workers as Workers
-    from ._pool import Pool as Pool, PoolStats as PoolStats, PoolWorker as PoolWorker
+    from ._messages import Workers as Workers
+    from ._pool import Pool as Pool
     from ._processes import ProcessExecutor as ProcessExecutor, ProcessPool as ProcessPool
 else:  # otherwise type checkers would accept any name
     __getattr__, __dir__, __all__ = lazy_exports(
@@ -30,8 +30,8 @@ else:  # otherwise type checkers would accept any name
         {
             "..errors": ("WorkerLost",),
             "._executor": ("RemoteExecutor",),
-            "._messages": ("HostLine", "Line", "Workers"),
-            "._pool": ("Pool", "PoolStats", "PoolWorker"),
+            "._messages": ("Workers",),
+            "._pool": ("Pool",),
             "._processes": ("ProcessExecutor", "ProcessPool"),
         },
     )

@@ -30,8 +30,9 @@ from uuid import UUID
 from pydantic_core import to_jsonable_python
 
 from .._support.inspecting import without_middle
+from .._support.json_values import to_json
 from ..errors import ToolError
-from ..tools import ToolFailure, ToolResponse, error_text, saved_response, to_json
+from ..tools import ToolFailure, ToolResponse, error_text, saved_response
 
 _MAX_NOTE_CHARS: Final = 10_000
 _MAX_NOTES: Final = 20

@@ -12,6 +12,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
+from .._support.checks import check_count, check_positive
 from ..errors import UsageError, WorkerLost
 from ..inputs import GrowingInput, TextPlace
 from ..limits import DEFAULT_LIMITS, Limits
@@ -27,7 +28,7 @@ from ..tools import (
     as_tool,
     error_text,
 )
-from ..wire import JSONObject, Outcome, check_count, check_positive
+from ..wire import JSONObject, Outcome
 from ._crossing import error_from, response_from, value_from
 from ._messages import (
     Begin,

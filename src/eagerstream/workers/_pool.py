@@ -12,10 +12,10 @@ from weakref import WeakKeyDictionary
 
 import anyio
 
+from .._support.checks import check_count, check_positive
 from .._support.hosted_tasks import HostedTasks
 from ..errors import UsageError, WorkerLost
 from ..tools import Tool, ToolCall
-from ..wire import check_count, check_positive
 from ._fair import FairQueue
 from ._messages import Line
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
 
+from .._support.checks import check_count, check_positive
 from ..errors import UsageError
 from ..tools import Tool
-from ..wire import check_count, check_positive
 from ._executor import RemoteExecutor
 from ._frames import Setup
 from ._pool import Pool

@@ -10,9 +10,10 @@ from typing import Any, Final, Literal, Self, Unpack
 import anyio
 from typing_extensions import TypedDict
 
+from ..._support.checks import check_count, check_positive
 from ...errors import ToolError, UsageError
 from ...tools import Reject, RunningCall, Tool, ToolCall, ToolErrorCode, ToolResponse
-from ...wire import JSONObject, check_count, check_positive
+from ...wire import JSONObject
 from .._reporter import SHOWN_CHARS, Reporter
 from .._session_process import check_start, shell_environment
 from .output import Output

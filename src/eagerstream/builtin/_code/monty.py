@@ -12,9 +12,9 @@ from typing import Final, TypeVar
 import anyio
 import anyio.to_thread
 
+from ..._support.checks import check_count, check_positive, check_seconds
 from ...errors import MissingExtraError, ToolError
 from ...tools import ToolErrorCode
-from ...wire import check_count, check_positive, check_seconds
 from .monty_calls import MontyCalls
 from .monty_interpreter import Interpreter, MontyLimits
 from .sandbox import CodeFunction, CodeHost, CodeValue, StatementResult

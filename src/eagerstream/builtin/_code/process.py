@@ -13,9 +13,9 @@ from typing import Final
 
 import anyio
 
+from ..._support.checks import check_count, check_positive
 from ..._support.sessions import kill_marked
 from ...errors import ToolError, UsageError
-from ...wire import check_count, check_positive
 from .._session_process import SessionProcess, check_start, shell_environment, start_process
 from .sandbox import CodeFunction
 from .worker_session import START, WorkerSession

@@ -9,6 +9,7 @@ from typing import Any, Final, Self, Unpack
 
 from typing_extensions import TypedDict
 
+from ..._support.checks import check_count, check_positive
 from ...errors import UsageError
 from ...inputs import GrowingInput
 from ...limits import DEFAULT_LIMITS, Limits
@@ -24,7 +25,7 @@ from ...tools import (
     ToolResponse,
     as_tool,
 )
-from ...wire import JSONObject, check_count, check_positive
+from ...wire import JSONObject
 from .calls import CodeSettings, tools_by_name
 from .early import MAX_EARLY
 from .execution import CodeExecution

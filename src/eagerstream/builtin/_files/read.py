@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final, NamedTuple
 import anyio.to_thread
 from pydantic import Field
 
+from ..._support.terms import text_block
 from ...tools import ToolErrorCode, ToolResponse
-from ...wire import text_block
 from .._jail import Entry
 from .._paths import Parts
 from .shared import FileTool, Refused

@@ -14,11 +14,10 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from ..._support.cancellation import unwind
+from ..._support.cancellation import close_quietly, unwind
 from ..._support.unpacking import ACCEPT_ENCODING, TooManyBytesError, Unpacker, UnpackingError
 from ...errors import ToolError
 from ...tools import ToolErrorCode
-from ...transports import close_quietly
 
 if TYPE_CHECKING:
     import httpx

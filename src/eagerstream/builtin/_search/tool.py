@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
+from ..._support.json_values import encodable
 from ...tools import RunningCall, Tool, ToolOptions, ToolResponse
-from ...wire import Block, encodable
+from ...wire import Block
 from .._tool_options import with_defaults
 from .._truncation import truncate_results
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Final
 
-from ...tools import ToolResponse, to_json
-from ...wire import JSON, encodable
+from ..._support.json_values import encodable, to_json
+from ...tools import ToolResponse
+from ...wire import JSON
 
 _MAX_BITS: Final = 1_000
 _SHOWN_BYTES: Final = 64

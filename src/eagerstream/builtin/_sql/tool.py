@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, Unpack
 import anyio
 from pydantic import Field
 
+from ..._support.checks import check_count
 from ..._support.inspecting import without_middle
 from ..._support.redaction import redact_excerpt
 from ...errors import EagerStreamError
 from ...tools import Tool, ToolErrorCode, ToolOptions, ToolResponse
-from ...wire import check_count
 from .._tool_options import take_time_limit_s, with_defaults
 from .source import source_of
 from .table import RowBounds, response_of_table

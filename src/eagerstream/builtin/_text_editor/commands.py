@@ -7,9 +7,9 @@ import stat
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
+from ..._support.checks import check_count
 from ...errors import ToolError
 from ...tools import ToolErrorCode, ToolResponse
-from ...wire import check_count
 from .._jail import Jail
 from .._lines import listing, shortened, shown_lines
 from .._paths import Parts

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final, Protocol
 
-from ...wire import encodable
+from ..._support.json_values import encodable
 from .._sync import run_sync
 from ._base_tool import BaseTool, call_async, check_names
 

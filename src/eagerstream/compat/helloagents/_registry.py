@@ -10,10 +10,11 @@ from contextlib import asynccontextmanager, nullcontext
 from typing import Any, Final, Unpack, overload
 
 from ... import tools
+from ..._support.checks import check_count
+from ..._support.slots import Slots
 from ...builtin._tool_options import with_defaults
 from ...errors import UsageError
-from ...tools import RunningCall, Slots, ToolErrorCode, ToolOptions, ToolResponse
-from ...wire import check_count
+from ...tools import RunningCall, ToolErrorCode, ToolOptions, ToolResponse
 from .._deprecation import deprecated
 from .._sync import answered_call, answering
 from ._binding import convert_parameters

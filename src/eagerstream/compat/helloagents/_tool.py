@@ -14,10 +14,10 @@ from inspect import isasyncgen, isawaitable, iscoroutine, isgenerator
 from time import perf_counter
 from typing import Any, Final, Literal, TypeAlias, assert_never
 
+from ..._support.checks import check_choice
 from ...errors import ToolError, UsageError
 from ...inputs import InputError
 from ...tools import Group, Kind, ToolErrorCode, ToolResponse, ToolStatus, error_response, invoke, report_failure
-from ...wire import check_choice
 from .._deprecation import deprecated
 from .._sync import SyncLoop, answered_call, in_event_loop
 

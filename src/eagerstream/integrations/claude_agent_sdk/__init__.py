@@ -16,7 +16,7 @@ from __future__ import annotations
 
 try:
     from ._early_tools import EarlyTools
-    from ._inputs import AgentInput, AgentInputs
+    from ._inputs import AgentInputs
 except ModuleNotFoundError as _error:
     if not (_error.name or "").startswith(("claude_agent_sdk", "mcp")):
         raise
@@ -24,4 +24,4 @@ except ModuleNotFoundError as _error:
 
     raise MissingExtraError("claude-agent-sdk", "claude-agent-sdk") from _error
 
-__all__ = ["AgentInput", "AgentInputs", "EarlyTools"]
+__all__ = ["AgentInputs", "EarlyTools"]

@@ -15,9 +15,10 @@ from mcp.server import Server
 from mcp.types import CallToolResult, ListToolsResult
 
 from ..._support.hosted_tasks import HostedTasks
+from ..._support.json_values import dump_json
 from ...calls import EarlyCalls
 from ...errors import LimitError, ProtocolError, UsageError
-from ...tools import ForeignTool, ToolCall, dump_json
+from ...tools import ForeignTool, ToolCall
 from ...wire import Block
 from .._calls import CallOptions, ExecutorOptions, run_call, sharing_executor, void_reply
 

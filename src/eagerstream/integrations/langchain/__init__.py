@@ -19,7 +19,7 @@ from __future__ import annotations
 
 try:
     from ._chunks import ChunkReader
-    from ._conversion import EagerTool, as_langchain_tool, from_langchain_tool
+    from ._conversion import as_langchain_tool, from_langchain_tool
     from ._node import EarlyToolsNode, early_tools_condition
 except ModuleNotFoundError as _error:
     if not (_error.name or "").startswith(("langchain_core", "langgraph")):
@@ -32,7 +32,6 @@ except ModuleNotFoundError as _error:
 
 __all__ = [
     "ChunkReader",
-    "EagerTool",
     "EarlyToolsNode",
     "as_langchain_tool",
     "early_tools_condition",

@@ -7,7 +7,8 @@ from typing import Any, Final, Generic
 
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 
-from ...wire import InputEvent, InputStart, InputT
+from ..._support.terms import InputT
+from ...wire import InputEvent, InputStart
 from ..tool_call_chunks import ToolCallChunks
 
 _REASONS: Final = ("stop_reason", "finish_reason", "stopReason", "done_reason")

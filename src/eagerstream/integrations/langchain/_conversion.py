@@ -13,20 +13,11 @@ from langchain_core.utils.function_calling import convert_to_openai_function
 from pydantic import BaseModel, Field, PrivateAttr
 from pydantic.fields import FieldInfo
 
+from ..._support.terms import EAGER_FIELD, IN_DEFINITION
 from ...calls import EarlyCalls
 from ...errors import ToolError, UsageError
 from ...limits import DEFAULT_LIMITS, Limits
-from ...tools import (
-    IN_DEFINITION,
-    ForeignDefinition,
-    ForeignTool,
-    RunningCall,
-    Tool,
-    ToolOptions,
-    ToolResponse,
-    as_tool,
-)
-from ...wire import EAGER_FIELD
+from ...tools import ForeignDefinition, ForeignTool, RunningCall, Tool, ToolOptions, ToolResponse, as_tool
 from .._calls import run_call
 from ._conversations import Conversations
 from ._messages import artifact_of, content_of, response_of_message

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic
 
+from ..._support.terms import InputT
 from ...limits import DEFAULT_LIMITS, Limits
-from ...wire import InputEvent, InputT
+from ...wire import InputEvent
 from ..tool_call_chunks import ToolCallChunks
 
 

@@ -26,7 +26,7 @@ of its HTTP library writes them (`opentelemetry-instrumentation-aiohttp-client` 
 from __future__ import annotations
 
 try:
-    from ._instrumentation import Instrumentation, instrument, tracing, uninstrument
+    from ._instrumentation import Instrumentation, instrument, uninstrument
 except ModuleNotFoundError as _error:
     if not (_error.name or "").startswith("opentelemetry"):
         raise
@@ -34,4 +34,4 @@ except ModuleNotFoundError as _error:
 
     raise MissingExtraError("otel", "opentelemetry-api") from _error
 
-__all__ = ["Instrumentation", "instrument", "tracing", "uninstrument"]
+__all__ = ["Instrumentation", "instrument", "uninstrument"]

@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from ..._support.json_values import encodable
 from ..._support.redaction import redact_text
+from ..._support.terms import CANCELLED_TEXT
 from ...errors import APIError
-from ...tools import CANCELLED_TEXT, CallState, ToolCall, ToolErrorCode
-from ...wire import encodable
+from ...tools import CallState, ToolCall, ToolErrorCode
 from . import _conventions as names
 from ._metrics import Attributes
 

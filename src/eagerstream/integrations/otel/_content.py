@@ -15,9 +15,9 @@ from typing import Any, Final, TypeVar
 
 from pydantic_core import to_jsonable_python
 
+from ..._support.json_values import encodable
 from ..._support.redaction import redact, secret_spans
 from ...tools import ToolCall
-from ...wire import encodable
 from . import _conventions as names
 from ._metrics import Attributes
 

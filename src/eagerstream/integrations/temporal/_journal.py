@@ -9,9 +9,10 @@ from uuid import uuid4
 from temporalio.client import Client
 from temporalio.exceptions import TemporalError
 
+from ..._support.checks import check_count
 from ...errors import JournalError, OwnershipLostError, RunExistsError, RunNotFoundError
 from ...loop import RunLog
-from ...wire import JSONObject, check_count
+from ...wire import JSONObject
 from .._engine_log import EngineLog
 from ._keeper import MAX_PIECE_BYTES
 

@@ -7,11 +7,11 @@ from importlib.util import find_spec
 from ...errors import MissingExtraError
 from ._app import Start, agui_app
 from ._encoder import AGUIEncoder, Event
-from ._history import frontend_tools, messages_of, system_of
+from ._history import frontend_tools, messages_of
 
 for _package in ("ag_ui", "starlette"):
     if find_spec(_package) is None:
         # A program imports this first: the error names the extra, before `import ag_ui` fails without it.
         raise MissingExtraError("agui", _package)
 
-__all__ = ["AGUIEncoder", "Event", "Start", "agui_app", "frontend_tools", "messages_of", "system_of"]
+__all__ = ["AGUIEncoder", "Event", "Start", "agui_app", "frontend_tools", "messages_of"]

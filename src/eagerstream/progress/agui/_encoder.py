@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from ...tools import NOT_RUN
+from ..._support.terms import NOT_RUN
 from .._endpoint import public_error
 from .._fold import AFTER_INPUT, Result, RunFold
 from .._record import Fault, InputStartRecord, Record

@@ -20,17 +20,14 @@ Only the inputs of calls are exact: there such integers are marked, see `record_
 """
 
 from ._app import ChatRequest, Start, vercel_app
-from ._encoder import Chunk, SDKVersion, UIMessageEncoder, describe_error
+from ._encoder import UIMessageEncoder
 from ._messages import UIMessageError, to_messages
 
 __all__ = [
     "ChatRequest",
-    "Chunk",
-    "SDKVersion",
     "Start",
     "UIMessageEncoder",
     "UIMessageError",
-    "describe_error",
     "to_messages",
     "vercel_app",
 ]

@@ -11,8 +11,7 @@
 `web_app` is the same page as an ASGI application, to be mounted in your own. Needs the extra `web`.
 """
 
-from ..._serving.access import LOOPBACK_HOSTS, new_token
 from ._application import web_app
 from ._server import WatchServer, serve
 
-__all__ = ["LOOPBACK_HOSTS", "WatchServer", "new_token", "serve", "web_app"]
+__all__ = ["WatchServer", "serve", "web_app"]

@@ -1,0 +1,8 @@
+"""The checks of arguments that the wire core has, for the packages above the core."""
+
+from __future__ import annotations
+
+from ..wire._checks import check_choice, check_count, check_fraction, check_positive, check_seconds
+from ..wire._places import check_block_count
+
+__all__ = ["check_block_count", "check_choice", "check_count", "check_fraction", "check_positive", "check_seconds"]
