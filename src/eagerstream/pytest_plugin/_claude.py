@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
@@ -61,7 +61,20 @@ class Claude:
                 marked `recorded=True`.
         """
         script = self._conversation.script()
-        blocks, replies = _sorted(parts)
+        blocks: list[Scripted] = []
+        replies: list[Turn | Scenario] = []
+        for part in parts:
+            if isinstance(part, Scripted):
+                blocks.append(part)
+            elif isinstance(part, Recording | Scenario) or callable(part):
+                replies.append(part)
+            else:
+                what = 'a reply consists of blocks such as text("...") and tool_use("name", {...})'
+                raise UsageError(f"{what}, not {part!r:.100}")
+        if not parts:
+            raise UsageError('a reply needs a block, such as text("...")')
+        if blocks and replies:
+            raise UsageError("blocks and whole replies do not go together: call claude.replies(...) for each reply")
         if not blocks and (stop_reason is not None or usage is not None):
             raise UsageError("stop_reason and usage belong to a reply made of blocks")
         if blocks:
@@ -92,26 +105,3 @@ class Claude:
         Child processes of the test inherit those that begin with `ANTHROPIC_` anyway.
         """
         return self._conversation.environment()
-
-
-def _sorted(parts: Sequence[object]) -> tuple[list[Scripted], list[Turn | Scenario]]:
-    """Return the blocks of one reply, or else whole replies.
-
-    Raises:
-        UsageError: There is no part, a part is something else, or both kinds are mixed.
-    """
-    blocks: list[Scripted] = []
-    replies: list[Turn | Scenario] = []
-    for part in parts:
-        if isinstance(part, Scripted):
-            blocks.append(part)
-        elif isinstance(part, Recording | Scenario) or callable(part):
-            replies.append(part)
-        else:
-            what = 'a reply consists of blocks such as text("...") and tool_use("name", {...})'
-            raise UsageError(f"{what}, not {part!r:.100}")
-    if not parts:
-        raise UsageError('a reply needs a block, such as text("...")')
-    if blocks and replies:
-        raise UsageError("blocks and whole replies do not go together: call claude.replies(...) for each reply")
-    return blocks, replies

@@ -75,17 +75,25 @@ class Conversation(ABC):
 
     def problems(self) -> list[str]:
         """Return everything for which the test fails."""
-        return [
-            *(self._illegal() if self.settings.check_histories else ()),
-            *self._reply_problems(),
-            *(map(str, self.tool_failures) if self.settings.tool_errors == "forbidden" else ()),
-        ]
+        problems: list[str] = []
+        if self.settings.check_histories:
+            problems += [
+                f"request {number} sent a history that the API refuses: {fault}"
+                for number, exchange in enumerate(self.exchanges(), 1)
+                for fault in history_faults(exchange.request)
+            ]
+        problems += self._reply_problems()
+        if self.settings.tool_errors == "forbidden":
+            problems += map(str, self.tool_failures)
+        return problems
 
     def check(self) -> None:
         """Fail the test if there are problems."""
         self._checked = len(self.exchanges())
         if problems := self.problems():
-            pytest.fail("\n".join(map(_shown, problems)), pytrace=False)
+            # A fault quotes an id of the model, and an error a text of anybody.
+            shown = (printable(redact_excerpt(problem, _MAX_PROBLEM_CHARS)) for problem in problems)
+            pytest.fail("\n".join(shown), pytrace=False)
 
     def check_late(self) -> None:
         """Check again if requests came after `check`, for example from the teardown of a fixture."""
@@ -98,18 +106,6 @@ class Conversation(ABC):
 
     def _reply_problems(self) -> list[str]:
         return self.reply_problems() if self.settings.check_replies else []
-
-    def _illegal(self) -> list[str]:
-        return [
-            f"request {number} sent a history that the API refuses: {fault}"
-            for number, exchange in enumerate(self.exchanges(), 1)
-            for fault in history_faults(exchange.request)
-        ]
-
-
-def _shown(problem: str) -> str:
-    # A fault quotes an id of the model, and an error a text of anybody.
-    return printable(redact_excerpt(problem, _MAX_PROBLEM_CHARS))
 
 
 def history_faults(request: ReceivedRequest) -> list[str]:

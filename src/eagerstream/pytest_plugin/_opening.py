@@ -29,7 +29,15 @@ def opened(item: pytest.Item) -> Iterator[Conversation]:
     with ExitStack() as stack:
         stack.callback(conversation.close)
         patch = stack.enter_context(pytest.MonkeyPatch.context())
-        _point_at(conversation, patch)
+        variables = conversation.environment()
+        if "ANTHROPIC_AUTH_TOKEN" not in variables:
+            patch.delenv("ANTHROPIC_AUTH_TOKEN", raising=False)  # clients would send it beside the key
+        for name, value in variables.items():
+            if name.startswith(_PREFIX):  # the others stay: the test may use them
+                patch.setenv(name, value)
+        # Clients would ask a proxy that the environment names even for this machine.
+        for name in ("NO_PROXY", "no_proxy"):
+            patch.setenv(name, ",".join(filter(None, (os.environ.get(name), _HERE))))
         stack.callback(watch_failures(conversation.tool_failures.append))
         yield conversation
         conversation.check_late()
@@ -56,16 +64,3 @@ def _made(item: pytest.Item) -> Conversation:
         return Recorder(settings, folder, label_of(item), upstream)
     script = Script(load(folder), is_recorded=True)
     return Double(settings, script, lambda: stale_notes(label_of(item), script.replies))
-
-
-def _point_at(conversation: Conversation, patch: pytest.MonkeyPatch) -> None:
-    """Set the environment variables that begin with ANTHROPIC_. Those of others stay: the test may use them."""
-    variables = conversation.environment()
-    if "ANTHROPIC_AUTH_TOKEN" not in variables:
-        patch.delenv("ANTHROPIC_AUTH_TOKEN", raising=False)  # clients would send it beside the key
-    for name, value in variables.items():
-        if name.startswith(_PREFIX):
-            patch.setenv(name, value)
-    # Clients would ask a proxy that the environment names even for this machine.
-    for name in ("NO_PROXY", "no_proxy"):
-        patch.setenv(name, ",".join(filter(None, (os.environ.get(name), _HERE))))

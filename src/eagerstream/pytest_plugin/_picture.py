@@ -97,9 +97,11 @@ def _sent(exchange: Exchange, earlier: Sequence[Exchange]) -> Iterator[str]:
         yield "the same messages again"
     for index, message in enumerate(messages[known:], known):
         role = str(_mapping(message).get("role"))
-        if role == "assistant" and index == known and before is not None and _is_answer(message, before):
-            yield _line("assistant", "as answered")
-            continue
+        if role == "assistant" and index == known and before is not None:
+            answered = _blocks(_message_of(before.response))
+            if [*map(_identity, answered)] == [*map(_identity, _blocks(message))]:
+                yield _line("assistant", "as answered")
+                continue
         for block in _blocks(message):
             yield _block(block, role, names)
 
@@ -107,11 +109,6 @@ def _sent(exchange: Exchange, earlier: Sequence[Exchange]) -> Iterator[str]:
 def _messages(exchange: Exchange) -> list[Any]:
     messages = _mapping(exchange.request.complete).get("messages")
     return messages if isinstance(messages, list) else []
-
-
-def _is_answer(message: Any, exchange: Exchange) -> bool:
-    answered = [_identity(block) for block in _blocks(_message_of(exchange.response))]
-    return answered == [_identity(block) for block in _blocks(message)]
 
 
 def _identity(block: Mapping[str, Any]) -> list[Any]:

@@ -102,15 +102,16 @@ class Script:
         history = digest_of(body, is_masked=self.is_recorded)
         with self._lock:
             self._count += 1
-            reply = self._repeated(history) or self._next(history, assistant_messages(body))
+            reply = self._choose(history, body)
         try:
             response = self._missing() if reply is None else reply.scenario.answer(body)
         except Exception as error:  # the function is the user's
             assert reply is not None
             what = f"{reply.name}: its function raised {_told(error)}"
             response = self._refusal(what)
-        if self.is_recorded and body.get("stream") is True and _is_whole_message(response):
-            # A client that streams would read it as an empty response.
+        plays_stream = self.is_recorded and body.get("stream") is True
+        if plays_stream and response.status == 200 and response.media_type == "application/json":
+            # A client that streams would read this whole message as an empty response.
             response = self._refusal(f"request {self._count} is streamed, and its recording is not: {_RECORD_AGAIN}")
         self._chosen = _Chosen(history, reply, response)
         return response
@@ -139,17 +140,15 @@ class Script:
         with self._lock:
             return [reply.name for reply in self.replies if not reply.is_used and not reply.answers_all]
 
-    def _repeated(self, history: str) -> Reply | None:
+    def _choose(self, history: str, body: Mapping[str, Any]) -> Reply | None:
         for earlier, reply, exchange in self._replied:
             request = exchange.request
             if earlier == history and not exchange.is_repeated and (request.fault is not None or request.disconnected):
                 exchange.is_repeated = True
                 return reply
-        return None
-
-    def _next(self, history: str, turn: int) -> Reply | None:
         left = [reply for reply in self.replies if not reply.is_used or reply.answers_all]
         if self.is_recorded:
+            turn = assistant_messages(body)
             same = [reply for reply in left if reply.history == history]
             left = same or [reply for reply in left if reply.turn == turn]
         if not left:
@@ -168,12 +167,9 @@ class Script:
         return self._refusal(what)
 
     def _refusal(self, what: str) -> Recording:
-        self._note(what)
-        return http_error(400, "invalid_request_error", what)
-
-    def _note(self, error: str) -> None:
         if len(self.errors) < _MAX_PROBLEMS:
-            self.errors.append(error)
+            self.errors.append(what)
+        return http_error(400, "invalid_request_error", what)
 
 
 def digest_of(body: Mapping[str, Any], *, is_masked: bool) -> str:
@@ -188,10 +184,6 @@ def digest_of(body: Mapping[str, Any], *, is_masked: bool) -> str:
     if is_masked and len(history) <= _MAX_MASKED_CHARS:
         history = redact_text(history, keep_length=True)
     return hashlib.blake2b(history.encode(), digest_size=16).hexdigest()
-
-
-def _is_whole_message(response: Recording) -> bool:
-    return response.status == 200 and response.media_type == "application/json"
 
 
 def _told(error: Exception) -> str:
