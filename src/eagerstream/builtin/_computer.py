@@ -121,15 +121,34 @@ class Computer(Tool):
             raise UsageError(f"only {_TOOLSET} takes configs, not {version}")
         if unknown := sorted(set(configs or ()) - set(ACTIONS)):
             raise UsageError(f"configs: there is no action {', '.join(unknown)}")
+        configs = configs or {}
         self._handler = handler
-        self._version: ComputerVersion = version
         self._served = {
             name
             for name in ACTIONS
-            if (_implements(handler, name) and (configs or {}).get(name, {}).get("enabled", True) is True)
+            # Any computer can wait.
+            if (name == "wait" or getattr(type(handler), name) is not getattr(ComputerHandler, name))
+            and configs.get(name, {}).get("enabled", True) is True
             and not (name == "zoom" and version == "computer_20250124")
         }
-        definition = self._toolset(configs or {}) if version == _TOOLSET else self._single_tool()
+        definition: dict[str, Any] = {"type": version}
+        if version == _TOOLSET:
+            merged: dict[str, Any] = {name: dict(config) for name, config in configs.items()}
+            for name in ACTIONS:
+                if name not in self._served:
+                    merged[name] = {**merged.get(name, {}), "enabled": False}  # members are enabled by default
+            if merged:
+                definition["configs"] = merged
+        else:
+            definition |= {
+                "name": "computer",
+                "display_width_px": handler.width,
+                "display_height_px": handler.height,
+            }
+            if handler.display_number is not None:
+                definition["display_number"] = handler.display_number
+            if "zoom" in self._served:
+                definition["enable_zoom"] = True
         options.setdefault("group", _GROUP)
         super().__init__(self._call, **with_definition(definition, options, takes=("cache_control",)))
 
@@ -137,25 +156,6 @@ class Computer(Tool):
     def betas(self) -> tuple[str, ...]:
         """The betas that a request with this tool needs. The toolset needs none."""
         return tuple(betas_for([self.to_dict()]))
-
-    def _toolset(self, configs: Mapping[str, Mapping[str, bool]]) -> dict[str, Any]:
-        """Return the toolset's definition. Members are enabled by default."""
-        merged: dict[str, Any] = {name: dict(config) for name, config in configs.items()}
-        for name in ACTIONS:
-            if name not in self._served:
-                merged[name] = {**merged.get(name, {}), "enabled": False}
-        return {"type": _TOOLSET, **({"configs": merged} if merged else {})}
-
-    def _single_tool(self) -> dict[str, Any]:
-        handler = self._handler
-        return {
-            "type": self._version,
-            "name": "computer",
-            "display_width_px": handler.width,
-            "display_height_px": handler.height,
-            **({} if handler.display_number is None else {"display_number": handler.display_number}),
-            **({"enable_zoom": True} if "zoom" in self._served else {}),
-        }
 
     async def _call(self, input: dict[str, Any], call: RunningCall) -> ToolResponse:
         fields = dict(input)
@@ -171,17 +171,18 @@ class Computer(Tool):
         # Only a method of the handler can be called: the name is a key of `ACTIONS`.
         done: object = await getattr(self._handler, name)(**arguments)
         if isinstance(done, bytes):
-            return _image(done)
+            if len(done) > _MAX_IMAGE_BYTES:
+                raise ToolError(f"Error: the image has {len(done)} bytes, more than the API takes.")
+            try:
+                block = image_bytes(done)
+            except UsageError as error:
+                raise ToolError("Error: the computer gave no image.") from error
+            return ToolResponse.success("", content=[block])
         if isinstance(done, tuple):
             x, y = done
             return ToolResponse.success(f"X={x},Y={y}")
         said = ACTIONS[name].said.format(**fields)
         return ToolResponse.success(f"{said}\n{done[:_MAX_NOTE_CHARS]}" if isinstance(done, str) and done else said)
-
-
-def _implements(handler: ComputerHandler, action: str) -> bool:
-    is_own = getattr(type(handler), action) is not getattr(ComputerHandler, action)
-    return is_own or action == "wait"  # any computer can wait
 
 
 def _handler_faults(handler: object) -> list[str]:
@@ -214,16 +215,6 @@ def _parameters(method: Callable[..., object]) -> str:
     signature = inspect.signature(method)
     bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
     return str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))
-
-
-def _image(data: bytes) -> ToolResponse:
-    if len(data) > _MAX_IMAGE_BYTES:
-        raise ToolError(f"Error: the image has {len(data)} bytes, more than the API takes.")
-    try:
-        block = image_bytes(data)
-    except UsageError as error:
-        raise ToolError("Error: the computer gave no image.") from error
-    return ToolResponse.success("", content=[block])
 
 
 # --- inputs -----------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Final
 
 from ..errors import ToolError
 from ..tools import ToolErrorCode, ToolResponse
-from ._jail import Entry, Jail
+from ._jail import Jail
 from ._paths import Parts
 from ._text_files import Document
 
@@ -31,36 +31,6 @@ def snippet(lines: Sequence[str], line: int) -> str:
     """Return a line, counted from 0, and its neighbours."""
     begin = max(0, line - _SNIPPET_LINES)
     return numbered(lines[begin : line + _SNIPPET_LINES + 1], first=begin + 1)
-
-
-def _line_range(view_range: object, line_count: int) -> tuple[int, int]:
-    """Return the first and last line of a `view_range`, counted from 1. `None` selects all lines.
-
-    Raises:
-        ToolError: The range is invalid or outside the file.
-    """
-    if view_range is None:
-        return 1, line_count
-    if (
-        not isinstance(view_range, list)
-        or len(view_range) != 2
-        or any(type(number) is not int for number in view_range)
-    ):
-        raise _invalid_range("It should be a list of two integers.")
-    first, last = view_range
-    if not 1 <= first <= max(1, line_count):
-        raise _invalid_range(
-            f"Its first element `{first}` should be within the range of lines of the file: [1, {line_count}]"
-        )
-    if last == -1:
-        return first, line_count
-    if last < first:
-        raise _invalid_range(f"Its second element `{last}` should be -1, or not smaller than its first `{first}`")
-    if last > line_count:
-        raise _invalid_range(
-            f"Its second element `{last}` should not be larger than the number of lines in the file: `{line_count}`"
-        )
-    return first, last
 
 
 def _invalid_range(reason: str) -> ToolError:
@@ -95,35 +65,50 @@ def listing(jail: Jail, parts: Parts) -> ToolResponse:
     )
     size = jail.stat(parts).st_size
     entries = list(jail.walk(parts, depth=_LISTED_DEPTH, max_entries=_MAX_LISTED + 1, skip=_is_left_out))
-    lines = [
-        header,
-        f"{human_size(size)}\t{jail.shown(parts)}",
-        *(_listed(jail, entry) for entry in entries[:_MAX_LISTED]),
-    ]
+    lines = [header, f"{human_size(size)}\t{jail.shown(parts)}"]
+    for entry in entries[:_MAX_LISTED]:
+        kind = "/" if entry.is_folder else " (symbolic link)" if entry.is_link else ""
+        lines.append(f"{human_size(entry.size)}\t{printable_name(jail.shown(entry.parts))}{kind}")
     if len(entries) > _MAX_LISTED:
         return ToolResponse.partial("\n".join(lines), reason=f"Only the first {_MAX_LISTED} are listed.")
     return ToolResponse.success("\n".join(lines))
 
 
 def shown_lines(document: Document, view_range: object, *, shown: str) -> tuple[str, int]:
-    """Return the numbered lines of a `view_range`, and the number of the first.
+    """Return the numbered lines of a `view_range`, and the number of the first. `None` selects all lines.
 
     Raises:
         ToolError: The range is invalid or outside the file, or the file has more than 999,999 lines.
     """
-    if document.line_count > MAX_LINES:
+    line_count = document.line_count
+    if line_count > MAX_LINES:
         raise ToolError(f"File {shown} exceeds maximum line limit of {MAX_LINES:,} lines.")
-    first, last = _line_range(view_range, document.line_count)
+    first, last = 1, line_count
+    if view_range is not None:
+        if (
+            not isinstance(view_range, list)
+            or len(view_range) != 2
+            or any(type(each) is not int for each in view_range)
+        ):
+            raise _invalid_range("It should be a list of two integers.")
+        first, last = view_range
+        if not 1 <= first <= max(1, line_count):
+            raise _invalid_range(
+                f"Its first element `{first}` should be within the range of lines of the file: [1, {line_count}]"
+            )
+        if last == -1:
+            last = line_count
+        elif last < first:
+            raise _invalid_range(f"Its second element `{last}` should be -1, or not smaller than its first `{first}`")
+        elif last > line_count:
+            raise _invalid_range(
+                f"Its second element `{last}` should not be larger than the number of lines in the file: `{line_count}`"
+            )
     return numbered(document.lines()[first - 1 : last], first=first), first
 
 
 def _is_left_out(name: str) -> bool:
     return name.startswith(".") or name == "node_modules"
-
-
-def _listed(jail: Jail, entry: Entry) -> str:
-    kind = "/" if entry.is_folder else " (symbolic link)" if entry.is_link else ""
-    return f"{human_size(entry.size)}\t{printable_name(jail.shown(entry.parts))}{kind}"
 
 
 def printable_name(name: str) -> str:

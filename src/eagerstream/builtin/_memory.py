@@ -182,7 +182,14 @@ class Memory(Tool):
             missing=f"Error: {new_shown} cannot be created: a file stands in its way",
             exists=f"Error: The destination {new_shown} already exists",
         ):
-            if made := self._missing_folders(new):
+            made = 0
+            for depth in range(1, len(new)):
+                try:
+                    self._jail.stat(new[:depth])
+                except FileNotFoundError:
+                    made = len(new) - depth  # missing folders on the way
+                    break
+            if made:
                 self._require_room(new, added_entries=made)
             self._jail.rename(old, new)
         return ToolResponse.success(f"Successfully renamed {old_shown} to {new_shown}")
@@ -212,15 +219,6 @@ class Memory(Tool):
         size = len(after.encode())
         self._require_room(parts, file_bytes=size, added_bytes=size - len(before.encode()))
         return after
-
-    def _missing_folders(self, parts: Parts) -> int:
-        """Return the number of missing folders on the way to a place."""
-        for depth in range(1, len(parts)):
-            try:
-                self._jail.stat(parts[:depth])
-            except FileNotFoundError:
-                return len(parts) - depth
-        return 0
 
     def _require_room(self, parts: Parts, *, file_bytes: int = 0, added_bytes: int = 0, added_entries: int = 0) -> None:
         """Check that the bounds allow a change.

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 import anyio.to_thread
 
@@ -51,16 +51,36 @@ class SessionProcess:
     ) -> None:
         self.ended, when_ended = os.pipe()
         try:
-            self._process = _started(argv, cwd=cwd, env=env)
+            process = self._process = subprocess.Popen(
+                argv,
+                cwd=cwd,
+                env=env,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,
+            )
             try:
-                watchdog.watch(self._process.pid)  # a program that runs no command ends with its stdin
-                self._pipes = _pipes_of(self._process)
+                watchdog.watch(process.pid)  # a program that runs no command ends with its stdin
+                assert process.stdin is not None
+                assert process.stdout is not None
+                assert process.stderr is not None
+                self._pipes = process.stdin, process.stdout, process.stderr
+                for pipe in self._pipes:
+                    os.set_blocking(pipe.fileno(), False)
                 self._watcher = threading.Thread(
                     target=self._watch, args=(when_ended, when_over), name="eagerstream session", daemon=True
                 )
                 self._watcher.start()
             except BaseException:
-                _undo(self._process)
+                # There is no watcher thread to kill and reap it.
+                kill_group(process.pid)
+                process.wait()
+                watchdog.forget(process.pid)
+                for each in (process.stdin, process.stdout, process.stderr):
+                    if each is not None:
+                        each.close()
                 raise
         except BaseException:
             os.close(self.ended)
@@ -137,39 +157,6 @@ def _end_all(owner: int) -> None:
 
 
 atexit.register(_end_all, os.getpid())
-
-
-def _started(argv: Sequence[str], *, cwd: str | None, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        argv,
-        cwd=cwd,
-        env=env,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        bufsize=0,
-        start_new_session=True,
-    )
-
-
-def _undo(process: subprocess.Popen[bytes]) -> None:
-    """Kill and reap a process without a watcher thread."""
-    kill_group(process.pid)
-    process.wait()
-    watchdog.forget(process.pid)
-    for pipe in (process.stdin, process.stdout, process.stderr):
-        if pipe is not None:
-            pipe.close()
-
-
-def _pipes_of(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes], IO[bytes]]:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stderr is not None
-    pipes = process.stdin, process.stdout, process.stderr
-    for pipe in pipes:
-        os.set_blocking(pipe.fileno(), False)
-    return pipes
 
 
 async def start_process(make: Callable[[], SessionProcess]) -> SessionProcess:

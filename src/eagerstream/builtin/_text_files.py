@@ -135,7 +135,9 @@ class Document:
         is_open = bool(self.text) and not self.text.endswith("\n")
         if is_open and line == self.line_count:
             return self.replaced(len(self.text), len(self.text), "\n" + new.removesuffix("\n"))
-        at = self._start_of(line)
+        at = 0
+        for _ in range(line):
+            at = self.text.index("\n", at) + 1
         return self.replaced(at, at, new if new.endswith("\n") else f"{new}\n")
 
     @property
@@ -147,13 +149,6 @@ class Document:
         """Return the lines without their ends."""
         lines = self.text.split("\n")
         return lines if lines[-1] else lines[:-1]
-
-    def _start_of(self, line: int) -> int:
-        """Return the offset of the text after this number of lines."""
-        at = 0
-        for _ in range(line):
-            at = self.text.index("\n", at) + 1
-        return at
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

@@ -93,15 +93,22 @@ def truncate_output(
     preview, kept_lines = text, len(lines)
     truncated = len(lines) > max_lines or original_bytes > max_bytes
     if truncated:
-        match direction:
-            case "head":
-                preview = _first_bytes("".join(lines[:max_lines]), max_bytes)
-                kept_lines = _count_lines(preview)
-            case "tail":
-                preview = _last_bytes("".join(lines[-max_lines:]), max_bytes)
-                kept_lines = _count_lines(preview)
-            case "head_tail":
-                preview, kept_lines = _both_ends(text, lines, max_lines, max_bytes, omitted)
+        if direction == "tail":
+            preview = _last_bytes("".join(lines[-max_lines:]), max_bytes)
+            kept_lines = _count_lines(preview)
+        elif direction == "head" or (room := max_bytes - len(f"\n{omitted}\n".encode())) < 2:
+            # There is no room for a character of each end.
+            preview = _first_bytes("".join(lines[:max_lines]), max_bytes)
+            kept_lines = _count_lines(preview)
+        else:
+            if len(lines) > max_lines:
+                first, last = "".join(lines[: (max_lines + 1) // 2]), "".join(lines[len(lines) - max_lines // 2 :])
+            else:  # a few long lines
+                first, last = text[: (len(text) + 1) // 2], text[(len(text) + 1) // 2 :]
+            head = _first_bytes(first, (room + 1) // 2).rstrip("\n")
+            tail = _last_bytes(last, room // 2)
+            preview = f"{head}\n{omitted}\n{tail}"
+            kept_lines = min(_count_lines(head) + _count_lines(tail), len(lines))  # a line may be cut in two
     stats = TruncationStats(
         direction=direction,
         original_lines=len(lines),
@@ -111,22 +118,6 @@ def truncate_output(
         time_ms=round((perf_counter() - started_s) * 1000),
     )
     return TruncatedOutput(truncated=truncated, preview=preview, full_output_path=None, stats=stats)
-
-
-def _both_ends(text: str, lines: list[str], max_lines: int, max_bytes: int, omitted: str) -> tuple[str, int]:
-    """Return both ends around `omitted`, and the number of their lines."""
-    room = max_bytes - len(f"\n{omitted}\n".encode())
-    if room < 2:  # no room for a character of each end
-        preview = _first_bytes("".join(lines[:max_lines]), max_bytes)
-        return preview, _count_lines(preview)
-    if len(lines) > max_lines:
-        first, last = "".join(lines[: (max_lines + 1) // 2]), "".join(lines[len(lines) - max_lines // 2 :])
-    else:  # a few long lines
-        first, last = text[: (len(text) + 1) // 2], text[(len(text) + 1) // 2 :]
-    head = _first_bytes(first, (room + 1) // 2).rstrip("\n")
-    tail = _last_bytes(last, room // 2)
-    kept_lines = min(_count_lines(head) + _count_lines(tail), len(lines))  # a line may be cut in two
-    return f"{head}\n{omitted}\n{tail}", kept_lines
 
 
 def _first_bytes(text: str, max_bytes: int) -> str:

@@ -137,24 +137,20 @@ class BashSession:
         """Read and write without waiting. Return the unsent bytes."""
         for key, _ in self._selector.select(0):
             if key.fd == self._process.stdin:
-                unsent = self._send(unsent)
+                try:
+                    unsent = unsent[os.write(key.fd, unsent) :]
+                except BlockingIOError:
+                    pass
+                except OSError:  # the shell is ending, and no longer reads
+                    unsent = unsent[:0]
+                if not unsent:
+                    self._selector.unregister(key.fd)
             elif key.fd == self._process.stdout:
                 exchange.take_output(self._read(key.fd))
             elif key.fd == self._process.stderr:
                 exchange.take_control(self._read(key.fd))
             else:
                 self._is_gone = True
-        return unsent
-
-    def _send(self, unsent: memoryview) -> memoryview:
-        try:
-            unsent = unsent[os.write(self._process.stdin, unsent) :]
-        except BlockingIOError:
-            pass
-        except OSError:  # the shell is ending, and no longer reads
-            unsent = unsent[:0]
-        if not unsent:
-            self._selector.unregister(self._process.stdin)
         return unsent
 
     def _read(self, pipe: int) -> bytes:
@@ -174,21 +170,18 @@ class BashSession:
             # The shell ended, or must be killed. Its last output is still in the pipe.
             report = None
             self._process.kill()
-            self._drain(exchange)
+            with suppress(OSError):
+                for _ in range(_MAX_DRAINED_BYTES // _CHUNK_BYTES):
+                    data = os.read(self._process.stdout, _CHUNK_BYTES)
+                    if not data:
+                        break
+                    exchange.take_output(data)
         exchange.close()
         goes_on = report is not None and report.is_fit
         exit_status = report.exit_status if report else self._process.exit_status if self._is_gone else None
         if not goes_on:
             self.close()
         return Ended(exit_status, goes_on)
-
-    def _drain(self, exchange: _Exchange) -> None:
-        with suppress(OSError):
-            for _ in range(_MAX_DRAINED_BYTES // _CHUNK_BYTES):
-                data = os.read(self._process.stdout, _CHUNK_BYTES)
-                if not data:
-                    break
-                exchange.take_output(data)
 
 
 class _Exchange:

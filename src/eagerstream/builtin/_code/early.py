@@ -127,7 +127,12 @@ class EarlyCodeCalls:
         key = key_of(name, arguments)
         if key is None:
             return await self._make(name, arguments)
-        started = self._reached(name, key)
+        started = self._started.pop(key, None)
+        if started is None:  # it may have been dropped, or still wait
+            if self._dropped[name, key]:
+                self._dropped[name, key] -= 1
+            elif (waiting := next((each for each in self._waiting if each[1].key == key), None)) is not None:
+                self._waiting.remove(waiting)
         self._made[key] += 1
         try:
             return await (self._make(name, arguments) if started is None else _result(started))
@@ -153,16 +158,6 @@ class EarlyCodeCalls:
         self._writes -= 1  # not after a failure: then it may still be going on
         self._start()
         return result
-
-    def _reached(self, name: str, key: str) -> _Started | None:
-        """Take the call with this key from those that have started; otherwise from those that wait or were dropped."""
-        started = self._started.pop(key, None)
-        if started is None:
-            if self._dropped[name, key]:
-                self._dropped[name, key] -= 1
-            elif (waiting := next((each for each in self._waiting if each[1].key == key), None)) is not None:
-                self._waiting.remove(waiting)
-        return started
 
     def _start(self) -> None:
         """Start the calls that may start now."""

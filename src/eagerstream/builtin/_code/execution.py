@@ -111,7 +111,11 @@ class CodeExecution:
                 tasks.cancel_scope.cancel()
         except BaseException:
             self._stop_early()
-            self._call.done_so_far = self._done_so_far()
+            self._output.close()
+            began = None if self._current is self._last else self._current
+            failure = self._failure or _Failure("", "", began, begun=True)
+            told = [self._output.text(), self._bounded(failure.text), *self._unreached_note, self._truth(failure)]
+            self._call.done_so_far = "\n".join(filter(None, told))
             raise
         response = self._response()
         self._call.done_so_far = self._truth(_Failure("", ""))  # the input may still turn out to be unusable
@@ -210,7 +214,13 @@ class CodeExecution:
             if result is None:
                 self._tell(_State.STOPPED)
         if result is None:
-            self._failure = self._stopped(statement)
+            interrupted = self._call.input.interrupted
+            if interrupted is not None:
+                code, text = ToolErrorCode.PERMISSION_DENIED, f"{interrupted}\n"
+            else:
+                limit = f"{self._settings.timeout_s:g} seconds"
+                code, text = ToolErrorCode.TIMEOUT, f"TimeoutError: the code did not finish within {limit}. "
+            self._failure = _Failure(code, text, statement, begun=True, tells_of_variables=True)
         elif result.end is StatementEnd.DONE:
             self._last = statement
             self._tell(_State.DONE)
@@ -219,14 +229,6 @@ class CodeExecution:
             begun = result.end is not StatementEnd.INVALID
             self._failure = _Failure(_CODES[result.end], result.text, statement, begun)
         return self._failure is None
-
-    def _stopped(self, statement: Statement) -> _Failure:
-        if self._call.input.interrupted is not None:
-            code, text = ToolErrorCode.PERMISSION_DENIED, f"{self._call.input.interrupted}\n"
-        else:
-            seconds = f"{self._settings.timeout_s:g} seconds"
-            code, text = ToolErrorCode.TIMEOUT, f"TimeoutError: the code did not finish within {seconds}. "
-        return _Failure(code, text, statement, begun=True, tells_of_variables=True)
 
     # --- progress -----------------------------------------------------------------------------------------------------
 
@@ -266,7 +268,9 @@ class CodeExecution:
             data["unreached"] = dict(self._unreached)
         failure = self._failure
         if failure is None and self._cut is not None:
-            failure = _Failure(ToolErrorCode.INVALID_FORMAT, self._cut_off(self._cut))
+            where = "in the statement that begins in" if self._splitter.open.strip() else "before"
+            cut = f"The code is not complete: it ends {where} line {self._splitter.open_line}. {self._cut.reason}"
+            failure = _Failure(ToolErrorCode.INVALID_FORMAT, cut)
         notes = [_LOST_BEFORE] if self._held.was_lost else []
         self._held.was_lost = False
         notes += self._unreached_note
@@ -284,22 +288,12 @@ class CodeExecution:
         kept.feed(text.encode(errors="replace"))
         return kept.text()
 
-    def _cut_off(self, error: InputInterrupted) -> str:
-        where = "in the statement that begins in" if self._splitter.open.strip() else "before"
-        return f"The code is not complete: it ends {where} line {self._splitter.open_line}. {error.reason}"
-
-    def _done_so_far(self) -> str:
-        """Return the text about the work of code that is being cancelled."""
-        self._output.close()
-        began = None if self._current is self._last else self._current
-        failure = self._failure or _Failure("", "", began, begun=True)
-        told = [self._output.text(), self._bounded(failure.text), *self._unreached_note, self._truth(failure)]
-        return "\n".join(filter(None, told))
-
     @property
     def _unreached_note(self) -> list[str]:
         """The note about the calls that had started early and were not reached, if there are any."""
-        return [_UNREACHED.format(_counted(self._unreached))] if self._unreached else []
+        unreached = sorted(self._unreached.items())
+        names = ", ".join(name if number == 1 else f"{name} ({number})" for name, number in unreached)
+        return [_UNREACHED.format(names)] if names else []
 
     def _truth(self, failure: _Failure) -> str:
         """Say which statements ran."""
@@ -329,7 +323,3 @@ RESET: Final = "reset_session"
 
 def _lines(first: int, last: int) -> str:
     return f"Line {first}" if first == last else f"Lines {first} to {last}"
-
-
-def _counted(names: Mapping[str, int]) -> str:
-    return ", ".join(name if number == 1 else f"{name} ({number})" for name, number in sorted(names.items()))

@@ -105,16 +105,25 @@ class _Finder:
     def find(self, tree: ast.Module, rebound: Collection[str], max_calls: int) -> StatementCalls:
         # By exact types, in the order of their frequency, and without the leaves: a statement of 8,000 characters has
         # 12,000 nodes, and `match` and `ast.iter_child_nodes` take 4 us for each.
-        pending: list[tuple[ast.AST, bool]] = [(tree, True)]
+        pending: list[tuple[Any, bool]] = [(tree, True)]
         while pending:
             node, is_run = pending.pop()
             kind = type(node)
             called: ast.AST | None = None
             if kind is ast.Name:
-                self._take_name(node)
+                if type(node.ctx) is not ast.Load:
+                    self._rebound.add(node.id)
+                if node.id in self._writing:
+                    self._writes.append(_end(node))
                 continue
             if kind is ast.Call:
-                called = self._take_call(node, is_run=is_run)
+                if type(node.func) is ast.Name:
+                    called = node.func  # it is no use of the function besides
+                    name = node.func.id
+                    if name in self._reading and is_run:
+                        self._calls.append((_end(node), name, node))
+                    elif name in self._writing:
+                        self._writes.append(_end(node))
             elif kind in _BINDING:
                 self._rebound.update(_bound_by(node))
                 if kind in _SCOPES:
@@ -136,23 +145,6 @@ class _Finder:
         literal = (_literal_call(node, name, self._reading[name]) for _, name, node in found)
         some = islice((call for call in literal if call is not None), max_calls)
         return StatementCalls(list(some), frozenset(self._rebound), may_write=bool(self._writes))
-
-    def _take_name(self, node: Any) -> None:
-        if type(node.ctx) is not ast.Load:
-            self._rebound.add(node.id)
-        if node.id in self._writing:
-            self._writes.append(_end(node))
-
-    def _take_call(self, node: Any, *, is_run: bool) -> ast.AST | None:
-        """Note a call by a plain name, and return that name: it is no use of the function besides."""
-        if type(node.func) is not ast.Name:
-            return None
-        name = node.func.id
-        if name in self._reading and is_run:
-            self._calls.append((_end(node), name, node))
-        elif name in self._writing:
-            self._writes.append(_end(node))
-        return node.func
 
 
 _SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)

@@ -152,14 +152,12 @@ class MontyCalls:
                         self._running[id].cancel()
                     self._outcomes.pop(id, None)
                 return dict.fromkeys(ids, CANCELLED)
-            ended = {id: self._outcome(id) for id in ids if id not in self._running}
+            ended = [id for id in ids if id not in self._running]
             if ended:
-                return ended
+                # The code gets an outcome once.
+                cancelled = _failed("the call was cancelled at the end of its code")
+                return {id: self._outcomes.pop(id, cancelled) for id in ended}
             await self._change()
-
-    def _outcome(self, id: int) -> Outcome:
-        """Return the outcome of a call that has ended. The code gets it once."""
-        return self._outcomes.pop(id, None) or _failed("the call was cancelled at the end of its code")
 
     async def _change(self) -> None:
         self._changed = anyio.Event()

@@ -38,22 +38,22 @@ class Sources:
 
     def result(self, error: MontyError) -> StatementResult:
         """Return the end of the statement that failed with an error."""
-        frames = _frames_of(error)
-        # Only what Monty does not compile has no frame of a function or module: Python's errors, and its own gaps.
-        if frames is None or (frames and frames[-1].function_name is None):
-            return StatementResult(StatementEnd.INVALID, self._invalid(error, frames or []))
-        shown = self._shown(frames)
-        return StatementResult(
-            StatementEnd.RAISED, "\n".join([*(["Traceback:"] if shown else []), *shown, message_of(error)])
-        )
+        import pydantic_monty as monty
 
-    def _invalid(self, error: MontyError, frames: Sequence[Frame]) -> str:
+        frames: list[Frame] = []
+        if isinstance(error, monty.MontySyntaxError | monty.MontyRuntimeError):
+            frames = error.traceback()
         text = message_of(error)
-        for frame in frames:
-            place = self._places.get(frame.filename)
-            if place is not None:
-                return f"{text} (line {place[1] - 1 + frame.line}){_source_of(frame)}"
-        return text
+        # Only what Monty does not compile has no frame of a function or module: Python's errors, and its own gaps.
+        is_invalid = frames[-1].function_name is None if frames else isinstance(error, monty.MontySyntaxError)
+        if is_invalid:
+            for frame in frames:
+                if (place := self._places.get(frame.filename)) is not None:
+                    text += f" (line {place[1] - 1 + frame.line}){_source_of(frame)}"
+                    break
+            return StatementResult(StatementEnd.INVALID, text)
+        shown = self._shown(frames)
+        return StatementResult(StatementEnd.RAISED, "\n".join([*(["Traceback:"] if shown else []), *shown, text]))
 
     def _shown(self, frames: Sequence[Frame]) -> list[str]:
         found = [frame for frame in frames if frame.filename in self._places or frame.filename == "<string>"]
@@ -84,13 +84,3 @@ def message_of(error: MontyError) -> str:
 def _source_of(frame: Frame) -> str:
     line = (frame.source_line or "").strip().partition("\n")[0]
     return f"\n    {line[:_MAX_LINE_CHARS]}" if line else ""
-
-
-def _frames_of(error: MontyError) -> list[Frame] | None:
-    """Return the frames of an error; None for a syntax error that has no place."""
-    import pydantic_monty as monty
-
-    frames: list[Frame] = (
-        error.traceback() if isinstance(error, monty.MontySyntaxError | monty.MontyRuntimeError) else []
-    )
-    return None if not frames and isinstance(error, monty.MontySyntaxError) else frames

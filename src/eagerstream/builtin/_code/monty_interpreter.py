@@ -129,12 +129,23 @@ class Interpreter:
                 if value is None:
                     return CodeValue()
                 data = _data_of(value)
-                text = value if isinstance(value, str) else repr(value) if data is not None else self._repr(value, host)
+                if isinstance(value, str):
+                    text = value
+                elif data is not None:
+                    text = repr(value)
+                else:
+                    # An object of the code's classes arrives as a mere description.
+                    self._sources.add(None)
+                    shown = self._fed("repr(_eager_value)", {"_eager_value": value}, host)
+                    # Nothing keeps the object of a mere expression: then its description has to do.
+                    text = repr(value) if isinstance(shown, StatementResult) else str(shown.output)
         except _ClosedError:
             return CodeValue()
         except (RecursionError, TypeError, ValueError):  # nested too deeply; an object of the code as a key
             return CodeValue("a value that cannot be shown")
-        return CodeValue(_clipped(text), data)
+        if len(text) > _MAX_VALUE_CHARS:
+            text = f"{text[:_MAX_VALUE_CHARS]}... ({len(text)} characters)"
+        return CodeValue(text, data)
 
     def close(self) -> None:
         """Kill the process, from any thread. Returns at once. A second call does nothing."""
@@ -228,29 +239,23 @@ class Interpreter:
 
     def _failed(self, error: MontyRuntimeError) -> StatementResult:
         """Return the end of a statement that raised. If a limit ended it, the interpreter may be of no more use."""
+        import pydantic_monty as monty
+
         assert self._session is not None
         cause = error.exception()
         if isinstance(cause, TimeoutError) and str(cause).startswith("feed time limit exceeded"):
             return self._lost(self._too_slow)  # its variables may be inconsistent, says Monty
-        if isinstance(cause, MemoryError) and not self._has_memory():
-            most = self._limits.max_memory_bytes // 2**20
-            return self._lost(f"MemoryError: the variables need more than {most} MiB.")
+        if isinstance(cause, MemoryError):
+            reason = f"MemoryError: the variables need more than {self._limits.max_memory_bytes // 2**20} MiB."
+            if self._session.worker_pid is None:
+                self._forget()
+                return self._lost(reason)
+            self._sources.add(None)
+            try:
+                self._session.feed_run("None")  # can anything still run?
+            except monty.MontyError:
+                return self._lost(reason)
         return self._sources.result(error)
-
-    def _has_memory(self) -> bool:
-        """Return whether anything can still run."""
-        import pydantic_monty as monty
-
-        assert self._session is not None
-        if self._session.worker_pid is None:
-            self._forget()
-            return False
-        self._sources.add(None)
-        try:
-            self._session.feed_run("None")
-        except monty.MontyError:
-            return False
-        return True
 
     @property
     def _too_slow(self) -> str:
@@ -261,13 +266,6 @@ class Interpreter:
             reason = "The interpreter was closed."
         self.close()
         return StatementResult(StatementEnd.LOST, reason)
-
-    def _repr(self, value: object, host: MontyCalls) -> str:
-        """Return `repr(value)` as the code sees it: an object of one of its classes arrives as a mere description."""
-        self._sources.add(None)
-        complete = self._fed("repr(_eager_value)", {"_eager_value": value}, host)
-        # Nothing has kept an object that is only the value of an expression: then its description has to do.
-        return repr(value) if isinstance(complete, StatementResult) else str(complete.output)
 
 
 def _answer(call: FunctionSnapshot, host: MontyCalls, waits: dict[int, int]) -> ExternalResult | None:
@@ -314,7 +312,3 @@ def _data_of(value: object) -> JSON:
         return None
     data: JSON = json.loads(text) if len(text) <= _MAX_DATA_CHARS else None
     return data
-
-
-def _clipped(text: str) -> str:
-    return text if len(text) <= _MAX_VALUE_CHARS else f"{text[:_MAX_VALUE_CHARS]}... ({len(text)} characters)"

@@ -94,16 +94,18 @@ class SchemaTypes:
         kinds = _listed(schema.get("type"))
         if not kinds:
             kinds = ["array"] if schema.keys() & {"items", "prefixItems"} else ["any"]
-        return [self._of_kind(kind, schema, name, depth) for kind in kinds[: len(_PLAIN) + 2]]
-
-    def _of_kind(self, kind: object, schema: Schema, name: str, depth: int) -> str:
-        if kind == "array":
-            items = [*_listed(schema.get("prefixItems")), *_listed(schema.get("items"))][: _MAX_MEMBERS + 1]
-            inner = [member for item in items or [True] for member in self._members(item, f"{name} item", depth + 1)]
-            return f"list[{_union(inner)}]"
-        if kind == "object":
-            return f"dict[str, {_union(self._members(schema.get('additionalProperties'), f'{name} value', depth + 1))}]"
-        return _PLAIN.get(kind, "Any") if isinstance(kind, str) else "Any"
+        members = []
+        for kind in kinds[: len(_PLAIN) + 2]:
+            if kind == "array":
+                items = [*_listed(schema.get("prefixItems")), *_listed(schema.get("items"))][: _MAX_MEMBERS + 1]
+                inner = [each for item in items or [True] for each in self._members(item, f"{name} item", depth + 1)]
+                members.append(f"list[{_union(inner)}]")
+            elif kind == "object":
+                inner = self._members(schema.get("additionalProperties"), f"{name} value", depth + 1)
+                members.append(f"dict[str, {_union(inner)}]")
+            else:
+                members.append(_PLAIN.get(kind, "Any") if isinstance(kind, str) else "Any")
+        return members
 
     def _class(
         self, schema: Schema, properties: Mapping[str, Any], required: Collection[str], hint: str, depth: int
@@ -113,7 +115,9 @@ class SchemaTypes:
             return known[1]
         if depth >= _MAX_DEPTH:
             return "dict[str, Any]"
-        base = _class_name(hint)
+        words = (word[0].upper() + word[1:] for word in _WORDS.findall(hint[: 4 * _MAX_NAME_CHARS]))
+        base = "".join(words)[:_MAX_NAME_CHARS]
+        base = base if is_name(base) else f"Object{base}"
         name = base if base not in self._taken else next(n for k in count(2) if (n := f"{base}{k}") not in self._taken)
         taken, self._taken = self._taken, self._taken | {name}
         self._of_schema[id(schema)] = (schema, name)  # before its fields, which may refer to it
@@ -191,12 +195,6 @@ def as_line(text: object, max_chars: int) -> str:
 def _comment(schema: object) -> str:
     text = as_line(schema.get("description"), _MAX_COMMENT_CHARS) if isinstance(schema, Mapping) else ""
     return f"  # {text}" if text else ""
-
-
-def _class_name(hint: str) -> str:
-    words = _WORDS.findall(hint[: 4 * _MAX_NAME_CHARS])
-    name = "".join(word[0].upper() + word[1:] for word in words)[:_MAX_NAME_CHARS]
-    return name if is_name(name) else f"Object{name}"
 
 
 def _listed(value: object) -> list[Any]:

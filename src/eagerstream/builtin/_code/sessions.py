@@ -70,8 +70,11 @@ class CodeSessions:
         if not run_id:
             return HeldSession(self._sandbox, self._functions)
         if run_id not in self._held:
-            while len(self._held) >= _MAX_SESSIONS and self._forget_oldest():
-                pass
+            while len(self._held) >= _MAX_SESSIONS:
+                free = (each for each, held in self._held.items() if not held.lock.statistics().locked)
+                if (oldest := next(free, None)) is None:
+                    break  # calls use them all
+                self.close(oldest)
             self._held[run_id] = HeldSession(self._sandbox, self._functions)
             call.when_over(partial(_close, weakref.ref(self), run_id))
         self._held.move_to_end(run_id)
@@ -88,14 +91,6 @@ class CodeSessions:
         if owner is None or os.getpid() == owner:
             for each in held.values():
                 each.close()
-
-    def _forget_oldest(self) -> bool:
-        """End the interpreter that was used least recently, and that no call uses. Return False if there is none."""
-        for run_id, held in self._held.items():
-            if not held.lock.statistics().locked:
-                self.close(run_id)
-                return True
-        return False
 
 
 def _close(reference: weakref.ref[CodeSessions], run_id: str) -> None:

@@ -73,7 +73,12 @@ def _stub(name: str, tool: Tool, types: SchemaTypes) -> str:
     text = without_middle(printable(inspect.cleandoc(tool.description)), _MAX_DESCRIPTION_CHARS)
     if told:
         text = "\n".join([*([text, ""] if text else []), "Args:", *(f"    {line}" for line in told)])
-    return f"{head}\n    {_docstring(text)}" if text else f"{head} ..."
+    if not text:
+        return f"{head} ..."
+    text = text.replace("\\", "\\\\").replace('"""', r"\"\"\"")
+    if "\n" in text or text.endswith('"'):
+        text = "\n".join(f"    {line}" if line.strip() else "" for line in f"{text}\n".split("\n")).lstrip() + "    "
+    return f'{head}\n    """{text}"""'
 
 
 def _told(name: str, schema: object) -> list[str]:
@@ -88,14 +93,6 @@ def _told(name: str, schema: object) -> list[str]:
     text = as_line(schema.get("description"), _MAX_PARAMETER_CHARS)
     notes = f"({', '.join(constraints)})" if constraints else ""
     return [f"{name}: {' '.join(filter(None, [text, notes]))}"] if text or notes else []
-
-
-def _docstring(text: str) -> str:
-    text = text.replace("\\", "\\\\").replace('"""', r"\"\"\"")
-    if "\n" not in text and not text.endswith('"'):
-        return f'"""{text}"""'
-    lines = [f"    {line}" if line.strip() else "" for line in f"{text}\n".split("\n")]
-    return '"""' + "\n".join(lines).lstrip() + '    """'
 
 
 def _default(schema: object) -> str:

@@ -134,7 +134,10 @@ class StatementSplitter:
         if self._is_inside:
             self._lines.append(line)
         else:
-            start, column = _indent(line)
+            blank = _INDENT.match(line)
+            assert blank is not None
+            start = blank.end()
+            column = start - (blank[0].rfind("\f") + 1)  # a form feed begins the line anew
             # After a lone backslash in the first column, the next line determines the indentation.
             is_code = line[start : start + 1] not in ("", "\n", "#") and (column > 0 or line[start:] != "\\\n")
             if is_code and self._waits is _Waits.FOR_NEXT and column == 0 and _word(line, start) not in _CLAUSES:
@@ -146,8 +149,11 @@ class StatementSplitter:
                 self._backslash = line if line[start:] == "\\\n" else ""
                 return
             if self._waits is not _Waits.FOR_NEXT:
-                self._waits = _wait_of(line, start)
-                self._may_be_name = _word(line, start) == "match"
+                word = _word(line, start)
+                self._may_be_name = word == "match"
+                self._waits = _Waits.FOR_NEXT if word in _COMPOUND else _Waits.NOT
+                if line[start] == "@":
+                    self._waits = _Waits.FOR_DEFINITION
         self._line += 1
         for _ in self._lexer.take(line):
             yield None
@@ -173,25 +179,11 @@ class StatementSplitter:
         return statement
 
 
-def _indent(line: str) -> tuple[int, int]:
-    """Return the index of a line's first character, and its column. A form feed begins the line anew."""
-    blank = _INDENT.match(line)
-    assert blank is not None
-    return blank.end(), blank.end() - (blank[0].rfind("\f") + 1)
-
-
 def _word(line: str, start: int = 0) -> str:
     """Return the word at `start`, or the beginning of one that is longer than every keyword."""
     word = _WORD.match(line, start, start + _HEAD_CHARS)
     assert word is not None
     return word[0]
-
-
-def _wait_of(line: str, start: int) -> _Waits:
-    """Return the event that completes a statement with this first line."""
-    if line[start] == "@":
-        return _Waits.FOR_DEFINITION
-    return _Waits.FOR_NEXT if _word(line, start) in _COMPOUND else _Waits.NOT
 
 
 def _begins_statement(head: str) -> bool:

@@ -132,7 +132,12 @@ class CodeTool(Tool):
         check_positive("timeout_s", timeout_s, is_finite=True)
         check_count("max_calls", max_calls)
         check_count("max_output_chars", max_output_chars, least=_MIN_OUTPUT_CHARS)
-        named = tools_by_name(_callable(tools))
+        if isinstance(tools, str | Mapping) or not tools:
+            raise UsageError("tools must be a list of the tools that the code can call")
+        found = [tool for tool in map(as_tool, tools) if tool is not None]
+        if len(found) < len(tools):
+            raise UsageError("code cannot call the definition of a tool that the API runs")
+        named = tools_by_name(found)
         if executor is None:
             # Early calls must not take the place of those that the code waits for.
             slots = _MAX_CONCURRENCY + (MAX_EARLY if early_calls else 0)
@@ -184,17 +189,3 @@ class CodeTool(Tool):
         finally:
             if not call.run_id:
                 held.close()
-
-
-def _callable(tools: Sequence[ForeignTool]) -> list[Tool]:
-    """Return the tools as tools.
-
-    Raises:
-        UsageError: One is a mere definition, or there are none.
-    """
-    if isinstance(tools, str | Mapping) or not tools:
-        raise UsageError("tools must be a list of the tools that the code can call")
-    found = [tool for tool in map(as_tool, tools) if tool is not None]
-    if len(found) < len(tools):
-        raise UsageError("code cannot call the definition of a tool that the API runs")
-    return found

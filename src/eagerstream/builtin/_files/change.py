@@ -101,15 +101,6 @@ class Change(Draft):
     def _back_up(self) -> Parts:
         """Copy the current content to `.backups` in the file's folder."""
         content, _ = self._files.jail.read(self._parts)
-        place, backup = self._new_backup()
-        try:
-            backup.write(content)
-            backup.commit()
-        finally:
-            backup.discard()
-        return place
-
-    def _new_backup(self) -> tuple[Parts, GrowingFile]:
         *folder, name = self._parts
         now = datetime.now().astimezone()
         number = 0
@@ -117,6 +108,13 @@ class Change(Draft):
             ending = f".{number}.bak" if number else ".bak"
             place = (*folder, ".backups", f"{name}.{now:%Y%m%d_%H%M%S}{ending}")
             try:
-                return place, self._files.jail.create(place)
+                backup = self._files.jail.create(place)
             except FileExistsError:  # another backup of the same second
                 number += 1
+                continue
+            try:
+                backup.write(content)
+                backup.commit()
+            finally:
+                backup.discard()
+            return place

@@ -120,7 +120,12 @@ def _edit_in_thread(
         try:
             document = document.replaced(*document.only_place_of(edit["old_string"]), edit["new_string"])
         except NoSingleMatch as wrong:
-            raise _no_single_match(files, parts, wrong.count, index=None if is_single else index) from None
+            words, code, context = files.words, ToolErrorCode.INVALID_PARAM, {"matches": wrong.count}
+            if is_single:
+                raise files.refused(code, words.no_single_match, parts, context, count=wrong.count) from None
+            context["edit_index"] = index
+            what = words.no_single_match.format(count=wrong.count)
+            raise files.refused(code, words.which_edit, parts, context, index=index, what=what) from None
     edited = document.encode()
     change = Change(files, parts)
     try:
@@ -130,12 +135,3 @@ def _edit_in_thread(
     finally:
         change.discard()
     return written, len(edited) - len(content)
-
-
-def _no_single_match(files: SharedFiles, parts: Parts, count: int, *, index: int | None) -> Refused:
-    words, code = files.words, ToolErrorCode.INVALID_PARAM
-    if index is None:
-        return files.refused(code, words.no_single_match, parts, {"matches": count}, count=count)
-    what = words.no_single_match.format(count=count)
-    context = {"matches": count, "edit_index": index}
-    return files.refused(code, words.which_edit, parts, context, index=index, what=what)

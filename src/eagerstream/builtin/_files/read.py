@@ -100,7 +100,11 @@ class Read(FileTool):
         wanted = min(limit, _MAX_ENTRIES)
         walk = jail.walk(parts, depth=1, max_entries=offset + wanted + 1)
         entries = list(islice(walk, offset, None))
-        page = page_of((_line_of(entry) for entry in entries), 0, wanted)
+        lines = (
+            f"{_name_of(entry)}{'/' if entry.is_folder else '@' if entry.is_link else f' {entry.size}'}\n"
+            for entry in entries
+        )
+        page = page_of(lines, 0, wanted)
         path = jail.shown(parts)
         data = {
             "path": path,
@@ -124,12 +128,6 @@ class Read(FileTool):
         if reasons:
             return ToolResponse.partial(text, data, reason=". ".join(reasons), content=content)
         return ToolResponse.success(text, data, content=content)
-
-
-def _line_of(entry: Entry) -> str:
-    if entry.is_folder:
-        return f"{_name_of(entry)}/\n"
-    return f"{_name_of(entry)}@\n" if entry.is_link else f"{_name_of(entry)} {entry.size}\n"
 
 
 def _data_of(entry: Entry) -> dict[str, Any]:

@@ -97,7 +97,19 @@ async def _attempt(
         request = client.build_request("GET", url, params=dict(params), headers=dict(headers))
         response = await client.send(request, stream=True, follow_redirects=False)
         try:
-            _check_status(response)
+            status = response.status_code
+            if status == 429:
+                after_s = _retry_after_s(response.headers)
+                raise _Again(ToolError.rate_limited(after_s), after_s)
+            if status >= 500:
+                said = f"The search service failed (HTTP {status})."
+                failed = ToolError(said, code=ToolErrorCode.SERVICE_UNAVAILABLE)
+                raise _Again(failed, _retry_after_s(response.headers))
+            if status in (401, 403):
+                raise ToolError("The search service refused its key.", code=ToolErrorCode.PERMISSION_DENIED)
+            if status != 200:
+                said = f"The search service refused the request (HTTP {status})."
+                raise ToolError(said, code=ToolErrorCode.API_ERROR)
             body = await _body(response)
         finally:
             await close_quietly(response)
@@ -112,21 +124,6 @@ async def _attempt(
     if not isinstance(value, dict):
         raise _unreadable()
     return value
-
-
-def _check_status(response: httpx.Response) -> None:
-    status = response.status_code
-    if status == 200:
-        return
-    if status == 429:
-        after_s = _retry_after_s(response.headers)
-        raise _Again(ToolError.rate_limited(after_s), after_s)
-    if status >= 500:
-        failed = ToolError(f"The search service failed (HTTP {status}).", code=ToolErrorCode.SERVICE_UNAVAILABLE)
-        raise _Again(failed, _retry_after_s(response.headers))
-    if status in (401, 403):
-        raise ToolError("The search service refused its key.", code=ToolErrorCode.PERMISSION_DENIED)
-    raise ToolError(f"The search service refused the request (HTTP {status}).", code=ToolErrorCode.API_ERROR)
 
 
 async def _body(response: httpx.Response) -> bytes:

@@ -104,7 +104,12 @@ class SearchTool(Tool, ABC):
         if takes_blocks(call):
             response.content = [search_block(**result) for result in shown]
         elif shown:
-            response.text += "\n" + _as_text(shown)
+            items = (
+                f'<item index="{index}">\n<source>{html.escape(result["source"])}</source>\n'
+                f"<page_content>\n{html.escape(result['content'], quote=False)}\n</page_content>\n</item>"
+                for index, result in enumerate(shown, start=1)
+            )
+            response.text += "\n".join(["", "<search_results>", *items, "</search_results>"])
         return response
 
 
@@ -143,12 +148,3 @@ def search_block(source: str, title: str, content: str) -> Block:
         "content": [{"type": "text", "text": content}],
         "citations": {"enabled": True},
     }
-
-
-def _as_text(results: Sequence[dict[str, str]]) -> str:
-    items = (
-        f'<item index="{index}">\n<source>{html.escape(result["source"])}</source>\n'
-        f"<page_content>\n{html.escape(result['content'], quote=False)}\n</page_content>\n</item>"
-        for index, result in enumerate(results, start=1)
-    )
-    return "\n".join(["<search_results>", *items, "</search_results>"])

@@ -57,7 +57,26 @@ class WikipediaSearch(SearchTool):
         own_agent = self._client is not None and "python-httpx" not in self._client.headers.get("user-agent", "")
         found = await get_json(
             self._url,
-            params=_params(query, count),
+            # Articles as a generator, and the search as a list, which has the total.
+            params={
+                "action": "query",
+                "format": "json",
+                "formatversion": 2,
+                "generator": "search",
+                "gsrsearch": query,
+                "gsrlimit": count,
+                "prop": "extracts|info",
+                "exintro": 1,
+                "explaintext": 1,
+                "exchars": _EXTRACT_CHARS,
+                "exlimit": "max",
+                "inprop": "url",
+                "list": "search",
+                "srsearch": query,
+                "srlimit": count,
+                "srinfo": "totalhits",
+                "srprop": "snippet",
+            },
             headers={} if own_agent else {"user-agent": _USER_AGENT},
             client=self._client,
             timeout_s=self._limit_s,
@@ -70,29 +89,6 @@ class WikipediaSearch(SearchTool):
         results = list(_results(answer))
         total = hits if type(hits) is int and hits >= len(results) else None
         return SearchPage(results, total=total, has_more="continue" in found)
-
-
-def _params(query: str, count: int) -> dict[str, str | int]:
-    """Return the parameters of one request: articles as a generator, and the search as a list, which has the total."""
-    return {
-        "action": "query",
-        "format": "json",
-        "formatversion": 2,
-        "generator": "search",
-        "gsrsearch": query,
-        "gsrlimit": count,
-        "prop": "extracts|info",
-        "exintro": 1,
-        "explaintext": 1,
-        "exchars": _EXTRACT_CHARS,
-        "exlimit": "max",
-        "inprop": "url",
-        "list": "search",
-        "srsearch": query,
-        "srlimit": count,
-        "srinfo": "totalhits",
-        "srprop": "snippet",
-    }
 
 
 def _results(answer: Mapping[str, Any]) -> Iterator[SearchResult]:

@@ -90,7 +90,15 @@ def run_in_session(
         Exception: Any exception of the driver.
         Stopped: The caller no longer waits.
     """
-    sql = _one_statement(sql, read_only=read_only)
+    sql = sql.strip().rstrip(";").rstrip()
+    if ";" in sql:  # another statement could end the transaction
+        raise _not_run("it must be one statement, without a semicolon in it, also in texts and comments")
+    found = _FIRST_WORD.match(sql)
+    word = found[1].upper() if found else ""
+    if read_only and word not in _READING:
+        raise _not_run("only statements that read are allowed, such as SELECT, and no comment before the first word")
+    if word in _CONTROLLING:
+        raise _not_run("each statement is committed by itself")
     with sessions(stop) as session, stop.by(session.interrupt):
         if read_only and session.commits_itself:
             raise ToolError("The connection commits each statement by itself: nothing could be taken back.")
@@ -112,20 +120,6 @@ def run_in_session(
         else:
             session.commit()
         return table
-
-
-def _one_statement(sql: str, *, read_only: bool) -> str:
-    """Return the statement without a semicolon at its end. Others could end the transaction in which it should run."""
-    sql = sql.strip().rstrip(";").rstrip()
-    if ";" in sql:
-        raise _not_run("it must be one statement, without a semicolon in it, also in texts and comments")
-    found = _FIRST_WORD.match(sql)
-    word = found[1].upper() if found else ""
-    if read_only and word not in _READING:
-        raise _not_run("only statements that read are allowed, such as SELECT, and no comment before the first word")
-    if word in _CONTROLLING:
-        raise _not_run("each statement is committed by itself")
-    return sql
 
 
 def _not_run(why: str) -> ToolError:
@@ -236,7 +230,11 @@ def inspected_schema(bind: Engine | Connection) -> str:
     try:
         inspector = inspect(bind)
         tables = [*inspector.get_table_names(), *inspector.get_view_names()]
-        return ";\n".join(_described(table, inspector.get_columns(table)) for table in tables[:_MAX_TABLES])
+        described: list[str] = []
+        for table in tables[:_MAX_TABLES]:
+            columns = (f"{column['name']} {column['type']}" for column in inspector.get_columns(table))
+            described.append(f"{table} ({', '.join(columns)})")
+        return ";\n".join(described)
     except SQLAlchemyError:
         # SQLAlchemy's text may contain the address and the user.
         raise UsageError("the schema could not be read from the database: give it as schema=...") from None
@@ -244,11 +242,6 @@ def inspected_schema(bind: Engine | Connection) -> str:
         if began and isinstance(bind, Connection):
             with suppress(SQLAlchemyError):
                 bind.rollback()
-
-
-def _described(table: str, columns: Sequence[Any]) -> str:
-    described = ", ".join(f"{column['name']} {column['type']}" for column in columns)
-    return f"{table} ({described})"
 
 
 # --- DuckDB -----------------------------------------------------------------------------------------------------------

@@ -63,7 +63,13 @@ def source_of(database: object, dialect: str | None, *, read_only: bool) -> Sour
     """
     if isinstance(database, str | Path):
         path = database if isinstance(database, Path) else path_of_url(database)
-        return _memory() if path is None else _of_path(path, read_only=read_only)
+        if path is not None:
+            return _of_path(path, read_only=read_only)
+        # A database in memory, which exists as long as the source.
+        connection = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+        source = _of_sqlite(connection, read_only=False)
+        weakref.finalize(source, connection.close)  # since Python 3.13, an unclosed connection is a warning
+        return source
     if isinstance(database, sqlite3.Connection):
         return _of_sqlite(database, read_only=read_only)
     if type(database).__module__.startswith("sqlalchemy."):
@@ -96,14 +102,6 @@ def _of_path(path: Path, *, read_only: bool) -> Source:
     if read_only and not path.is_file():
         raise UsageError(f"there is no database to read: {path}")
     return _sqlite(partial(path_opener, path, read_only=read_only), is_shared=False)
-
-
-def _memory() -> Source:
-    """Return a source in memory. Its database exists as long as the source."""
-    connection = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
-    source = _of_sqlite(connection, read_only=False)
-    weakref.finalize(source, connection.close)  # since Python 3.13, an unclosed connection is a warning
-    return source
 
 
 def _of_sqlite(connection: sqlite3.Connection, *, read_only: bool) -> Source:
@@ -186,16 +184,10 @@ def _of_sqlite_bind(bind: Engine | Connection, *, read_only: bool) -> Source | N
                 return copy_opener(cast("sqlite3.Connection", pooled.driver_connection))
 
         return _sqlite(copy, is_shared=False)
-    opener = _pooled_opener(bind, turn)
-    return _sqlite(lambda: opener, is_shared=file is None)
-
-
-def _pooled_opener(engine: Engine, turn: Turn | None) -> Opener:
-    """Return an opener that takes a pooled connection for each query. If `turn` is given, one thread at a time."""
 
     @contextmanager
     def opened(stop: Stop) -> Iterator[sqlite3.Connection]:
-        with turn.taken(stop) if turn else nullcontext(), closing(engine.raw_connection()) as pooled:
+        with turn.taken(stop) if turn else nullcontext(), closing(bind.raw_connection()) as pooled:
             yield cast("sqlite3.Connection", pooled.driver_connection)
 
-    return opened
+    return _sqlite(lambda: opened, is_shared=file is None)

@@ -109,18 +109,13 @@ def _cell(value: Any, max_chars: int) -> tuple[JSON, bool]:
             return f"<{len(data)} bytes>", True
         case str():
             return _cut(str(encodable(value)), max_chars)
-        case _:
-            return _other(value, max_chars)
-
-
-def _other(value: Any, max_chars: int) -> tuple[JSON, bool]:
-    """Convert a driver's own types: dates, decimals, UUIDs, arrays and documents."""
-    try:
-        plain: JSON = to_json(value)
-        text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
-    except (TypeError, ValueError):
-        plain = text = str(encodable(str(value)))
-    return (plain, False) if len(text) <= max_chars else _cut(text, max_chars)
+        case _:  # a driver's own types: dates, decimals, UUIDs, arrays and documents
+            try:
+                plain: JSON = to_json(value)
+                text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+            except (TypeError, ValueError):
+                plain = text = str(encodable(str(value)))
+            return (plain, False) if len(text) <= max_chars else _cut(text, max_chars)
 
 
 def _cut(text: str, max_chars: int) -> tuple[str, bool]:

@@ -122,8 +122,11 @@ class EagerTextEditor(Tool):
                 async for piece in text:
                     await writing.write(piece)
                 await self._require_whole(call)
-                if not writing.characters and not _is_given(text, call):
-                    raise ToolError("Error: `file_text` is missing", code=ToolErrorCode.INVALID_PARAM)
+                if not writing.characters:
+                    value = None if call is None else call.input.value
+                    is_missing = text is _NO_TEXT if value is None else "file_text" not in value
+                    if is_missing:  # this does not mean an empty file
+                        raise ToolError("Error: `file_text` is missing", code=ToolErrorCode.INVALID_PARAM)
             except InputInterrupted:
                 return await run_sync(self._end_cut, writing, call)
             await run_sync(writing.commit)
@@ -228,10 +231,3 @@ class _Writing(Draft):
         missing = f"Error: {self.shown} cannot be created: a file stands in its way"
         with in_words(self.shown, missing=missing), super()._step():
             yield
-
-
-def _is_given(text: TextStream, call: RunningCall | None) -> bool:
-    """Return whether the model wrote a text, possibly empty. A missing `file_text` does not mean an empty file."""
-    if call is None or call.input.value is None:
-        return text is not _NO_TEXT
-    return "file_text" in call.input.value
