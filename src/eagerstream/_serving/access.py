@@ -100,23 +100,30 @@ class Access:
         if (path := scope["path"]) and not path.startswith("/"):
             raise Refused(421, "a request names this server in its Host header, not in its target")
         address = parse_host(header(scope, b"host"))
-        if not self._knows(address):
-            raise _unknown(address)
+        if self._hosts is not None:
+            if address is None:
+                raise Refused(421, "a request names this server in one Host header")
+            ports = _PORTS.values() if address.port is None else (address.port,)
+            named = {Address(address.name, port) for port in (None, *ports)}
+            if address.name not in LOOPBACK_HOSTS and self._hosts.isdisjoint(named):
+                name = address.name  # without characters that mean something elsewhere
+                raise Refused(
+                    421,
+                    f"this server is not known as {name}: use the URL that it shows, or allow the name if it is one of "
+                    f'its own: hosts=["{name}"] in its program, or --allow-host {name} on its command line',
+                )
         if origin := header(scope, b"origin"):
             if not _is_own(origin, address) and origin not in self._origins:
                 raise _from_elsewhere(origin)
-        elif header(scope, b"sec-fetch-site") not in _FETCHED_BY_ITSELF and not (self._has_pages and _is_link(scope)):
-            raise _from_elsewhere(origin)
-
-    def _knows(self, address: Address | None) -> bool:
-        """Return whether the server answers under the address of a `Host` header; `None` if it has none."""
-        if self._hosts is None:
-            return True
-        if address is None:
-            return False
-        ports = _PORTS.values() if address.port is None else (address.port,)
-        named = {Address(address.name, port) for port in (None, *ports)}
-        return address.name in LOOPBACK_HOSTS or not self._hosts.isdisjoint(named)
+        elif header(scope, b"sec-fetch-site") not in _FETCHED_BY_ITSELF:
+            # A browser shows the response to a link in its window, and no page reads it.
+            is_link = (
+                scope.get("method") in ("GET", "HEAD")
+                and header(scope, b"sec-fetch-mode") == "navigate"
+                and header(scope, b"sec-fetch-dest") == "document"
+            )
+            if not (self._has_pages and is_link):
+                raise _from_elsewhere(origin)
 
     def check_token(self, given: Iterable[str]) -> None:
         """Check the texts with which a request may bring the token.
@@ -183,23 +190,6 @@ def _is_own(origin: str, address: Address | None) -> bool:
 
 def _port(address: Address, standard: int) -> int:
     return standard if address.port is None else address.port
-
-
-def _is_link(scope: Mapping[str, Any]) -> bool:
-    """Return whether a browser shows the response in its window, and no page reads it."""
-    return (
-        scope.get("method") in ("GET", "HEAD")
-        and header(scope, b"sec-fetch-mode") == "navigate"
-        and header(scope, b"sec-fetch-dest") == "document"
-    )
-
-
-def _unknown(address: Address | None) -> Refused:
-    if address is None:
-        return Refused(421, "a request names this server in one Host header")
-    name = address.name  # without characters that mean something elsewhere
-    what = f"this server is not known as {name}: use the URL that it shows, or allow the name if it is one of its own"
-    return Refused(421, f'{what}: hosts=["{name}"] in its program, or --allow-host {name} on its command line')
 
 
 def _from_elsewhere(origin: str) -> Refused:

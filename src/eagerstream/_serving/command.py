@@ -6,8 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import Final
 
@@ -30,14 +29,34 @@ def run_command(command: Sequence[str], variables: Mapping[str, str]) -> int:
         UsageError: The command cannot be run.
     """
     environment = {**os.environ, **variables, **reaching_this_machine(os.environ)}
-    with _signals_held() as held:
+    process: subprocess.Popen[bytes] | None = None
+    held: list[int] = []  # signals for the command that it has not got yet
+
+    def pass_on(number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGINT and _is_from_terminal():
+            return  # the command has it, too
+        held.append(number)
+        deliver()
+
+    def deliver() -> None:
+        while process is not None and held:
+            process.send_signal(held.pop(0))
+
+    signals = [getattr(signal, name) for name in PASSED_ON if hasattr(signal, name)]
+    # Signals that are ignored here, as for a program in the background, must stay ignored in the command.
+    heeded = [number for number in signals if signal.getsignal(number) not in (signal.SIG_IGN, None)]
+    before = {number: signal.signal(number, pass_on) for number in heeded}
+    try:
         try:
             process = subprocess.Popen(list(command), env=environment)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise UsageError(f"{command[0]}: cannot be run: {reason}") from error
-        held(process.send_signal)
+        deliver()
         code = process.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
     return 128 - code if code < 0 else code
 
 
@@ -48,37 +67,6 @@ def reaching_this_machine(environment: Mapping[str, str]) -> dict[str, str]:
         filter(None, (environment.get(_NO_PROXY[1]) or environment.get(_NO_PROXY[0]), "127.0.0.1,localhost"))
     )
     return dict.fromkeys(_NO_PROXY, around)
-
-
-@contextmanager
-def _signals_held() -> Iterator[Callable[[Callable[[int], object]], None]]:
-    """Pass signals that would end this program to the receiver that the caller registers, earlier signals included."""
-    earlier: list[int] = []
-    receivers: list[Callable[[int], object]] = []
-
-    def pass_on(number: int, _frame: FrameType | None) -> None:
-        if number == signal.SIGINT and _is_from_terminal():
-            return  # the command has it, too
-        earlier.append(number)
-        deliver()
-
-    def deliver() -> None:
-        while receivers and earlier:
-            receivers[0](earlier.pop(0))
-
-    def name(receiver: Callable[[int], object]) -> None:
-        receivers.append(receiver)
-        deliver()
-
-    signals = [getattr(signal, name) for name in PASSED_ON if hasattr(signal, name)]
-    # Signals that are ignored here, as for a program in the background, must stay ignored in the command.
-    heeded = [number for number in signals if signal.getsignal(number) not in (signal.SIG_IGN, None)]
-    before = {number: signal.signal(number, pass_on) for number in heeded}
-    try:
-        yield name
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _is_from_terminal() -> bool:
