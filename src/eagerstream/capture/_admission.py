@@ -50,7 +50,12 @@ class Admission:
         self._access.check(scope)
         if scope["method"] not in _METHODS:
             raise Refused(405, "the proxy passes on no such method")
-        _check_body(scope)
+        length, coding = header(scope, b"content-length"), header(scope, b"transfer-encoding")
+        if length and coding:  # RFC 9112, section 6.1: a sign of request smuggling
+            raise Refused(400, "a request has a length or comes in chunks, not both")
+        media_type = header(scope, b"content-type").partition(";")[0].strip()
+        if (coding or length not in ("", "0")) and media_type not in _MEDIA_TYPES:
+            raise Refused(415, f"the proxy passes on bodies with the content type {' or '.join(sorted(_MEDIA_TYPES))}")
         if not _is_plain(path):
             raise Refused(400, "the proxy passes on paths without empty parts and dots as parts")
         if self._access.token is None:
@@ -58,15 +63,6 @@ class Admission:
         _, given, *rest = path.decode("ascii").split("/", 2)
         self._access.check_token([given])
         return b"/" + "".join(rest).encode()
-
-
-def _check_body(scope: Mapping[str, Any]) -> None:
-    length, coding = header(scope, b"content-length"), header(scope, b"transfer-encoding")
-    if length and coding:  # RFC 9112, section 6.1: a sign of request smuggling
-        raise Refused(400, "a request has a length or comes in chunks, not both")
-    media_type = header(scope, b"content-type").partition(";")[0].strip()
-    if (coding or length not in ("", "0")) and media_type not in _MEDIA_TYPES:
-        raise Refused(415, f"the proxy passes on bodies with the content type {' or '.join(sorted(_MEDIA_TYPES))}")
 
 
 def _is_plain(path: bytes) -> bool:

@@ -254,7 +254,10 @@ class RecordingFolder:
     def _recording(self, reply: TapedReply, facts: RequestFacts, host: str) -> Recording:
         origin = ", ".join(part for part in (host, facts.model, f"HTTP {reply.status}") if part)
         note = f"recorded from {origin}" + (f"; {reply.cut}" if reply.cut else "")
-        chunks = _unpacked(reply.chunks, reply.content_encoding, max_bytes=self.max_reply_bytes)
+        # Unpacked, as a client gets them, with their arrival times.
+        unpacker = Unpacker(reply.content_encoding, max_bytes=self.max_reply_bytes)
+        unpacked = (Chunk(chunk.at_s, b"".join(unpacker.feed(chunk.data))) for chunk in reply.chunks)
+        chunks = tuple(chunk for chunk in unpacked if chunk.data)
         recording = Recording(chunks, reply.status, reply.headers, note)
         if self._keep_secrets:
             return recording
@@ -267,7 +270,8 @@ class RecordingFolder:
             OSError: The file cannot be written.
         """
         if self._before is None:
-            self._before = max(self._numbers_there(), default=0)
+            found = (_NAME.fullmatch(path.name) for path in self.path.iterdir())
+            self._before = max((int(name[1]) for name in found if name is not None), default=0)
         while True:
             path = self.path / f"{self._before + number:04}.jsonl"
             part = path.with_name(f"{path.name}.part")
@@ -276,10 +280,6 @@ class RecordingFolder:
                 return path
             except FileExistsError:
                 self._before += 1  # another program records into the same folder
-
-    def _numbers_there(self) -> list[int]:
-        found = (_NAME.fullmatch(path.name) for path in self.path.iterdir())
-        return [int(name[1]) for name in found if name is not None]
 
     @staticmethod
     def _write_new(part: Path, path: Path, content: bytes) -> None:
@@ -304,13 +304,6 @@ class RecordingFolder:
             part.unlink(missing_ok=True)
             raise
         sync_folder(path.parent)
-
-
-def _unpacked(chunks: list[Chunk], content_encoding: str, *, max_bytes: int) -> tuple[Chunk, ...]:
-    """Return the chunks unpacked, as a client gets them, with their arrival times."""
-    unpacker = Unpacker(content_encoding, max_bytes=max_bytes)
-    unpacked = (Chunk(chunk.at_s, b"".join(unpacker.feed(chunk.data))) for chunk in chunks)
-    return tuple(chunk for chunk in unpacked if chunk.data)
 
 
 _MAX_MODEL_CHARS: Final = 100

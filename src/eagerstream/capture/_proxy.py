@@ -246,7 +246,10 @@ class Forwarding:
         chunks = response.aiter_raw()
         try:
             if tape is not None:
-                _begin(tape, response)
+                raw = response.headers.raw  # as text they might be read as UTF-8, which the format of recordings lacks
+                received = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw]
+                codings = [value for name, value in received if name.lower() == "content-encoding"]
+                tape.begin(response.status_code, received, content_encoding=", ".join(codings))
             headers = _dated(end_to_end(response.headers.raw))
             await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
             async for chunk in chunks:
@@ -299,13 +302,6 @@ async def _read_body(receive: Receive, max_bytes: int) -> bytes | None:
 async def _left(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-def _begin(tape: Tape, response: httpx.Response) -> None:
-    raw = response.headers.raw  # as text they might be read as UTF-8, which the format of recordings lacks
-    headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw]
-    codings = [value for name, value in headers if name.lower() == "content-encoding"]
-    tape.begin(response.status_code, headers, content_encoding=", ".join(codings))
 
 
 # --- the answer -------------------------------------------------------------------------------------------------------

@@ -105,7 +105,11 @@ class Tape:
         for name, value in headers:
             name = name.lower()
             if name not in _NOT_KEPT:
-                value = _as_latin(value)
+                try:
+                    value.encode("latin-1")
+                except UnicodeEncodeError:
+                    # Clients decode values that are not ASCII as UTF-8. Here, a character is a byte.
+                    value = value.encode(errors="surrogateescape").decode("latin-1")
                 kept[name] = f"{kept[name]}, {value}" if name in kept else value
         is_framed = media_type(kept.get("content-type", "")) == AWSEventStreamDecoder.media_type
         if is_framed and not self._owner.takes_frames:
@@ -151,12 +155,3 @@ class Tape:
 def too_large(max_bytes: int) -> str:
     """Return the warning about a response over the limit."""
     return f"a response over {max_bytes} bytes is not recorded"
-
-
-def _as_latin(value: str) -> str:
-    """Return the value of a header with a character for each byte. Clients decode non-ASCII values as UTF-8."""
-    try:
-        value.encode("latin-1")
-    except UnicodeEncodeError:
-        return value.encode(errors="surrogateescape").decode("latin-1")
-    return value

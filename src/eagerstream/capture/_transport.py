@@ -69,7 +69,13 @@ class RecordingTransport(Transport):
     @asynccontextmanager
     async def open(self, request: RequestBody, limits: Limits) -> AsyncIterator[Reply]:
         """See `Transport.open`. Cancelling this before the response starts leaves no recording."""
-        tape = self.folder.begin(request, host=_host_of(self.base_url))
+        try:
+            address = urlsplit(self.base_url)
+            # Never the credentials before the host.
+            host = f"{address.hostname}:{address.port}" if address.port else address.hostname or ""
+        except ValueError:
+            host = ""
+        tape = self.folder.begin(request, host=host)
         async with AsyncExitStack() as stack:
             try:
                 reply = await stack.enter_async_context(self._inner.open(request, limits))
@@ -89,24 +95,14 @@ class RecordingTransport(Transport):
                 tape.end(_CUT[reply.ended])
 
 
-def _host_of(url: str) -> str:
-    """Return the host, and the port if the URL has one; never the credentials before it."""
-    try:
-        address = urlsplit(url)
-        return f"{address.hostname}:{address.port}" if address.port else address.hostname or ""
-    except ValueError:
-        return ""
-
-
 def _take_refusal(tape: Tape, error: APIError) -> None:
     """Record an error response: the original if the client's exception has it, otherwise one made of its facts."""
     if error.status_code is None:
         return  # there was no response
-    response = _response_of(error)
-    if response is not None:
-        headers, content = response
-        cut = ""
-    else:
+    response: Any = getattr(error.__cause__, "response", None)
+    try:
+        headers, content, cut = list(response.headers.items()), bytes(response.content), ""
+    except Exception:  # it was not read, or a client's exception has something else in that attribute
         told = {"type": error.error_type or "api_error", "message": error.reason}
         content = json.dumps({"type": "error", "error": told, "request_id": error.request_id}).encode()
         headers = [("content-type", "application/json")]
@@ -114,12 +110,3 @@ def _take_refusal(tape: Tape, error: APIError) -> None:
     tape.begin(error.status_code, headers)
     tape.take(content)
     tape.end(cut)
-
-
-def _response_of(error: APIError) -> tuple[list[tuple[str, str]], bytes] | None:
-    """Return the response's headers and body from the client's exception; `None` if it has none or did not read it."""
-    response: Any = getattr(error.__cause__, "response", None)
-    try:
-        return list(response.headers.items()), bytes(response.content)
-    except Exception:  # a client's exception may have anything in that attribute
-        return None
