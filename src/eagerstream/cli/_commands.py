@@ -214,25 +214,21 @@ def serve(
             code = run_command(command, {**server.environment(), **own})
         raise typer.Exit(code)
 
-    def tell(server: ReplayServer) -> None:
-        what = "scripted responses" if script else f"{len(timed)} recording(s)"
-        for line in _addresses(server, what):
-            typer.echo(line)
-
-    server.run(on_start=tell)
+    served = "scripted responses" if script else f"{len(timed)} recording(s)"
+    server.run(on_start=partial(_say_addresses, served))
 
 
-def _addresses(server: ReplayServer, what: str) -> Iterator[str]:
-    """Yield lines for a shell: the two exports for clients of the API, and everything else as comments."""
+def _say_addresses(served: str, server: ReplayServer) -> None:
+    """Print lines for a shell: the two exports for clients of the API, and everything else as comments."""
     from ..testing import Platform
 
     variables = server.environment()
-    yield f"# serving {what} at {server.base_url}"
+    typer.echo(f"# serving {served} at {server.base_url}")
     for name in ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"):
-        yield f"export {name}={shlex.quote(variables[name])}"
-    yield "# base URLs for the clients of platforms:"
+        typer.echo(f"export {name}={shlex.quote(variables[name])}")
+    typer.echo("# base URLs for the clients of platforms:")
     for platform in Platform:
-        yield f"#   {platform:<14} {server.url_of(platform)}"
+        typer.echo(f"#   {platform:<14} {server.url_of(platform)}")
 
 
 def _files_of(paths: Sequence[Path]) -> Iterator[Path]:

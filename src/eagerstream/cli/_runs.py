@@ -7,7 +7,7 @@ import os
 import pkgutil
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 
@@ -166,29 +166,20 @@ def deny(
 
 def _decide(where: str, run: str, call_id: str | None, *, decision: bool | str) -> None:
     async def decided(opened: Journal) -> tuple[CallView, RunSummary]:
-        call = _call_to_decide((await opened.view(run)).approvals, call_id)
+        asked = (await opened.view(run)).approvals
+        if not asked:
+            raise UsageError("no call of this run waits for a decision")
+        ids = ", ".join(visible(call.id) for call in asked)
+        if call_id is None and len(asked) > 1:
+            raise UsageError(f"several calls wait for a decision, so give the id of one: {ids}")
+        call = next((call for call in asked if call_id in (None, call.id)), None)
+        if call is None:
+            raise UsageError(f"this call does not wait for a decision; these do: {ids}")
         await opened.decide(run, call.id, decision)
         return call, await opened.summary(run)
 
     call, summary = _in(where, decided)
     _say_next(summary, f"{'approved' if decision is True else 'denied'} {clean(call.name)} ({visible(call.id)})")
-
-
-def _call_to_decide(asked: Sequence[CallView], call_id: str | None) -> CallView:
-    """Return the call that is meant.
-
-    Raises:
-        UsageError: It does not wait for a decision, or several do and none is named.
-    """
-    if not asked:
-        raise UsageError("no call of this run waits for a decision")
-    ids = ", ".join(visible(call.id) for call in asked)
-    if call_id is None and len(asked) > 1:
-        raise UsageError(f"several calls wait for a decision, so give the id of one: {ids}")
-    for call in asked:
-        if call_id in (None, call.id):
-            return call
-    raise UsageError(f"this call does not wait for a decision; these do: {ids}")
 
 
 def _say_next(summary: RunSummary, done: str) -> None:

@@ -53,7 +53,10 @@ def verify(
     Without --live, nothing leaves this machine: the double of the API answers.
     """
     table = assumption_table()
-    assumptions = _selected(table["assumptions"], only or ())
+    known: dict[str, Assumption] = {assumption.id: assumption for assumption in table["assumptions"]}
+    if unknown := [id for id in only or () if id not in known]:
+        raise UsageError(f"there is no assumption {', '.join(unknown)}; there are {', '.join(known)}")
+    assumptions = [known[id] for id in only] if only else table["assumptions"]
     if live and platform is not Platform.ANTHROPIC and model is None:
         raise UsageError(f"--platform {platform} --live needs --model: the name of a model there")
     if live and platform is Platform.ANTHROPIC and not os.environ.get("ANTHROPIC_API_KEY"):
@@ -76,13 +79,6 @@ def verify(
     console.print(f"{len(verdicts) - failed - skipped} hold, {failed} do not, {skipped} were not asked.")
     if failed:
         raise typer.Exit(1)
-
-
-def _selected(assumptions: Sequence[Assumption], ids: Sequence[str]) -> Sequence[Assumption]:
-    known = {assumption.id: assumption for assumption in assumptions}
-    if unknown := [id for id in ids if id not in known]:
-        raise UsageError(f"there is no assumption {', '.join(unknown)}; there are {', '.join(known)}")
-    return [known[id] for id in ids] if ids else assumptions
 
 
 def _cost(assumptions: Sequence[Assumption], model: str, platform: Platform, table: Mapping[str, Any]) -> str:
@@ -134,7 +130,12 @@ async def _asked(
                 asked = _asked_model(assumption, model, platform, live=live)
                 verdict = await verdict_of(client, assumption, model=asked, platform=platform)
                 verdicts.append(verdict)
-                _print(console, verdict)
+                mark = "[dim]-[/]" if verdict.skipped else "[red]✗[/]" if verdict.faults else "[green]✓[/]"
+                console.print(f"{mark} {assumption.id}: {escape(assumption.statement)}")
+                for line in [verdict.skipped] if verdict.skipped else verdict.faults:
+                    console.print(f"    {escape(printable(line))}")
+                if verdict.faults:
+                    console.print(f"    {assumption.source} ({assumption.date})", style="dim")
     return verdicts
 
 
@@ -157,15 +158,6 @@ def _client(platform: Platform, *, live: bool) -> Any:
         return kind(**options)
     except (anthropic.AnthropicError, ValueError) as error:  # a setting is missing
         raise UsageError(f"{name}: {error}") from error
-
-
-def _print(console: Console, verdict: Verdict) -> None:
-    mark = "[dim]-[/]" if verdict.skipped else "[red]✗[/]" if verdict.faults else "[green]✓[/]"
-    console.print(f"{mark} {verdict.assumption.id}: {escape(verdict.assumption.statement)}")
-    for line in [verdict.skipped] if verdict.skipped else verdict.faults:
-        console.print(f"    {escape(printable(line))}")
-    if verdict.faults:
-        console.print(f"    {verdict.assumption.source} ({verdict.assumption.date})", style="dim")
 
 
 def _report(verdicts: Sequence[Verdict], model: str, platform: Platform, *, live: bool) -> dict[str, Any]:

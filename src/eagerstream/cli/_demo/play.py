@@ -41,7 +41,14 @@ async def play(console: Console, *, live: bool, model: str, svg: Path | None) ->
     where = f"the live API, {model}" if live else f"the embedded server; timing simulated, {poem.SPEED:g} times as fast"
     title = f"eager input streaming on {where}"
     console.print(Text(title, style="bold"))
-    await _warm_up()
+    # Run once at once and unseen. Otherwise the first of the two runs would pay for what both of them load, and the
+    # table would show it as later.
+    unseen = Hub()
+    async with (
+        _client(eager=True, live=False, speed=math.inf) as client,
+        terminal_progress(unseen, console=Console(file=io.StringIO(), force_terminal=True)),
+    ):
+        await _converse(client, unseen, eager=True, model="simulated")
     converse = partial(_converse, model=model)
     eager, buffered = Hub(), Hub()
     async with (
@@ -58,19 +65,6 @@ async def play(console: Console, *, live: bool, model: str, svg: Path | None) ->
     if svg is not None:
         _save_picture(svg, eager.logs[0], table(width=_PICTURE_WIDTH), title)
         console.print(Text(f"saved {svg}"))
-
-
-async def _warm_up() -> None:
-    """Run the conversation once on the embedded server, at once and unseen.
-
-    Otherwise the first of two runs would pay for what both of them load, and the table would show it as later.
-    """
-    unseen = Hub()
-    async with (
-        _client(eager=True, live=False, speed=math.inf) as client,
-        terminal_progress(unseen, console=Console(file=io.StringIO(), force_terminal=True)),
-    ):
-        await _converse(client, unseen, eager=True, model="simulated")
 
 
 async def _converse(client: Any, hub: Hub, *, eager: bool, model: str) -> None:
