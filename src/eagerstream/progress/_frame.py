@@ -79,22 +79,20 @@ class Frame:
 
     def rows_at(self, width: int) -> int:
         """Return the number of rows of the last drawn lines in a terminal that was narrowed to `width`."""
-        return sum(_rows_at(line, width) for line in self.lines)
+        rows = len(self.lines)
+        for line in self.lines:
+            column, before = 0, ""
+            for char in line:
+                size = 0 if before == "\u200d" else get_character_cell_size(char)  # joined to one emoji
+                if column + size > width:
+                    rows, column = rows + 1, 0
+                column += size
+                before = char
+        return rows
 
 
 def _control(text: str) -> Segment:
     return Segment(text, None, [(ControlType.CARRIAGE_RETURN,)])  # `rich` writes `text`
-
-
-def _rows_at(line: str, width: int) -> int:
-    rows, column, before = 1, 0, ""
-    for char in line:
-        size = 0 if before == "\u200d" else get_character_cell_size(char)  # joined to one emoji
-        if column + size > width:
-            rows, column = rows + 1, 0
-        column += size
-        before = char
-    return rows
 
 
 def _runs(
@@ -110,7 +108,14 @@ def _runs(
         kept = sorted(order[: max(1, rows - 1)])
         hidden = [shown[place] for place in sorted(order[max(1, rows - 1) :])]
         shown = [shown[place] for place in kept]
-    wants = [_wanted_rows(state, width, console, is_final=is_final) for state in shown]
+    wants: list[int] = []
+    for view, _ in shown:
+        if view.status is not None and not is_final:
+            wants.append(1)  # an ended run among active ones
+        else:
+            text = _text_rows(view.text, _TEXT_ROWS, width, console)
+            _, calls = calls_in_rows(view, 0, is_final=is_final)
+            wants.append(1 + (view.error is not None) + bool(view.gaps) + calls + len(text))
     parts: list[RenderableType] = []
     for state, share in zip(shown, shares(rows - bool(hidden), wants), strict=True):
         parts += _run(state, share, width, console, is_final=is_final, is_one_of_many=True)
@@ -118,15 +123,6 @@ def _runs(
         counts = Counter("running" if state.view.status is None else str(state.view.status) for state in hidden)
         parts.append(more(len(hidden), counts, "runs"))
     return parts
-
-
-def _wanted_rows(state: RunState, width: int, console: Console, *, is_final: bool) -> int:
-    view = state.view
-    if view.status is not None and not is_final:
-        return 1  # an ended run among active ones
-    _, calls = calls_in_rows(view, 0, is_final=is_final)
-    others = 1 + (view.error is not None) + bool(view.gaps)
-    return others + calls + len(_text_rows(view.text, _TEXT_ROWS, width, console))
 
 
 # --- a run ------------------------------------------------------------------------------------------------------------

@@ -118,16 +118,14 @@ def continued(records: Sequence[Record], more: Sequence[Record]) -> list[Record]
     resumed: Any = {**start, "type": "run_resumed", "gap_s": end.gap_s(start["started_at"])}
     for name in ("run", "name", "model"):
         del resumed[name]
-    kept = [record for record in records if record["type"] != "run_stop"]
-    return [*kept, *(_moved(record, end) for record in (resumed, *more[1:]))]
-
-
-def _moved(record: Record, end: RecordsEnd) -> Record:
-    fields = cast("dict[str, Any]", record)
+    joined: list[Record] = [record for record in records if record["type"] != "run_stop"]
     by = {"seq": end.seq, "to_seq": end.seq, "block": end.block, "at_s": end.at_s, "to_s": end.at_s}
-    # To the microsecond, as they are recorded.
-    moved = {name: round(fields[name] + offset, 6) for name, offset in by.items() if name in fields}
-    return cast("Record", {**fields, **moved})
+    for record in (resumed, *more[1:]):
+        fields = cast("dict[str, Any]", record)
+        # To the microsecond, as they are recorded.
+        moved = {name: round(fields[name] + offset, 6) for name, offset in by.items() if name in fields}
+        joined.append(cast("Record", {**fields, **moved}))
+    return joined
 
 
 def _start_of(part: Sequence[Record]) -> RunStartRecord:

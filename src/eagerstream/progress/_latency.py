@@ -54,7 +54,10 @@ class _Reader:
             case "run_start":
                 self.model = record["model"] or ""
             case "run_resumed":
-                self._resume()
+                self.marks.resumed_s.append(self._now_s)
+                if self.marks.requests and self.marks.requests[-1].settled_s is None:
+                    self._reply.ended()
+                    self.marks.requests[-1].discarded = True
             case "turn_start":
                 self._turn = record["turn"]
                 self._send()
@@ -103,12 +106,6 @@ class _Reader:
         message: Any = {"id": id, "type": "message", "role": "assistant", "model": model, "content": [], "usage": {}}
         self._reply.take(self._assembler.feed({"type": "message_start", "message": message}))
 
-    def _resume(self) -> None:
-        self.marks.resumed_s.append(self._now_s)
-        if self.marks.requests and self.marks.requests[-1].settled_s is None:
-            self._reply.ended()
-            self.marks.requests[-1].discarded = True
-
     # --- blocks and calls ---------------------------------------------------------------------------------------------
 
     def _feed_block(self, fields: dict[str, Any]) -> None:
@@ -121,7 +118,12 @@ class _Reader:
             opened = BlockMarks(fields["index"], {"type": fields["kind"]}, self._now_s)
             self._blocks[block] = self._reply.blocks[fields["index"]] = opened
         elif block in self._blocks:
-            self._grow(self._blocks[block], fields)
+            marks = self._blocks[block]
+            if kind == "block_stop":
+                marks.stop_s = self._now_s
+            elif (name := DELTA_TEXTS.get(kind)) is not None:
+                chars = len(fields[name]) + fields.get("omitted_chars", 0)
+                marks.reached(self._now_s, marks.fragments + fields.get("count", 1), marks.chars + chars)
         elif (input := self._inputs.get(block)) is None:
             pass
         elif kind == "input_delta" and not fields.get("omitted_chars"):
@@ -130,14 +132,19 @@ class _Reader:
         elif kind == "input_stop":
             self._take({"type": "content_block_stop", "index": input.index})
         else:
-            self._feed_call(self._calls[block], kind, fields)
-
-    def _grow(self, marks: BlockMarks, fields: dict[str, Any]) -> None:
-        if fields["type"] == "block_stop":
-            marks.stop_s = self._now_s
-        elif (name := DELTA_TEXTS.get(fields["type"])) is not None:
-            added = fields.get("count", 1), len(fields[name]) + fields.get("omitted_chars", 0)
-            marks.reached(self._now_s, marks.fragments + added[0], marks.chars + added[1])
+            call, calls = self._calls[block], self.marks.requests[-1].calls
+            if kind in ("approval_start", "tool_start", "tool_stop") and call not in calls:
+                self.marks.call_admitted(call)
+            if kind == "approval_start":
+                calls[call].approved = True
+            elif kind == "tool_start":
+                self.marks.call_started(call)
+            elif kind == "tool_progress" and call in calls:
+                self.marks.call_progressed(call, None)
+            elif kind == "tool_stop":
+                call.in_history = True
+                call.result = {"type": "tool_result", "tool_use_id": call.id, "is_error": fields["is_error"]}
+                self.marks.call_ended(call)
 
     def _take(self, event: WireEvent, block: int | None = None) -> None:
         events = self._assembler.feed(event)
@@ -147,18 +154,3 @@ class _Reader:
                     self._inputs[block] = made.input
                     self._calls[block] = ToolCall(made.input, self._turn)
         self._reply.take(events)
-
-    def _feed_call(self, call: ToolCall, kind: str, fields: dict[str, Any]) -> None:
-        calls = self.marks.requests[-1].calls
-        if kind in ("approval_start", "tool_start", "tool_stop") and call not in calls:
-            self.marks.call_admitted(call)
-        if kind == "approval_start":
-            calls[call].approved = True
-        elif kind == "tool_start":
-            self.marks.call_started(call)
-        elif kind == "tool_progress" and call in calls:
-            self.marks.call_progressed(call, None)
-        elif kind == "tool_stop":
-            call.in_history = True
-            call.result = {"type": "tool_result", "tool_use_id": call.id, "is_error": fields["is_error"]}
-            self.marks.call_ended(call)

@@ -219,16 +219,6 @@ class RunLog:
             seq = self._merge(self._recent)
             return Batch(self._merged.records(), seq, is_snapshot=True)
 
-    def _shared_snapshot(self) -> Batch:
-        """Return the snapshot that other late watchers still read, if its successors are kept; otherwise a new one."""
-        with self._merge_lock:
-            shared = self._first_snapshot() if self._first_snapshot is not None else None
-            if shared is None or not self.keeps(shared.seq):
-                seq = self._merge(self._recent)
-                shared = Batch(self._merged.records(), seq, is_snapshot=True)
-                self._first_snapshot = weakref.ref(shared)
-            return shared
-
     def _merge(self, kept: Iterable[Record]) -> int:
         """Merge the dropped records and the unmerged ones of `kept`. Return the number of the last record."""
         with self._lock:
@@ -320,7 +310,14 @@ class RunLog:
                     return last
                 newest = list(takewhile(lambda record: record["seq"] > after, reversed(self._recent)))
         if joins and not newest:
-            return self._shared_snapshot()
+            with self._merge_lock:
+                # Late watchers read the same snapshot as long as the records after it are kept.
+                shared = self._first_snapshot() if self._first_snapshot is not None else None
+                if shared is None or not self.keeps(shared.seq):
+                    seq = self._merge(self._recent)
+                    shared = Batch(self._merged.records(), seq, is_snapshot=True)
+                    self._first_snapshot = weakref.ref(shared)
+                return shared
         if not is_kept:
             raise self.dropped()
         newest.reverse()

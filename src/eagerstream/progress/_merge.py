@@ -241,8 +241,22 @@ class MergedRecords:
                     self._entries[earlier] = None
                 self._progress[record["block"]] = len(self._entries)
             self._entries.append(fields)
+        # The oldest texts are omitted first.
         while self.chars > self._max_chars and self._omitted < len(self._entries):
-            self._omit_next()
+            entry = self._entries[self._omitted]
+            if isinstance(entry, _Delta):
+                self.chars -= entry.chars
+                entry.omit()
+            elif entry is not None and (content := _CONTENTS.get(entry["type"])) is not None:
+                chars = text_size(entry[content])
+                self.chars -= chars
+                omitted: Any = f"({chars} characters left out)"
+                if entry["type"] == "input_start":
+                    omitted = None
+                elif isinstance(entry[content], dict):
+                    omitted = {"type": entry[content].get("type"), "omitted_chars": chars}
+                self._entries[self._omitted] = {**entry, content: omitted}
+            self._omitted += 1
 
     def records(self) -> list[Record]:
         """Return the records in order. They share no container that may change."""
@@ -264,19 +278,3 @@ class MergedRecords:
                 self._deltas.pop(fields["block"], None)
                 self._progress.pop(fields["block"], None)
                 self._entries[place] = None
-
-    def _omit_next(self) -> None:
-        entry = self._entries[self._omitted]
-        if isinstance(entry, _Delta):
-            self.chars -= entry.chars
-            entry.omit()
-        elif entry is not None and (content := _CONTENTS.get(entry["type"])) is not None:
-            chars = text_size(entry[content])
-            self.chars -= chars
-            omitted: Any = f"({chars} characters left out)"
-            if entry["type"] == "input_start":
-                omitted = None
-            elif isinstance(entry[content], dict):
-                omitted = {"type": entry[content].get("type"), "omitted_chars": chars}
-            self._entries[self._omitted] = {**entry, content: omitted}
-        self._omitted += 1

@@ -78,7 +78,9 @@ def calls_in_rows(view: RunView, rows: int, *, is_final: bool) -> tuple[list[Ren
         if height == 1:
             parts.append(_line(call))
         elif height:
-            parts.append(_panel(call, height))
+            body = Group(*_body(call, height - 2))
+            border = _STYLES[call.phase]
+            parts.append(Panel(body, title=_head(call), title_align="left", border_style=border, height=height))
     return parts, wanted
 
 
@@ -110,16 +112,6 @@ def _panel_rows(call: CallView) -> int:
     most = _BODY_ROWS if LineProgress.of(call.progress, call.partial) is None else _LINES_BODY_ROWS
     body = len(_body(call, most))
     return body + 2 if body else 1
-
-
-def _panel(call: CallView, rows: int) -> Panel:
-    return Panel(
-        Group(*_body(call, rows - 2)),
-        title=_head(call),
-        title_align="left",
-        border_style=_STYLES[call.phase],
-        height=rows,
-    )
 
 
 def _head(call: CallView) -> Text:

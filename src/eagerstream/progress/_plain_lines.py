@@ -93,9 +93,13 @@ class PlainLines:
         if lines is not None and lines.line == 0:
             return  # nothing has started
         has_failed = lines is not None and lines.line_state is LineState.FAILED
-        if at_s >= self._progress_s.get(call.block, 0.0) or has_failed:
-            self._progress_s[call.block] = at_s + _PROGRESS_S
-            self._say_of(call, _progress_text(call.progress, lines), at_s)
+        if at_s < self._progress_s.get(call.block, 0.0) and not has_failed:
+            return
+        self._progress_s[call.block] = at_s + _PROGRESS_S
+        told = [f"{'✗' if has_failed else '▸'} {value_text(call.progress) if lines is None else lines.summary}"]
+        if lines is not None:
+            told += (f"“{clean(each)}”" for each in lines.output_lines(1, _OUTPUT_CHARS))
+        self._say_of(call, " · ".join(told), at_s)
 
     def _say_of(self, call: CallView, what: str, at_s: float) -> None:
         self._say(at_s, f"{clean(call.name):<12} {call.bytes:>6,} bytes  {what}")
@@ -108,11 +112,3 @@ class PlainLines:
 
     def _say(self, at_s: float, what: str) -> None:
         self._write(f"{at_s:6.2f} s  {self._title}{what}")
-
-
-def _progress_text(value: Any, lines: LineProgress | None) -> str:
-    if lines is None:
-        return f"▸ {value_text(value)}"
-    mark = "✗" if lines.line_state is LineState.FAILED else "▸"
-    output = [f"“{clean(each)}”" for each in lines.output_lines(1, _OUTPUT_CHARS)]
-    return " · ".join([f"{mark} {lines.summary}", *output])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import aclosing
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
@@ -89,8 +88,9 @@ class RequestBodies:
         try:
             await self._read(request, arriving)
             self._arriving.pop(arriving, None)  # it can no longer be dropped
-            work = partial(_parse_and_convert, arriving.body, self._max_bytes, convert)
-            return await anyio.to_thread.run_sync(work, limiter=self._parser)
+            return await anyio.to_thread.run_sync(
+                lambda: convert(parse_body(arriving.body, self._max_bytes)), limiter=self._parser
+            )
         finally:
             self._arriving.pop(arriving, None)
             self._buffered_bytes -= len(arriving.body)
@@ -215,7 +215,3 @@ def _check_values(body: bytes | bytearray, max_values: int) -> None:
             raise Refused(413, f"the body has more than {max_values:,} values")
         if depth > MAX_DEPTH:
             raise Refused(400, "the body is nested too deep")
-
-
-def _parse_and_convert(body: bytes | bytearray, max_bytes: int, convert: Callable[[Any], T]) -> T:
-    return convert(parse_body(body, max_bytes))

@@ -128,7 +128,12 @@ class EventStream:
 
             async def write(messages: bytes | Iterable[bytes]) -> None:
                 async with lock:
-                    for body in _in_pieces(messages) if isinstance(messages, bytes) else messages:
+                    pieces = (
+                        (messages[at : at + _PIECE_BYTES] for at in range(0, len(messages), _PIECE_BYTES))
+                        if isinstance(messages, bytes)
+                        else messages
+                    )
+                    for body in pieces:
                         await send_in_time({"type": "http.response.body", "body": body, "more_body": True})
 
             async def keep_alive() -> None:
@@ -158,10 +163,6 @@ class EventStream:
             await _cut(scope, receive)
         if failure is not None:
             raise failure
-
-
-def _in_pieces(messages: bytes) -> Iterable[bytes]:
-    return (messages[at : at + _PIECE_BYTES] for at in range(0, len(messages), _PIECE_BYTES))
 
 
 async def _cut(scope: Scope, receive: Receive) -> None:

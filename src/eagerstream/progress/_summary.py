@@ -139,20 +139,18 @@ class Summaries:
         return f"{self.of(call.input)}: {'failed' if call.ran else 'not executed'}"
 
     def _summary(self, input: ToolInput) -> Summary:
-        fields = CallFields(input, self._counts_of(input))
+        try:
+            counts = self._counts.setdefault(input, {})
+        except TypeError:  # an input of the wire core takes no weak references: only the last one is kept
+            if self._last is None or self._last[0] is not input:
+                self._last = input, {}
+            counts = self._last[1]
+        fields = CallFields(input, counts)
         try:
             made = self._formatters.get(input.name, _unknown)(fields)
         except Exception:
             made = _unknown(fields)
         return made if isinstance(made, Summary) else Summary(made, made)
-
-    def _counts_of(self, input: ToolInput) -> _Counts:
-        try:
-            return self._counts.setdefault(input, {})
-        except TypeError:  # an input of the wire core takes no weak references: only the last one is kept
-            if self._last is None or self._last[0] is not input:
-                self._last = input, {}
-            return self._last[1]
 
 
 def creates(path: str = "path", content: str = "content") -> Callable[[CallFields], Summary]:

@@ -191,7 +191,10 @@ def gateway_app(
         UsageError: A host or an origin is malformed, or uvicorn runs this program with more than one worker.
         MissingExtraError: The extra `web` is not installed.
     """
-    if _is_one_of_many():
+    # The supervisor of uvicorn's workers starts each with `config=`, which no public name has.
+    # With `--reload`, it starts only one.
+    config = getattr(multiprocessing.current_process(), "_kwargs", {}).get("config")
+    if getattr(config, "workers", 1) > 1 and not getattr(config, "should_reload", False):
         raise UsageError("a gateway is one process: start uvicorn without --workers, and without WEB_CONCURRENCY")
     watched = hub or Hub(max_runs=1)  # ended runs are not needed here
     bodies = RequestBodies(max_body_bytes)
@@ -257,15 +260,6 @@ def gateway_app(
 
 def _refused(error: UsageError) -> Refused:
     return Refused(400, redact_excerpt(str(error), _MAX_REASON_CHARS))
-
-
-def _is_one_of_many() -> bool:
-    """Return whether this process is one of several workers of uvicorn.
-
-    Its supervisor starts each with `config=`, which no public name has. With `--reload`, it starts only one.
-    """
-    config = getattr(multiprocessing.current_process(), "_kwargs", {}).get("config")
-    return getattr(config, "workers", 1) > 1 and not getattr(config, "should_reload", False)
 
 
 class _Telling:

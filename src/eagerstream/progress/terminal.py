@@ -107,7 +107,9 @@ class TerminalProgress(AsyncContextDecorator):
         self._console = console
         self._clock = clock
         self._runs: dict[str, _WatchedRun] = {}
-        self._output: Output = _Screen(console, self._states) if _is_screen(console) else _Pipe(console)
+        # FORCE_COLOR asks for colours, so `rich` assumes a terminal. But a pipe has no cursor to move.
+        is_screen = console.is_interactive and (console.file.isatty() or not os.environ.get("FORCE_COLOR"))
+        self._output: Output = _Screen(console, self._states) if is_screen else _Pipe(console)
         self._works = True
         self._has_begun = False
         self._hub = run if isinstance(run, Hub) else Hub(contents=contents)
@@ -315,11 +317,6 @@ class _WatchedRun:
                 self._tell(record, self.view, call)
         # Records come later than their events, never earlier.
         self._start_s = min(self._start_s, self._clock() - self.view.at_s)
-
-
-def _is_screen(console: Console) -> bool:
-    # FORCE_COLOR asks for colours, so `rich` assumes a terminal. But a pipe has no cursor to move.
-    return console.is_interactive and (console.file.isatty() or not os.environ.get("FORCE_COLOR"))
 
 
 class _Pipe(Output):

@@ -21,7 +21,6 @@ from ._history import check_tools
 
 if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput
-    from pydantic import ValidationError
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.types import ASGIApp
@@ -83,7 +82,8 @@ def agui_app(
     bodies = RequestBodies(max_body_bytes)
 
     async def answer(request: Request) -> ASGIApp:
-        if not _accepts_events(request.headers.get("accept", "")):
+        accepted = {kind.partition(";")[0].strip().lower() for kind in request.headers.get("accept", "").split(",")}
+        if not accepted & {"", "*/*", "text/*", "text/event-stream"}:
             raise Refused(406, "events are sent as text/event-stream")
         plain, input = await bodies.read_json(request, run_input)
         encoder = AGUIEncoder(
@@ -128,20 +128,18 @@ def run_input(plain: Any) -> tuple[dict[str, Any], RunAgentInput]:
         input = RunAgentInput.model_validate(plain)
         check_tools(input)
     except ValidationError as error:
-        raise Refused(422, f"not a RunAgentInput: {_faults_of(error):.1000}") from None
+        # pydantic describes each fault, so of very many only their number is told.
+        if (count := error.error_count()) > _MAX_FAULTS:
+            told = f"it has {count:,} faults"
+        else:
+            faults = error.errors(include_input=False, include_url=False)
+            told = ", ".join(".".join(map(str, fault["loc"])) for fault in faults[:10])
+        raise Refused(422, f"not a RunAgentInput: {told:.1000}") from None
     except RecursionError as error:
         raise Refused(400, "the body is nested too deep") from error
     except UsageError as error:
         raise Refused(413, str(error)) from error
     return plain, input
-
-
-def _faults_of(error: ValidationError) -> str:
-    """Return the first places of faults. pydantic describes each one, so of very many only their number is returned."""
-    if (count := error.error_count()) > _MAX_FAULTS:
-        return f"it has {count:,} faults"
-    faults = error.errors(include_input=False, include_url=False)
-    return ", ".join(".".join(map(str, fault["loc"])) for fault in faults[:10])
 
 
 async def _converse(
@@ -175,8 +173,3 @@ async def _converse(
             failure = error
     if failure is not None:
         raise failure
-
-
-def _accepts_events(accept: str) -> bool:
-    kinds = {kind.partition(";")[0].strip().lower() for kind in accept.split(",")}
-    return bool(kinds & {"", "*/*", "text/*", "text/event-stream"})

@@ -147,12 +147,22 @@ class AGUIEncoder:
             case "text_delta":
                 self._add_text(record["block"], record["text"] + omission(record))
             case "thinking_delta":
-                self._add_thinking(record["block"], record["thinking"] + omission(record))
+                if (message := self._reasoning.get(record["block"])) is not None:
+                    thinking = record["thinking"] + omission(record)
+                    message.text.append(thinking)
+                    for piece in self._pieces.cut(record["block"], thinking):
+                        self._emit("REASONING_MESSAGE_CONTENT", messageId=message.id, delta=piece)
+            case "block_stop" if call is not None:
+                self._tell_result(call)
+            case "block_stop" if record["block"] in self._reasoning:
+                self._end_reasoning(record["block"], record["content"])
             case "block_stop":
-                if call is not None:
-                    self._tell_result(call)
-                else:
-                    self._end_block(record["block"], record["content"])
+                kind = record["content"].get("type")
+                if kind == "text":
+                    if self._text is not None and isinstance(citations := record["content"].get("citations"), list):
+                        self._text.metadata.setdefault("citations", []).extend(citations)
+                elif kind not in ("thinking", "redacted_thinking"):
+                    self._raw(record["content"])
             case "message_stop":
                 self._end_message()
             case "turn_stop":
@@ -186,7 +196,11 @@ class AGUIEncoder:
             case "tool_start":
                 self._state.set(call.client_id, phase="running")
             case "tool_progress":
-                self._tell_progress(call)
+                if call.progress == AWAITS_APPLICATION:
+                    call.is_pending = True
+                    self._state.set(call.client_id, phase="pending")
+                else:
+                    self._custom("tool_progress", toolCallId=call.client_id, value=call.progress)
             case "approval_start":
                 self._state.set(call.client_id, phase="approval")
                 self._custom("approval_start", toolCallId=call.client_id, run=self._run.id, block=call.block)
@@ -285,12 +299,6 @@ class AGUIEncoder:
         self._emit("REASONING_START", messageId=message.id)
         self._emit("REASONING_MESSAGE_START", messageId=message.id, role="reasoning", **with_metadata(message.metadata))
 
-    def _add_thinking(self, block: int, thinking: str) -> None:
-        if (message := self._reasoning.get(block)) is not None:
-            message.text.append(thinking)
-            for piece in self._pieces.cut(block, thinking):
-                self._emit("REASONING_MESSAGE_CONTENT", messageId=message.id, delta=piece)
-
     def _end_reasoning(self, block: int, content: Mapping[str, Any]) -> None:
         message = self._reasoning.pop(block)
         value = content.get("signature") or content.get("data")
@@ -299,16 +307,6 @@ class AGUIEncoder:
             self._emit("REASONING_ENCRYPTED_VALUE", subtype="message", entityId=message.id, encryptedValue=value)
         self._emit("REASONING_MESSAGE_END", messageId=message.id)
         self._emit("REASONING_END", messageId=message.id)
-
-    def _end_block(self, block: int, content: Mapping[str, Any]) -> None:
-        kind = content.get("type")
-        if block in self._reasoning:
-            self._end_reasoning(block, content)
-        elif kind == "text":
-            if self._text is not None and isinstance(citations := content.get("citations"), list):
-                self._text.metadata.setdefault("citations", []).extend(citations)
-        elif kind not in ("thinking", "redacted_thinking"):
-            self._raw(content)
 
     def _new_segment(self, block: int) -> Message:
         id = self._message_id(block)
@@ -368,13 +366,6 @@ class AGUIEncoder:
         phase = "running" if call.tool_start_s is not None else AFTER_INPUT[str(call.outcome)].value
         self._state.set(call.client_id, outcome=call.outcome, phase=phase)
         self._tell_result(call)
-
-    def _tell_progress(self, call: Call) -> None:
-        if call.progress == AWAITS_APPLICATION:
-            call.is_pending = True
-            self._state.set(call.client_id, phase="pending")
-        else:
-            self._custom("tool_progress", toolCallId=call.client_id, value=call.progress)
 
     def _tell_result(self, call: Call) -> None:
         """Send the result, if the input has ended."""

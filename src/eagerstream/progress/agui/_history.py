@@ -56,22 +56,16 @@ def _turns(wire: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     for message in wire:
         if message["role"] not in ("user", "assistant", "reasoning"):
             continue
-        if reply and not _belong_together(reply[-1], message):
-            yield reply
-            reply = []
+        if reply:
+            ours, theirs = _REPLY.fullmatch(reply[-1]["id"]), _REPLY.fullmatch(message["id"])
+            # If the ids are not ours, reasoning belongs to the message after it.
+            is_next = ours[1] != theirs[1] if ours and theirs else reply[-1]["role"] != "reasoning"
+            if is_next or "user" in (reply[-1]["role"], message["role"]):
+                yield reply
+                reply = []
         reply.append(message)
     if reply:
         yield reply
-
-
-def _belong_together(message: Mapping[str, Any], following: Mapping[str, Any]) -> bool:
-    """Return True if both came from one response. If their ids are not ours, reasoning belongs to the next message."""
-    if "user" in (message["role"], following["role"]):
-        return False
-    ours, theirs = _REPLY.fullmatch(message["id"]), _REPLY.fullmatch(following["id"])
-    if ours and theirs:
-        return ours[1] == theirs[1]
-    return bool(message["role"] == "reasoning")
 
 
 def _reply(turn: Sequence[Mapping[str, Any]], calls: list[str], used: set[str]) -> list[Block]:

@@ -130,7 +130,11 @@ class Conversation:
         answers = [answer for message in kept for answer in message.results if answer.turn == self._turn]
         if not void and not answers:
             return None
-        blanks = self._blanks(kept, void)
+        # A client keeps all its reasoning if a snapshot has none. The void one is emptied then, and stays.
+        has_reasoning = any(message.is_reasoning for message in kept) or any(
+            message.get("role") == "reasoning" for message in self._given
+        )
+        blanks = [] if has_reasoning else [Message(each.id, is_reasoning=True) for each in void if each.is_reasoning]
         snapshot = [*self._given, *(part for message in [*kept, *blanks] for part in message.rendered(self._turn))]
         calls = self.turn_calls
         if len(json.dumps(snapshot)) > MAX_SNAPSHOT_CHARS:
@@ -140,11 +144,3 @@ class Conversation:
             answer.call.is_answered = False
         self.messages, self.blanks = [*kept, *blanks], blanks
         return Void(calls, snapshot)
-
-    def _blanks(self, kept: Sequence[Message], void: Sequence[Message]) -> list[Message]:
-        """Return the void reasoning to keep, emptied. A client keeps all its reasoning if a snapshot has none."""
-        if any(message.is_reasoning for message in kept) or any(
-            each.get("role") == "reasoning" for each in self._given
-        ):
-            return []
-        return [Message(message.id, is_reasoning=True) for message in void if message.is_reasoning]

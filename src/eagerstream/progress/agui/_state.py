@@ -129,7 +129,11 @@ class StateMirror:
         return operations
 
     def _place(self, call: _Call, op: str, path: str, value: Any) -> None:
-        value = _allowed(value, path.rpartition("/")[2])
+        name = path.rpartition("/")[2]
+        if _barred_keys(value, name):  # otherwise it is not copied
+            value = copy_json(value)
+            for container, key in _barred_keys(value, name):
+                del container[key]
         if self._has_room(call, text_size(value)):
             operation = {"op": op, "path": f"{call.path}/input{_marked_path(path)}", "value": marked(value)}
             self._operations.append(operation)
@@ -198,18 +202,8 @@ def _find_string(placed: Sequence[tuple[str, Any]], path: str) -> str | None:
     return None
 
 
-def _allowed(value: Any, name: str) -> Any:
-    """Return `value`, found under the key `name`, without barred keys. If it has none, it is not copied."""
-    if not _barred_keys(value, name):
-        return value
-    copied = copy_json(value)
-    for container, key in _barred_keys(copied, name):
-        del container[key]
-    return copied
-
-
 def _barred_keys(value: Any, name: str) -> list[tuple[dict[str, Any], str]]:
-    """Return every object inside `value` with a barred key, and that key."""
+    """Return every object inside `value`, found under the key `name`, with a barred key, and that key."""
     found: list[tuple[dict[str, Any], str]] = []
     pending = [(name, value)]
     while pending:

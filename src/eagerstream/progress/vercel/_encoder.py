@@ -94,7 +94,50 @@ class UIMessageEncoder:
     def encode(self, records: Iterable[Record]) -> list[Chunk]:
         """Return the chunks for the next records: often one for each, sometimes none."""
         for record in records:
-            self._encode(record)
+            if self._has_stopped:
+                break
+            match record["type"]:  # before the calls of a turn are removed
+                case "run_resumed":
+                    self._stop_turn(None)
+                case "turn_start":
+                    self._begin()
+                    self._stop_step()
+                case "message_start" if record["restarted"] and not self._step_is_empty:
+                    self._void("interrupted")
+                case "restarted":
+                    self._void(record["reason"])
+                case _:
+                    pass
+            call = self._run.feed(record)
+            match record["type"]:
+                case "run_start":
+                    self._begin()
+                case "turn_start":
+                    self._send("start-step")
+                    self._in_step = self._step_is_empty = True
+                case "block_start":
+                    self._start_block(record["block"], record["kind"])
+                case "text_delta":
+                    self._text(record["block"], "text", record["text"], record.get("omitted_chars"))
+                case "thinking_delta":
+                    self._text(record["block"], "thinking", record["thinking"], record.get("omitted_chars"))
+                case "block_stop" if call is not None:
+                    self._cite(record["content"].get("content"))
+                case "block_stop":
+                    self._stop_block(record["block"], record["content"])
+                case "turn_stop":
+                    self._stop_turn(record["error"])
+                case "unknown":
+                    self._send("data-event", data=readable(record["event"]), transient=True)
+                case "run_stop":
+                    metadata = {
+                        "status": record["status"],
+                        "turns": record["turns"],
+                        "usage": readable(record["usage"]),
+                    }
+                    self._stop(metadata, record["error"])
+                case _:
+                    pass  # calls send their own chunks; message_stop and later versions' records: no form here
         return self._take()
 
     def close(self, error: Mapping[str, Any] | None = None) -> list[Chunk]:
@@ -119,48 +162,6 @@ class UIMessageEncoder:
             self._step_is_empty = False
 
     # --- records ------------------------------------------------------------------------------------------------------
-
-    def _encode(self, record: Record) -> None:
-        if self._has_stopped:
-            return
-        match record["type"]:  # before the calls of a turn are removed
-            case "run_resumed":
-                self._stop_turn(None)
-            case "turn_start":
-                self._begin()
-                self._stop_step()
-            case "message_start" if record["restarted"] and not self._step_is_empty:
-                self._void("interrupted")
-            case "restarted":
-                self._void(record["reason"])
-            case _:
-                pass
-        call = self._run.feed(record)
-        match record["type"]:
-            case "run_start":
-                self._begin()
-            case "turn_start":
-                self._send("start-step")
-                self._in_step = self._step_is_empty = True
-            case "block_start":
-                self._start_block(record["block"], record["kind"])
-            case "text_delta":
-                self._text(record["block"], "text", record["text"], record.get("omitted_chars"))
-            case "thinking_delta":
-                self._text(record["block"], "thinking", record["thinking"], record.get("omitted_chars"))
-            case "block_stop" if call is not None:
-                self._cite(record["content"].get("content"))
-            case "block_stop":
-                self._stop_block(record["block"], record["content"])
-            case "turn_stop":
-                self._stop_turn(record["error"])
-            case "unknown":
-                self._send("data-event", data=readable(record["event"]), transient=True)
-            case "run_stop":
-                metadata = {"status": record["status"], "turns": record["turns"], "usage": readable(record["usage"])}
-                self._stop(metadata, record["error"])
-            case _:
-                pass  # calls send their own chunks; message_stop and later versions' records: no form here
 
     def _begin(self) -> None:
         if self._has_begun:

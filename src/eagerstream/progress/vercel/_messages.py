@@ -61,7 +61,7 @@ def _converted(ui_messages: Sequence[Mapping[str, Any]]) -> list[Message]:
         parts = list(_mappings(message.get("parts"), "parts"))
         match message.get("role"):
             case "user":
-                add_content(messages, "user", [block for part in parts for block in _user_blocks(part)])
+                add_content(messages, "user", [block for part in parts if (block := _user_block(part)) is not None])
             case "assistant":
                 for step in _steps(parts):
                     content, results = _step_blocks(step)
@@ -92,15 +92,13 @@ def _text(part: Mapping[str, Any]) -> str:
 # --- of the user ------------------------------------------------------------------------------------------------------
 
 
-def _user_blocks(part: Mapping[str, Any]) -> Iterator[Block]:
+def _user_block(part: Mapping[str, Any]) -> Block | None:
+    """Return the content block of a part. None if it is blank, or neither a text nor a file."""
     if part.get("type") == "text":
-        if text := _text(part):
-            yield {"type": "text", "text": text}
-    elif part.get("type") == "file":
-        yield _file_block(part)
-
-
-def _file_block(part: Mapping[str, Any]) -> Block:
+        text = _text(part)
+        return {"type": "text", "text": text} if text else None
+    if part.get("type") != "file":
+        return None
     url, media_type = part.get("url"), part.get("mediaType")
     if not isinstance(url, str) or not isinstance(media_type, str):
         raise UIMessageError("a file part has a url and a mediaType")
@@ -154,13 +152,22 @@ def _step_blocks(parts: Sequence[Mapping[str, Any]]) -> tuple[list[Block], list[
     """Return the assistant's content in one response, and the results of its calls."""
     content: list[Block] = []
     results: list[Block] = []
-    reasons = _reasons(parts)
+    # Version 6 has no place for the reasons of denied calls in the parts of the calls.
+    data = (part.get("data") for part in parts if part.get("type") == "data-approval")
+    pairs = ((item.get("toolCallId"), item.get("reason")) for item in data if isinstance(item, Mapping))
+    reasons = {id: reason for id, reason in pairs if isinstance(id, str) and isinstance(reason, str)}
     for part in parts:
-        kind = part.get("type")
-        if kind == "text":
-            content += _text_blocks(part)
-        elif kind == "reasoning":
-            content += _thinking_blocks(part)
+        kind, metadata = part.get("type"), _metadata(part)
+        if kind == "text" and (text := _text(part)):
+            citations = from_readable(metadata.get("citations"))
+            known = {"citations": citations} if isinstance(citations, list) else {}
+            content.append({"type": "text", "text": text, **known})
+        elif kind == "reasoning":  # only signed thinking: the API refuses the rest
+            thinking = part.get("text")
+            if isinstance(redacted := metadata.get("redactedData"), str):
+                content.append({"type": "redacted_thinking", "data": redacted})
+            elif isinstance(signature := metadata.get("signature"), str) and signature and isinstance(thinking, str):
+                content.append({"type": "thinking", "thinking": thinking, "signature": signature})
         elif isinstance(kind, str) and (kind == "dynamic-tool" or kind.startswith("tool-")):
             name = part.get("toolName") if kind == "dynamic-tool" else kind.removeprefix("tool-")
             if isinstance(name, str) and name and isinstance(part.get("toolCallId"), str):
@@ -171,32 +178,10 @@ def _step_blocks(parts: Sequence[Mapping[str, Any]]) -> tuple[list[Block], list[
     return content, results
 
 
-def _reasons(parts: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the reasons of denied calls, by their ids. Version 6 has no place for them in the part of the call."""
-    data = (part.get("data") for part in parts if part.get("type") == "data-approval")
-    pairs = ((item.get("toolCallId"), item.get("reason")) for item in data if isinstance(item, Mapping))
-    return {id: reason for id, reason in pairs if isinstance(id, str) and isinstance(reason, str)}
-
-
 def _metadata(part: Mapping[str, Any]) -> Mapping[str, Any]:
     metadata = part.get("providerMetadata")
     ours = metadata.get("anthropic") if isinstance(metadata, Mapping) else None
     return ours if isinstance(ours, Mapping) else {}
-
-
-def _text_blocks(part: Mapping[str, Any]) -> Iterator[Block]:
-    if text := _text(part):
-        citations = from_readable(_metadata(part).get("citations"))
-        yield {"type": "text", "text": text, **({"citations": citations} if isinstance(citations, list) else {})}
-
-
-def _thinking_blocks(part: Mapping[str, Any]) -> Iterator[Block]:
-    """Yield only signed thinking: the API refuses the rest."""
-    metadata, text = _metadata(part), part.get("text")
-    if isinstance(data := metadata.get("redactedData"), str):
-        yield {"type": "redacted_thinking", "data": data}
-    elif isinstance(signature := metadata.get("signature"), str) and signature and isinstance(text, str):
-        yield {"type": "thinking", "thinking": text, "signature": signature}
 
 
 def _call_blocks(part: Mapping[str, Any], name: str, reason: str | None) -> tuple[list[Block], list[Block]]:

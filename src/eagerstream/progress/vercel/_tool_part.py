@@ -83,12 +83,22 @@ class ToolPart(CallFold):
                     self._output(self._progress, preliminary=True)
                 self._ask_client()
             case "tool_progress":
-                self._tell_progress()
+                self._progress = readable(self.progress)
+                if self.outcome is not None:
+                    self._output(self._progress, preliminary=True)
+                else:
+                    data = {**self._id, "progress": self._progress}
+                    self._send("data-tool-progress", data=data, transient=True)
             case "approval_start":
                 self._approval(state="requested")
                 self._ask_client()
             case "approval_stop":
-                self._tell_decision(approved=record["approved"], reason=record["reason"])
+                self._was_denied = not record["approved"]
+                known = {"reason": record["reason"]} if record["reason"] else {}
+                self._approval(state="denied" if self._was_denied else "approved", **known)
+                if self._sdk >= 7 and self._asked_client:
+                    answer = {"approvalId": self._approval_id, "approved": record["approved"], **known}
+                    self._send("tool-approval-response", **answer)
             case _:
                 pass
         return True
@@ -138,13 +148,6 @@ class ToolPart(CallFold):
         return {INVALID_JSON: "".join(self._fragments)}
 
     # --- the tool -----------------------------------------------------------------------------------------------------
-
-    def _tell_progress(self) -> None:
-        self._progress = readable(self.progress)
-        if self.outcome is not None:
-            self._output(self._progress, preliminary=True)
-        else:
-            self._send("data-tool-progress", data={**self._id, "progress": self._progress}, transient=True)
 
     def answer(self, result: Result, at_s: float | None = None) -> None:
         """End the call with a result. The client gets it after the input has ended."""
@@ -197,13 +200,6 @@ class ToolPart(CallFold):
         self._send("tool-output-available", **self._base, output=output, **known)
 
     # --- approval -----------------------------------------------------------------------------------------------------
-
-    def _tell_decision(self, *, approved: bool, reason: str | None) -> None:
-        self._was_denied = not approved
-        known = {"reason": reason} if reason else {}
-        self._approval(state="approved" if approved else "denied", **known)
-        if self._sdk >= 7 and self._asked_client:
-            self._send("tool-approval-response", approvalId=self._approval_id, approved=approved, **known)
 
     def _ask_client(self) -> None:
         if self._sdk >= 6 and self.outcome is not None and self.is_asked and not self._asked_client:

@@ -15,7 +15,6 @@ from ..._serving.guard import as_text, refuse
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-    from starlette.responses import Response
     from starlette.types import Scope
 
 _HEADERS: Final = {
@@ -80,38 +79,32 @@ class PageGuard:
         is_program = access.is_token(request.headers.get("authorization", "").removeprefix("Bearer "))
         if access.token is not None and not is_program:
             given = request.query_params.get("token")
-            is_welcome = given is not None and request.method == "GET" and _path(request) in ("", "/")
+            root: str = request.scope.get("root_path", "")  # the mount point of the application
+            path = request.scope["path"].removeprefix(root)
+            is_welcome = given is not None and request.method == "GET" and path in ("", "/")
             if not access.is_token(given or "" if is_welcome else request.cookies.get(_cookie(request), "")):
                 raise Refused(401, _HOW_TO_OPEN)
             if is_welcome:
-                return self._welcome(request)
+                # Redirect to the URL without the token, to keep it out of the history.
+                from starlette.responses import RedirectResponse
+
+                others = [(name, value) for name, value in request.query_params.multi_items() if name != "token"]
+                response = RedirectResponse("./" + (f"?{urlencode(others)}" if others else ""), 303)
+                response.set_cookie(
+                    _cookie(request),
+                    access.token,
+                    path=root + "/",
+                    secure=request.url.scheme == "https",
+                    httponly=True,
+                    samesite="strict",
+                )
+                return response
         if request.method not in ("GET", "HEAD") and not is_program and not header(request.scope, b"origin"):
             raise Refused(403, "only the page itself may ask for this")
         return self._application
-
-    def _welcome(self, request: Request) -> Response:
-        """Store the token in a cookie, and redirect to the URL without it, to keep it out of the history."""
-        from starlette.responses import RedirectResponse
-
-        others = [(name, value) for name, value in request.query_params.multi_items() if name != "token"]
-        response = RedirectResponse("./" + (f"?{urlencode(others)}" if others else ""), 303)
-        response.set_cookie(
-            _cookie(request),
-            self._access.token or "",
-            path=request.scope.get("root_path", "") + "/",
-            secure=request.url.scheme == "https",
-            httponly=True,
-            samesite="strict",
-        )
-        return response
 
 
 def _cookie(request: Request) -> str:
     """Return the name of the cookie. It contains the port, since all ports of a host share their cookies."""
     address = parse_host(request.headers.get("host", ""))
     return f"eagerstream-{(address and address.port) or 'page'}"
-
-
-def _path(request: Request) -> str:
-    """Return the path below the mount point of the application."""
-    return str(request.scope["path"]).removeprefix(request.scope.get("root_path", ""))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection
 from contextlib import aclosing
 from datetime import UTC, datetime
 from importlib import resources
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
@@ -143,7 +144,9 @@ class _Pages:
     async def _write_runs(self, write: Write) -> None:
         async with aclosing(self._hub.changes()) as changes:
             async for logs in changes:
-                await write(encode_json(self._summarize(logs), event="runs"))
+                asking = {run_id for run_id, _ in self._hub.questions}
+                runs = [{**_summary(log), "asks": log.id in asking} for log in logs]
+                await write(encode_json(runs, event="runs"))
 
     async def _write_records(self, write: Write, run: str, after: int) -> bool:
         """Write the records of one run to its end. Return False if the client was too slow for them."""
@@ -160,7 +163,8 @@ class _Pages:
         try:
             async with log.watch(after=after) as watcher:
                 async for batch in watcher:
-                    message = _records_message(await watcher.encoded(batch), batch.seq)
+                    head = b"event: records\nid: %d\ndata: " % batch.seq
+                    message = chain((head,), await watcher.encoded(batch), (b"\n\n",))
                     is_within = batch.is_large
                     await write(message if is_within else b"".join(message))
                     is_within = False
@@ -171,11 +175,6 @@ class _Pages:
             return False
         await write(encode_json({}, event="end"))
         return True
-
-    def _summarize(self, logs: Sequence[RunLog]) -> list[dict[str, Any]]:
-        """Return the list of runs: facts of their first and last records, and if a call waits for a person."""
-        asking = {run_id for run_id, _ in self._hub.questions}
-        return [{**_summary(log), "asks": log.id in asking} for log in logs]
 
     async def decide(self, request: Request) -> Response:
         match await self._bodies.read_json(request, json_object):
@@ -191,14 +190,8 @@ class _Pages:
         return no_content()
 
 
-def _records_message(pieces: Iterable[bytes], seq: int) -> Iterator[bytes]:
-    """Yield the pieces of a batch as one server-sent event."""
-    yield b"event: records\nid: %d\ndata: " % seq
-    yield from pieces
-    yield b"\n\n"
-
-
 def _summary(log: RunLog) -> dict[str, Any]:
+    """Return the facts of a run's first and last records."""
     summary: dict[str, Any] = {"id": log.id, "name": log.name, "started_at": None, "model": None, "status": None}
     summary["ended"] = log.is_closed  # read before the records
     first, last = log.ends

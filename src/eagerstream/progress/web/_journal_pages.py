@@ -93,17 +93,12 @@ class JournalPages:
         version = (summary.fence, summary.beat, summary.size_bytes, summary.messages)
         known, asked = self._views.get(summary.run_id, ((), []))
         if version != known:
-            asked = await self._asked_now(summary.run_id)
+            try:
+                asked = [_shown_call(call) for call in (await self._journal.view(summary.run_id)).approvals]
+            except errors.JournalError:
+                asked = []  # it was deleted, or is damaged: the others can be decided about all the same
             self._views[summary.run_id] = version, asked
         return asked
-
-    async def _asked_now(self, run_id: str) -> list[dict[str, Any]]:
-        try:
-            return [_shown_call(call) for call in (await self._journal.view(run_id)).approvals]
-        except errors.RunNotFoundError:
-            return []  # it was deleted
-        except errors.JournalError:
-            return []  # this run is damaged: the others can be decided about all the same
 
     async def decide(self, request: Request) -> Response:
         match await self._bodies.read_json(request, json_object):
