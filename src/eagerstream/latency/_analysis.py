@@ -15,7 +15,7 @@ from ..errors import UsageError
 from ._matrix import MAX_CASES, MAX_REPETITIONS, PROGRAM, Case, Matrix
 from ._measure import Measured
 from ._metrics import METRICS
-from ._results import CaseData, ComparisonData, Estimate, Judged, MetricData, Results, SettingsData
+from ._results import CaseData, Estimate, Judged, MetricData, Results, SettingsData
 from ._statistics import check_confidence, difference_of_medians, differences, estimate, ratios, verdict
 
 _PACKAGES: Final = ("eagerstream", "anthropic", "anyio", "httpx", "httpx2")
@@ -34,21 +34,37 @@ def assemble(matrix: Matrix, measured: Iterable[Measured], *, settings: Settings
     labels = matrix.labels()
     cases = [_case(case, labels[case.id], runs[case.id], settings) for case in matrix.cases]
     same = {case.id: all(one.run.get("same_responses", True) for one in runs[case.id]) for case in matrix.cases}
-    by_id = {case["id"]: case for case in cases}
-    return {
+    results: Results = {
         "eagerstream_bench": 1,
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "simulated": simulated,
         "machine": machine(),
         "settings": settings,
         "cases": cases,
-        "comparisons": [
-            comparison
-            for base, other in matrix.pairs()
-            if same[base.id] and same[other.id]  # else the difference would be that of the responses
-            for comparison in _comparisons(by_id[base.id], by_id[other.id], settings)
-        ],
+        "comparisons": [],
     }
+    by_id = {case["id"]: case for case in cases}
+    confidence, seed = settings["confidence"], settings["seed"]
+    for base, other in matrix.pairs():
+        if not (same[base.id] and same[other.id]):
+            continue  # else the difference would be that of the responses
+        for name, base_data, other_data in _in_both(by_id[base.id], by_id[other.id]):
+            # An interrupted round has only some of the cases.
+            count = min(len(base_data["values"]), len(other_data["values"]))
+            first, second = base_data["values"][:count], other_data["values"][:count]
+            difference = estimate(differences(first, second), confidence=confidence, seed=seed)
+            if difference is not None:
+                results["comparisons"].append(
+                    {
+                        "metric": name,
+                        "base": base.id,
+                        "other": other.id,
+                        "difference": difference,
+                        "ratio": estimate(ratios(first, second) or (), confidence=confidence, seed=seed),
+                        "verdict": verdict(difference, confidence=confidence),
+                    }
+                )
+    return results
 
 
 def machine() -> dict[str, str]:
@@ -71,9 +87,18 @@ def _case(case: Case, label: str, runs: Sequence[Measured], settings: SettingsDa
         "streaming": case.streaming,
         "model": case.model,
         "transport": case.transport.value,
-        "metrics": _metrics(runs, settings),
+        "metrics": {},
         "runs": [one.run for one in runs],
     }
+    count = max((one.step.repetition for one in runs), default=-1) + 1
+    for name in METRICS:
+        values: list[float | None] = [None] * count
+        for one in runs:
+            value = one.figures.get(name)
+            values[one.step.repetition] = None if value is None else round(value, 6)
+        middle = estimate(values, confidence=settings["confidence"], seed=settings["seed"])
+        if middle is not None:
+            data["metrics"][name] = {**middle, "values": values}
     if case.program is not None:
         asked_eagerly = any(one.run["latency"]["eager"] for one in runs)
         data |= {
@@ -84,44 +109,6 @@ def _case(case: Case, label: str, runs: Sequence[Measured], settings: SettingsDa
         if any(one.run["latency"]["requests"] for one in runs):
             data["label"] = f"{label} ({data['streaming']})"
     return data
-
-
-def _metrics(runs: Sequence[Measured], settings: SettingsData) -> dict[str, MetricData]:
-    found: dict[str, MetricData] = {}
-    if not runs:
-        return found
-    count = max(one.step.repetition for one in runs) + 1
-    for name in METRICS:
-        values: list[float | None] = [None] * count
-        for one in runs:
-            values[one.step.repetition] = one.figures.get(name)
-        values = [None if value is None else round(value, 6) for value in values]
-        middle = estimate(values, confidence=settings["confidence"], seed=settings["seed"])
-        if middle is not None:
-            found[name] = {**middle, "values": values}
-    return found
-
-
-def _comparisons(base: CaseData, other: CaseData, settings: SettingsData) -> list[ComparisonData]:
-    found: list[ComparisonData] = []
-    confidence, seed = settings["confidence"], settings["seed"]
-    for name, one, two in _in_both(base, other):
-        count = min(len(one["values"]), len(two["values"]))  # an interrupted round has only some of the cases
-        first, second = one["values"][:count], two["values"][:count]
-        difference = estimate(differences(first, second), confidence=confidence, seed=seed)
-        if difference is None:
-            continue
-        found.append(
-            {
-                "metric": name,
-                "base": base["id"],
-                "other": other["id"],
-                "difference": difference,
-                "ratio": estimate(ratios(first, second) or (), confidence=confidence, seed=seed),
-                "verdict": verdict(difference, confidence=confidence),
-            }
-        )
-    return found
 
 
 def _in_both(a: CaseData, b: CaseData) -> Iterator[tuple[str, MetricData, MetricData]]:
@@ -186,16 +173,32 @@ def compare(a: Results, b: Results, *, confidence: float = 0.95) -> Compared:
     """
     check_confidence(confidence)
     first, second = _cases("a", a), _cases("b", b)
-    shared = [id for id in first if id in second]
+    shared = [case for id, case in first.items() if id in second]
     if not shared:
         raise UsageError("the two benchmarks have no case in common")
     seed = a["settings"]["seed"]
+    cases: list[ComparedCase] = []
+    for case in shared:
+        metrics: list[ComparedMetric] = []
+        for name, one, two in _in_both(case, second[case["id"]]):
+            difference = difference_of_medians(one["values"], two["values"], confidence=confidence, seed=seed)
+            if difference is not None:
+                metrics.append(
+                    {
+                        "metric": name,
+                        "a": _estimate(one),
+                        "b": _estimate(two),
+                        "difference": difference,
+                        "verdict": verdict(difference, confidence=confidence),
+                    }
+                )
+        cases.append({"id": case["id"], "label": case["label"], "metrics": metrics})
     return {
         "eagerstream_bench_comparison": 1,
         "confidence": confidence,
         "simulated": a["simulated"] or b["simulated"],
         "warnings": list(_warnings(a, b)),
-        "cases": [_compared_case(first[id], second[id], confidence, seed) for id in shared],
+        "cases": cases,
         "only_a": [id for id in first if id not in second],
         "only_b": [id for id in second if id not in first],
     }
@@ -210,23 +213,6 @@ def _cases(side: str, results: Results) -> dict[str, CaseData]:
     if any(len(figure["values"]) > MAX_REPETITIONS for case in cases.values() for figure in case["metrics"].values()):
         raise UsageError(f"{side} has figures of more than {MAX_REPETITIONS:,} runs")
     return cases
-
-
-def _compared_case(a: CaseData, b: CaseData, confidence: float, seed: int) -> ComparedCase:
-    metrics: list[ComparedMetric] = []
-    for name, first, second in _in_both(a, b):
-        difference = difference_of_medians(first["values"], second["values"], confidence=confidence, seed=seed)
-        if difference is not None:
-            metrics.append(
-                {
-                    "metric": name,
-                    "a": _estimate(first),
-                    "b": _estimate(second),
-                    "difference": difference,
-                    "verdict": verdict(difference, confidence=confidence),
-                }
-            )
-    return {"id": a["id"], "label": a["label"], "metrics": metrics}
 
 
 def _estimate(estimate: Estimate) -> Estimate:

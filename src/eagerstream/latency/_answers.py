@@ -51,12 +51,20 @@ class ProgramAnswers:
     speed: float
     seed: str
     all_fitted: bool = True
+    # The reason why tools cannot take the calls of the script, by the JSON of the tools; empty if they can.
     _known: dict[str, str] = field(default_factory=dict)
 
     def answer(self, request: Mapping[str, Any], *, eager: bool) -> Recording:
         """Return the response to a request."""
         number = assistant_messages(request)
-        misfit = self._misfit(request.get("tools"))
+        tools = request.get("tools")
+        listed = [tool for tool in tools if isinstance(tool, Mapping)] if isinstance(tools, list) else []
+        key = json.dumps(listed)
+        if key not in self._known:
+            by_name = {str(tool.get("name")): tool for tool in listed}
+            found = (_fault(by_name.get(name), name, input) for name, input in self._calls)
+            self._known[key] = next(filter(None, found), "")
+        misfit = self._known[key]
         if not misfit and number < len(self.eager):
             return (self.eager if eager else self.buffered)[number]
         self.all_fitted = self.all_fitted and not misfit
@@ -64,17 +72,6 @@ class ProgramAnswers:
             return http_error(400, "invalid_request_error", f"the recording cannot be played: {misfit}")
         made = self.profile.play(ScriptedModel()(request), eager=eager, seed=f"{self.seed} {number}")
         return at_speed(made, self.speed)
-
-    def _misfit(self, tools: object) -> str:
-        """Return the reason why these tools cannot take the calls of the script; empty if they can."""
-        listed = [tool for tool in tools if isinstance(tool, Mapping)] if isinstance(tools, list) else []
-        key = json.dumps(listed)
-        if key not in self._known:
-            by_name = {str(tool.get("name")): tool for tool in listed}
-            self._known[key] = next(
-                (words for name, input in self._calls if (words := _fault(by_name.get(name), name, input))), ""
-            )
-        return self._known[key]
 
     @cached_property
     def _calls(self) -> list[tuple[str, Any]]:

@@ -178,9 +178,7 @@ def bench(
     simulation = None if live else _simulation(matrix, profile, speed, seed)
     conditions = Conditions(simulation=simulation, max_tokens=max_tokens, max_turns=max_turns, timeout_s=timeout_s)
     table = None if csv is None else Path(csv) if csv else out / "results.csv"
-    if table is not None:
-        _check_file(table, folder_to_make=out)
-    _make_folder(out)
+    _make_folder(out, table)
     _warn_of_no_verdict(matrix, confidence)
     if live:
         _ask(matrix, max_turns, yes=yes)
@@ -194,6 +192,7 @@ def bench(
 
         fitted = simulation.profile if simulation and isinstance(simulation.profile, Fitted) else None
         was_saved = profile is not None and profile.lower().endswith(".json")
+        is_played = simulation and any(map(simulation.times, matrix.cases))
         results = assemble(
             matrix,
             measured,
@@ -202,7 +201,7 @@ def bench(
                 "warmup": warmup,
                 "seed": seed,
                 "confidence": confidence,
-                "profile": _profile_name(simulation, matrix) if simulation else None,
+                "profile": None if not simulation else simulation.profile.name if is_played else "as recorded",
                 "speed": simulation.speed if simulation else None,
                 "measured_at": "proxy" if matrix.has_programs else "client",
             },
@@ -278,10 +277,6 @@ def _simulation(matrix: Matrix, profile: str | None, speed: float | None, seed: 
     return simulation
 
 
-def _profile_name(simulation: Simulation, matrix: Matrix) -> str:
-    return simulation.profile.name if any(map(simulation.times, matrix.cases)) else "as recorded"
-
-
 # --- checks before the measurement ------------------------------------------------------------------------------------
 
 
@@ -305,20 +300,19 @@ def _check_live(profile: str | None, speed: float | None) -> None:
         raise UsageError("--profile and --speed apply to the server on this machine: leave them out with --live")
 
 
-def _make_folder(out: Path) -> None:
+def _make_folder(out: Path, table: Path | None) -> None:
+    """Check that the table can be written, in the folder of the results or elsewhere, and make that folder."""
+    if table is not None:
+        folder = table.absolute().parent
+        is_there = folder == out.absolute() or (folder.is_dir() and os.access(folder, os.W_OK))
+        if table.is_dir() or not is_there:
+            raise UsageError(f"{table}: cannot be written")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{out}: cannot be made: {error.strerror or error}") from error
     if not os.access(out, os.W_OK):
         raise UsageError(f"{out}: cannot be written to")
-
-
-def _check_file(path: Path, *, folder_to_make: Path) -> None:
-    folder = path.absolute().parent
-    is_there = folder == folder_to_make.absolute() or (folder.is_dir() and os.access(folder, os.W_OK))
-    if path.is_dir() or not is_there:
-        raise UsageError(f"{path}: cannot be written")
 
 
 def _warn_of_no_verdict(matrix: Matrix, confidence: float) -> None:
@@ -412,8 +406,7 @@ def _interrupts_wait() -> Iterator[list[int]]:
 
 def _save(results: Results, out: Path, table: Path | None, *, fitted: Fitted | None) -> list[Path]:
     """Save the results, and return the paths of the files."""
-    from ._results import save_results
-    from ._table_of_runs import save_csv
+    from ._results import save_csv, save_results
 
     files = [out / "results.json"]
     files += [out / "profile.json"] if fitted is not None else []

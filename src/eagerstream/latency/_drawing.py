@@ -12,7 +12,7 @@ import logging
 import re
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from io import StringIO
 from typing import TYPE_CHECKING, Final, TypeAlias
 from xml.etree import ElementTree as ET
@@ -71,7 +71,11 @@ def matplotlib_settings() -> Iterator[None]:
         import matplotlib as mpl
     except ModuleNotFoundError as error:
         raise MissingExtraError("bench", error.name or "matplotlib") from error
-    with mpl.rc_context(), warnings.catch_warnings(), _quiet_fonts():
+    log = logging.getLogger("matplotlib.font_manager")
+    with mpl.rc_context(), warnings.catch_warnings(), ExitStack() as stack:
+        # Fonts that are missing here are no matter: the page brings its own.
+        stack.callback(log.setLevel, log.level)
+        log.setLevel(logging.ERROR)
         # The measuring font lacks some characters that a model writes. The page's fonts have them.
         warnings.filterwarnings("ignore", message=r".*[Gg]lyph.*")
         mpl.rcdefaults()
@@ -104,18 +108,6 @@ def matplotlib_settings() -> Iterator[None]:
             }
         )
         yield
-
-
-@contextmanager
-def _quiet_fonts() -> Iterator[None]:
-    """Silence Matplotlib's warnings about missing fonts: the page brings the fonts."""
-    log = logging.getLogger("matplotlib.font_manager")
-    before = log.level
-    log.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        log.setLevel(before)
 
 
 def new_figure(width: float, height: float) -> Figure:

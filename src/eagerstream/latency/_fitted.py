@@ -92,11 +92,13 @@ class Fitted:
         begun: set[int] = set()
 
         def cut(kind: Kind, index: int, texts: Sequence[str]) -> list[Piece]:
+            seen, other = (self.inputs, self.texts) if kind == "input" else (self.texts, self.inputs)
             text = "".join(texts)
             pieces: list[Piece] = []
             start = 0
             while start < len(text):
-                chars, after_s = random.choice(self._choices(kind, is_first=index not in begun))
+                found = [(of.later, of.first) if index in begun else (of.first, of.later) for of in (seen, other)]
+                chars, after_s = random.choice(next(drawn for drawn in chain.from_iterable(found) if drawn))
                 begun.add(index)
                 pieces.append(Piece(text[start : start + chars], after_s))
                 start += chars
@@ -104,11 +106,6 @@ class Fitted:
 
         played = recut(recording, cut, first_byte_s=self.first_byte_s)
         return played if eager else buffered(played)
-
-    def _choices(self, kind: Kind, *, is_first: bool) -> Sequence[Drawn]:
-        seen, other = (self.inputs, self.texts) if kind == "input" else (self.texts, self.inputs)
-        found = [(of.first, of.later) if is_first else (of.later, of.first) for of in (seen, other)]
-        return next(drawn for drawn in chain.from_iterable(found) if drawn)
 
     def save(self, path: Path) -> None:
         """Write the profile to a JSON file, replacing any existing file.

@@ -143,7 +143,8 @@ class Matrix:
                         found.append((base, case))
         for case in self.cases:
             if case.program is not None:
-                alike = [other for other in self.cases if _is_alike(other, case)]
+                shared = (case.source, case.tools.name, case.model)
+                alike = [other for other in self.cases if (other.source, other.tools.name, other.model) == shared]
                 first = next(other for other in alike if other.program is not None)
                 bases_of = [other for other in alike if other.program is None] or [first][: case is not first]
                 found += [(base, case) for base in bases_of]
@@ -164,10 +165,6 @@ class Matrix:
             )
             for case in self.cases
         }
-
-
-def _is_alike(one: Case, other: Case) -> bool:
-    return (one.source, one.tools.name, one.model) == (other.source, other.tools.name, other.model)
 
 
 _TRANSPORT: Final = 4
@@ -238,14 +235,10 @@ def _check_source(source: Source, tools: Sequence[ToolSet], streamings: Sequence
         raise UsageError(f"the inputs of the recording {source.name} are held back: it cannot be played eagerly")
     called = {name for recording in source.recordings for name in called_tools(recording)}
     for own in tools:
-        missing = called - _names(own)
+        with TemporaryDirectory() as folder:
+            made = [as_tool(tool) for tool in own.make(Path(folder))]
+        missing = called - {tool.name for tool in made if tool is not None}
         if missing:
             raise UsageError(
                 f"the recording {source.name} calls {', '.join(sorted(missing))}, not among the tools {own.name}"
             )
-
-
-def _names(tools: ToolSet) -> set[str]:
-    with TemporaryDirectory() as folder:
-        made = [as_tool(tool) for tool in tools.make(Path(folder))]
-    return {tool.name for tool in made if tool is not None}

@@ -154,7 +154,12 @@ class _Attempt:
                 TemporaryDirectory(prefix="eagerstream-bench-", ignore_cleanup_errors=True) as folder,
                 anyio.fail_after(limit_s),
             ):
-                await (self._run_ours(Path(folder)) if self._case.program is None else self._run_program())
+                if self._case.program is None:
+                    await self._run_ours(Path(folder))
+                else:
+                    assert self._server is not None
+                    prompt, variables = self._case.source.prompt, self._server.variables
+                    await run_program(self._case.program, prompt=prompt, model=self._case.model, variables=variables)
         except Exception as error:
             failure = error
         if self._server is not None and (seen := self._server.collect()) is not None:
@@ -182,13 +187,6 @@ class _Attempt:
         finally:
             self._latency = running.latency
             self._figures = figures(self._latency)
-
-    async def _run_program(self) -> None:
-        assert self._case.program is not None
-        assert self._server is not None
-        source = self._case.source
-        variables = self._server.variables
-        await run_program(self._case.program, prompt=source.prompt, model=self._case.model, variables=variables)
 
     def _note(self, seen: Seen, failure: Exception | None) -> Exception | None:
         """Take the figures that the proxy saw. Return the failure of the run, also one that only the proxy saw."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from ..loop import CallLatency, RequestLatency, RunLatency
+from ..loop import RequestLatency, RunLatency
 from ..wire import Outcome
 from ._kinds import MEANINGS
 
@@ -58,10 +58,7 @@ def large_parameter_s(latency: RunLatency) -> float | None:
     calls = [call for call in latency.calls if call.first_fragment_s is not None]
     if not calls:
         return None
-    return _largest_parameter_s(max(calls, key=lambda call: call.block.chars))
-
-
-def _largest_parameter_s(call: CallLatency) -> float | None:
+    call = max(calls, key=lambda call: call.block.chars)
     first_s, input = call.first_fragment_s, call.block.input
     spans = _parameters(input.raw) if input is not None and input.outcome is Outcome.VALID else []
     if not spans or first_s is None:

@@ -222,9 +222,11 @@ def recut(recording: Recording, cut: Cut, *, first_byte_s: float) -> Recording:
         if not waiting:
             return
         event = waiting[0]
-        for text, after_s in cut(_kind(event), _index(event), [model_text(delta) for delta in waiting]):
+        delta = event["delta"]
+        name = TEXT_FIELDS[delta["type"]]
+        for text, after_s in cut(_kind(event), _index(event), [model_text(each) for each in waiting]):
             at_s += after_s
-            chunks.append(Chunk(at_s, encode_event(_with_text(event, text))))
+            chunks.append(Chunk(at_s, encode_event({**event, "delta": {**delta, name: text}})))
         waiting.clear()
 
     for event in body_events(body):
@@ -255,8 +257,3 @@ def _index(event: WireEvent) -> int:
 def _goes_on(event: WireEvent) -> tuple[Any, Any]:
     """Return a key that two consecutive deltas share if the second continues the first."""
     return event.get("index"), event["delta"].get("type")
-
-
-def _with_text(event: WireEvent, text: str) -> WireEvent:
-    delta = event["delta"]
-    return {**event, "delta": {**delta, TEXT_FIELDS[delta["type"]]: text}}

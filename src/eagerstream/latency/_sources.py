@@ -115,7 +115,10 @@ def of_recordings(paths: Sequence[Path], *, tool_s: float = 0.0) -> Source:
     recordings = tuple(Recording.load(path) for path in paths)
     for number, (path, recording) in enumerate(zip(paths, recordings, strict=True), 1):
         check_playable(recording, str(path))
-        reason = _stop_reason(recording)
+        events = [event.data for event in body_events(recording.body)]
+        deltas = [event.get("delta") for event in events if event.get("type") == "message_delta"]
+        reasons = [delta.get("stop_reason") for delta in deltas if isinstance(delta, Mapping)]
+        reason = reasons[-1] if reasons else None
         if number < len(paths) and reason not in _GOES_ON:
             raise UsageError(
                 f"{path}: the conversation ends with this turn (stop reason {reason!r:.40}), none can follow"
@@ -142,7 +145,16 @@ def own_tools(place: str) -> ToolSet:
         UsageError: There is no such attribute, or it cannot be loaded. The returned set raises it, too, if the
             attribute gives no tools or no input could be generated.
     """
-    found = _attribute(place)
+    module_name, _, attribute = place.partition(":")
+    folder = str(Path.cwd())
+    if folder not in sys.path:  # as `python -m` does; the command's own script is elsewhere
+        sys.path.insert(0, folder)
+    try:
+        found: Any = importlib.import_module(module_name)
+        for step in attribute.split("."):
+            found = getattr(found, step)
+    except (Exception, SystemExit) as error:  # a user's module may do anything when it is imported
+        raise UsageError(f"{place} cannot be loaded: {type(error).__name__}: {error}") from error
 
     def make(_: Path) -> list[AnyTool]:
         try:
@@ -180,7 +192,10 @@ def recorded_tools(recordings: Sequence[Recording], *, tool_s: float, name: str)
         definitions = [{"name": called, "description": "Recorded.", "input_schema": schema} for called in names]
         return [Tool(do_nothing, definition=ForeignDefinition(definition)) for definition in definitions]
 
-    return ToolSet(name="recorded", make=made, script=lambda: _nothing_to_say(name))
+    def script() -> tuple[Recording, ...]:
+        raise UsageError(f"the tools of {name} were made for that recording, and have no response to a prompt")
+
+    return ToolSet(name="recorded", make=made, script=script)
 
 
 def named_tools(name: str) -> ToolSet:
@@ -201,32 +216,6 @@ def called_tools(recording: Recording) -> list[str]:
     blocks = (event.data.get("content_block") for event in body_events(recording.body))
     calls = (block for block in blocks if isinstance(block, Mapping) and block.get("type") == "tool_use")
     return [str(call.get("name")) for call in calls]
-
-
-def _stop_reason(recording: Recording) -> str | None:
-    deltas = (
-        event.data.get("delta") for event in body_events(recording.body) if event.data.get("type") == "message_delta"
-    )
-    reasons = [delta.get("stop_reason") for delta in deltas if isinstance(delta, Mapping)]
-    return reasons[-1] if reasons else None
-
-
-def _nothing_to_say(name: str) -> tuple[Recording, ...]:
-    raise UsageError(f"the tools of {name} were made for that recording, and have no response to a prompt")
-
-
-def _attribute(place: str) -> Any:
-    module_name, _, attribute = place.partition(":")
-    folder = str(Path.cwd())
-    if folder not in sys.path:  # as `python -m` does; the command's own script is elsewhere
-        sys.path.insert(0, folder)
-    try:
-        found: Any = importlib.import_module(module_name)
-        for step in attribute.split("."):
-            found = getattr(found, step)
-    except (Exception, SystemExit) as error:  # a user's module may do anything when it is imported
-        raise UsageError(f"{place} cannot be loaded: {type(error).__name__}: {error}") from error
-    return found
 
 
 def _is_tool(value: object) -> bool:

@@ -70,22 +70,15 @@ def estimate(values: Sequence[float | None], *, confidence: float, seed: int) ->
     if len(known) < least_n(confidence):
         return {"n": len(known), "median": median(known), "low": min(known), "high": max(known)}
     low, high = _interval([known], _median, median(known), confidence=confidence, seed=seed)
-    least, most = _order_statistics(known, confidence=confidence)
-    low, high = min(low, least), max(high, most)
-    return {"n": len(known), "median": median(known), "low": low, "high": high}
-
-
-def _order_statistics(values: Sequence[float], *, confidence: float) -> tuple[float, float]:
-    """Return the innermost two values, equally far from the ends, that contain the median with this confidence.
-
-    They miss it no more often than a verdict may be wrong. If no two values do, return the ends.
-    """
     from scipy.stats import binom
 
-    # Number of values below the lower one: the probability of so few below the median is half of the allowed error.
-    left = max(0, int(binom.ppf(_wrong_share(confidence) / 2, len(values), 0.5)) - 1)
-    ordered = sorted(values)
-    return ordered[left], ordered[-1 - left]
+    # Widen the interval to the innermost two values, equally far from the ends, that miss the median no more often than
+    # a verdict may be wrong, or else to the ends. `left` is the number of values below the lower one: the probability
+    # of so few below the median is half of the allowed error.
+    left = max(0, int(binom.ppf(_wrong_share(confidence) / 2, len(known), 0.5)) - 1)
+    ordered = sorted(known)
+    low, high = min(low, ordered[left]), max(high, ordered[-1 - left])
+    return {"n": len(known), "median": median(known), "low": low, "high": high}
 
 
 def _wrong_share(confidence: float) -> float:
@@ -120,7 +113,13 @@ def difference_of_medians(
     if not first or not second:
         return None
     middle = median(second) - median(first)
-    low, high = _interval([first, second], _difference, middle, confidence=confidence, seed=seed)
+    low, high = _interval(
+        [first, second],
+        lambda a, b, *, axis: _median(b, axis=axis) - _median(a, axis=axis),
+        middle,
+        confidence=confidence,
+        seed=seed,
+    )
     return {"n": min(len(first), len(second)), "median": middle, "low": low, "high": high}
 
 
@@ -136,7 +135,11 @@ def _interval(
 ) -> tuple[float, float]:
     if min(map(len, samples)) < 2:  # too few values to resample
         return middle, middle
-    bootstrap, default_rng = _scipy()
+    try:
+        from numpy.random import default_rng
+        from scipy.stats import bootstrap
+    except ImportError as error:
+        raise MissingExtraError("bench", (error.name or "scipy").partition(".")[0]) from error
     result = bootstrap(
         samples,
         statistic,
@@ -154,16 +157,3 @@ def _median(values: np.ndarray[Any, Any], *, axis: int) -> Any:
     import numpy as np
 
     return np.median(values, axis=axis)
-
-
-def _difference(base: np.ndarray[Any, Any], other: np.ndarray[Any, Any], *, axis: int) -> Any:
-    return _median(other, axis=axis) - _median(base, axis=axis)
-
-
-def _scipy() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    try:
-        from numpy.random import default_rng
-        from scipy.stats import bootstrap
-    except ImportError as error:
-        raise MissingExtraError("bench", (error.name or "scipy").partition(".")[0]) from error
-    return bootstrap, default_rng

@@ -165,6 +165,10 @@ def medians(results: Results, names: Names) -> Markup:
     )
     if results["settings"].get("measured_at") == "proxy":
         how += f" {AT_PROXY[:1].upper()}{AT_PROXY[1:]}."
+    known = [METRICS[metric] for metric in shown if metric in METRICS]
+    meanings = (
+        joined(element("dt", metric_name(metric.name)), element("dd", f"{metric.meaning}.")) for metric in known
+    )
     told = [
         f"{names[case['id']]}: {text}."
         for case in results["cases"]
@@ -176,18 +180,9 @@ def medians(results: Results, names: Names) -> Markup:
         "Medians",
         element("div", content, class_="card"),
         *(element("p", plain(text, 3 * LABEL_CHARS), class_="how") for text in told),
-        _meanings(shown),
+        joined(element("h3", "Meaning of the figures"), element("dl", *meanings, class_="facts")) if known else None,
         how=how,
     )
-
-
-def _meanings(shown: list[str]) -> Markup | None:
-    """Return the descriptions of the figures."""
-    known = [METRICS[metric] for metric in shown if metric in METRICS]
-    if not known:
-        return None
-    written = (joined(element("dt", metric_name(metric.name)), element("dd", f"{metric.meaning}.")) for metric in known)
-    return joined(element("h3", "Meaning of the figures"), element("dl", *written, class_="facts"))
 
 
 def _median_rows(metric: str, all_cases: list[CaseData], names: Names, *, needed: int) -> Iterator[Markup]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Final
@@ -43,9 +43,19 @@ _SIMULATED = "simulated: every time comes from the embedded server, and says not
 def print_results(results: Results, console: Console) -> None:
     """Print the medians of every case, and the verdicts on each pair."""
     settings, cases = results["settings"], results["cases"]
-    for line in _how(results):
-        console.print(Text(line, style="bold" if line == _SIMULATED else ""))
-    simulated = "; simulated" if results["simulated"] else ""
+    simulated = played = ""
+    if results["simulated"]:
+        console.print(Text(_SIMULATED, style="bold"))
+        simulated = "; simulated"
+        played = f"; profile {visible(str(settings['profile']))}, {settings['speed']:g} times as fast"
+    told = (
+        f"{count_text(settings['repetitions'], 'repetition')}, {settings['warmup']} to warm up, interleaved, "
+        f"seed {settings['seed']}; intervals of medians by the bootstrap, "
+        f"confidence {settings['confidence'] * 100:.4g} %{played}"
+    )
+    console.print(Text(told))
+    if settings.get("measured_at") == "proxy":
+        console.print(Text(f"{AT_PROXY} (- is not available)"))
     names, needed = Names(results), least_n(settings["confidence"])
     table = _table(
         f"medians{simulated}", "figure", "case", "median", f"{settings['confidence'] * 100:.4g} % interval", "n"
@@ -89,21 +99,6 @@ def print_comparison(compared: Compared, console: Console) -> None:
     for side, ids in (("a", compared["only_a"]), ("b", compared["only_b"])):
         for id in ids:
             console.print(Text(f"only in {side}: {visible(id)}", style="dim"))
-
-
-def _how(results: Results) -> Iterable[str]:
-    settings = results["settings"]
-    played = ""
-    if results["simulated"]:
-        yield _SIMULATED
-        played = f"; profile {visible(str(settings['profile']))}, {settings['speed']:g} times as fast"
-    yield (
-        f"{count_text(settings['repetitions'], 'repetition')}, {settings['warmup']} to warm up, interleaved, "
-        f"seed {settings['seed']}; intervals of medians by the bootstrap, "
-        f"confidence {settings['confidence'] * 100:.4g} %{played}"
-    )
-    if settings.get("measured_at") == "proxy":
-        yield f"{AT_PROXY} (- is not available)"
 
 
 def _table(title: str, *columns: str) -> Table:

@@ -238,8 +238,13 @@ def _draw_block(axes: Axes, shapes: Shapes, row: _Row, block: BlockData, inch_s:
     above, below = row.top + 0.05, row.top + 0.19
     name = ends(plain(block["name"] or block["kind"] or "block", LABEL_CHARS), _SMALL_CHARS)
     size = 9 if len(name) <= _LABEL_CHARS else 7.5
+    sizes = [count_text(block["fragments"], "fragment")]
+    if block["outcome"] not in (None, "valid"):
+        sizes.insert(0, plain(str(block["outcome"]), 12))
+    elif block["fields"]:
+        sizes.append(count_text(len(block["fields"]), "field"))
     axes.text((0.12 - _GUTTER) * inch_s, above + 0.07, name, va="center", color=INK, fontsize=size)
-    axes.text((0.12 - _GUTTER) * inch_s, below + 0.11, _sizes(block), va="center", color=FAINT, fontsize=7.5)
+    axes.text((0.12 - _GUTTER) * inch_s, below + 0.11, ", ".join(sizes), va="center", color=FAINT, fontsize=7.5)
     start_s, stop_s = drawable(block["start_s"]), drawable(block["stop_s"])
     first_s, last_s = drawable(block["first_fragment_s"]), drawable(block["last_fragment_s"])
     known = [at_s for at_s in (start_s, first_s, last_s, stop_s) if at_s is not None]
@@ -253,15 +258,6 @@ def _draw_block(axes: Axes, shapes: Shapes, row: _Row, block: BlockData, inch_s:
     shapes.ticks(fields, (below + 0.005, below + 0.065), colour=INK, width=0.9)
     if block["call"] is not None:
         _draw_call(axes, shapes, row.top, block["call"], inch_s)
-
-
-def _sizes(block: BlockData) -> str:
-    parts = [count_text(block["fragments"], "fragment")]
-    if block["fields"]:
-        parts.append(count_text(len(block["fields"]), "field"))
-    if block["outcome"] not in (None, "valid"):
-        parts = [plain(str(block["outcome"]), 12), *parts[:1]]
-    return ", ".join(parts)
 
 
 def _draw_call(axes: Axes, shapes: Shapes, top: float, call: CallData, inch_s: float) -> None:

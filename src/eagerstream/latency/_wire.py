@@ -223,7 +223,15 @@ def wire_latency(seen: Seen) -> tuple[RunLatency, WireError | None]:
     request, or if its last response is missing, refused or incomplete.
     """
     marks = RunMarks()
-    failure = _nothing_seen(seen) if not seen.exchanges else ""
+    failure = ""
+    if not seen.exchanges and seen.other_paths:
+        others = ", ".join(seen.other_paths)
+        failure = f"no request to POST .../messages, which alone is measured, only to {others}"
+    elif not seen.exchanges:
+        failure = (
+            "no request came to the address in ANTHROPIC_BASE_URL: "
+            "a program that has its own address cannot be measured"
+        )
     stop_reason: object = None
     for turn, exchange in enumerate(seen.exchanges, 1):
         read = _Reading(exchange)
@@ -236,13 +244,6 @@ def wire_latency(seen: Seen) -> tuple[RunLatency, WireError | None]:
     model = seen.exchanges[0].model if seen.exchanges else ""
     latency = RunLatency(marks, model=model, eager=eager, status=status.value)
     return latency, WireError(failure) if failure else None
-
-
-def _nothing_seen(seen: Seen) -> str:
-    if seen.other_paths:
-        others = ", ".join(seen.other_paths)
-        return f"no request to POST .../messages, which alone is measured, only to {others}"
-    return "no request came to the address in ANTHROPIC_BASE_URL: a program that has its own address cannot be measured"
 
 
 class _Reading:

@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 from .._support.markup import plain
 from ._metrics import METRICS, Unit
-from ._results import CaseData, ComparisonData, Estimate, Judged, MeasuredRun, Results
+from ._results import CaseData, ComparisonData, Estimate, Judged, Results
 
 LABEL_CHARS: Final = 72
 """Maximum length of the name of a case, a figure or a tool."""
@@ -178,13 +178,15 @@ def listed(words: Sequence[str]) -> str:
 def ended_text(case: CaseData) -> str:
     """Describe the end of the runs that did not end as expected; empty if all did."""
     counts: dict[str, int] = {}
+    refused = 0
     for run in case["runs"]:
         # A recording may end with calls, and the run with it.
         if run["error"] is not None or run["status"] not in ("completed", "limit"):
             how = f"failed with {run['error']}" if run["error"] else run["status"]
             counts[how] = counts.get(how, 0) + 1
-    # Such a run counts like others, but with broken tools it does not measure the intended case.
-    if refused := sum(map(_has_failed_calls, case["runs"])):
+        calls = [block["call"] for request in run["latency"]["requests"] for block in request["blocks"]]
+        refused += run["error"] is None and any(call is not None and call["is_error"] for call in calls)
+    if refused:  # such a run counts like others, but with broken tools it does not measure the intended case
         counts["with calls that were answered with an error"] = refused
     total = len(case["runs"])
     return "; ".join(f"{count} of {total} {how}" for how, count in counts.items())
@@ -205,8 +207,3 @@ def program_notes(case: CaseData, *, simulated: bool) -> str:
     if models and not simulated:
         notes.append(f"it asked for another model: {plain(listed(sorted(models)), LABEL_CHARS)}")
     return "; ".join(notes)
-
-
-def _has_failed_calls(run: MeasuredRun) -> bool:
-    blocks = (block for request in run["latency"]["requests"] for block in request["blocks"])
-    return run["error"] is None and any(block["call"] is not None and block["call"]["is_error"] for block in blocks)
