@@ -36,12 +36,6 @@ _API_SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 @dataclass(frozen=True)
-class _Call:
-    name: str
-    input: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
 class _Asked:
     """The parts of a request that decide the response, from its body.
 
@@ -82,7 +76,10 @@ class ScriptedModel:
         return reply(*self._blocks(asked), model=model, message_id=message_id)
 
     def _blocks(self, asked: _Asked) -> Iterator[Scripted]:
-        planned = list(self._planned(asked.tools))
+        alone = len(asked.tools) == 1
+        inputs = {str(tool.get("name")): self._inputs(tool, alone=alone) for tool in asked.tools}
+        # A tool that no input fits is left out.
+        planned = [(name, input) for name, made in inputs.items() for input in made][:_MAX_CALLS]
         left = planned[asked.calls :]
         if not left and asked.must_call and asked.turns < _MAX_TURNS:
             left = planned[-1:]
@@ -92,16 +89,10 @@ class ScriptedModel:
             yield text(self._closing(asked))
             return
         if not asked.must_call:  # the API writes no text before a call that is required
-            names = " and ".join(dict.fromkeys(call.name for call in left))
+            names = " and ".join(dict.fromkeys(name for name, _ in left))
             yield text(f"I will call {names}.")
-        for call in left:
-            yield tool_use(call.name, call.input)
-
-    def _planned(self, tools: Sequence[Mapping[str, Any]]) -> Iterator[_Call]:
-        """Yield the calls after a question. A tool that no input fits is left out."""
-        inputs = {str(tool.get("name")): self._inputs(tool, alone=len(tools) == 1) for tool in tools}
-        calls = [_Call(name, input) for name, made in inputs.items() for input in made]
-        yield from calls[:_MAX_CALLS]
+        for name, input in left:
+            yield tool_use(name, input)
 
     def _inputs(self, tool: Mapping[str, Any], *, alone: bool) -> list[Mapping[str, Any]]:
         for kind, input in _API_SCHEMAS.items():
@@ -114,8 +105,11 @@ class ScriptedModel:
         try:
             checked = Tool(_nothing, definition=ForeignDefinition({name: tool[name] for name in known if name in tool}))
         except UsageError:  # larger than tools of this library may be: the API takes it, and so does its loop
-            unchecked = _unchecked(tool["input_schema"], self._seed)
-            return [unchecked] if unchecked is not None else []
+            try:
+                unchecked = made_up(tool["input_schema"], self._seed, sparse=True)
+            except (AttributeError, KeyError, RecursionError, TypeError, ValueError, ArithmeticError):
+                return []  # it is no schema
+            return [unchecked] if isinstance(unchecked, dict) else []
         try:
             for number in range(_CALLS_OF_ONE_TOOL if alone else 1):
                 input = made_up_input(checked, self._seed + number)
@@ -130,7 +124,11 @@ class ScriptedModel:
         if asked.schema is not None:
             return json.dumps(made_up(asked.schema, self._seed), ensure_ascii=False)
         if asked.results:
-            return "Done. " + " ".join(f"{name} returned: {_excerpt(result)}." for name, result in asked.results)
+            told = "Done."
+            for name, result in asked.results:
+                line = " ".join(result.split()).rstrip(".") or "nothing"
+                told += f" {name} returned: {line[:_RESULT_CHARS]}{' ...' if len(line) > _RESULT_CHARS else ''}."
+            return told
         own = [tool for tool in asked.tools if isinstance(tool.get("input_schema"), Mapping)]
         uncalled = [tool.get("name") for tool in own if not self._inputs(tool, alone=False)]
         if uncalled and not asked.calls:
@@ -139,22 +137,8 @@ class ScriptedModel:
         return "\n".join(LINES)
 
 
-def _unchecked(schema: Mapping[str, Any], seed: int) -> Mapping[str, Any] | None:
-    """Return an input for a schema that cannot be checked; `None` if the schema is not one."""
-    try:
-        made = made_up(schema, seed, sparse=True)
-    except (AttributeError, KeyError, RecursionError, TypeError, ValueError, ArithmeticError):
-        return None
-    return made if isinstance(made, dict) else None
-
-
 async def _nothing(_: Mapping[str, Any]) -> None:
     """Function of the tools that are made only to check inputs."""
-
-
-def _excerpt(result: str) -> str:
-    line = " ".join(result.split()).rstrip(".") or "nothing"
-    return line if len(line) <= _RESULT_CHARS else f"{line[:_RESULT_CHARS]} ..."
 
 
 # --- the request ------------------------------------------------------------------------------------------------------
@@ -170,7 +154,9 @@ def _read(request: Mapping[str, Any]) -> _Asked:
         tools = []
     if kind == "tool":
         tools = [tool for tool in tools if tool.get("name") == options.get("name")]
-    messages = _since_the_question(_mappings(request.get("messages")))
+    messages = _mappings(request.get("messages"))
+    places = range(len(messages), 0, -1)
+    messages = messages[next((place for place in places if _is_question(messages[place - 1])), 0) :]
     calls = {str(call.get("id")): name for message in messages for call, name in _calls(message)}
     results = ((str(id), result) for message in messages for id, result in _results(message))
     return _Asked(
@@ -190,14 +176,6 @@ def _output_schema(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
             return cast("Mapping[str, Any]", schema)
         case _:
             return None
-
-
-def _since_the_question(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Return the messages after the last question of the user."""
-    for place in range(len(messages), 0, -1):
-        if _is_question(messages[place - 1]):
-            return messages[place:]
-    return messages
 
 
 def _is_question(message: Mapping[str, Any]) -> bool:

@@ -6,7 +6,6 @@ Every response is a `Recording`, including errors. Only `Playback` writes to the
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
@@ -55,17 +54,19 @@ def make_application(behaviour: Behaviour, log: RequestLog) -> ASGIApplication:
         return Playback(Answer(_answer_to(refused, received)), received)
 
     dialects: list[tuple[Platform | None, Dialect]] = [(None, PLAIN), (None, UNVERSIONED), *DIALECTS.items()]
-    application = Starlette(
-        routes=[
-            Route("/", about),
-            *(
-                route(behaviour, log, platform, dialect, served)
-                for platform, dialect in dialects
-                for served in _endpoints(dialect)
-            ),
-        ],
-        exception_handlers={HTTPException: refuse},
-    )
+    routes = [Route("/", about)]
+    for platform, dialect in dialects:
+        # The first path that fits a request answers it.
+        served: list[tuple[str, Endpoint]] = []
+        if dialect.count_path is not None:
+            served.append((dialect.count_path, count_endpoint))
+        if dialect.whole_path is None:
+            served.append((dialect.path, message_endpoint(streams=None)))
+        else:
+            served.append((dialect.path, message_endpoint(streams=True)))
+            served.append((dialect.whole_path, message_endpoint(streams=False)))
+        routes += [route(behaviour, log, platform, dialect, each) for each in served]
+    application = Starlette(routes=routes, exception_handlers={HTTPException: refuse})
     application.router.redirect_slashes = False  # the API does not either, and a redirected POST hides a wrong URL
     return application
 
@@ -113,17 +114,6 @@ def route(
     return Route(dialect.root + path, answer_request, methods=["POST"])
 
 
-def _endpoints(dialect: Dialect) -> Iterator[tuple[str, Endpoint]]:
-    """Yield the paths of a dialect. The first one that fits a request answers it."""
-    if dialect.count_path is not None:
-        yield dialect.count_path, count_endpoint
-    if dialect.whole_path is None:
-        yield dialect.path, message_endpoint(streams=None)
-    else:
-        yield dialect.path, message_endpoint(streams=True)
-        yield dialect.whole_path, message_endpoint(streams=False)
-
-
 # --- the request ------------------------------------------------------------------------------------------------------
 
 
@@ -161,8 +151,7 @@ def _checked(body: object) -> dict[str, Any]:
     return body
 
 
-def _answer_to(refused: Refused, received: ReceivedRequest | None = None) -> Recording:
-    request_id = received.request_id if received is not None else None
+def _answer_to(refused: Refused, received: ReceivedRequest) -> Recording:
     return http_error(
-        refused.status, refused.error_type, refused.message, request_id=request_id, details=refused.details
+        refused.status, refused.error_type, refused.message, request_id=received.request_id, details=refused.details
     )

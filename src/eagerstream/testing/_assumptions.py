@@ -128,10 +128,7 @@ def faults(expected: Mapping[str, Any], answer: Answer) -> Iterator[str]:
         if not any(_fits(part, event) for event in left):
             yield f"there is no {json.dumps(part)}, or not in this order"
             break
-    yield from _faults_of_message(expected, answer.events)
-
-
-def _faults_of_message(expected: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    events = answer.events
     starts = {event["index"]: event["content_block"] for event in events if event["type"] == "content_block_start"}
     deltas = [(event["index"], event["delta"]) for event in events if event["type"] == "content_block_delta"]
     stops = [event["delta"].get("stop_reason") for event in events if event["type"] == "message_delta"]

@@ -79,14 +79,18 @@ def message_endpoint(*, streams: bool | None) -> Endpoint:
         body = received.complete = behaviour.threads.complete(body, betas, received)
         _refuse_first(dialect.faults(body, betas, behaviour.eager_support(body.get("model"))))
         recording = behaviour.threads.identified(thread, _response(behaviour.scenario, body))
-        is_streamed = body.get("stream") is True
-        if is_streamed:
-            played = _as_requested(behaviour, recording, eager_tools(body, betas))
-        else:
+        played = recording
+        if body.get("stream") is not True:
             played = in_one_piece(recording)
-        result = _with_fault(dialect, played, received, behaviour.faults)
+        elif behaviour.buffering is not None and not isinf(behaviour.speed):
+            played = behaviour.buffering.apply(recording, eager_tools(body, betas))
+        played = dialect.spoken(played)
+        faults = behaviour.faults if played.status == 200 else None  # an error gets no fault, and uses none up
+        fault = received.fault = faults.draw(body, played) if faults is not None else None
+        result = Answer(played) if fault is None else break_reply(played, fault, received.request_id)
+        result = result._replace(recording=dialect.spoken(result.recording))
         is_refused = result.recording.status != 200  # an `error` event of the scenario, in one piece
-        behaviour.threads.keep(thread, body, recording, breaks_off=received.fault is not None or is_refused)
+        behaviour.threads.keep(thread, body, recording, breaks_off=fault is not None or is_refused)
         return result
 
     return answer
@@ -114,18 +118,3 @@ def _response(scenario: Scenario, body: dict[str, Any]) -> Recording:
         # A function of the scenario failed. Its author sees the reason in the client's exception.
         what = f"the scenario failed: {type(error).__name__}: {error}"
         raise Refused(500, "api_error", what) from error
-
-
-def _as_requested(behaviour: Behaviour, recording: Recording, eager: frozenset[str] | None) -> Recording:
-    if behaviour.buffering is None or isinf(behaviour.speed):
-        return recording
-    return behaviour.buffering.apply(recording, eager)
-
-
-def _with_fault(dialect: Dialect, recording: Recording, received: ReceivedRequest, faults: Faults | None) -> Answer:
-    """Return the response, with the fault that the schedule has for it. An error gets no fault, and uses none up."""
-    recording = dialect.spoken(recording)
-    fault = faults.draw(received.complete, recording) if faults is not None and recording.status == 200 else None
-    received.fault = fault
-    answer = Answer(recording) if fault is None else break_reply(recording, fault, received.request_id)
-    return answer._replace(recording=dialect.spoken(answer.recording))

@@ -48,8 +48,9 @@ def break_reply(recording: Recording, fault: Fault, request_id: str | None = Non
         case FaultKind.HTML_PAGE:
             return Answer(_html_page(fault))
         case FaultKind.CONTENT_TYPE:
-            is_json = framing_of(recording) is ONE_PIECE
-            return Answer(_with_content_type(recording, _CONTENT_TYPE_OF_JSON if is_json else _CONTENT_TYPE))
+            others = {name: value for name, value in recording.headers.items() if name.lower() != "content-type"}
+            content_type = _CONTENT_TYPE_OF_JSON if framing_of(recording) is ONE_PIECE else _CONTENT_TYPE
+            return Answer(replace(recording, headers={**others, "content-type": content_type}))
         case FaultKind.ERROR_EVENT if framing_of(recording) is ONE_PIECE:
             error_at_end = _http_error(fault, request_id)
             return Answer(_with(error_at_end, [Chunk(recording.duration_s, error_at_end.body)]))
@@ -104,11 +105,6 @@ def _html_page(fault: Fault) -> Recording:
         f"<body>\r\n<center><h1>{title}</h1></center>\r\n<hr><center>proxy</center>\r\n</body>\r\n</html>\r\n"
     )
     return Recording((Chunk(0.0, page.encode()),), status=status, headers={"content-type": "text/html"})
-
-
-def _with_content_type(recording: Recording, content_type: str) -> Recording:
-    others = {name: value for name, value in recording.headers.items() if name.lower() != "content-type"}
-    return replace(recording, headers={**others, "content-type": content_type})
 
 
 # --- places -----------------------------------------------------------------------------------------------------------
@@ -211,23 +207,17 @@ def _renamed(recording: Recording, events: Sequence[BodyEvent]) -> list[Chunk]:
     chunks: list[Chunk] = []
     start = kept = 0
     for end, event in events:
-        other = _with_other_ids(event)
-        if other is not None:
+        holder = {"message_start": "message", "content_block_start": "content_block"}.get(event.get("type", ""), "")
+        held = event.get(holder)
+        named = held if isinstance(held, Mapping) else {}
+        ids = {name: f"{named[name]}_again" for name in _RENAMED if isinstance(named.get(name), str)}
+        if ids:
+            other = framing_of(recording).encode({**event, holder: {**named, **ids}})
             chunks += slice_chunks(recording, kept, start)
-            chunks.append(Chunk(time_at(recording, end - 1), framing_of(recording).encode(other)))
+            chunks.append(Chunk(time_at(recording, end - 1), other))
             kept = end
         start = end
     return chunks + slice_chunks(recording, kept)
-
-
-def _with_other_ids(event: WireEvent) -> WireEvent | None:
-    """Return the event with other ids; `None` if it has no id."""
-    holder = {"message_start": "message", "content_block_start": "content_block"}.get(event.get("type", ""), "")
-    held = event.get(holder)
-    if not isinstance(held, Mapping):
-        return None
-    other = {name: f"{held[name]}_again" for name in _RENAMED if isinstance(held.get(name), str)}
-    return {**event, holder: {**held, **other}} if other else None
 
 
 # --- the response never ends -----------------------------------------------------------------------------------------
@@ -235,17 +225,16 @@ def _with_other_ids(event: WireEvent) -> WireEvent | None:
 
 def _endless(recording: Recording, fault: Fault) -> Answer:
     """Return the response up to the fault, then more of the open block, or of a new text block if none is open."""
-    if framing_of(recording) is ONE_PIECE:
+    framing = framing_of(recording)
+    if framing is ONE_PIECE:
         return Answer(_cut(recording, _offset(recording, fault)), Repeat(b" " * _ENDLESS_CHARS * _ENDLESS_EVENTS))
-    events = list(framing_of(recording).events(recording.body))
+    events = list(framing.events(recording.body))
     # An endless response has started and has not ended.
     over = (n for n, event in enumerate(events) if event.data.get("type") in ("message_delta", "message_stop"))
     place = min(max(fault.after_events, 1), next(over, len(events)))
-    passed = [event.data for event in events[:place]]
-    opened, delta = _what_goes_on(passed)
+    opened, delta = _what_goes_on([event.data for event in events[:place]])
     offset = events[place - 1].end if place else 0
-    framing = framing_of(recording)
-    repeated = b"".join([framing.encode(delta)] * _ENDLESS_EVENTS)
+    repeated = framing.encode(delta) * _ENDLESS_EVENTS
     return Answer(_cut(recording, offset, b"".join(map(framing.encode, opened))), Repeat(repeated))
 
 

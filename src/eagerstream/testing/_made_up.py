@@ -125,7 +125,11 @@ class _Maker:
         if not isinstance(schema, Mapping):
             return self._text  # `true` allows anything
         if isinstance(reference := schema.get("$ref"), str):
-            return self.value(_resolved(reference, self._root), name, depth + 1)
+            found: Any = self._root
+            for step in reference.removeprefix("#").split("/")[1:]:
+                member = step.replace("~1", "/").replace("~0", "~")
+                found = found.get(member, {}) if isinstance(found, Mapping) else {}
+            return self.value(found, name, depth + 1)
         if schema.get("examples"):
             return self._one_of(schema["examples"])
         if schema.get("default") not in (None, "", [], {}):  # an empty default shows nothing
@@ -183,7 +187,12 @@ class _Maker:
 
     def _array(self, schema: Mapping[str, Any], name: str, depth: int) -> list[Any]:
         items = schema.get("items", True)
-        wanted = len(LINES) if (lines := _are_lines(items, name)) else _ITEMS
+        others = {"$ref", "allOf", "anyOf", "const", "default", "enum", "examples", "format", "oneOf", "properties"}
+        # Texts are lines of a long text, unless their schema or the name says something else.
+        lines = not isinstance(items, Mapping) or (
+            items.get("type", "string") == "string" and not items.keys() & others and not _hint(items, name)
+        )
+        wanted = len(LINES) if lines else _ITEMS
         least = schema.get("minItems", 0)
         count = least if depth > _MAX_DEPTH else max(least, min(schema.get("maxItems", wanted), wanted))
         prefix = (schema.get("prefixItems") or ())[: schema.get("maxItems")]
@@ -222,9 +231,9 @@ class _Maker:
         return int(made) if whole else made
 
 
-def _hint(schema: Any, name: str) -> tuple[str, ...]:
+def _hint(schema: Mapping[str, Any], name: str) -> tuple[str, ...]:
     """Return short values that fit the name of a parameter, or its description. Empty if it is a long text."""
-    description = str(schema.get("description", "")) if isinstance(schema, Mapping) else ""
+    description = str(schema.get("description", ""))
     # The last word of a name says most, except `name` itself: `city_name` is a city, `recipient_email` an address.
     named = _words(name)[::-1]
     named.sort(key=lambda word: word == "name")
@@ -232,14 +241,6 @@ def _hint(schema: Any, name: str) -> tuple[str, ...]:
         if word in _VALUES:
             return _VALUES[word]
     return ()
-
-
-def _are_lines(items: Any, name: str) -> bool:
-    """Return True if an array contains the lines of a long text."""
-    if not isinstance(items, Mapping):
-        return True
-    others = {"$ref", "allOf", "anyOf", "const", "default", "enum", "examples", "format", "oneOf", "properties"}
-    return items.get("type", "string") == "string" and not items.keys() & others and not _hint(items, name)
 
 
 def _words(text: str) -> list[str]:
@@ -254,10 +255,3 @@ def _fitted(text: str, schema: Mapping[str, Any]) -> str:
     least: int = min(schema.get("minLength", 0), _MAX_CHARS)
     longer: str = text + _TEXT * (least // len(_TEXT) + 1)
     return longer[: max(least, min(most, len(text)))]
-
-
-def _resolved(reference: str, root: Mapping[str, Any]) -> Any:
-    found: Any = root
-    for step in reference.removeprefix("#").split("/")[1:]:
-        found = found.get(step.replace("~1", "/").replace("~0", "~"), {}) if isinstance(found, Mapping) else {}
-    return found

@@ -9,7 +9,7 @@ from typing import Any, Final
 from .._support.terms import TOOL_BLOCKS
 from ..errors import EagerStreamError
 from ..recordings import Chunk, Recording
-from ..wire import MessageAssembler, ToolInput, WireEvent
+from ..wire import MessageAssembler, WireEvent
 from ._faults import ERROR_STATUS
 from ._framing import AWS_EVENT_STREAM, SSE, framing_of
 from ._scripted import dump_json, http_error
@@ -64,12 +64,9 @@ def final_message(events: Sequence[WireEvent]) -> dict[str, Any]:
     message = dict(assembler.message)
     calls = [block for block in assembler.message["content"] if block.get("type") in TOOL_BLOCKS]
     for block, (_, input) in zip(calls, sorted(assembler.inputs.items()), strict=True):
-        block["input"] = _complete_members(input)
+        if input.value is not None:
+            block["input"] = input.value
+        else:
+            block["input"] = {name: value for name, value in input.partial.items() if input.is_finished(name)}
         block.update({name: input.block[name] for name in ("id", "name") if name in input.block})
     return message
-
-
-def _complete_members(input: ToolInput) -> dict[str, Any]:
-    if input.value is not None:
-        return input.value
-    return {name: value for name, value in input.partial.items() if input.is_finished(name)}

@@ -18,8 +18,7 @@ from .._support.terms import betas_in
 from ..recordings import Chunk, Recording
 from ..wire import EagerSupport
 from ._framing import AWS_EVENT_STREAM, AWS_EXCEPTIONS, SSE, Framing, in_aws_frames
-from ._parameters import parameter_faults
-from ._refusals import beta_faults, eager_faults, request_faults, unknown_betas
+from ._refusals import beta_faults, eager_faults, parameter_faults, request_faults, unknown_betas
 from ._token_count import count_faults
 
 

@@ -23,6 +23,10 @@ KINDS_WITHOUT_BETA: Final = (
 _BETA: Final = re.compile(r"[a-z0-9.-]+-[0-9]{4}-?[0-9]{2}-?[0-9]{2}")
 """The form of every beta so far: a name and a date."""
 
+_MIN_BUDGET: Final = 1_024
+_INTERLEAVED: Final = "interleaved-thinking-"
+"""Start of the beta with which a budget may be larger than `max_tokens`: it is for all thinking of a turn."""
+
 
 def request_faults(
     body: Mapping[str, Any], required: Sequence[str] = ("model", "messages", "max_tokens")
@@ -58,6 +62,42 @@ def request_faults(
         ):
             yield fault.message
     yield from request_faults_of_model(body)
+
+
+def parameter_faults(body: Mapping[str, Any], betas: Sequence[str]) -> Iterator[str]:
+    """Yield the faults of the temperature, the thinking and the tool choice of a request.
+
+    Models differ in other combinations (a temperature with adaptive thinking, for example). Those are accepted.
+    """
+    temperature = body.get("temperature")
+    if temperature is not None and type(temperature) not in (int, float):
+        yield "temperature: Input should be a valid number"
+    elif temperature is not None and not 0 <= temperature <= 1:
+        yield "temperature: range: 0..1"
+    choice = body.get("tool_choice")
+    forced = choice if isinstance(choice, Mapping) and choice.get("type") in ("any", "tool") else {}
+    thinking = body.get("thinking")
+    if isinstance(thinking, Mapping) and thinking.get("type") == "enabled":
+        budget, max_tokens = thinking.get("budget_tokens"), body.get("max_tokens")
+        interleaves = any(beta.startswith(_INTERLEAVED) for beta in betas)
+        if budget is None:
+            yield "thinking.enabled.budget_tokens: Field required"
+        elif type(budget) is not int:
+            yield "thinking.enabled.budget_tokens: Input should be a valid integer"
+        elif budget < _MIN_BUDGET:
+            yield f"thinking.enabled.budget_tokens: Input should be greater than or equal to {_MIN_BUDGET}"
+        elif type(max_tokens) is int and max_tokens <= budget and not interleaves:
+            yield "`max_tokens` must be greater than `thinking.budget_tokens`."
+        if forced:
+            yield "Thinking may not be enabled when tool_choice forces tool use."
+    tools, messages = body.get("tools") or (), body.get("messages") or ()
+    if any(isinstance(message, Mapping) and message.get("role") == "system" for message in messages):
+        return  # it may define tools
+    if forced.get("type") == "any" and not tools:
+        yield "tool_choice.any may only be specified while providing tools."
+    named = [tool.get("name") for tool in tools if isinstance(tool, Mapping)]
+    if forced.get("type") == "tool" and None not in named and forced.get("name") not in named:  # toolsets have no name
+        yield f"Tool '{forced.get('name')!s:.80}' not found in provided tools"
 
 
 def unknown_betas(betas: Sequence[str], words: str) -> Iterator[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -160,11 +160,13 @@ def reply(
         stop_reason = "stop_sequence"
     elif stop_reason is None:
         stop_reason = "tool_use" if any(b.block.get("type") == "tool_use" for b in blocks) else "end_turn"
+    deltas = [delta for scripted in blocks for delta in scripted.deltas]
+    chars = sum(len(value) for delta in deltas for name, value in delta.items() if name != "type")
     counts = {
         "input_tokens": _INPUT_TOKENS,
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": 0,
-        "output_tokens": _output_tokens(blocks),
+        "output_tokens": max(1, chars // _TOKEN_CHARS),
         **(usage or {}),
     }
     events = [_message_start(message_id, model, {**counts, "output_tokens": 1})]
@@ -258,17 +260,6 @@ def _block_events(index: int, scripted: Scripted, message_id: str) -> list[WireE
     if scripted.closed:
         events.append({"type": "content_block_stop", "index": index})
     return events
-
-
-def _output_tokens(blocks: Sequence[Scripted]) -> int:
-    chars = sum(
-        len(value)
-        for scripted in blocks
-        for delta in scripted.deltas
-        for name, value in delta.items()
-        if name != "type"
-    )
-    return max(1, chars // _TOKEN_CHARS)
 
 
 def digest(content: object) -> str:

@@ -98,17 +98,6 @@ class MessageThreads:
             return rest
         if self.support == "refuses" or THREADS_BETA not in betas:
             raise Refused(400, "invalid_request_error", NO_THREADS)
-        self._check_supported(body)
-        match thread:
-            case {"type": "create"}:
-                return rest
-            case {"type": "continue", "previous_message_id": str(id)}:
-                with self._lock:
-                    return self._continued(id, rest, received)
-            case _:
-                raise Refused(400, "invalid_request_error", "thread: Input should be 'create' or 'continue'")
-
-    def _check_supported(self, body: Mapping[str, Any]) -> None:
         # Imports pydantic, which readers of recordings do not need.
         from ..wire import count_breakpoints
 
@@ -118,6 +107,14 @@ class MessageThreads:
         if unsupported:
             details = {"error_code": "thread_unsupported_request", "unsupported": unsupported}
             raise Refused(400, "invalid_request_error", "This request cannot be a part of a thread.", details)
+        match thread:
+            case {"type": "create"}:
+                return rest
+            case {"type": "continue", "previous_message_id": str(id)}:
+                with self._lock:
+                    return self._continued(id, rest, received)
+            case _:
+                raise Refused(400, "invalid_request_error", "thread: Input should be 'create' or 'continue'")
 
     def _continued(self, id: str, body: dict[str, Any], received: ReceivedRequest) -> dict[str, Any]:
         if not isinstance(body.get("messages"), list):
@@ -141,16 +138,28 @@ class MessageThreads:
     def identified(self, thread: object, recording: Recording) -> Recording:
         """Return the response to a request with an id of its own, as the API gives each message.
 
-        A scenario gives the same id in each run. Two conversations with the same id would become one.
+        A scenario gives the same id in each run. Two conversations with the same id would become one. All other bytes,
+        and all times, stay the same.
         """
         if not isinstance(thread, Mapping) or self.support != "full" or recording.status != 200:
             return recording
-        id = _message_id(recording)
+        framing = framing_of(recording)
+        start = 0
+        for end, event in framing.events(recording.body):
+            message = event.get("message")
+            if event.get("type") == "message_start" and isinstance(message, dict):
+                break
+            start = end
+        else:
+            return recording
+        id = message.get("id")
         with self._lock:
-            if id not in self._kept:
+            if not isinstance(id, str) or id not in self._kept:
                 return recording
             number = next(number for number in count(2) if f"{id}_{number}" not in self._kept)
-        return _with_message_id(recording, f"{id}_{number}")
+        renamed = framing.encode({**event, "message": {**message, "id": f"{id}_{number}"}})
+        before, after = slice_chunks(recording, 0, start), slice_chunks(recording, end)
+        return replace(recording, chunks=(*before, Chunk(time_at(recording, end - 1), renamed), *after))
 
     def keep(self, thread: object, complete: Mapping[str, Any], recording: Recording, *, breaks_off: bool) -> None:
         """Keep a conversation with its response, if its request asked for that."""
@@ -172,15 +181,12 @@ class MessageThreads:
             self._kept[str(message.get("id"))] = _Kept(fields, messages, self.clock())
             if earlier is not None and not breaks_off:
                 earlier.messages = ()  # it cannot be continued again, and its copies would add up
-            self._forget_old()
-
-    def _forget_old(self) -> None:
-        now_s = self.clock()
-        while self._kept:
-            oldest = next(iter(self._kept.values()))
-            if len(self._kept) <= _MAX_THREADS and now_s - oldest.used_s <= self.kept_s:
-                break
-            self._kept.popitem(last=False)
+            now_s = self.clock()
+            while self._kept:
+                oldest = next(iter(self._kept.values()))
+                if len(self._kept) <= _MAX_THREADS and now_s - oldest.used_s <= self.kept_s:
+                    break
+                self._kept.popitem(last=False)
 
 
 def _unmarked(value: Any) -> Any:
@@ -191,28 +197,3 @@ def _unmarked(value: Any) -> Any:
 
 def _refused(code: str, status: int = 400, error_type: str = "invalid_request_error") -> Refused:
     return Refused(status, error_type, f"The thread cannot be continued: {code}.", {"error_code": code})
-
-
-# --- the id of a message, changed in its recorded response ------------------------------------------------------------
-
-
-def _message_id(recording: Recording) -> str | None:
-    """Return the id of the message; `None` if the response has none."""
-    for _, event in framing_of(recording).events(recording.body):
-        message = event.get("message")
-        if event.get("type") == "message_start" and isinstance(message, dict):
-            return message["id"] if isinstance(message.get("id"), str) else None
-    return None
-
-
-def _with_message_id(recording: Recording, id: str) -> Recording:
-    """Return the response with another id of its message. All other bytes, and all times, stay the same."""
-    start = 0
-    framing = framing_of(recording)
-    for end, event in framing.events(recording.body):
-        if event.get("type") == "message_start":
-            renamed = framing.encode({**event, "message": {**event["message"], "id": id}})
-            before, after = slice_chunks(recording, 0, start), slice_chunks(recording, end)
-            return replace(recording, chunks=(*before, Chunk(time_at(recording, end - 1), renamed), *after))
-        start = end
-    return recording

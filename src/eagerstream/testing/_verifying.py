@@ -11,7 +11,6 @@ from ..errors import APIError
 from ..limits import DEFAULT_LIMITS
 from ..recordings import Recording
 from ..transports import as_transport
-from ..wire import InputFragment, WireEvent
 from ._answering import ScriptedModel
 from ._assumptions import Answer, Assumption, faults
 from ._scripted import reply, text, thinking, tool_use
@@ -65,16 +64,14 @@ async def _streamed(client: Any, body: Mapping[str, Any]) -> Answer:
     async with as_transport(client).open(body, DEFAULT_LIMITS) as answered:
         headers = {name.lower(): value for name, value in getattr(answered, "headers", {}).items()}
         while (batch := await answered.receive()) is not None:
-            events += [_as_event(event) for event in batch]
+            for event in batch:
+                if isinstance(event, dict):
+                    events.append(event)
+                else:
+                    index, fragment = event
+                    delta = {"type": "input_json_delta", "partial_json": fragment}
+                    events.append({"type": "content_block_delta", "index": index, "delta": delta})
     return Answer(200, headers=headers, events=events)
-
-
-def _as_event(event: WireEvent | InputFragment) -> WireEvent:
-    if isinstance(event, dict):
-        return event
-    index, fragment = event
-    delta = {"type": "input_json_delta", "partial_json": fragment}
-    return {"type": "content_block_delta", "index": index, "delta": delta}
 
 
 class AssumedModel(ScriptedModel):

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from eagerstream.testing import ReplayServer, reply, text
-from eagerstream.testing._parameters import parameter_faults
+from eagerstream.testing._refusals import parameter_faults
 from tests.tables import rows
 
 TOOLS = [{"name": "f", "input_schema": {"type": "object"}}]
