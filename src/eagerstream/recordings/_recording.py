@@ -132,11 +132,16 @@ class Recording:
             raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
         if suffix == ".jsonl":
             return _parse(content, path)
-        if not _holds_wire_event(content):
-            numbered = enumerate(content.splitlines(), 1)
-            first_data = next((number for number, line in numbered if line.startswith(b"data")), 1)
-            raise _fault(path, first_data, "expected server-sent events of the Messages API")
-        return cls.from_body(content)
+        decoder = SSEDecoder(max_event_bytes=len(content) + 1)  # the file is already in memory
+        for event in decoder.feed(content):
+            try:
+                decode_event(event.data)
+            except ProtocolError:
+                continue
+            return cls.from_body(content)  # one event of the Messages API is enough
+        numbered = enumerate(content.splitlines(), 1)
+        first_data = next((number for number, line in numbered if line.startswith(b"data")), 1)
+        raise _fault(path, first_data, "expected server-sent events of the Messages API")
 
     def redacted(
         self, *, contents: bool = False, input_keys: Collection[str] = (), find: FindSecrets | None = None
@@ -244,18 +249,6 @@ def _response_fault(status: object, headers: object, note: object) -> str | None
         if not isinstance(value, str) or not _HEADER_VALUE.fullmatch(value):
             return f"the header {name} must be one line of Latin-1 text"
     return None
-
-
-def _holds_wire_event(body: bytes) -> bool:
-    """Return True if at least one server-sent event of `body` is an event of the Messages API."""
-    decoder = SSEDecoder(max_event_bytes=len(body) + 1)  # the file is already in memory
-    for event in decoder.feed(body):
-        try:
-            decode_event(event.data)
-        except ProtocolError:
-            continue
-        return True
-    return False
 
 
 # --- lines of a file --------------------------------------------------------------------------------------------------

@@ -55,8 +55,20 @@ def masked_contents(body: bytes, input_keys: Collection[str] = ()) -> bytes:
         _mask_document(masked, 0, body, keys)
         return bytes(masked)
     inputs = _Inputs()
-    for event in _events(masked, body):
-        _mask_event(masked, event, keys, inputs)
+    for data in _events(masked, body):
+        try:
+            event = decode_event(data.joined)
+        except ProtocolError:
+            if data.joined != _DONE:
+                data.fill(masked)
+            continue
+        inputs.begin(event)
+        if data.is_one_line:
+            _mask_document(masked, data.start, data.joined, keys, event=event, inputs=inputs)
+        else:  # nobody sends events this way; a fragment in one is masked completely
+            copy = bytearray(data.joined)
+            _mask_document(copy, 0, data.joined, keys)
+            data.put(masked, copy)
     for pieces in inputs.all:
         _mask_input(masked, Written(pieces), keys)
     return bytes(masked)
@@ -144,23 +156,6 @@ class _Inputs:
         self._open[index].append(piece)
 
 
-def _mask_event(masked: bytearray, data: _Data, keys: _KeyMasks, inputs: _Inputs) -> None:
-    joined = data.joined
-    try:
-        event = decode_event(joined)
-    except ProtocolError:
-        if joined != _DONE:
-            data.fill(masked)
-        return
-    inputs.begin(event)
-    if data.is_one_line:
-        _mask_document(masked, data.start, joined, keys, event=event, inputs=inputs)
-    else:  # nobody sends events this way; a fragment in one is masked completely
-        copy = bytearray(joined)
-        _mask_document(copy, 0, joined, keys)
-        data.put(masked, copy)
-
-
 # --- the parts that stay ----------------------------------------------------------------------------------------------
 
 
@@ -214,7 +209,11 @@ def _mask_document(
     inputs: _Inputs | None = None,
 ) -> None:
     """Mask a JSON document that starts at the byte `start`; leave the fragment of an input to `inputs`."""
-    index = _input_index(event) if event is not None else None
+    index = None  # of the block whose input the event extends
+    if event is not None and event["type"] == "content_block_delta" and type(event.get("index")) is int:
+        delta = event.get("delta")
+        is_fragment = isinstance(delta, dict) and delta.get("type") == "input_json_delta"
+        index = event["index"] if is_fragment else None
     around: list[tuple[_Kind | None, str]] = []
     kind: _Kind | None = None  # None outside the first object
     name = ""  # of the current field, also inside its lists
@@ -247,13 +246,6 @@ def _mask_document(
             _fill(masked, start + found.start(1), start + found.end(1))
 
 
-def _input_index(event: WireEvent) -> int | None:
-    """Return the index of the block whose input the event extends; None for other events."""
-    delta, index = event.get("delta"), event.get("index")
-    is_fragment = isinstance(delta, dict) and delta.get("type") == "input_json_delta"
-    return index if event["type"] == "content_block_delta" and is_fragment and type(index) is int else None
-
-
 # --- the text of an input ---------------------------------------------------------------------------------------------
 
 
@@ -262,7 +254,12 @@ def _mask_input(masked: bytearray, written: Written, keys: _KeyMasks) -> None:
         for place in written.places(start, end):
             _fill(masked, *place, filler)
 
-    fault = _fault_offset(written.text)
+    # The fault is the place at which the text stops being the start of a usable input.
+    parser = PartialJSON()
+    parser.feed(written.text)
+    parser.close()
+    offsets = (parser.error and parser.error.offset_chars, parser.overflow_chars)
+    fault = min((offset for offset in offsets if offset is not None), default=None)
     end = len(written.text) if fault is None else fault
     for found in _TEXT_TOKEN.finditer(written.text, 0, end):
         text, quote, colon, number = found.groups()
@@ -282,29 +279,16 @@ def _mask_input(masked: bytearray, written: Written, keys: _KeyMasks) -> None:
     fill(end, len(written.text))  # filler outside a string makes the text invalid here, as it was
 
 
-def _fault_offset(text: str) -> int | None:
-    """Return the offset at which a text stops being the start of a usable input; None if it never stops."""
-    parser = PartialJSON()
-    parser.feed(text)
-    parser.close()
-    offsets = (parser.error and parser.error.offset_chars, parser.overflow_chars)
-    return min((offset for offset in offsets if offset is not None), default=None)
-
-
 def _other_digits(number: str) -> Iterator[tuple[int, int, str]]:
     """Yield the digit that replaces each run of digits. A float stays finite, or infinite, as it was."""
-    is_beyond = len(number) > 1 and any(sign in number for sign in ".eE") and _is_infinite(number)
+    try:
+        is_beyond = len(number) > 1 and any(sign in number for sign in ".eE") and math.isinf(float(number))
+    except ValueError:
+        is_beyond = False  # cut off, or not a number
     for found in _DIGITS.finditer(number):
         exponent = found[1]
         small = "1" if exponent is None else "9" if exponent.endswith("-") else "0"
         yield *found.span(2), "9" if is_beyond else small
-
-
-def _is_infinite(number: str) -> bool:
-    try:
-        return math.isinf(float(number))
-    except ValueError:
-        return False  # cut off, or not a number
 
 
 class _KeyMasks:
