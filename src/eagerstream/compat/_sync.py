@@ -115,6 +115,7 @@ async def run_plain(function: Callable[[], T]) -> T:
     caller = _caller.get() if SyncLoop.current() is not None else None  # threads of a call inherit the variable
     if caller is not None and not caller.has_ended:  # a task that a tool left behind may outlive the call
         return await caller.run(function)
+    # In a tuple, because trio accepts no coroutine from a thread.
     (returned,) = await invoke(lambda: (function(),), answered_call(), kind=Kind.THREADED)
     return cast("T", returned)
 

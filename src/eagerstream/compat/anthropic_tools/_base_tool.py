@@ -40,8 +40,18 @@ class BaseTool(ABC):
         self.name = name
         self.description = description
         self.parameters = parameters
-        for parameter in parameters:
-            _check_parameter(parameter)
+        each: object
+        for each in parameters:
+            if not isinstance(each, Mapping):
+                raise ValueError(f"A parameter must be a dict, not {type(each).__name__}.")
+            for key in ("name", "type", "description"):
+                if not isinstance(each.get(key), str):
+                    raise ValueError(f"A parameter needs a {key!r}, which is a text: {dict(each)!r:.200}")
+            if each["type"] not in _JSON_TYPES:
+                types = ", ".join(_JSON_TYPES)
+                raise ValueError(
+                    f"The type of the parameter {each['name']} must be one of {types}, not {each['type']!r}."
+                )
         names = [parameter["name"] for parameter in parameters]
         if repeated := sorted({each for each in names if names.count(each) > 1}):
             raise ValueError(f"The tool {name} has more than one parameter {', '.join(repeated)}.")
@@ -69,7 +79,14 @@ class BaseTool(ABC):
         says_more = type(self).format_tool_for_claude is not BaseTool.format_tool_for_claude
         description = self.format_tool_for_claude() if says_more else self.description
         required = [parameter["name"] for parameter in self.parameters if is_required(parameter)]
-        properties = {parameter["name"]: _schema_of(parameter) for parameter in self.parameters}
+        properties = {
+            parameter["name"]: {
+                "type": _JSON_TYPES[parameter["type"]],
+                "description": parameter["description"],
+                **{key: parameter[key] for key in ("default", "enum", "items") if key in parameter},
+            }
+            for parameter in self.parameters
+        }
         schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
         return {"name": self.name, "description": description, "input_schema": schema}
 
@@ -98,13 +115,9 @@ async def call_async(function: Callable[..., Any], /, *args: Any, **kwargs: Any)
     If a plain function returns an awaitable, it is awaited. Cancelling this cancels an awaited function. A plain
     function continues in its thread, and its result is dropped.
     """
-    called = partial(_in_tuple, function, args, kwargs)
-    (returned,) = called() if inspect.iscoroutinefunction(function) else await run_plain(called)
+    called = partial(function, *args, **kwargs)
+    returned = called() if inspect.iscoroutinefunction(function) else await run_plain(called)
     return await returned if inspect.isawaitable(returned) else returned
-
-
-def _in_tuple(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any]:
-    return (function(*args, **kwargs),)  # trio accepts no coroutine from a thread
 
 
 def described_in_xml(name: str, description: str, parameters: Sequence[Mapping[str, Any]]) -> str:
@@ -130,21 +143,3 @@ def check_names(parameters: Sequence[Mapping[str, Any]], *names: str) -> None:
     given = [parameter["name"] for parameter in parameters]
     if sorted(given) != sorted(names):
         raise ValueError(f"The parameters must be {', '.join(names)}, not {', '.join(given) or 'none'}.")
-
-
-def _check_parameter(parameter: object) -> None:
-    if not isinstance(parameter, Mapping):
-        raise ValueError(f"A parameter must be a dict, not {type(parameter).__name__}.")
-    for key in ("name", "type", "description"):
-        if not isinstance(parameter.get(key), str):
-            raise ValueError(f"A parameter needs a {key!r}, which is a text: {dict(parameter)!r:.200}")
-    if parameter["type"] not in _JSON_TYPES:
-        types = ", ".join(_JSON_TYPES)
-        raise ValueError(
-            f"The type of the parameter {parameter['name']} must be one of {types}, not {parameter['type']!r}."
-        )
-
-
-def _schema_of(parameter: Mapping[str, Any]) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": _JSON_TYPES[parameter["type"]], "description": parameter["description"]}
-    return schema | {key: parameter[key] for key in ("default", "enum", "items") if key in parameter}

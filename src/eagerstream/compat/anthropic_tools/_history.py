@@ -44,7 +44,10 @@ def check_messages(messages: object) -> None:
             raise ValueError("All messages must have a 'role' key.")
         match message["role"]:
             case "user" | "assistant":
-                _check_text(message)
+                if "content" not in message:
+                    raise ValueError("All messages with user or assistant roles must have a 'content' key.")
+                if not isinstance(message["content"], str):
+                    raise ValueError("For messages with role='user' or role='assistant', content must be a string.")
             case "tool_inputs":
                 _check_inputs(message)
             case "tool_outputs":
@@ -119,7 +122,10 @@ def from_history(history: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
     names: dict[object, str] = {}
     for message in history:
-        blocks = _blocks_of(message)
+        content = message.get("content")
+        blocks: list[Any] = [text_block(content)] if isinstance(content, str) else [*map(as_mapping, content or ())]
+        if not all(map(is_block, blocks)):
+            raise ValueError("A message has content that is not a block of the API.")
         match message.get("role"):
             case "assistant":
                 messages.append(inputs_message(blocks, len(messages)))
@@ -235,16 +241,6 @@ def _results_of(message: Mapping[str, Any], place: int, calls: Sequence[Block], 
     return [*results, *(tool_result(call["id"], _NO_RESULT, is_error=True) for call in calls if call["id"] in left)]
 
 
-def _blocks_of(message: Mapping[str, Any]) -> list[Any]:
-    content = message.get("content")
-    if isinstance(content, str):
-        return [text_block(content)]
-    blocks = [as_mapping(block) for block in content or ()]
-    if not all(map(is_block, blocks)):
-        raise ValueError("A message has content that is not a block of the API.")
-    return blocks
-
-
 def is_block(block: object) -> bool:
     """Return whether a block has the fields of its type: a text, or the id, name and input of a call."""
     if not isinstance(block, Mapping):
@@ -268,13 +264,6 @@ def _words_of(result: Block) -> str:
 def _value_of(result: Block) -> Any:
     """Return a copy of a result's content: its text or its blocks."""
     return copy_json(result.get("content") or "")
-
-
-def _check_text(message: Mapping[str, Any]) -> None:
-    if "content" not in message:
-        raise ValueError("All messages with user or assistant roles must have a 'content' key.")
-    if not isinstance(message["content"], str):
-        raise ValueError("For messages with role='user' or role='assistant', content must be a string.")
 
 
 def _check_inputs(message: Mapping[str, Any]) -> None:

@@ -96,7 +96,15 @@ class ToolUser:
         self.temperature = temperature
         self.max_retries = max_retries
         self.first_party = first_party
-        self.model: str = _model_named(model, first_party=first_party)
+        if model == "default":
+            if not first_party:
+                raise ValueError("With first_party=False a model is required: the id of a model of Bedrock.")
+            model = default_model()
+        elif model.startswith(_RETIRED):
+            current = f"{DEFAULT_MODEL}, for example" if first_party else "one that Bedrock has"
+            instead = f"it was retired, and requests for it fail; use a current model: {current}"
+            deprecated(f"The model {model}", instead)
+        self.model: str = model
         self.client = client
         self.validate = validate
         self.on_message = on_message
@@ -251,20 +259,11 @@ class ToolUser:
             if verbose > 0:
                 _log.info("message: %s", _shown(message))
             if self.on_message is not None:
-                await _in_place(partial(self.on_message, message))
-
-
-def _model_named(model: str, *, first_party: bool) -> str:
-    """Return the id of the model. `"default"` is the value of `ANTHROPIC_MODEL`, or else a current one."""
-    if model == "default":
-        if not first_party:
-            raise ValueError("With first_party=False a model is required: the id of a model of Bedrock.")
-        return default_model()
-    if model.startswith(_RETIRED):
-        current = f"{DEFAULT_MODEL}, for example" if first_party else "one that Bedrock has"
-        instead = f"it was retired, and requests for it fail; use a current model: {current}"
-        deprecated(f"The model {model}", instead, stacklevel=3)  # line that creates the `ToolUser`
-    return model
+                tell = partial(self.on_message, message)
+                # In the thread of the caller of `use_tools`, or in this task.
+                returned = tell() if SyncLoop.current() is None else await run_plain(tell)
+                if inspect.isawaitable(returned):
+                    await returned
 
 
 def _made_client(*, first_party: bool) -> Any:
@@ -309,13 +308,6 @@ async def _response(client: Any, conversation: Conversation) -> MessageStream:
 async def _looked_at(check: CallCheck, inputs: Sequence[ToolInput]) -> str | None:
     """Return the fault of the first faulty call of a response. Check in a thread, because a large input takes time."""
     return await run_plain(partial(check.first_fault, inputs)) if inputs else None
-
-
-async def _in_place(function: Callable[[], object]) -> None:
-    """Call a function in the thread of the caller of `use_tools`, or in this task. Await an awaitable result."""
-    returned = function() if SyncLoop.current() is None else await run_plain(function)
-    if inspect.isawaitable(returned):
-        await returned
 
 
 def _shown(value: object) -> str:

@@ -148,7 +148,10 @@ class Agent:
             **({"system": self.system_prompt} if self.system_prompt else {}),
             **self.llm.request(**parameters),
         }
-        trace = self._next_trace()
+        if self._has_used_trace:  # each run has its own trace, because runs of an agent may overlap
+            self._trace = None
+        self._has_used_trace = True
+        trace = self.trace_logger
         try:
             async with self.llm.opened() as client:
                 running = run(client, **request)
@@ -195,13 +198,6 @@ class Agent:
         if self._trace is None and config.trace_enabled:
             self._trace = TraceLogger(config.trace_dir, config.trace_sanitize)
         return self._trace
-
-    def _next_trace(self) -> TraceLogger | None:
-        """Return the trace of a run. Each run has its own, because runs of an agent may overlap."""
-        if self._has_used_trace:
-            self._trace = None
-        self._has_used_trace = True
-        return self.trace_logger
 
 
 class ReActAgent(Agent):

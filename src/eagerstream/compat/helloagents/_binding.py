@@ -144,9 +144,16 @@ class Binding:
         self._is_opaque = signature is None or bool(every and not named and not self._takes_any_name)
         self._parameters = {each.name: each for each in named}
         self.defaults = {each.name: each.default for each in named if each.default is not each.empty}
-        described = _descriptions(function)
+        bearer = function.func if isinstance(function, partial) else function
+        docstring = docstring_parser.parse(inspect.getdoc(bearer) or "")
+        described = {each.arg_name: " ".join(each.description.split()) for each in docstring.params if each.description}
         hints = _hints(function)
-        typed = [each for each in named if _is_usable(each, hints)]
+        typed = [  # those that have an annotation with a JSON schema
+            each
+            for each in named
+            if hints.get(each.name, Any) not in (Any, object)
+            and not Parameters(_with_signature([each], hints), {}).faults
+        ]
         self._check = Parameters(_with_signature(typed, hints), described)
         if self._check.faults:
             raise UsageError(f"a function cannot be a tool: {'; '.join(self._check.faults)}")
@@ -253,20 +260,6 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
                 alone: Any = SimpleNamespace(__annotations__={name: hint})
                 hints |= get_type_hints(alone, bearer.__globals__, include_extras=True)
     return hints
-
-
-def _descriptions(function: Callable[..., Any]) -> dict[str, str]:
-    """Return the description of each parameter from the docstring."""
-    bearer = function.func if isinstance(function, partial) else function
-    docstring = docstring_parser.parse(inspect.getdoc(bearer) or "")
-    return {each.arg_name: " ".join(each.description.split()) for each in docstring.params if each.description}
-
-
-def _is_usable(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> bool:
-    """Return whether the parameter has an annotation with a JSON schema."""
-    if hints.get(parameter.name, Any) in (Any, object):
-        return False
-    return not Parameters(_with_signature([parameter], hints), {}).faults
 
 
 def _with_signature(parameters: Iterable[inspect.Parameter], hints: Mapping[str, Any]) -> Callable[..., Any]:

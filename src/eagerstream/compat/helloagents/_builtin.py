@@ -200,37 +200,28 @@ class FileTool(AdaptedTool):
             return error_response(error)
         # The path that the program would look up, and the path that another spelling of it leads to.
         names = tuple(dict.fromkeys((place, parameters["path"])))
-        known = self._recall(place, names)
+        # The version that the registry knows counts, because other tools may have changed the file.
+        found = map(self.registry.get_read_metadata, names) if self.registry is not None else ()
+        before = next(filter(None, found), None)
+        if before is None:
+            self._files.clear_read_cache(place)
+        else:
+            self._files.cache_read_metadata(place, before)
         response = await super().arun({**parameters, "path": path})
-        self._remember(self._files.get_read_metadata(place), names, before=known)
+        known = self._files.get_read_metadata(place)
+        if self.registry is None or (known is None and before is None):
+            return response
+        for name in names:
+            if known is None:
+                self.registry.clear_read_cache(name)
+            elif known != before or self.registry.get_read_metadata(name) is None:
+                self.registry.cache_read_metadata(name, known)
         return response
 
     def to_anthropic(self) -> dict[str, Any]:
         """Return the definition in the form of the Messages API. Its schema is more detailed than `get_parameters`."""
         definition = self._tool.to_dict()
         return {name: definition[name] for name in ("name", "description", "input_schema")}
-
-    def _recall(self, place: str, names: tuple[str, ...]) -> Mapping[str, Any] | None:
-        """Set the known version of a file to that of the registry, because other tools may have changed the file."""
-        found = map(self.registry.get_read_metadata, names) if self.registry is not None else ()
-        known = next(filter(None, found), None)
-        if known is None:
-            self._files.clear_read_cache(place)
-        else:
-            self._files.cache_read_metadata(place, known)
-        return known
-
-    def _remember(
-        self, known: dict[str, Any] | None, names: tuple[str, ...], *, before: Mapping[str, Any] | None
-    ) -> None:
-        """Store the known version of a file in the registry."""
-        if self.registry is None or (known is None and before is None):
-            return
-        for name in names:
-            if known is None:
-                self.registry.clear_read_cache(name)
-            elif known != before or self.registry.get_read_metadata(name) is None:
-                self.registry.cache_read_metadata(name, known)
 
 
 class ReadTool(FileTool):
@@ -255,7 +246,13 @@ class ReadTool(FileTool):
         if type(given.get("limit")) is int and given["limit"] <= 0:
             given["limit"] = _NO_LIMIT
         response = await super().arun(given)
-        return _listed(response) if response.data.get("is_directory") else response
+        if not response.data.get("is_directory"):
+            return response
+        # HelloAgents' programs expect the list in the text, and the counts of entries.
+        kinds = Counter(entry["type"] for entry in response.data["entries"])
+        counts = {"total_files": kinds.total() - kinds["directory"], "total_dirs": kinds["directory"]}
+        lines = [response.text, *(block["text"] for block in response.content)]
+        return replace(response, text="\n".join(lines), data={**response.data, **counts}, content=[])
 
 
 class WriteTool(FileTool):
@@ -287,14 +284,6 @@ class MultiEditTool(FileTool):
     """
 
     _core_name = "MultiEdit"
-
-
-def _listed(response: ToolResponse) -> ToolResponse:
-    """Return the response with the list in its text, as HelloAgents' programs expect, and the counts of entries."""
-    kinds = Counter(entry["type"] for entry in response.data["entries"])
-    counts = {"total_files": kinds.total() - kinds["directory"], "total_dirs": kinds["directory"]}
-    lines = [response.text, *(block["text"] for block in response.content)]
-    return replace(response, text="\n".join(lines), data={**response.data, **counts}, content=[])
 
 
 def truncate_results(results: Sequence[Any], limit: int) -> ToolResponse:

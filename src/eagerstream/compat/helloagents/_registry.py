@@ -6,7 +6,7 @@ import json
 import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Any, Final, Unpack, overload
 
 from ... import tools
@@ -265,18 +265,14 @@ def _input_for(tool: Tool, given: object, *, coerce: bool) -> Any:
     """Return the argument for a tool: any value for a function, a dict for a tool."""
     if isinstance(tool, FunctionTool):
         return given
-    parameters = _parameters_in(given)
-    return convert_parameters(parameters, tool.get_parameters()) if coerce else parameters
-
-
-def _parameters_in(given: object) -> dict[str, Any]:
+    parameters: dict[str, Any]
     if isinstance(given, str):
-        try:
+        with suppress(ValueError, RecursionError):
             given = json.loads(given)
-        except (ValueError, RecursionError):
-            return {"input": given}
-        return given if isinstance(given, dict) else {"input": given}
-    return dict(given) if isinstance(given, Mapping) else {"input": str(given)}
+        parameters = given if isinstance(given, dict) else {"input": given}
+    else:
+        parameters = dict(given) if isinstance(given, Mapping) else {"input": str(given)}
+    return convert_parameters(parameters, tool.get_parameters()) if coerce else parameters
 
 
 def _broken(name: str, given: object, error: Exception) -> ToolResponse:

@@ -7,6 +7,7 @@ import json
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Mapping
+from contextlib import suppress
 from copy import copy, deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -168,8 +169,10 @@ class ToolParameter:
     def to_schema(self) -> dict[str, Any]:
         """Return the JSON schema. A type that JSON schema does not have is omitted, so any value fits."""
         schema: dict[str, Any] = {"type": _JSON_TYPES.get(self.type.lower()), "description": self.description}
-        if self.default is not None and _is_json(self.default):
-            schema["default"] = self.default
+        if self.default is not None:
+            with suppress(TypeError, ValueError):  # a default that is not JSON is omitted, too
+                json.dumps(self.default, allow_nan=False)
+                schema["default"] = self.default
         return {key: value for key, value in schema.items() if key == "default" or value} | deepcopy(
             dict(self.json_schema or {})
         )
@@ -294,11 +297,3 @@ class Tool(ABC):
             old = f"{type(self).__name__}.run returning {type(answer).__name__}"
             deprecated(old, "return a ToolResponse, which has the status of the call", stacklevel=3)
         return as_tool_response(answer)
-
-
-def _is_json(value: object) -> bool:
-    try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError):
-        return False
-    return True

@@ -65,7 +65,15 @@ class TraceLogger:
         self.session_id: str
         self.jsonl_path: Path
         """Path of the lines."""
-        self.session_id, self.jsonl_path, self._file = _new_session(self.output_dir)
+        while True:
+            self.session_id = f"s-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+            self.jsonl_path = self.output_dir / f"trace-{self.session_id}.jsonl"
+            try:
+                # Without a buffer. A buffer has a lock, and a forked process could find this lock held.
+                self._file = FileIO(self.jsonl_path, "x", opener=open_private)
+                break
+            except FileExistsError:  # each second has 65,536 ids
+                continue
         self._is_final = False
         self._warned: set[str] = set()
         self._start_writer()
@@ -193,20 +201,6 @@ def _stack(exc: BaseException | None) -> str:
         return "".join(traceback.format_exception(exc))
     except Exception as error:  # formatting can run any code of the exception
         return f"<{type(error).__name__}>"
-
-
-def _new_session(folder: Path) -> tuple[str, Path, FileIO]:
-    """Return an id that is unique in this folder, and its file.
-
-    The file has no buffer. A buffer has a lock, and a forked process could find this lock held.
-    """
-    while True:
-        session_id = f"s-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-        path = folder / f"trace-{session_id}.jsonl"
-        try:
-            return session_id, path, FileIO(path, "x", opener=open_private)
-        except FileExistsError:  # each second has 65,536 ids
-            continue
 
 
 # --- payloads ---------------------------------------------------------------------------------------------------------

@@ -69,7 +69,53 @@ class RunWatcher:
     def take(self, events: Sequence[RunEvent]) -> None:
         """See `Observer.take`."""
         for event in events:
-            self._take(event)
+            match event:
+                case InputDelta(input=input):
+                    if input not in self._next_chars:
+                        self._start(input)
+                    if input.chars >= self._next_chars[input]:
+                        self._next_chars[input] = 2 * input.chars
+                        self._log("tool_input_delta", {**_names(input), "chars": input.chars}, self._step)
+                case TurnStart(turn=turn):
+                    self._step = turn
+                    self._has_reply = False
+                case MessageStop(message=message):
+                    self._reply(message)
+                case TurnStop(message=message, error=error):
+                    if not self._has_reply and message.get("content"):
+                        self._reply(message)
+                    self._fail(error)
+                case Restarted(reason=reason, error=error, delay_s=delay_s):
+                    self._fail(error)
+                    self._void(reason, delay_s)
+                case MessageStart(restarted=True):
+                    self._void("message", 0.0)
+                case InputStart(input=input):
+                    self._start(input)
+                case InputStop(input=input):
+                    if self._next_chars.pop(input, None) is None:
+                        self._log("tool_input_start", _names(input), self._step)
+                    outcome = input.outcome.value if input.outcome else None
+                    told = {**_names(input), "chars": input.chars, "outcome": outcome}
+                    self._log("tool_input_stop", told, self._step)
+                    if input in self._begun:
+                        self._call(self._begun.pop(input))
+                case ToolStart(call=call) if call not in self._called:
+                    # A tool may start before its input is complete.
+                    if call.input.outcome is None:
+                        self._begun[call.input] = call
+                    else:
+                        self._call(call)
+                case ToolStop(call=call):
+                    self._begun.pop(call.input, None)
+                    if call not in self._called:  # it never ran
+                        self._call(call)
+                    self._called.discard(call)
+                    response = response_of_call(call)
+                    told = {**_names(call.input), "is_error": call.is_error, "result": response.text}
+                    self._log("tool_result", {**told, **response.to_dict()}, call.turn)
+                case _:
+                    pass
 
     def end(self, end: FeedEnd) -> None:
         """See `Observer.end`."""
@@ -87,58 +133,10 @@ class RunWatcher:
             },
         )
 
-    def _take(self, event: RunEvent) -> None:
-        match event:
-            case InputDelta(input=input):
-                self._grow(input)
-            case TurnStart(turn=turn):
-                self._step = turn
-                self._has_reply = False
-            case MessageStop(message=message):
-                self._reply(message)
-            case TurnStop(message=message, error=error):
-                if not self._has_reply and message.get("content"):
-                    self._reply(message)
-                self._fail(error)
-            case Restarted(reason=reason, error=error, delay_s=delay_s):
-                self._fail(error)
-                self._void(reason, delay_s)
-            case MessageStart(restarted=True):
-                self._void("message", 0.0)
-            case InputStart(input=input):
-                self._start(input)
-            case InputStop(input=input):
-                if self._next_chars.pop(input, None) is None:
-                    self._log("tool_input_start", _names(input), self._step)
-                outcome = input.outcome.value if input.outcome else None
-                self._log("tool_input_stop", {**_names(input), "chars": input.chars, "outcome": outcome}, self._step)
-                if input in self._begun:
-                    self._call(self._begun.pop(input))
-            case ToolStart(call=call) if call not in self._called:
-                # A tool may start before its input is complete.
-                if call.input.outcome is None:
-                    self._begun[call.input] = call
-                else:
-                    self._call(call)
-            case ToolStop(call=call):
-                self._begun.pop(call.input, None)
-                if call not in self._called:  # it never ran
-                    self._call(call)
-                self._called.discard(call)
-                self._result(call)
-            case _:
-                pass
-
     def _call(self, call: ToolCall) -> None:
         self._called.add(call)
         args = {} if call.input.outcome is None else call.input.wrapped
         self._log("tool_call", {**_names(call.input), "args": args}, call.turn)
-
-    def _result(self, call: ToolCall) -> None:
-        response = response_of_call(call)
-        said = response.to_dict()
-        told: dict[str, Any] = {**_names(call.input), "is_error": call.is_error}
-        self._log("tool_result", {**told, "result": response.text, **said}, call.turn)
 
     def _fail(self, error: Exception | None) -> None:
         if error is not None:
@@ -148,23 +146,22 @@ class RunWatcher:
         self._has_reply = True
         content = message["content"]
         usage: dict[str, Any] = dict(message.get("usage") or {})
+        cost = 0.0
+        if self._cost is not None:
+            try:
+                cost = self._cost(usage)
+            except Exception as error:  # trace the rest of the run anyway
+                _logger.warning("the cost of a response is not known (%s)", type(error).__name__)
         self._log(
             "model_output",
             {
                 "content": text_of(content),
                 "tool_calls": sum(block.get("type") == "tool_use" for block in content),
-                "usage": {**usage, "total_tokens": total_tokens(usage), "cost": self._cost_of(usage)},
+                "usage": {**usage, "total_tokens": total_tokens(usage), "cost": cost},
                 "stop_reason": message.get("stop_reason"),
             },
             self._step,
         )
-
-    def _cost_of(self, usage: Mapping[str, Any]) -> float:
-        try:
-            return 0.0 if self._cost is None else self._cost(usage)
-        except Exception as error:  # trace the rest of the run anyway
-            _logger.warning("the cost of a response is not known (%s)", type(error).__name__)
-            return 0.0
 
     def _void(self, reason: str, delay_s: float) -> None:
         self._next_chars.clear()
@@ -174,13 +171,6 @@ class RunWatcher:
     def _start(self, input: GrowingInput) -> None:
         self._next_chars[input] = _FIRST_SAMPLE_CHARS
         self._log("tool_input_start", _names(input), self._step)
-
-    def _grow(self, input: GrowingInput) -> None:
-        if input not in self._next_chars:
-            self._start(input)
-        if input.chars >= self._next_chars[input]:
-            self._next_chars[input] = 2 * input.chars
-            self._log("tool_input_delta", {**_names(input), "chars": input.chars}, self._step)
 
 
 def response_of_call(call: ToolCall) -> ToolResponse:
