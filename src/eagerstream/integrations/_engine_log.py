@@ -99,7 +99,11 @@ class EngineLog:
 
     def _add(self, added: JSONObject) -> Awaitable[None]:
         self.check()
-        masked = {**added, "entries": [_masked(entry) for entry in added.get("entries", [])]}
+        entries = [
+            {**entry, "notes": redact(entry["notes"])} if entry.get("notes") else entry
+            for entry in added.get("entries", [])
+        ]
+        masked = {**added, "entries": entries}
         write = _Write(masked)
         if self._commit is None:
             write.end()
@@ -165,10 +169,6 @@ def _name(entry: Mapping[str, Any]) -> str:
             return " ".join([kind, *printable(tool[:64]).split()])
         case _:
             return str(entry["kind"])
-
-
-def _masked(entry: JSONObject) -> JSONObject:
-    return {**entry, "notes": redact(entry["notes"])} if entry.get("notes") else entry
 
 
 def _size_bytes(value: Mapping[str, Any]) -> int:

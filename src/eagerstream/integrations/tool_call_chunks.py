@@ -117,7 +117,8 @@ class ToolCallChunks(Generic[InputT]):
         if self._has_ended:
             return []
         events = self._begin()
-        id, name, text = id or "", name or "", _text_of(arguments)
+        id, name = id or "", name or ""
+        text = (arguments or "") if arguments is None or isinstance(arguments, str) else json.dumps(arguments)
         index = self._place(id, name) if index is None else index
         call = self._calls.get(index)
         if call is not None and call.is_followed_by(id, name, text):
@@ -125,7 +126,9 @@ class ToolCallChunks(Generic[InputT]):
                 events += self._close(call)
             call = None
         if call is None:
-            events += self._make_room()
+            self._count += 1
+            check_block_count(self._count, self._limits)
+            events += self._open_named() + self.close_whole()  # an incomplete call may still continue
             call = self._calls[index] = _Call()
             self._open.append(call)
         self._newest = index
@@ -134,7 +137,11 @@ class ToolCallChunks(Generic[InputT]):
         if call.number is None:
             call.extra.update(extra or {})
         if text:
-            self._keep(call, text)
+            call.waiting.append(text)
+            call.waiting_chars += len(text)
+            limit = self._limits.max_input_chars
+            if not call.name and call.waiting_chars > limit:
+                raise LimitError("max_input_chars", limit, "the arguments of a call without a name")
         if text or (call.number is None and self._whole_names):
             events += self._write(call)
         return events
@@ -195,21 +202,9 @@ class ToolCallChunks(Generic[InputT]):
                 return index
         return max(self._calls) + 1 if id and name and self._calls else self._newest
 
-    def _make_room(self) -> list[InputEvent[InputT]]:
-        """Count another call, and end the complete ones. An incomplete call may still continue."""
-        self._count += 1
-        check_block_count(self._count, self._limits)
-        return self._open_named() + self.close_whole()
-
     def _open_named(self) -> list[InputEvent[InputT]]:
         """Open the calls that have a name and no arguments yet, in order, before the next event."""
         return [event for call in self._open if call.number is None and call.name for event in self._write(call)]
-
-    def _keep(self, call: _Call[InputT], text: str) -> None:
-        call.waiting.append(text)
-        call.waiting_chars += len(text)
-        if not call.name and call.waiting_chars > self._limits.max_input_chars:
-            raise LimitError("max_input_chars", self._limits.max_input_chars, "the arguments of a call without a name")
 
     def _write(self, call: _Call[InputT]) -> list[InputEvent[InputT]]:
         """Feed the known parts of a call, once it has a name."""
@@ -236,9 +231,3 @@ class ToolCallChunks(Generic[InputT]):
 
     def _tell(self, kind: str, number: int, **more: Any) -> list[InputEvent[InputT]]:
         return self._feed({"type": kind, "index": number, **more})
-
-
-def _text_of(arguments: object) -> str:
-    if arguments is None or isinstance(arguments, str):
-        return arguments or ""
-    return json.dumps(arguments)

@@ -178,7 +178,9 @@ class DBOSJournal:
         last = max(recorded, default=0)
         part = _Part(entries=[*self._runs.get(run_id, [])])
         reservation = DBOS.reserve_step()
-        _check_first(recorded.get(reservation.step_id), run_id)
+        first = recorded.get(reservation.step_id)
+        if first is not None and _record_of(first, run_id) is None:
+            raise JournalError("the workflow recorded something else here: its code was changed", run_id=run_id)
         while reservation.step_id <= last:
             record = _record_of(recorded.get(reservation.step_id), run_id)
             if record is not None:
@@ -211,11 +213,6 @@ class DBOSJournal:
 
     async def _inbox(self, after: int) -> list[tuple[int, JSONObject]]:
         return [(number, message) for number, message in enumerate(self._left, 1) if number > after]
-
-
-def _check_first(step: Any, run_id: str) -> None:
-    if step is not None and _record_of(step, run_id) is None:
-        raise JournalError("the workflow recorded something else here: its code was changed", run_id=run_id)
 
 
 def _record_of(step: Any, run_id: str) -> Mapping[str, Any] | None:

@@ -125,9 +125,16 @@ def from_langchain_tool(tool: BaseTool, **options: Unpack[ToolOptions]) -> Tool:
         except RuntimeError:
             raise UsageError("LangChain runs its tools only on asyncio") from None
         try:
-            return _answer(tool, await tool.ainvoke(wanted_call(call, arguments)))
+            returned = await tool.ainvoke(wanted_call(call, arguments))
         except ToolException as error:
             raise ToolError(str(error)) from error
+        if not isinstance(returned, ToolMessage):
+            told = f"{tool.name} returned {type(returned).__name__}, which only a graph can apply"
+            raise UsageError(f"{told}: pass the tool to EarlyToolsNode")
+        response = response_of_message(returned)
+        if returned.status == "error":
+            raise ToolError(response.text, content=response.content)
+        return response
 
     if any((tool.metadata or {}).get(name) is True for name in _READ_ONLY):
         options.setdefault("read_only", True)
@@ -160,34 +167,19 @@ def wanted_call(call: RunningCall, arguments: dict[str, Any]) -> dict[str, Any]:
     return {"type": "tool_call", "id": call.id, "name": call.name, "args": arguments}
 
 
-def _answer(tool: BaseTool, returned: object) -> ToolResponse:
-    """Return the result of `ainvoke` as a response.
-
-    Raises:
-        UsageError: The result is not a message.
-        ToolError: The message has the status `"error"`.
-    """
-    if not isinstance(returned, ToolMessage):
-        what = type(returned).__name__
-        raise UsageError(f"{tool.name} returned {what}, which only a graph can apply: pass the tool to EarlyToolsNode")
-    response = response_of_message(returned)
-    if returned.status == "error":
-        raise ToolError(response.text, content=response.content)
-    return response
-
-
 def _wanted(tool: BaseTool) -> list[str]:
     """Return the names of required arguments that neither the model nor the id of a call can provide."""
     full = _fields(tool.get_input_schema())
     asked = _fields(tool.tool_call_schema)
-    unasked = {name: field for name, field in full.items() if name not in asked}
-    needs = [name for name, field in unasked.items() if field.is_required() and not _gets_id(field)]
+    needs = [
+        name
+        for name, field in full.items()
+        if name not in asked
+        and field.is_required()
+        and not any(mark is InjectedToolCallId or isinstance(mark, InjectedToolCallId) for mark in field.metadata)
+    ]
     return sorted({*needs, *(getattr(tool, "_injected_args_keys", frozenset()) - full.keys())})
 
 
 def _fields(schema: Any) -> dict[str, FieldInfo]:
     return schema.model_fields if isinstance(schema, type) and issubclass(schema, BaseModel) else {}
-
-
-def _gets_id(field: FieldInfo) -> bool:
-    return any(mark is InjectedToolCallId or isinstance(mark, InjectedToolCallId) for mark in field.metadata)

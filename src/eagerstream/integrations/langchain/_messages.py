@@ -109,20 +109,14 @@ def handed_over(command: Command[Any], answers: Sequence[BaseMessage], messages_
         return command
     told = update.get(messages_key)
     ids = {call["id"] for call in reply.tool_calls}
-    if not isinstance(told, list) or any(_calls_of(message) & ids for message in told):
+    if not isinstance(told, list):
         return command
-    place = next((place for place, message in enumerate(told) if _answered_by(message) in ids), None)
-    if place is None:
+    if any(call["id"] in ids for message in told if isinstance(message, AIMessage) for call in message.tool_calls):
         return command
-    return replace(command, update={**update, messages_key: [*told[:place], *answers, *told[place:]]})
-
-
-def _calls_of(message: object) -> set[str | None]:
-    return {call["id"] for call in message.tool_calls} if isinstance(message, AIMessage) else set()
-
-
-def _answered_by(message: object) -> str | None:
-    return message.tool_call_id if isinstance(message, ToolMessage) else None
+    for place, message in enumerate(told):
+        if isinstance(message, ToolMessage) and message.tool_call_id in ids:
+            return replace(command, update={**update, messages_key: [*told[:place], *answers, *told[place:]]})
+    return command
 
 
 def repaired(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
@@ -181,12 +175,9 @@ def sendable(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
 def _echoed(block: Mapping[str, Any], call: ToolCall) -> dict[str, Any]:
     if block.get("type") in _STANDARD_CALLS:
         kept = {name: value for name, value in block.items() if name not in ("error", "index")}
-        return {**kept, "type": "tool_call", "name": call.name, "args": _said(call)}
+        arguments = call.input.wrapped if call.input.value is None else call.input.value
+        return {**kept, "type": "tool_call", "name": call.name, "args": arguments}
     return {**{name: value for name, value in block.items() if name != "partial_json"}, "input": call.input.wrapped}
-
-
-def _said(call: ToolCall) -> Mapping[str, Any]:
-    return call.input.value if call.input.value is not None else call.input.wrapped
 
 
 def cut(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:

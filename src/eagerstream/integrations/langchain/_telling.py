@@ -42,8 +42,14 @@ class Telling:
     """
 
     def __init__(self, *, left: Collection[str] = ()) -> None:
+        from langgraph.config import get_stream_writer
+
         self._left = left
-        self._write = _stream_writer()
+        self._write: Callable[[Any], object]
+        try:
+            self._write = get_stream_writer()
+        except (RuntimeError, KeyError):  # outside of a graph
+            self._write = lambda _: None
         self._told_chars: dict[GrowingInput, int] = {}
 
     def inputs(self, events: Iterable[InputEvent[GrowingInput]]) -> None:
@@ -80,15 +86,6 @@ class Telling:
 
     def _tell(self, kind: str, call: ToolCall | GrowingInput, **more: Any) -> None:
         self._write({"type": kind, "tool_call_id": call.id, "name": call.name, **more})
-
-
-def _stream_writer() -> Callable[[Any], object]:
-    from langgraph.config import get_stream_writer
-
-    try:
-        return get_stream_writer()
-    except (RuntimeError, KeyError):  # outside of a graph
-        return lambda _: None
 
 
 def traced(tool: Tool) -> Tool:

@@ -144,9 +144,18 @@ class ResponseEvents(Generic[InputT]):
             case "response.function_call_arguments.delta" if index in self._chars:
                 return self._write(index, field_of(event, "delta"))
             case "response.output_item.done" if field_of(item, "type") == "function_call":
-                return self._end_item(index, item)
+                # It repeats the complete arguments. Some servers send them only here.
+                events = self._begin(index, item) if index not in self._chars else []
+                events += self._write(index, (field_of(item, "arguments") or "")[self._chars[index] :])
+                del self._chars[index]
+                if field_of(item, "status") == "incomplete":  # the call stays open
+                    return events
+                return events + self._feed({"type": "content_block_stop", "index": index})
             case "response.completed" | "response.incomplete":
-                return self._end(field_of(field_of(event, "response"), "incomplete_details"))
+                details = field_of(field_of(event, "response"), "incomplete_details")
+                reason = _CUT.get(str(field_of(details, "reason")), "tool_use" if self._has_calls else "end_turn")
+                events = self._feed({"type": "message_delta", "delta": {"stop_reason": reason}})
+                return events + self._feed({"type": "message_stop"})
             case _:
                 return []
 
@@ -163,21 +172,3 @@ class ResponseEvents(Generic[InputT]):
         self._chars[index] += len(text)
         delta = {"type": "input_json_delta", "partial_json": text}
         return self._feed({"type": "content_block_delta", "index": index, "delta": delta})
-
-    def _end_item(self, index: int, item: object) -> list[InputEvent[InputT]]:
-        """Feed the rest of a call, and end it. An incomplete call stays open.
-
-        The event repeats the complete arguments. Some servers send them only here.
-        """
-        events = self._begin(index, item) if index not in self._chars else []
-        rest = (field_of(item, "arguments") or "")[self._chars[index] :]
-        events += self._write(index, rest)
-        del self._chars[index]
-        if field_of(item, "status") == "incomplete":
-            return events
-        return events + self._feed({"type": "content_block_stop", "index": index})
-
-    def _end(self, details: object) -> list[InputEvent[InputT]]:
-        reason = _CUT.get(str(field_of(details, "reason")), "tool_use" if self._has_calls else "end_turn")
-        events = self._feed({"type": "message_delta", "delta": {"stop_reason": reason}})
-        return events + self._feed({"type": "message_stop"})

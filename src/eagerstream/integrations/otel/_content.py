@@ -135,7 +135,10 @@ def _blocks(content: Any, room: _Room) -> Any:
     if isinstance(content, str):
         return room.text(content)
     blocks: Iterable[Any] = content if isinstance(content, list | tuple) else ()
-    return [_part(_plain(block), room) for block in room.among(blocks)]
+    return [  # the program's own messages may have objects of the anthropic package
+        _part(block if isinstance(block, Mapping) else to_jsonable_python(block, fallback=lambda _: None), room)
+        for block in room.among(blocks)
+    ]
 
 
 def _bounded(value: Any, room: _Room, depth: int = 0) -> Any:
@@ -153,11 +156,6 @@ def _bounded(value: Any, room: _Room, depth: int = 0) -> Any:
         items = room.among(value.items())
         return {room.text(str(key)): _bounded(item, room, depth + 1) for key, item in items}
     return [_bounded(item, room, depth + 1) for item in room.among(value)]
-
-
-def _plain(block: Any) -> Any:
-    """Return a block as a mapping. The program's own messages may have objects of the anthropic package."""
-    return block if isinstance(block, Mapping) else to_jsonable_python(block, fallback=lambda _: None)
 
 
 def _short(text: object) -> str:

@@ -68,7 +68,20 @@ class FeedTracer:
         self._key = object()
         self._context = otel_context.set_value(_RUN_KEY, self._key)
         if isinstance(feed, Run):
-            self._agent = self._start_agent(feed)
+            # A resumed run continues the trace of its first process, or links to it.
+            earlier = trace.get_current_span(_PROPAGATOR.extract(feed.carrier, Context())).get_span_context()
+            links = []
+            if earlier.is_valid and trace.get_current_span(self._context).get_span_context().is_valid:
+                links.append(Link(earlier))  # the program has a trace of its own for what it does now
+            elif earlier.is_valid:
+                self._context = trace.set_span_in_context(trace.NonRecordingSpan(earlier), self._context)
+            self._agent = telemetry.tracer.start_span(
+                names.INVOKE_AGENT, self._context, SpanKind.INTERNAL, attributes=self._agent_attributes, links=links
+            )
+            if feed.has_journal:
+                self._agent.set_attribute(names.RUN_ID, bounded(feed.id))
+            if feed.resumed_after is not None:
+                self._agent.set_attribute(names.RUN_RESUMED_AFTER, feed.resumed_after)
             self._context = trace.set_span_in_context(self._agent, self._context)
             if not feed.carrier:
                 _PROPAGATOR.inject(feed.carrier, self._context)
@@ -77,23 +90,6 @@ class FeedTracer:
         self._tools: dict[ToolCall, _ToolRun] = {}
         self._known: dict[str, str] = {}  # descriptions of the request's tools, by name
         self._is_over = False
-
-    def _start_agent(self, run: Run) -> Span:
-        """Start the span of a run. A resumed run continues the trace of its first process, or links to it."""
-        earlier = trace.get_current_span(_PROPAGATOR.extract(run.carrier, Context())).get_span_context()
-        links = []
-        if earlier.is_valid and trace.get_current_span(self._context).get_span_context().is_valid:
-            links.append(Link(earlier))  # the program has a trace of its own for what it does now
-        elif earlier.is_valid:
-            self._context = trace.set_span_in_context(trace.NonRecordingSpan(earlier), self._context)
-        span = self._telemetry.tracer.start_span(
-            names.INVOKE_AGENT, self._context, SpanKind.INTERNAL, attributes=self._agent_attributes, links=links
-        )
-        if run.has_journal:
-            span.set_attribute(names.RUN_ID, bounded(run.id))
-        if run.resumed_after is not None:
-            span.set_attribute(names.RUN_RESUMED_AFTER, run.resumed_after)
-        return span
 
     # --- observer methods ---------------------------------------------------------------------------------------------
 
@@ -145,7 +141,10 @@ class FeedTracer:
             reply = self._request.reply
         else:
             self._request = reply = self._feed.marks
-        self._known = _tools_of(request)
+        tools = request.get("tools") or ()
+        named = [tool for tool in tools if isinstance(tool, Mapping) and isinstance(tool.get("name"), str)]
+        described = ((tool["name"], tool.get("description")) for tool in named)
+        self._known = {name: text[:MAX_TEXT_CHARS] if isinstance(text, str) else "" for name, text in described}
         model = bounded(request.get("model", ""))
         self._chat = Chat(self._telemetry, model, self._peer, self._context, reply)
         otel_context.attach(self._chat.context)
@@ -298,11 +297,3 @@ class _ToolRun:
     span: Span
     context: Context
     start_s: float = field(default_factory=time.perf_counter)
-
-
-def _tools_of(request: Mapping[str, Any]) -> dict[str, str]:
-    """Return the descriptions of a request's tools, by name."""
-    tools = request.get("tools") or ()
-    named = [tool for tool in tools if isinstance(tool, Mapping) and isinstance(tool.get("name"), str)]
-    described = ((tool["name"], tool.get("description")) for tool in named)
-    return {name: text[:MAX_TEXT_CHARS] if isinstance(text, str) else "" for name, text in described}

@@ -65,8 +65,11 @@ class StreamedParts(Generic[InputT]):
         match event:
             case PartStartEvent(index=index, part=part):
                 self._open.pop(index, None)  # a part that starts again is a new one
-                if isinstance(part, ToolCallPart):
-                    return self._begin(index, part)
+                if isinstance(part, ToolCallPart) and part.tool_call_id not in self._ids and self._takes(part):
+                    self._ids.add(part.tool_call_id)
+                    is_text = self._open[index] = not isinstance(part.args, dict)
+                    text = part.args if is_text else None
+                    return self._chunks.piece(index=index, id=part.tool_call_id, name=part.tool_name, arguments=text)
             case PartDeltaEvent(index=index, delta=ToolCallPartDelta(args_delta=str(text))) if self._open.get(index):
                 return self._chunks.piece(index=index, arguments=text)
             case PartEndEvent(index=index, part=ToolCallPart() as part) if index in self._open:
@@ -87,11 +90,3 @@ class StreamedParts(Generic[InputT]):
             return self._chunks.end(None)
         reason = response.finish_reason or "tool_call"
         return self._chunks.end(_FINISH_REASONS.get(reason, "content_filter"))
-
-    def _begin(self, index: int, part: ToolCallPart) -> list[InputEvent[InputT]]:
-        if part.tool_call_id in self._ids or not self._takes(part):
-            return []
-        self._ids.add(part.tool_call_id)
-        is_text = self._open[index] = not isinstance(part.args, dict)
-        text = part.args if is_text else None
-        return self._chunks.piece(index=index, id=part.tool_call_id, name=part.tool_name, arguments=text)

@@ -89,8 +89,14 @@ class StartedCalls:
                 self._is_offered = _definition(ctx, part.tool_name) is not None
             case PartEndEvent(part=ToolCallPart() as part) if part.tool_call_id not in self._streamed:
                 self._streamed[part.tool_call_id] = _said(part)
-                if not self._waits and part.tool_name not in self._own and self._may_begin(ctx, part.tool_name):
-                    self._begin_task(ctx, part)
+                is_early = self._early if isinstance(self._early, bool) else part.tool_name in self._early
+                definition = _definition(ctx, part.tool_name)
+                # pydantic-ai's own tools have a kind, for example those that find other tools or load capabilities.
+                is_plain = definition is not None and definition.kind == "function" and definition.tool_kind is None
+                if is_early and is_plain and not self._waits and part.tool_name not in self._own:
+                    task = self._tasks[part.tool_call_id] = asyncio.create_task(_call(ctx, part))
+                    self._running.add(task)
+                    task.add_done_callback(self._ended)
             case _:
                 pass
         try:
@@ -117,18 +123,6 @@ class StartedCalls:
 
     def _takes(self, part: ToolCallPart) -> bool:
         return part.tool_name in self._own and self._takes_own and self._is_offered and not self._waits
-
-    def _may_begin(self, ctx: RunContext[Any], name: str) -> bool:
-        definition = _definition(ctx, name)
-        # pydantic-ai's own tools have a kind, for example those that find other tools or load capabilities.
-        if definition is None or definition.kind != "function" or definition.tool_kind is not None:
-            return False
-        return self._early if isinstance(self._early, bool) else name in self._early
-
-    def _begin_task(self, ctx: RunContext[Any], part: ToolCallPart) -> None:
-        task = self._tasks[part.tool_call_id] = asyncio.create_task(_call(ctx, part))
-        self._running.add(task)
-        task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)

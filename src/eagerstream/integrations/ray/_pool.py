@@ -206,7 +206,9 @@ class Connection:
                 _connect(options, needs)
                 self._users, self._is_ours = 0, True
             else:
-                _check_same(options.get("address"))
+                address = options.get("address")
+                if address not in {None, "auto", "local"} and str(address) != ray.get_runtime_context().gcs_address:
+                    raise UsageError("this program is connected to another Ray cluster already")
             self._users += 1
             return makes
 
@@ -243,10 +245,3 @@ def _connect(options: dict[str, Any], needs: dict[str, float]) -> None:
         _node_ip_address="127.0.0.1",
         **options,
     )
-
-
-def _check_same(address: str | None) -> None:
-    import ray
-
-    if address not in {None, "auto", "local"} and str(address) != ray.get_runtime_context().gcs_address:
-        raise UsageError("this program is connected to another Ray cluster already")

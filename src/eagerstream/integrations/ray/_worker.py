@@ -66,7 +66,11 @@ class Worker:
             async with asyncio.timeout(self._start_timeout_s):
                 self.pid = await self.actor.ready.remote(self._preload)
             on_ready(self)
-            await self._end()
+            watch = asyncio.ensure_future(self._watch())
+            try:
+                await self._is_over.wait()
+            finally:
+                watch.cancel()
         except TimeoutError:
             asked = await asyncio.to_thread(_asked_and_there, self._options)
             self.lost = f"Ray had no place for it within {self._start_timeout_s:g} seconds: {asked}"
@@ -121,14 +125,6 @@ class Worker:
                     ray.kill(self.actor)
             except Exception:  # already gone
                 pass
-
-    async def _end(self) -> None:
-        """Wait until the actor is lost or takes no more calls."""
-        watch = asyncio.ensure_future(self._watch())
-        try:
-            await self._is_over.wait()
-        finally:
-            watch.cancel()
 
     async def _watch(self) -> None:
         try:

@@ -27,8 +27,7 @@ Import it in the module of a workflow with `workflow.unsafe.imports_passed_throu
 from __future__ import annotations
 
 try:
-    from ._heartbeat import heartbeating
-    from ._journal import TemporalJournal
+    from ._journal import TemporalJournal, heartbeating
     from ._keeper import RunKeeper
 except ModuleNotFoundError as _error:
     if not (_error.name or "").startswith("temporalio"):

@@ -1,11 +1,15 @@
-"""`TemporalJournal`: the journal of a run in the workflow that executes its activity."""
+"""`TemporalJournal`: the journal of a run in the workflow that executes its activity. `heartbeating`: signs of life."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from typing import Any
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
 from uuid import uuid4
 
+from temporalio import activity
 from temporalio.client import Client
 from temporalio.exceptions import TemporalError
 
@@ -15,6 +19,8 @@ from ...loop import RunLog
 from ...wire import JSONObject
 from .._engine_log import EngineLog
 from ._keeper import MAX_PIECE_BYTES
+
+_BEATS: Final = 4  # in each heartbeat timeout
 
 
 class TemporalJournal:
@@ -64,9 +70,6 @@ class TemporalJournal:
         fence = await self._update(run_id, "eagerstream_open", None)
         if fence < 0:
             raise RunNotFoundError("the workflow has no run", run_id=run_id)
-        return self._log(run_id, fence, await self._entries(run_id, fence))
-
-    async def _entries(self, run_id: str, fence: int) -> list[JSONObject]:
         # Not in the answer of the update: it would be in the history each time, and have Temporal's limit.
         text = bytearray()
         while piece := await self._query(run_id, "eagerstream_entries", fence, len(text), result_type=bytes):
@@ -75,7 +78,7 @@ class TemporalJournal:
             entries: list[JSONObject] = json.loads(text)
         except ValueError as error:
             raise OwnershipLostError("a later attempt has the run", run_id=run_id) from error
-        return entries
+        return self._log(run_id, fence, entries)
 
     def _log(self, run_id: str, fence: int, entries: list[JSONObject]) -> RunLog:
         async def commit(record: JSONObject) -> None:
@@ -112,3 +115,26 @@ class TemporalJournal:
             return await self._handle.query(name, args=args, result_type=result_type)
         except TemporalError as error:
             raise JournalError(f"the workflow does not answer: {type(error).__name__}", run_id=run_id) from error
+
+
+@asynccontextmanager
+async def heartbeating() -> AsyncIterator[None]:
+    """Send heartbeats of this activity until the block is left. Without a heartbeat timeout, it sends none.
+
+    Temporal starts another attempt if the process or its event loop stops. Cancelling the block ends the heartbeats.
+    """
+    timeout = activity.info().heartbeat_timeout
+    if timeout is None:
+        yield
+        return
+    task = asyncio.create_task(_beat(timeout.total_seconds() / _BEATS))
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+async def _beat(interval_s: float) -> None:
+    while True:
+        activity.heartbeat()
+        await asyncio.sleep(interval_s)
