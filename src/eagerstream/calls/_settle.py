@@ -7,7 +7,7 @@ nothing that could be refused enters the history. `test_settle.py` cuts response
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, cast
+from typing import Any
 
 from .._support.json_values import to_json
 from .._support.terms import NOT_RUN
@@ -93,17 +93,17 @@ def kept_blocks(
     # After the cut, not before: the call of a server result may have been cut off. `encodable` comes last, as the
     # repairs look at the blocks as received. It replaces lone surrogates, which UTF-8 cannot carry, in all that is
     # left.
-    content = _without_orphans(content, server_calls)
-    return [_encodable(block) for block in _sendable(content, message.get("stop_reason"))]
-
-
-def _encodable(block: Block) -> Block:
-    """Return a block without lone surrogates. The input of a call has none: it was mended when it was settled."""
-    if block.get("type") not in TOOL_BLOCKS:
-        return cast("Block", encodable(block))
-    rest = {name: value for name, value in block.items() if name != "input"}
-    mended = encodable(rest)
-    return block if mended is rest else {**mended, "input": block["input"]}
+    kept = _sendable(_without_orphans(content, server_calls), message.get("stop_reason"))
+    for place, block in enumerate(kept):
+        if block.get("type") not in TOOL_BLOCKS:
+            kept[place] = encodable(block)
+            continue
+        # The input of a call was mended when it was settled.
+        rest = {name: value for name, value in block.items() if name != "input"}
+        mended = encodable(rest)
+        if mended is not rest:
+            kept[place] = {**mended, "input": block["input"]}
+    return kept
 
 
 def answer(call: ToolCall) -> None:

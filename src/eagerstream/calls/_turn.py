@@ -203,7 +203,22 @@ class Turn:
                     self._guarded[input] = tool
                 if input in self._guarded:
                     self._ask_guard(input)
-                self._take_stop(input, tool, step)
+                call = self._by_input.get(input)
+                if call is not None and input.interrupted is None:
+                    return  # its tool streams: it has started
+                call = call or self._make(input, tool)
+                # A rejected call goes on to the executor, although it is answered: it counts as a failure of its group,
+                # and the runner reports its end. If the input was cut off, the executor answers the call.
+                if call is None or call in self._started or self.is_stopped:
+                    return
+                if tool is not None and self._must_wait(tool) and input.outcome is Outcome.VALID:
+                    # Not given to the executor yet, where it would take a slot from calls that may start now. A call
+                    # whose input is not valid need not wait, because its tool does not run.
+                    self.held.append(call)
+                    if tool.group is not None:
+                        self._held_groups.add(tool.group.name)
+                else:
+                    self._start(call, step)
             case MessageStart(restarted=True):
                 self._restart(step)
             case MessageStop(stop_reason=reason):
@@ -241,25 +256,6 @@ class Turn:
             # Nobody can approve an input that is not written yet. With approval the call waits for its end, but it has
             # its place in its group from now on (test_approval_is_for_the_whole_input).
             call.streams = tool.approve is None
-            self._start(call, step)
-
-    def _take_stop(self, input: GrowingInput, tool: Tool | None, step: Step) -> None:
-        """Start, hold or leave the call of a settled input. If it was cut off, the executor answers it."""
-        call = self._by_input.get(input)
-        if call is not None and input.interrupted is None:
-            return  # its tool streams: it has started
-        call = call or self._make(input, tool)
-        # A rejected call goes on to the executor, although it is answered: it counts as a failure of its group, and the
-        # runner reports its end.
-        if call is None or call in self._started or self.is_stopped:
-            return
-        if tool is not None and self._must_wait(tool) and input.outcome is Outcome.VALID:
-            # Not given to the executor yet, where it would take a slot from calls that may start now. A call whose
-            # input is not valid need not wait, because its tool does not run.
-            self.held.append(call)
-            if tool.group is not None:
-                self._held_groups.add(tool.group.name)
-        else:
             self._start(call, step)
 
     def _must_wait(self, tool: Tool) -> bool:
@@ -443,23 +439,20 @@ class Turn:
         self.close()
         results: list[Block] = self.history[1]["content"] if len(self.history) > 1 else []
         if extra_user_text is not None:
-            self._check_extra_text(extra_user_text)
+            wrong = None
+            if self.is_answered:
+                wrong = "the results have been sent, or have such a text already"
+            elif len(self.history) < 2:
+                wrong = "this turn has no results that a text could follow"
+            elif not extra_user_text.strip():
+                wrong = "the API refuses a text without a word"
+            elif any(call.in_history and call.is_programmatic for call in self.calls):
+                wrong = "only results may follow a call that code made"
+            elif without_result(self.history[0]["content"]):
+                wrong = "only results may follow a turn in which the API has yet to run a call of its own"
+            if wrong is not None:
+                raise UsageError(f"extra_user_text: {wrong}")
             # In place: the history has the same list, and the next request sends the text with the results.
             results.append(text_block(extra_user_text))
             self.is_answered = True
         return results
-
-    def _check_extra_text(self, text: str) -> None:
-        wrong = None
-        if self.is_answered:
-            wrong = "the results have been sent, or have such a text already"
-        elif len(self.history) < 2:
-            wrong = "this turn has no results that a text could follow"
-        elif not text.strip():
-            wrong = "the API refuses a text without a word"
-        elif any(call.in_history and call.is_programmatic for call in self.calls):
-            wrong = "only results may follow a call that code made"
-        elif without_result(self.history[0]["content"]):
-            wrong = "only results may follow a turn in which the API has yet to run a call of its own"
-        if wrong is not None:
-            raise UsageError(f"extra_user_text: {wrong}")
