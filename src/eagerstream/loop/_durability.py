@@ -127,31 +127,28 @@ class Durability(Keeper):
                 log = await self._journal.open(self.run_id)
         self._log = log
         try:
-            return self._restored(log)
+            check_entries(log.entries, self.run_id)
+            if len(log.entries) == 1:
+                self._settled_messages = self._course.result.messages
+                return None
+            open_turn = restore(self._course, log.entries)
+            self._settled_calls = len(self._course.result.calls)
+            self._settled_turn = self.resumed_after = self._course.turns
+            for entry in log.entries:
+                kept = entry.get("state", entry)
+                self._inbox = max(self._inbox, kept.get("inbox", 0))
+                self.carrier |= kept.get("carrier", {})
+            if open_turn is not None:
+                open_turn.check_tools(self._course.tools)
+                self._has_open_turn = True
+                self._open_turn = open_turn.number
+                self._decisions.update(open_turn.decisions)
+            elif log.entries[-1]["kind"] == "end" and self._has_ended:
+                self._end_before = self._course.state()
         except BaseException:
             with suppress(*_FAULTS):
                 await log.release(None, {})
             raise
-
-    def _restored(self, log: RunLog) -> OpenTurn | None:
-        check_entries(log.entries, self.run_id)
-        if len(log.entries) == 1:
-            self._settled_messages = self._course.result.messages
-            return None
-        open_turn = restore(self._course, log.entries)
-        self._settled_calls = len(self._course.result.calls)
-        self._settled_turn = self.resumed_after = self._course.turns
-        for entry in log.entries:
-            kept = entry.get("state", entry)
-            self._inbox = max(self._inbox, kept.get("inbox", 0))
-            self.carrier |= kept.get("carrier", {})
-        if open_turn is not None:
-            open_turn.check_tools(self._course.tools)
-            self._has_open_turn = True
-            self._open_turn = open_turn.number
-            self._decisions.update(open_turn.decisions)
-        elif log.entries[-1]["kind"] == "end" and self._has_ended:
-            self._end_before = self._course.state()
         return open_turn
 
     async def close(self) -> None:

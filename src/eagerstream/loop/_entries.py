@@ -196,8 +196,18 @@ def check_entries(entries: Sequence[Any], run_id: str) -> None:
         where = f"entry {number + 1} of {len(entries)}"
         try:
             _adapter().validate_python(entry)
-        except (ValidationError, RecursionError) as error:
-            raise _damaged(f"{where} {_fault_of(error)}", run_id) from None
+        except RecursionError:
+            raise _damaged(f"{where} is nested too deep", run_id) from None
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            # Without names or values that are not the library's own.
+            if first["type"].startswith("union_tag"):
+                fault = "is of an unknown kind"
+            elif names := [str(step) for step in first["loc"][1:5]]:
+                fault = f"is of another form ({first['type']} in {'.'.join(names)!r:.80})"
+            else:
+                fault = f"is no entry ({first['type']})"
+            raise _damaged(f"{where} {fault}", run_id) from None
         if (number == 0) != (entry["kind"] == "begin"):
             raise _damaged(f"{where} is {'no' if number == 0 else 'another'} beginning", run_id)
         if entry["kind"] in ("request", "turn", "end") and not {"messages", "history"} & entry.keys():
@@ -207,21 +217,6 @@ def check_entries(entries: Sequence[Any], run_id: str) -> None:
 @cache
 def _adapter() -> TypeAdapter[Any]:
     return TypeAdapter(_AnyEntry, config=ConfigDict(strict=True))
-
-
-def _fault_of(error: ValidationError | RecursionError) -> str:
-    """Return what is wrong with an entry, without names or values that are not the library's own."""
-    if isinstance(error, RecursionError):
-        return "is nested too deep"
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    if first["type"].startswith("union_tag"):
-        return "is of an unknown kind"
-    names = [str(step) for step in first["loc"][1:5]]
-    return (
-        f"is of another form ({first['type']} in {'.'.join(names)!r:.80})"
-        if names
-        else f"is no entry ({first['type']})"
-    )
 
 
 def _damaged(what: str, run_id: str) -> JournalError:

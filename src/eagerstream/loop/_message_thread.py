@@ -88,7 +88,15 @@ class MessageThread:
         fields = {name: _copied(request.get(name)) for name in ("model", *_CREATE_ONLY)}
         body = with_betas(request, [THREADS_BETA], default_betas)
         held, messages = self._held, request["messages"]
-        if held is not None and not (fields == held.fields and _begins_with(messages, held.messages)):
+        if held is not None and not (
+            fields == held.fields
+            and len(messages) >= len(held.messages)
+            # Most are equal as they are, which C finds out by identity for nearly all of their parts.
+            and all(
+                message == copy or _copied_message(message) == copy
+                for message, copy in zip(messages, held.messages, strict=False)
+            )
+        ):
             held = None
         known = [] if held is None else held.messages
         tail = list(messages[len(known) :])
@@ -179,14 +187,6 @@ def is_official(client: object) -> bool:
     except ValueError:
         return False
     return f".{host}".endswith(_OFFICIAL)
-
-
-def _begins_with(messages: Sequence[Any], copies: Sequence[Any]) -> bool:
-    """Return True if the messages begin with those of which these are copies."""
-    # Most are equal as they are, which C finds out by identity for nearly all of their parts.
-    return len(messages) >= len(copies) and all(
-        message == copy or _copied_message(message) == copy for message, copy in zip(messages, copies, strict=False)
-    )
 
 
 def _copied_message(message: Any) -> Any:

@@ -168,28 +168,25 @@ class Requests:
         # (test_next_request_is_asked_once_for_a_request_that_is_sent_again).
         earlier = self._result.messages
         if turn != self._prepared:
-            self._prepare(turn)
+            request = dict(self._parameters)
+            choice = request.get("tool_choice")
+            if self._prepared and isinstance(choice, Mapping) and choice.get("type") in ("any", "tool"):
+                # A model that must call a tool in each response can never end its turn. `auto`, not no `tool_choice`,
+                # because `disable_parallel_tool_use` stays. A hook that wants a forced call again says so for each
+                # request.
+                rest = {name: value for name, value in choice.items() if name != "name"}
+                request["tool_choice"] = rest | {"type": "auto"}
+            self._lists_all_tools = False
+            hook = self._options["next_request"]
+            if hook is not None:
+                asked = hook({**request, "messages": list(self._result.messages)}, turn)
+                request = self._changed(request, {} if asked is None else asked)
+            self._request = self._output.request(request)  # after the hook, which may change `output_config`
             self._prepared = turn
         # Before each request, not only the first: the hook may have changed everything. The error names every fault at
         # once; the API's 400 would name one, after the upload.
         self.check()
         return self._result.messages is not earlier
-
-    def _prepare(self, turn: int) -> None:
-        request = dict(self._parameters)
-        choice = request.get("tool_choice")
-        if self._prepared and isinstance(choice, Mapping) and choice.get("type") in ("any", "tool"):
-            # A model that must call a tool in each response can never end its turn. `auto`, not no `tool_choice`,
-            # because `disable_parallel_tool_use` stays. A hook that wants a forced call again says so for each request.
-            request["tool_choice"] = {name: value for name, value in choice.items() if name != "name"} | {
-                "type": "auto"
-            }
-        self._lists_all_tools = False
-        hook = self._options["next_request"]
-        if hook is not None:
-            asked = hook({**request, "messages": list(self._result.messages)}, turn)
-            request = self._changed(request, {} if asked is None else asked)
-        self._request = self._output.request(request)  # after the hook, which may change `output_config`
 
     def _changed(self, request: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters of a request with the changes of its hook, and make its tools callable."""

@@ -111,46 +111,42 @@ def restore(course: Course, entries: Sequence[JSONObject]) -> OpenTurn | None:
         JournalError: The entries are none that a run has written.
     """
     try:
-        return _restore(course, entries)
+        messages: list[Any] = [*entries[0]["messages"]]
+        history = messages
+        state: Mapping[str, Any] = {}
+        calls: list[Any] = []
+        waiting: list[Any] = []
+        unsettled: dict[str, Any] = {}  # the counts of runs that tools had started
+        turn: OpenTurn | None = None
+        for entry in entries[1:]:
+            match entry["kind"]:
+                case "turn" | "end":
+                    messages = history = _continued(messages, entry)
+                    state, turn, unsettled = entry["state"], None, {}
+                    calls += entry["calls"]
+                    waiting = [*state["waiting"]]
+                case "request":
+                    history = _continued(messages, entry)
+                    turn = OpenTurn(entry["turn"])
+                    waiting = [*entry["waiting"]]
+                case "said":
+                    waiting.append([entry["message"], entry["when"]])
+                case "cancel" | "dropped":
+                    pass
+                # Else it was written behind its turn: a decision about a call that had ended, for example.
+                case _ if turn is not None and entry["turn"] == turn.number:
+                    turn.add(entry)
+                    add_usage(unsettled, entry.get("sub_usage") or {})
+                case _:
+                    pass
+        course.restore(state, history, calls, waiting)
+        for account in (course.result.usage, course.result.sub_usage):
+            add_usage(account, unsettled)
+        return turn if turn is not None and turn.has_begun else None
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, UsageError) as error:
         # The text of an exception may quote what was said.
         text = f": {error}" if isinstance(error, UsageError) else ""
         raise JournalError(f"the journal of this run cannot be read: {type(error).__name__}{text}") from error
-
-
-def _restore(course: Course, entries: Sequence[Mapping[str, Any]]) -> OpenTurn | None:
-    messages: list[Any] = [*entries[0]["messages"]]
-    history = messages
-    state: Mapping[str, Any] = {}
-    calls: list[Any] = []
-    waiting: list[Any] = []
-    unsettled: dict[str, Any] = {}  # the counts of runs that tools had started
-    turn: OpenTurn | None = None
-    for entry in entries[1:]:
-        match entry["kind"]:
-            case "turn" | "end":
-                messages = history = _continued(messages, entry)
-                state, turn, unsettled = entry["state"], None, {}
-                calls += entry["calls"]
-                waiting = [*state["waiting"]]
-            case "request":
-                history = _continued(messages, entry)
-                turn = OpenTurn(entry["turn"])
-                waiting = [*entry["waiting"]]
-            case "said":
-                waiting.append([entry["message"], entry["when"]])
-            case "cancel" | "dropped":
-                pass
-            # Else it was written behind its turn: a decision about a call that had ended, for example.
-            case _ if turn is not None and entry["turn"] == turn.number:
-                turn.add(entry)
-                add_usage(unsettled, entry.get("sub_usage") or {})
-            case _:
-                pass
-    course.restore(state, history, calls, waiting)
-    for account in (course.result.usage, course.result.sub_usage):
-        add_usage(account, unsettled)
-    return turn if turn is not None and turn.has_begun else None
 
 
 def _continued(messages: list[Any], entry: Mapping[str, Any]) -> list[Any]:
@@ -162,30 +158,27 @@ def events_of(turn: OpenTurn) -> Iterator[dict[str, Any]]:
     fields = {name: value for name, value in turn.message.items() if name not in ("stop_reason", "stop_sequence")}
     yield {"type": "message_start", "message": {**fields, "content": []}}
     for index, saved in enumerate(turn.blocks):
-        yield from _events_of_block(index, saved, turn.calls.get(str(saved["block"].get("id"))))
+        block: dict[str, Any] = dict(saved["block"])
+        raw, is_closed = saved.get("raw"), saved.get("is_closed", True)
+        call = turn.calls.get(str(block.get("id")))
+        if call is not None and call["input"]["outcome"] is not None:
+            # The result came after the rest of the input, or after its cut.
+            raw, is_closed = call["input"]["raw"], call["input"]["outcome"] != Outcome.INCOMPLETE
+        pieces = [raw] if raw else []
+        if saved.get("is_damaged") or (call is not None and call["input"]["damage"]):
+            pieces.append(None)  # a fragment was lost: the rest may be JSON, and must not run
+        deltas: list[dict[str, Any]] = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
+        if block.get("type") == "text" and not block.get("citations"):
+            deltas, block["text"] = [{"type": "text_delta", "text": block.get("text", "")}], ""
+        yield {"type": "content_block_start", "index": index, "content_block": block}
+        for delta in deltas:
+            yield {"type": "content_block_delta", "index": index, "delta": delta}
+        if is_closed:
+            yield {"type": "content_block_stop", "index": index}
     if turn.is_whole:
-        delta = {name: value for name in _REASONS if (value := turn.message.get(name)) is not None}
-        yield {"type": "message_delta", "delta": delta, "usage": turn.message.get("usage") or {}}
+        reasons = {name: value for name in _REASONS if (value := turn.message.get(name)) is not None}
+        yield {"type": "message_delta", "delta": reasons, "usage": turn.message.get("usage") or {}}
         yield {"type": "message_stop"}
-
-
-def _events_of_block(index: int, saved: Mapping[str, Any], call: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
-    block: dict[str, Any] = dict(saved["block"])
-    raw, is_closed = saved.get("raw"), saved.get("is_closed", True)
-    if call is not None and call["input"]["outcome"] is not None:
-        # The result came after the rest of the input, or after its cut.
-        raw, is_closed = call["input"]["raw"], call["input"]["outcome"] != Outcome.INCOMPLETE
-    pieces = [raw] if raw else []
-    if saved.get("is_damaged") or (call is not None and call["input"]["damage"]):
-        pieces.append(None)  # a fragment was lost: the rest may be JSON, and must not run
-    deltas: list[dict[str, Any]] = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
-    if block.get("type") == "text" and not block.get("citations"):
-        deltas, block["text"] = [{"type": "text_delta", "text": block.get("text", "")}], ""
-    yield {"type": "content_block_start", "index": index, "content_block": block}
-    for delta in deltas:
-        yield {"type": "content_block_delta", "index": index, "delta": delta}
-    if is_closed:
-        yield {"type": "content_block_stop", "index": index}
 
 
 async def answers_of(turn: OpenTurn, tools: Toolbox, run_id: str) -> dict[str, Callable[[ToolCall], None]]:

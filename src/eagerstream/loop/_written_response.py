@@ -7,7 +7,7 @@ from typing import Any
 
 from ..calls._turn import Turn
 from ..tools._call import ToolCall
-from ..wire import JSONObject, MessageAssembler, Outcome, ToolInput
+from ..wire import JSONObject, MessageAssembler, Outcome
 from ..wire._assistant_message import AssistantMessage, Block
 from ._interruption import message_of
 
@@ -48,19 +48,16 @@ class WrittenResponse:
         # Those of the calls, too: after a restart of the peer that is not followed, the assembler has others.
         made = (*self._assembler.inputs.values(), *(call.input for call in self.turn.calls))
         inputs = {input.echo_id: input for input in made if input.kind == "tool_use"}
-        blocks: list[JSONObject] = [
-            _saved_call(block, inputs.get(str(block.get("id"))))
-            if block.get("type") == "tool_use"
-            else {"block": dict(block)}
-            for block in new
-        ]
+        blocks: list[JSONObject] = []
+        for block in new:
+            if block.get("type") != "tool_use":
+                blocks.append({"block": dict(block)})
+            elif (input := inputs.get(str(block.get("id")))) is None:  # it was cut by a restart, and has no call
+                blocks.append({"block": {**block, "input": {}}, "raw": "", "is_closed": False})
+            else:
+                # As it came, with the text of its input: the same repairs are made again.
+                is_closed = input.outcome not in (None, Outcome.INCOMPLETE)
+                raw = input.raw if input.chars else ""
+                saved: JSONObject = {"block": dict(input.block), "raw": raw, "is_closed": is_closed}
+                blocks.append(saved | {"is_damaged": True} if input.is_damaged else saved)
         return {"kind": "response", "turn": self.turn.number, "blocks": blocks, "message": fields}
-
-
-def _saved_call(block: Block, input: ToolInput | None) -> JSONObject:
-    """Return a call as it came, with the text of its input: the same repairs are made again."""
-    if input is None:  # it was cut by a restart, and has no call
-        return {"block": {**block, "input": {}}, "raw": "", "is_closed": False}
-    is_closed = input.outcome not in (None, Outcome.INCOMPLETE)
-    saved: JSONObject = {"block": dict(input.block), "raw": input.raw if input.chars else "", "is_closed": is_closed}
-    return saved | {"is_damaged": True} if input.is_damaged else saved
