@@ -77,8 +77,21 @@ class EventBuffer(Generic[E]):
         has_room = len(self._ready) < self._capacity or (self._keeps_apart and not hasattr(event, "newest_of"))
         if has_room and not self._held:
             self._ready.append(event)
+        elif (
+            (key := merge_key(event)) is not None
+            and (earlier := self._held_deltas.get(key)) is not None
+            and len(self) >= self._capacity
+            and not (self._keeps_apart and isinstance(event, InputDelta | TextDelta | ThinkingDelta | OutputDelta))
+        ):
+            earlier.merge(event)
         else:
-            self._hold(event)
+            entry = MergedEvent(event)
+            self._held.append(entry)
+            if key is None:
+                # Later deltas continue what came after this event, not what came before it.
+                self._held_deltas.clear()
+            else:
+                self._held_deltas[key] = entry
         self._wake_consumer()
 
     def put_all(self, events: Sequence[E]) -> bool:
@@ -102,19 +115,6 @@ class EventBuffer(Generic[E]):
             self._sleeper = None
             self._filled.release()
 
-    def _hold(self, event: E) -> None:
-        key = merge_key(event)
-        if key is None:
-            # Later deltas continue what came after this event, not what came before it.
-            self._held_deltas.clear()
-        elif (earlier := self._held_deltas.get(key)) is not None and self._merges(event):
-            earlier.merge(event)
-            return
-        entry = MergedEvent(event)
-        self._held.append(entry)
-        if key is not None:
-            self._held_deltas[key] = entry
-
     @property
     def _keeps_apart(self) -> bool:
         """True if the reader waits for room instead of merging. False while a task waits for more of an input."""
@@ -122,10 +122,6 @@ class EventBuffer(Generic[E]):
         # for ever once the buffer is full (test_waiting_for_an_input_in_the_loop_does_not_hold_up_the_reader). So the
         # reader continues, and merging bounds the buffer meanwhile.
         return self._waits and not self._waits_for_input
-
-    def _merges(self, event: E) -> bool:
-        keeps_apart = self._keeps_apart and isinstance(event, InputDelta | TextDelta | ThinkingDelta | OutputDelta)
-        return not keeps_apart and len(self) >= self._capacity
 
     @property
     def is_full(self) -> bool:

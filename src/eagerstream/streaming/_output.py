@@ -143,27 +143,21 @@ class WrittenOutput(GrowingOutput[Any]):
         is_closed = self._parser.complete if proves else is_closed
         open_fence = self._fenced.close() if self._fenced is not None and cut is None else None
         # In the order of `ToolInput`: a text that was wrong before it was cut could not have become right.
-        if (wrong := self._wrong()) is not None:
+        wrong = self._fault
+        if wrong is None and self._parser.overflow_chars is not None:
+            wrong = _OVERFLOW
+        if wrong is None and has_colliding_keys(self._parser.value):
+            wrong = _COLLISION
+        if wrong is not None:
             self.outcome, self._error = Outcome.INVALID, wrong
         elif cut is not None or open_fence is not None or not is_closed:
             self.outcome, self._error = Outcome.INCOMPLETE, cut or open_fence or _CUT
         else:
-            self._validate()
-
-    def _wrong(self) -> str | None:
-        if self._fault is not None:
-            return self._fault
-        if self._parser.overflow_chars is not None:
-            return _OVERFLOW
-        return _COLLISION if has_colliding_keys(self._parser.value) else None
-
-    def _validate(self) -> None:
-        try:
-            self.value = self._format.check(encodable(self._parser.value))
-        except InputError as error:
-            self.outcome, self._error = Outcome.INVALID, said(error)
-        else:
-            self.outcome = Outcome.VALID
+            try:
+                self.value = self._format.check(encodable(self._parser.value))
+                self.outcome = Outcome.VALID
+            except InputError as error:
+                self.outcome, self._error = Outcome.INVALID, said(error)
 
 
 def said(fault: object) -> str:
@@ -223,7 +217,11 @@ class OutputReader:
             taken.append(event)
             match event:
                 case TextDelta(index=index, text=text):
-                    self._feed(index, text, taken)
+                    if self._growing is None:
+                        self._growing = WrittenOutput(self.format, limits=self._limits)
+                    fragment = self._growing.feed(text)
+                    if fragment and not self._growing.is_wrong:
+                        taken.append(OutputDelta(index, self._growing, fragment))
                 case BlockStart(block={"type": "text"}):
                     pass
                 case BlockStart() | InputStart():
@@ -248,7 +246,8 @@ class OutputReader:
         content = message.get("content") or ()
         # The text after the last block that is not text.
         last = takewhile(lambda block: block.get("type") == "text", reversed(content))
-        text = "".join(reversed([_string(block.get("text")) for block in last]))
+        texts = [block.get("text") for block in last]
+        text = "".join(reversed([each for each in texts if isinstance(each, str)]))
         output = self._growing
         # The message counts. It differs from the events only if a peer mixed its blocks up, or sent blocks with the
         # start of the message.
@@ -270,13 +269,6 @@ class OutputReader:
             output.end(None if reason in _ANSWERED else _stopped(reason), proves=reason == "end_turn")
         return output
 
-    def _feed(self, index: int, text: str, taken: list[Any]) -> None:
-        if self._growing is None:
-            self._growing = WrittenOutput(self.format, limits=self._limits)
-        fragment = self._growing.feed(text)
-        if fragment and not self._growing.is_wrong:
-            taken.append(OutputDelta(index, self._growing, fragment))
-
     def _pass_over(self, reason: str) -> None:
         if self._growing is not None:
             self._growing.withdraw(reason)
@@ -285,10 +277,6 @@ class OutputReader:
 
 def _stopped(reason: object) -> str:
     return f"the response ended with the stop reason {reason!r:.80}"
-
-
-def _string(text: object) -> str:
-    return text if isinstance(text, str) else ""
 
 
 def output_reader(output: Any, options: dict[str, Any], limits: Limits) -> OutputReader | None:

@@ -51,7 +51,24 @@ class OutputFormat:
             adapter = adapter_of(output)
             self._check = adapter.validate
             schema = adapter.schema() if self.is_native else {}
-        self._sent = _api_schema(schema) if self.is_native else None
+        self._sent: dict[str, Any] | None = None
+        if not self.is_native:
+            return
+        for place, found in _objects(schema):
+            # The API only takes objects with `additionalProperties: false`. Without any property, `{}` would be the
+            # only value that the model may write, although the type allows more.
+            if not found.get("properties") and found.get("additionalProperties") is not False:
+                where = f"{'.'.join(place)}: " if place else ""
+                raise UsageError(f"output: {where}the API takes no object with names of its own; {_WITHOUT_FORMAT}")
+        from anthropic import transform_schema  # importing anthropic takes seconds
+
+        try:
+            # By the API's rules, with the keywords that it does not support in the descriptions.
+            self._sent = transform_schema(dict(schema))
+        except Exception as error:
+            raise UsageError(
+                f"output: the schema has no form that the API takes ({error}); {_WITHOUT_FORMAT}"
+            ) from error
 
     def request(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters of a request, with the schema in `output_config` if it is sent.
@@ -81,26 +98,6 @@ class OutputFormat:
     def partial(self, parser: PartialJSON) -> _Partial:
         """Return the growing value over a parser."""
         return parser if self._model is None else TypedPartial(self._model, parser)
-
-
-def _api_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema by the API's rules, with the keywords that it does not support in the descriptions.
-
-    Raises:
-        UsageError: The schema cannot have that form.
-    """
-    for place, found in _objects(schema):
-        # The API only takes objects with `additionalProperties: false`. Without any property, `{}` would be the only
-        # value that the model may write, although the type allows more.
-        if not found.get("properties") and found.get("additionalProperties") is not False:
-            where = f"{'.'.join(place)}: " if place else ""
-            raise UsageError(f"output: {where}the API takes no object with names of its own; {_WITHOUT_FORMAT}")
-    from anthropic import transform_schema  # importing anthropic takes seconds
-
-    try:
-        return transform_schema(dict(schema))
-    except Exception as error:
-        raise UsageError(f"output: the schema has no form that the API takes ({error}); {_WITHOUT_FORMAT}") from error
 
 
 def _objects(schema: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:

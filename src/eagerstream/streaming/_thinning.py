@@ -64,7 +64,11 @@ class Thinning(Generic[E]):
     async def get(self) -> E:
         """See `EventBuffer.get`. Cancelling this loses no event."""
         while not self._ready:
-            held_s = self._held_s() if self._held is not None and not len(self._buffer) else None
+            # Seconds for which the delta must still be held; None: until something comes.
+            held_s: float | None = None
+            if self._held is not None and not len(self._buffer) and self._held.chars >= self._min_chars:
+                last = self._delivered_at.get(id(self._held.event.input))
+                held_s = 0 if last is None else max(0.0, last + self._min_interval_s - self._clock())
             if held_s == 0:
                 self._release()
                 break
@@ -96,11 +100,3 @@ class Thinning(Generic[E]):
             self._delivered_at[id(self._held.event.input)] = self._clock()
             self._ready.append(self._held.merged())
             self._held = None
-
-    def _held_s(self) -> float | None:
-        """Return the seconds for which the delta must still be held; None: until something comes."""
-        assert self._held is not None
-        if self._held.chars < self._min_chars:
-            return None
-        last = self._delivered_at.get(id(self._held.event.input))
-        return 0 if last is None else max(0.0, last + self._min_interval_s - self._clock())
