@@ -25,6 +25,8 @@ from ._failures import is_resent_by_clients, raise_as, refusal
 _ENCODING_HEADER: Final = "accept-encoding"
 _LOOKED_AT: Final = frozenset({BETA_HEADER, _ENCODING_HEADER})
 
+_known_parameters: WeakKeyDictionary[object, Collection[str]] = WeakKeyDictionary()
+
 
 class AnthropicTransport(Transport):
     """Sends requests through `client.messages`, or through `client.beta.messages` if the request has `betas`.
@@ -113,7 +115,15 @@ class AnthropicTransport(Transport):
 
     def _arguments(self, create: Any, request: RequestBody) -> dict[str, Any]:
         """Return the arguments of `create`. Fields that this version of the client does not know go to `extra_body`."""
-        known = _parameters_of(create)
+        # Found out once for each function, not for each request: `signature` takes as long as the parsing of 60
+        # fragments.
+        function = getattr(create, "__func__", create)
+        try:
+            known = _known_parameters.get(function)
+            if known is None:
+                known = _known_parameters[function] = frozenset(inspect.signature(create).parameters)
+        except TypeError:  # it has no hash or no weak references
+            known = inspect.signature(create).parameters
         arguments = {name: value for name, value in request.items() if name in known}
         unknown = {name: value for name, value in request.items() if name not in known}
         if unknown:
@@ -122,19 +132,3 @@ class AnthropicTransport(Transport):
         if _ENCODING_HEADER not in self._default_headers and all(name.lower() != _ENCODING_HEADER for name in headers):
             arguments["extra_headers"] = {**headers, _ENCODING_HEADER: ACCEPT_ENCODING}
         return arguments
-
-
-_known_parameters: WeakKeyDictionary[object, Collection[str]] = WeakKeyDictionary()
-
-
-def _parameters_of(create: Any) -> Collection[str]:
-    """Return the names of the parameters of a client's `create`."""
-    # Found out once for each function, not for each request: `signature` takes as long as the parsing of 60 fragments.
-    function = getattr(create, "__func__", create)
-    try:
-        known = _known_parameters.get(function)
-        if known is None:
-            known = _known_parameters[function] = frozenset(inspect.signature(create).parameters)
-    except TypeError:  # it has no hash or no weak references
-        return inspect.signature(create).parameters
-    return known

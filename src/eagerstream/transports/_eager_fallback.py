@@ -25,7 +25,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, MutableMapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from enum import Enum
-from typing import Final, Literal, TypeAlias, assert_never
+from typing import Final, Literal, TypeAlias
 
 import anyio
 
@@ -132,13 +132,27 @@ class EagerFallback(Transport):
         default_betas = self._transport.default_betas  # asked for once: a client puts all its headers together for them
         request = _with_betas_of_tools(request, default_betas)
         refused = self._refused_by[str(request.get("model"))]
-        forms = self._forms_left(request, refused, default_betas)
+        learned = self._memory.get(self._key(request)) if self._memory else None
+        known = refused if learned is None else learned.refused | refused
+        forms = self._forms(request, default_betas)
+        if known:
+            # If all are known to be refused, the last one is sent: its error gives the reason.
+            possible = [*forms]
+            forms = iter([form for form in possible if form not in known] or possible[-1:])
         timeout_s = self._transport.opening_timeout_s(limits)
 
         def opening(form: _Form) -> _Opening:
             # Reset for each form: all together may take longer, but the peer must not be silent for that long.
             scope.deadline = anyio.current_time() + timeout_s
-            return self._transport.open(_in_form(form, request, default_betas), limits)
+            sent = request
+            if form is not _Form.FIELD:
+                without = [
+                    {name: value for name, value in tool.items() if name != EAGER_FIELD} for tool in request["tools"]
+                ]
+                sent = {**request, "tools": without}
+            if form is _Form.HEADER:
+                sent = with_betas(sent, [LEGACY_BETA], default_betas)
+            return self._transport.open(sent, limits)
 
         with anyio.CancelScope() as scope:
             async with AsyncExitStack() as stack:
@@ -191,16 +205,6 @@ class EagerFallback(Transport):
             what = "the API refuses %s for the model %.80r: %s (request %s; see eager_fallback of eagerstream.stream)"
             _log.warning(what, names, model, _INSTEAD[form], self._refused_id)
 
-    def _forms_left(self, request: RequestBody, refused: set[_Form], default_betas: Sequence[str]) -> Iterator[_Form]:
-        """Return the forms not known to be refused. If all are, return the last: its error gives the reason."""
-        learned = self._memory.get(self._key(request)) if self._memory else None
-        known = refused if learned is None else learned.refused | refused
-        possible = self._forms(request, default_betas)
-        if not known:
-            return possible
-        forms = [*possible]
-        return iter([form for form in forms if form not in known] or forms[-1:])
-
     def _forms(self, request: RequestBody, default_betas: Sequence[str]) -> Iterator[_Form]:
         """Yield the possible forms of a request, in the order of the attempts."""
         yield _Form.FIELD
@@ -237,23 +241,6 @@ def _with_betas_of_tools(request: RequestBody, default_betas: Sequence[str]) -> 
     return with_betas(request, betas, default_betas) if {*betas} - {*betas_of(request, ())} else request
 
 
-def _in_form(form: _Form, request: RequestBody, default_betas: Sequence[str]) -> RequestBody:
-    match form:
-        case _Form.FIELD:
-            return request
-        case _Form.HEADER:
-            return with_betas(_without_field(request), [LEGACY_BETA], default_betas)
-        case _Form.NEITHER:
-            return _without_field(request)
-        case _:
-            assert_never(form)
-
-
 def _said(request: RequestBody) -> list[object]:
     """Return the values of the field in the tools of a request, without the tools that omit it."""
     return [tool[EAGER_FIELD] for tool in request.get("tools") or () if EAGER_FIELD in tool]
-
-
-def _without_field(request: RequestBody) -> RequestBody:
-    tools = [{name: value for name, value in tool.items() if name != EAGER_FIELD} for tool in request["tools"]]
-    return {**request, "tools": tools}
