@@ -219,7 +219,14 @@ class Tool(Generic[P, R]):
         self.input_schema = self._parameters.schema if self._parameters else {}
         faults += self._parameters.faults if self._parameters else []
         self._definition = definition
-        self._injected = _raw_parameters(function, faults, is_method=self.is_method)
+        self._injected = []
+        try:
+            hints = get_type_hints(annotated(function), include_extras=True)
+            self._injected = [name for name, hint in hints.items() if name != "return" and is_of(hint, RunningCall)]
+            signature = inspect.signature(function)
+            signature.bind(*([None] if self.is_method else []), {}, **dict.fromkeys(self._injected))
+        except (NameError, TypeError, ValueError, AttributeError) as error:
+            faults.append(f"with a definition, its function takes the input as one dict: {error}")
         in_definition: dict[str, Any] = {name: definition[name] for name in IN_DEFINITION if name in definition}
         if wrong := option_faults(in_definition):
             return [*faults, *wrong.values()]
@@ -456,19 +463,6 @@ def _first(given: str | None, otherwise: str) -> str:
 def _name_of(function: Callable[..., Any]) -> str:
     named = function.func if isinstance(function, partial) else function
     return getattr(named, "__name__", None) or type(named).__name__
-
-
-def _raw_parameters(function: Callable[..., Any], faults: list[str], *, is_method: bool) -> list[str]:
-    """Return the parameters of the type `RunningCall` of a function that takes its input as one dict."""
-    found: list[str] = []
-    try:
-        hints = get_type_hints(annotated(function), include_extras=True)
-        found = [name for name, hint in hints.items() if name != "return" and is_of(hint, RunningCall)]
-        signature = inspect.signature(function)
-        signature.bind(*([None] if is_method else []), {}, **dict.fromkeys(found))
-    except (NameError, TypeError, ValueError, AttributeError) as error:
-        faults.append(f"with a definition, its function takes the input as one dict: {error}")
-    return found
 
 
 def _definition_faults(definition: Mapping[str, Any]) -> list[str]:

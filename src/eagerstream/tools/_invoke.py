@@ -93,22 +93,20 @@ def _call_in_thread(function: Callable[[], Any], call: ToolCall | None, loop: Lo
     """Return the function's return value, in a tuple: trio accepts no coroutine from a thread."""
     try:
         returned = function()
-        return (_last_in_thread(returned, call, loop) if inspect.isgenerator(returned) else returned,)
+        if not inspect.isgenerator(returned):
+            return (returned,)
+        last: Any = None
+        with closing(returned):
+            for last in returned:
+                if call is None:
+                    continue
+                was_reported = loop.do(partial(_report, call, last), is_over=call.is_over)
+                if not was_reported or call.is_over():
+                    return (None,)  # it took too long, or the run is over: the rest is not needed
+        return (last,)
     finally:
         if call is not None:
             loop.do_soon(call.leave_thread)
-
-
-def _last_in_thread(values: Generator[Any, Any, Any], call: ToolCall | None, loop: LoopThread) -> Any:
-    last: Any = None
-    with closing(values):
-        for last in values:
-            if call is None:
-                continue
-            was_reported = loop.do(partial(_report, call, last), is_over=call.is_over)
-            if not was_reported or call.is_over():
-                return None  # it took too long, or the run is over: the rest is not needed
-    return last
 
 
 async def _last_of(values: AsyncGenerator[Any, None], call: ToolCall | None) -> Any:

@@ -37,7 +37,20 @@ def result_for(input: ToolInput, content: str | list[Block], *, is_error: bool, 
     """
     call = input.block
     if not isinstance(content, str):
-        content = _sound(content)
+        blocks: Sequence[object] = content  # a tool may have put anything into the list
+        kept: list[Block] = []
+        refused: list[str] = []
+        for block in blocks:
+            copied = _copied(block)  # the tool can no longer change it
+            if copied is None:
+                kind = block.get("type") if isinstance(block, Mapping) else type(block).__name__
+                refused.append(f"{kind!s:.40}")
+            elif not is_empty_text(copied):
+                kept.append(copied)
+        if refused:
+            shown = ", ".join(refused[:_MAX_NAMED])
+            kept.append(text_block(f"(Left out, since it is no block that a result can have: {shown}.)"))
+        content = kept
     kinds = _TEXT if is_programmatic(call) else None
     if kinds is None and (toolset := call.get("toolset_name")) is not None:
         kinds = _TEXT | ({"image", "browser_state"} if toolset == "browser" else {"image"})
@@ -55,24 +68,6 @@ def result_for(input: ToolInput, content: str | list[Block], *, is_error: bool, 
     return tool_result(
         input.echo_id, _fitted(content, max_chars), is_error=is_error, toolset_name=call.get("toolset_name")
     )
-
-
-def _sound(content: Sequence[Any]) -> list[Block]:
-    """Return copies of the blocks, which the tool can no longer change. A note replaces those that are refused."""
-    kept: list[Block] = []
-    refused: list[str] = []
-    for block in content:
-        copied = _copied(block)
-        if copied is None:
-            kind = block.get("type") if isinstance(block, Mapping) else type(block).__name__
-            refused.append(f"{kind!s:.40}")
-        elif not is_empty_text(copied):
-            kept.append(copied)
-    if refused:
-        kept.append(
-            text_block(f"(Left out, since it is no block that a result can have: {', '.join(refused[:_MAX_NAMED])}.)")
-        )
-    return kept
 
 
 def _copied(block: Any) -> Block | None:
@@ -146,13 +141,9 @@ def rendered(response: ToolResponse, *, raised: bool = False, include_data: bool
         text = f"{text}\n{dump_json(response.data)}" if text else dump_json(response.data)
     if not response.content:
         return text
-    if raised and text == _words_of(response.content):
+    if raised and text == " ".join(str(block.get("text") or f"[{block.get('type')}]") for block in response.content):
         text = ""  # the text of the anthropic package's error repeats its blocks
     return [*([text_block(text)] if text else []), *response.content]
-
-
-def _words_of(content: Sequence[Block]) -> str:
-    return " ".join(str(block.get("text") or f"[{block.get('type')}]") for block in content)
 
 
 # --- the kinds of content that a call accepts, and their size ---------------------------------------------------------
