@@ -51,7 +51,11 @@ class Contents:
             raise UsageError("key: an empty sequence; give None for a journal without encryption")
         self._ciphers: dict[bytes, AESGCM] = {}
         for raw in map(_key_bytes, keys):
-            self._ciphers.setdefault(hashlib.sha256(raw).digest()[:_NAME_BYTES], _cipher(raw))
+            try:
+                from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+            except ImportError as error:
+                raise MissingExtraError("encryption", "cryptography") from error
+            self._ciphers.setdefault(hashlib.sha256(raw).digest()[:_NAME_BYTES], AESGCM(raw))
 
     def sealed(self, data: bytes, *place: object) -> bytes:
         """Return the bytes to store.
@@ -141,14 +145,6 @@ def decoded(data: bytes) -> JSONObject:
 
 def _name_of(place: Sequence[object]) -> bytes:
     return json.dumps(place).encode()
-
-
-def _cipher(raw: bytes) -> AESGCM:
-    try:
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-    except ImportError as error:
-        raise MissingExtraError("encryption", "cryptography") from error
-    return AESGCM(raw)
 
 
 def _key_bytes(key: object) -> bytes:

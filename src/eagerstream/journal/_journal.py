@@ -93,7 +93,25 @@ class Journal:
         check_count("max_inbox_messages", max_inbox_messages)
         if max_entry_bytes > _LARGEST_ENTRY_BYTES:
             raise UsageError(f"max_entry_bytes: at most {_LARGEST_ENTRY_BYTES:,}")
-        self._name, (written, read) = _databases(where, lease_s, create=create)
+        given: object = where
+        text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+        if not isinstance(text, str) or text in ("", ":memory:") or "\0" in text:
+            raise UsageError("where: must be the path of a file, or a URL that starts with postgresql://")
+        scheme, is_url, _ = text.partition("://")
+        written: Database
+        read: Database
+        if not is_url:
+            self._name = text
+            path = Path(text).absolute()
+            written = file = SQLite(path, create=create)
+            read = SQLite(path, beside=file)
+        elif scheme in ("postgresql", "postgres"):
+            from ._postgres import Postgres, name_of
+
+            self._name = name_of(text)  # without a password
+            written, read = Postgres(text, lease_s), Postgres(text, lease_s)
+        else:
+            raise UsageError("where: of all URLs, only postgresql://... names a journal; give a SQLite file as a path")
         writer, reader = Writer(written, retry_for_s), Reader(read, retry_for_s)
         bounds = Bounds(max_entry_bytes, max_run_bytes, max_inbox_messages)
         self._parts = Parts(writer, reader, Contents(key), bounds, lease_s)
@@ -342,15 +360,13 @@ class Journal:
             raise UsageError("call_id: must be the id of a call")
         _check_id(run_id)
         summary = await self.summary(run_id)
-        if summary.owner == "none" and not await self._may_ask(run_id, call_id, summary):
-            raise UsageError(f"run {run_id!r:.200}: this call does not wait for a decision; see `approvals`")
+        if summary.owner == "none" and not any(
+            isinstance(each, Mapping) and each.get("call") == call_id for each in summary.approvals
+        ):
+            calls = (await self.view(run_id)).calls
+            if not any(call.id == call_id and call.state in ("written", "asked", "decided") for call in calls):
+                raise UsageError(f"run {run_id!r:.200}: this call does not wait for a decision; see `approvals`")
         return await self.leave(run_id, {"kind": "decision", "call": call_id, "decision": decision})
-
-    async def _may_ask(self, run_id: str, call_id: str, summary: RunSummary) -> bool:
-        if any(isinstance(each, Mapping) and each.get("call") == call_id for each in summary.approvals):
-            return True
-        calls = (await self.view(run_id)).calls
-        return any(call.id == call_id and call.state in ("written", "asked", "decided") for call in calls)
 
     async def cancel(self, run_id: str) -> int:
         """Cancel a run, from any process, as `Run.cancel` does. Return the number of the message in the inbox.
@@ -404,29 +420,26 @@ class Journal:
         check_seconds("ended_for_s", ended_for_s)
         deleted = 0
         while rows := await self._read(lambda database: database.read(sql.ENDED, (ended_for_s,))):
-            part = await self._delete_if_unchanged(dict(rows))
-            deleted += part
-            if not part:
+            changed_s: dict[str, float] = dict(rows)
+            claims = [Claim(run_id, self._parts.lease_s) for run_id in changed_s]
+            deletes: list[Delete] = []
+            try:
+                for claim in claims:
+                    self._parts.writer.put(claim)
+                for claim in claims:
+                    owned = await claim.receipt
+                    if isinstance(owned, Owned) and owned.changed_s == changed_s[owned.run_id]:
+                        deletes.append(Delete(owned))
+                for delete in deletes:
+                    self._parts.writer.put(delete)
+                for delete in deletes:
+                    await delete.receipt
+            finally:
+                self._undo(*claims)
+            if not deletes:
                 break
+            deleted += len(deletes)
         return deleted
-
-    async def _delete_if_unchanged(self, changed_s: dict[str, float]) -> int:
-        claims = [Claim(run_id, self._parts.lease_s) for run_id in changed_s]
-        deletes: list[Delete] = []
-        try:
-            for claim in claims:
-                self._parts.writer.put(claim)
-            for claim in claims:
-                owned = await claim.receipt
-                if isinstance(owned, Owned) and owned.changed_s == changed_s[owned.run_id]:
-                    deletes.append(Delete(owned))
-            for delete in deletes:
-                self._parts.writer.put(delete)
-            for delete in deletes:
-                await delete.receipt
-        finally:
-            self._undo(*claims)
-        return len(deletes)
 
     # --- the rest -----------------------------------------------------------------------------------------------------
 
@@ -456,21 +469,3 @@ def _check_id(run_id: str) -> None:
     given: object = run_id
     if not isinstance(given, str) or not 0 < len(given) <= _MAX_ID_CHARS or not given.isprintable():
         raise UsageError(f"run_id: must be 1 to {_MAX_ID_CHARS} printable characters")
-
-
-def _databases(where: str | os.PathLike[str], lease_s: float, *, create: bool) -> tuple[str, tuple[Database, Database]]:
-    """Return a name without a password, and the connections of the writer and of the reader."""
-    given: object = where
-    text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
-    if not isinstance(text, str) or text in ("", ":memory:") or "\0" in text:
-        raise UsageError("where: must be the path of a file, or a URL that starts with postgresql://")
-    scheme, is_url, _ = text.partition("://")
-    if not is_url:
-        path = Path(text).absolute()
-        writes = SQLite(path, create=create)
-        return text, (writes, SQLite(path, beside=writes))
-    if scheme not in ("postgresql", "postgres"):
-        raise UsageError("where: of all URLs, only postgresql://... names a journal; give a SQLite file as a path")
-    from ._postgres import Postgres, name_of
-
-    return name_of(text), (Postgres(text, lease_s), Postgres(text, lease_s))

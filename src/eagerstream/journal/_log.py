@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -156,7 +156,8 @@ class Log(Job):
             size = before + sum(len(content) for _, content in rows)
             if size > bounds.max_run_bytes:
                 raise LimitError("max_run_bytes", bounds.max_run_bytes, f"the journal of run {self.run_id!r}")
-            write = _Write(rows, settles=settles, read_to=_last_read(entries))
+            numbers = [number for entry in entries if type(number := entry.get("inbox")) is int]
+            write = _Write(rows, settles=settles, read_to=max(numbers, default=None))
             self._queue(write)
             self._size_bytes = size
             if settles:
@@ -186,34 +187,33 @@ class Log(Job):
         guard = self._owned.guard
         next_seq = self._seal.next_seq + sum(len(write.rows) for write in self._writing)
         done = (*guard, next_seq)
-        statements = [statement for write in self._writing for statement in self._statements_of(write, done)]
+        statements: list[Statement] = []
+        run_id = self.run_id
+        for write in self._writing:
+            if write.settles:
+                statements.append((sql.SETTLE, (run_id, self._seal.settled_seq, self._seal.next_seq, *done)))
+                self._seal = self._seal.back_to_settled()
+            if write.read_to is not None:
+                statements.append((sql.DROP_MESSAGES, (run_id, write.read_to, *done)))
+                self._seal = self._seal.with_taken(write.read_to)
+            for turn, content in write.rows:
+                stored = sealed_entry(self._parts.contents, run_id, content, self._seal)
+                statements.append((sql.ADD_ENTRY, (run_id, self._seal.next_seq, turn, stored, *done)))
+                self._seal = self._seal.with_entry(stored)
+            if write.settles:
+                self._seal = self._seal.settled()
+            if write.release is not None:
+                status, summary = write.release
+                if status is None:
+                    statements.append((sql.RELEASE_UNCHANGED, done))
+                else:
+                    statements.append((sql.RELEASE, (status, summary, status, *done)))
         if next_seq > self._written_seq:
             seal = self._seal.stored(self._parts.contents, self.run_id)
             first: Statement = (sql.ADVANCE, (next_seq, seal, size_bytes, *guard, self._written_seq))
         else:
             first = (sql.BEAT, done)
         return [first, *statements, (sql.PROGRESS, (self.run_id,))]
-
-    def _statements_of(self, write: _Write, done: Sequence[object]) -> Iterator[Statement]:
-        run_id = self.run_id
-        if write.settles:
-            yield sql.SETTLE, (run_id, self._seal.settled_seq, self._seal.next_seq, *done)
-            self._seal = self._seal.back_to_settled()
-        if write.read_to is not None:
-            yield sql.DROP_MESSAGES, (run_id, write.read_to, *done)
-            self._seal = self._seal.with_taken(write.read_to)
-        for turn, content in write.rows:
-            stored = sealed_entry(self._parts.contents, run_id, content, self._seal)
-            yield sql.ADD_ENTRY, (run_id, self._seal.next_seq, turn, stored, *done)
-            self._seal = self._seal.with_entry(stored)
-        if write.settles:
-            self._seal = self._seal.settled()
-        if write.release is not None:
-            status, summary = write.release
-            if status is None:
-                yield sql.RELEASE_UNCHANGED, done
-            else:
-                yield sql.RELEASE, (status, summary, status, *done)
 
     def finish(self, rows: list[Rows], begun_s: float, wakes: Wakes) -> None:
         """See `Job`."""
@@ -259,8 +259,3 @@ def bounded(entry: Mapping[str, Any], what: str, bounds: Bounds) -> bytes:
     if len(content) > bounds.max_entry_bytes:
         raise LimitError("max_entry_bytes", bounds.max_entry_bytes, what)
     return content
-
-
-def _last_read(entries: Sequence[JSONObject]) -> int | None:
-    numbers = [number for entry in entries if type(number := entry.get("inbox")) is int]
-    return max(numbers, default=None)

@@ -24,7 +24,17 @@ def shown_lines(view: RunView) -> Iterator[str]:
         yield f"{clean(str(message.get('role')))}:"
         content = message.get("content")
         for block in [{"type": "text", "text": content}] if isinstance(content, str) else content or ():
-            yield f"  {_shown_block(block)}"
+            match block:
+                case {"type": "text", "text": str(text)}:
+                    yield f"  {_shown(text)}"
+                case {"type": "tool_use", "name": name, "input": given}:
+                    yield f"  calls {clean(str(name))}({_shown(given)})"
+                case {"type": "tool_result", **rest}:
+                    yield f"  {'error' if rest.get('is_error') else 'result'}: {_shown(rest.get('content'))}"
+                case {"type": str(kind)}:
+                    yield f"  ({clean(kind)})"
+                case _:
+                    yield "  (unknown)"
     if view.calls:
         yield ""
         yield "calls of the open turn:"
@@ -38,20 +48,6 @@ def shown_lines(view: RunView) -> Iterator[str]:
     if view.is_cancelled:
         yield ""
         yield "somebody has cancelled it: the next owner ends it"
-
-
-def _shown_block(block: Any) -> str:
-    match block:
-        case {"type": "text", "text": str(text)}:
-            return _shown(text)
-        case {"type": "tool_use", "name": name, "input": given}:
-            return f"calls {clean(str(name))}({_shown(given)})"
-        case {"type": "tool_result", **rest}:
-            return f"{'error' if rest.get('is_error') else 'result'}: {_shown(rest.get('content'))}"
-        case {"type": str(kind)}:
-            return f"({clean(kind)})"
-        case _:
-            return "(unknown)"
 
 
 def _shown(value: Any) -> str:

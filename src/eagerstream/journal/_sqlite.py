@@ -78,8 +78,17 @@ class SQLite:
 
     def forget(self) -> None:
         """See `Database`. The WAL has copies of what was deleted. If others read, the next commit cuts it off."""
-        if self._connection is not None:
-            self._forgets = not _truncate_wal(self._connection)
+        connection = self._connection
+        if connection is None:
+            return
+        connection.execute(f"PRAGMA busy_timeout = {int(_CHECKPOINT_S * 1000)}")
+        try:
+            is_busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except sqlite3.OperationalError:  # another process has the lock
+            is_busy = True
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {int(_BUSY_S * 1000)}")
+        self._forgets = bool(is_busy)
 
     def close(self) -> None:
         """See `Database`."""
@@ -106,7 +115,13 @@ class SQLite:
         if self._beside is not None:
             self.file = self._beside.file
         else:
-            self.file = _own_file(self._path)
+            # Nobody else may have made the links to the file, or be able to replace them or the file.
+            for link in (self._path, *self._path.parents):
+                check_link(link)
+            check_folder(self._path.parent)
+            file = Path(os.path.realpath(self._path))
+            check_folder(file.parent)
+            self.file = file
             for path in self._named("", "-wal", "-shm", "-journal"):  # SQLite opens what is there by these names
                 check_owned(path, may_miss=True)
             if self._creates:
@@ -192,32 +207,6 @@ def _is_known(kind: str, name: str, table: str, sql: str | None) -> bool:
     if not table.lower().startswith("eagerstream_"):
         return True  # of somebody who keeps his own tables in the same file
     return sql is None if kind == "index" else _TABLES.get(name) == sql
-
-
-def _truncate_wal(connection: sqlite3.Connection) -> bool:
-    """Write the WAL into the file, and cut it off: it has copies of what was deleted. Return False if others read."""
-    connection.execute(f"PRAGMA busy_timeout = {int(_CHECKPOINT_S * 1000)}")
-    try:
-        is_busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        return not is_busy
-    except sqlite3.OperationalError:  # another process has the lock
-        return False
-    finally:
-        connection.execute(f"PRAGMA busy_timeout = {int(_BUSY_S * 1000)}")
-
-
-def _own_file(path: Path) -> Path:
-    """Return the file without links, after a check that nobody else made the links, or can replace them or the file.
-
-    Raises:
-        NotOwnedError: Somebody else did, or can.
-    """
-    for link in (path, *path.parents):
-        check_link(link)
-    check_folder(path.parent)
-    file = Path(os.path.realpath(path))
-    check_folder(file.parent)
-    return file
 
 
 def _identity(path: Path) -> tuple[int, int]:

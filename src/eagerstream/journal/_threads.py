@@ -102,7 +102,10 @@ class Writer:
             if self._is_closing:
                 raise JournalError("the journal is closed")
             self._jobs.append(job)
-            self._start()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="eagerstream-journal", daemon=True)
+                self._thread.start()
+                atexit.register(self._end)
             self._ready.notify()
 
     def keep_alive(self, beating: Job) -> None:
@@ -126,12 +129,6 @@ class Writer:
     def is_closing(self) -> bool:
         """True if it takes no more jobs."""
         return self._is_closing
-
-    def _start(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="eagerstream-journal", daemon=True)
-            self._thread.start()
-            atexit.register(self._end)
 
     def _end(self) -> None:
         self.close()

@@ -76,8 +76,17 @@ def view_of(summary: RunSummary, entries: Sequence[JSONObject], inbox: Iterable[
             ) from error
         taken = max(taken, entry.get("state", entry).get("inbox", 0))
     for at, message in inbox:
-        if at > taken:
-            _take_message(view, message)
+        if at <= taken:
+            continue
+        match message:
+            case {"kind": "say", "message": said}:
+                view.said.append(said)
+            case {"kind": "decision", "call": id}:
+                _note(view, "approval", id)
+            case {"kind": "cancel"}:
+                view.is_cancelled = True
+            case _:
+                pass
     return view
 
 
@@ -99,18 +108,6 @@ def _take(view: RunView, settled: list[Any], entry: Mapping[str, Any]) -> list[A
         case _:
             pass
     return settled
-
-
-def _take_message(view: RunView, message: Mapping[str, Any]) -> None:
-    match message:
-        case {"kind": "say", "message": said}:
-            view.said.append(said)
-        case {"kind": "decision", "call": id}:
-            _note(view, "approval", id)
-        case {"kind": "cancel"}:
-            view.is_cancelled = True
-        case _:
-            pass
 
 
 def _continued(settled: list[Any], entry: Mapping[str, Any]) -> list[Any]:

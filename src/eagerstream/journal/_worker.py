@@ -198,7 +198,11 @@ class _Worker:
             if not (await self._journal.summary(run_id)).is_due:
                 return "running"  # another worker was faster
             entries = await self._journal.read(run_id)
-            parent = await self._status_of_parent(entries[0])
+            match entries[0]:
+                case {"parent": {"run": str(parent_id)}}:  # the run whose tool has started this one
+                    parent = await self._status(parent_id)
+                case _:
+                    parent = None
             if parent in ("running", "waiting"):
                 self._failures[run_id] = _Failure(_LONGEST_PAUSE_S, anyio.current_time() + _LONGEST_PAUSE_S)
                 return "running"
@@ -234,14 +238,6 @@ class _Worker:
         finally:
             self._active.pop(run_id, None)
         return "running" if is_left else await self._status(run_id) or "running"
-
-    async def _status_of_parent(self, begin: JSONObject) -> str | None:
-        """Return the status of the run whose tool has started this one; None if there is none in the journal."""
-        match begin:
-            case {"parent": {"run": str(parent)}}:
-                return await self._status(parent)
-            case _:
-                return None
 
     async def _status(self, run_id: str) -> str | None:
         """Return the status of a run; None if there is no such run."""
