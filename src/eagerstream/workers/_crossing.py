@@ -145,28 +145,24 @@ def error_from(data: bytes) -> BaseException:
     """Return the exception that `error_as_bytes` was given, or a `RemoteError`."""
     try:
         plain = from_bytes(data)
-        error = _error_of(plain)
+        class_name, text = plain["class"], plain["text"]
+        if not isinstance(class_name, str) or not isinstance(text, str):
+            raise TypeError("the class and the text of an exception are texts")
+        error: BaseException = RemoteError(text, class_name)
+        with suppress(Exception):
+            if "tool_error" in plain:
+                message, hint, code, content = plain["tool_error"]
+                if not isinstance(message, str) or not all(isinstance(part, str | None) for part in (hint, code)):
+                    raise TypeError("the parts of a ToolError are texts")
+                error = ToolError(message, hint=hint, code=code, content=content)
+            elif "arguments" in plain:
+                error = _BUILT_IN[class_name](*plain["arguments"])
         for note in plain["notes"]:
             error.add_note(note)
         ToolFailure.bring(error, plain["failure"])
     except Exception as fault:
         return RemoteError(f"an exception that cannot be read here: {error_text(fault)}")
     return error
-
-
-def _error_of(plain: Any) -> BaseException:
-    class_name, text = plain["class"], plain["text"]
-    if not isinstance(class_name, str) or not isinstance(text, str):
-        raise TypeError("the class and the text of an exception are texts")
-    with suppress(Exception):
-        if "tool_error" in plain:
-            message, hint, code, content = plain["tool_error"]
-            if not isinstance(message, str) or not all(isinstance(part, str | None) for part in (hint, code)):
-                raise TypeError("the parts of a ToolError are texts")
-            return ToolError(message, hint=hint, code=code, content=content)
-        if "arguments" in plain:
-            return _BUILT_IN[class_name](*plain["arguments"])
-    return RemoteError(text, class_name)
 
 
 def _notes(error: BaseException) -> list[str]:

@@ -108,9 +108,6 @@ class RemoteExecutor(InProcessExecutor):
         self._pools = dict(pools or {})
         self._retries = retries
         self._cancel_grace_s = cancel_grace_s
-        self._check_pools(tools)
-
-    def _check_pools(self, tools: Toolbox) -> None:
         known = {tool.name: tool for tool in tools}
         faults = [f"pools names {name!r}, which is no tool" for name in self._pools if name not in known]
         for name, tool in known.items():

@@ -110,7 +110,12 @@ class FairQueue(Generic[W]):
         try:
             await ticket.ready.wait()
         except BaseException:
-            self._withdraw(ticket, owner, found)
+            if ticket.worker is not None:
+                self.give_back(owner, ticket.worker)
+            elif ticket.error is None:
+                found.waiting.remove(ticket)
+                self.waiting -= 1
+                self._enter(owner, found)
             raise
         if ticket.error is not None:
             raise WorkerLost(str(ticket.error))
@@ -125,14 +130,6 @@ class FairQueue(Generic[W]):
             self._load[worker] -= 1
         self._enter(owner, found)
         self._give()
-
-    def _withdraw(self, ticket: _Ticket[W], owner: object, found: _Owner[W]) -> None:
-        if ticket.worker is not None:
-            self.give_back(owner, ticket.worker)
-        elif ticket.error is None:
-            found.waiting.remove(ticket)
-            self.waiting -= 1
-            self._enter(owner, found)
 
     def _enter(self, key: object, owner: _Owner[W]) -> None:
         """Update an owner's place in the queue."""

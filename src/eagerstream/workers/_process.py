@@ -42,6 +42,11 @@ _LAST_WORDS_S: Final = 1.0
 _FIRST_LOOK_S: Final = 0.01
 _LOOK_S: Final = 0.5
 """Maximum interval between checks whether a process with open output has ended. The first intervals are shorter."""
+_PROGRAM: Final = (
+    "import signal; signal.signal(signal.SIGINT, lambda *_: None); "
+    "import sys; sys.path[:] = sys.argv[1:]; from eagerstream.workers._worker import main; main()"
+)
+"""The worker ignores Ctrl-C from its first moment: see `_worker.main`."""
 
 
 @dataclass(slots=True)
@@ -93,7 +98,12 @@ class WorkerProcess:
         try:
             with anyio.CancelScope(shield=True):  # otherwise a process might be left over
                 self._process = process = await anyio.open_process(
-                    _command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None, start_new_session=True
+                    # A new interpreter with this one's import path.
+                    [os.fsdecode(multiprocessing.spawn.get_executable()), "-P", "-c", _PROGRAM, *sys.path],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=None,
+                    start_new_session=True,
                 )
         except OSError as error:
             self._lose(f"it could not be started: {error}")
@@ -321,17 +331,6 @@ async def _read_to_the_end(output: anyio.abc.ByteReceiveStream) -> None:
             pass
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
         pass
-
-
-def _command() -> list[str]:
-    """Return the command of a new interpreter with this one's import path."""
-    executable = os.fsdecode(multiprocessing.spawn.get_executable())
-    # The worker ignores Ctrl-C from its first moment: see `_worker.main`.
-    program = (
-        "import signal; signal.signal(signal.SIGINT, lambda *_: None); "
-        "import sys; sys.path[:] = sys.argv[1:]; from eagerstream.workers._worker import main; main()"
-    )
-    return [executable, "-P", "-c", program, *sys.path]
 
 
 def _how_it_ended(process: anyio.abc.Process) -> str:

@@ -102,8 +102,11 @@ class ProcessPool(Pool[WorkerProcess]):
     def fault_of(self, tool: Tool) -> str | None:
         """See `Workers.fault_of`."""
         fault = super().fault_of(tool)
-        if fault is None and not _is_main_importable() and getattr(tool.__wrapped__, "__module__", None) == "__main__":
-            return "is made in a program that is no file: another process cannot import it"
+        if fault is None and getattr(tool.__wrapped__, "__module__", None) == "__main__":
+            main = sys.modules["__main__"]
+            # An interactive session has neither, nor has `python -c`.
+            if getattr(main, "__spec__", None) is None and getattr(main, "__file__", None) is None:
+                return "is made in a program that is no file: another process cannot import it"
         return fault
 
 
@@ -134,12 +137,6 @@ def _preloaded(each: str | ModuleType | Tool) -> str | bytes:
         except ValueError as error:
             raise UsageError(f"{each.name} {error}") from None
     return each.__name__ if isinstance(each, ModuleType) else each
-
-
-def _is_main_importable() -> bool:
-    """Return False for an interactive session and for `python -c`."""
-    main = sys.modules["__main__"]
-    return getattr(main, "__spec__", None) is not None or getattr(main, "__file__", None) is not None
 
 
 def _main() -> dict[str, Any]:

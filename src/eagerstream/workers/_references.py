@@ -77,14 +77,15 @@ def _places(tool: Tool) -> list[tuple[str, str]]:
     path = getattr(function, "__qualname__", "")
     names = [path] if path and _LOCAL not in path else []
     names += [name for name, value in vars(module).items() if value is tool]
-    return [(module_name, name) for name in names if _is_same(_found(module, name), tool)]
+    return [
+        (module_name, name)
+        for name in names
+        if (found := _found(module, name)) is tool
+        or (isinstance(found, Tool) and found.__wrapped__ is tool.__wrapped__ and not tool.is_method)
+    ]
 
 
 def _found(module: object, path: str) -> object:
     for name in path.split("."):
         module = getattr(module, name, None)
     return module
-
-
-def _is_same(found: object, tool: Tool) -> bool:
-    return found is tool or (isinstance(found, Tool) and found.__wrapped__ is tool.__wrapped__ and not tool.is_method)

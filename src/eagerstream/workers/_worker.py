@@ -181,17 +181,14 @@ class _Line:
         if len(written) - HEADER.size > self._pipes.max_message_bytes:
             if isinstance(message, Progress):
                 return
-            written = answer(self._number, _too_large(self._pipes.max_message_bytes))
+            text = f"the result of the tool is larger than max_message_bytes={self._pipes.max_message_bytes}"
+            response = ToolResponse.error(ToolErrorCode.INTERNAL_ERROR, text)
+            written = answer(self._number, Ended(response_as_bytes(response), raised=True))
         if len(written) <= _QUICK_BYTES:
             self._pipes.write(written)
         else:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(self._pipes.write, written, limiter=anyio.CapacityLimiter(1))
-
-
-def _too_large(max_bytes: int) -> Ended:
-    text = f"the result of the tool is larger than max_message_bytes={max_bytes}"
-    return Ended(response_as_bytes(ToolResponse.error(ToolErrorCode.INTERNAL_ERROR, text)), raised=True)
 
 
 class _Worker:
