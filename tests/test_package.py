@@ -197,7 +197,6 @@ _WITHOUT_TESTS = {
     "wire/_errors": "test_errors.py has all exceptions",
     "wire/_limits": "test_limits.py has all bounds",
     "wire/_parser": "a protocol without code",
-    "wire/_mypyc": "only says what to do without mypyc",
     "wire/_type_variables": "has no code that runs",
 }
 """Modules of the core without a test file of their name, and the reason."""

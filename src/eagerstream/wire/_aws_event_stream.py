@@ -87,7 +87,16 @@ class AWSEventStreamDecoder(Decoder[WireEvent]):
             self._unfinished.clear()
         start = 0
         while len(chunk) - start >= _PRELUDE.size:
-            frame_bytes, headers_bytes = self._check_prelude(chunk, start)
+            # The checksum first: a length is trusted, and memory kept for it, only if the peer really wrote it.
+            frame_bytes, headers_bytes, crc = _PRELUDE.unpack_from(chunk, start)
+            if crc32(chunk[start : start + 8]) != crc:
+                raise ProtocolError("the checksum of a frame's prelude is wrong")
+            if frame_bytes < _LEAST_BYTES + headers_bytes:
+                raise ProtocolError("a frame is shorter than its stated contents")
+            if headers_bytes > _MAX_HEADERS_BYTES:
+                raise ProtocolError(f"the headers of a frame have more than {_MAX_HEADERS_BYTES} bytes")
+            if frame_bytes > self._max_event_bytes:
+                raise LimitError("max_event_bytes", self._max_event_bytes, "a frame of the event stream")
             if len(chunk) - start < frame_bytes:
                 self._frame_bytes = frame_bytes
                 break
@@ -98,19 +107,6 @@ class AWSEventStreamDecoder(Decoder[WireEvent]):
         else:
             self._frame_bytes = _PRELUDE.size
         self._unfinished += chunk[start:]
-
-    def _check_prelude(self, chunk: bytes, start: int) -> tuple[int, int]:
-        # The checksum first: a length is trusted, and memory kept for it, only if the peer really wrote it.
-        frame_bytes, headers_bytes, crc = _PRELUDE.unpack_from(chunk, start)
-        if crc32(chunk[start : start + 8]) != crc:
-            raise ProtocolError("the checksum of a frame's prelude is wrong")
-        if frame_bytes < _LEAST_BYTES + headers_bytes:
-            raise ProtocolError("a frame is shorter than its stated contents")
-        if headers_bytes > _MAX_HEADERS_BYTES:
-            raise ProtocolError(f"the headers of a frame have more than {_MAX_HEADERS_BYTES} bytes")
-        if frame_bytes > self._max_event_bytes:
-            raise LimitError("max_event_bytes", self._max_event_bytes, "a frame of the event stream")
-        return frame_bytes, headers_bytes
 
     def _decode(self, frame: bytes, headers_bytes: int) -> WireEvent | None:
         """Return the wire event of a complete frame; None if it has none."""
@@ -127,21 +123,17 @@ class AWSEventStreamDecoder(Decoder[WireEvent]):
             case {":message-type": "exception" | "error"}:
                 return _error_event(self._headers, payload, self._max_values)
             case {":event-type": "chunk"}:
-                return _chunk_event(payload, self._max_values)
+                check_values(payload, self._max_values)
+                data = _chunk_data(payload)
+                check_values(data, self._max_values)
+                event = decode_json(data)
+                if isinstance(event, dict) and not event.keys() & {"type", "error"}:
+                    return None  # metrics of the service
+                return as_wire_event(event, data)
             case _:
                 # A kind of event before or during the response. It is skipped, because the service may add others; an
                 # error would end responses that are fine.
                 return None
-
-
-def _chunk_event(payload: bytes, max_values: int) -> WireEvent | None:
-    check_values(payload, max_values)
-    data = _chunk_data(payload)
-    check_values(data, max_values)
-    event = decode_json(data)
-    if isinstance(event, dict) and not event.keys() & {"type", "error"}:
-        return None  # metrics of the service
-    return as_wire_event(event, data)
 
 
 def _chunk_data(payload: bytes) -> bytes:

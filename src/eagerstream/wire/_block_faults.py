@@ -41,7 +41,17 @@ def block_faults(block: Mapping[str, Any], *, first_party: bool) -> Iterator[tup
                 yield None, "text content blocks must contain non-whitespace text"
         case "tool_use" | "server_tool_use" | "mcp_tool_use" as kind:
             yield from _id_faults(block, "id", kind, first_party=first_party)
-            yield from _name_faults(block, first_party=first_party)
+            called, place = block.get("name"), f".{kind}.name"
+            if not isinstance(called, str):
+                yield place, REQUIRED
+            elif kind == "mcp_tool_use":
+                pass  # the schema of the API accepts any string
+            elif not called:
+                yield place, "String should have at least 1 character"
+            elif len(called) > _MAX_CALL_NAME_CHARS:
+                yield place, f"String should have at most {_MAX_CALL_NAME_CHARS} characters"
+            elif first_party and not API_NAME.fullmatch(called):
+                yield place, mismatch(API_NAME)
             if not isinstance(block.get("input"), Mapping):
                 yield f".{kind}.input", required(block, "input", "dictionary")
         case "tool_result":
@@ -66,21 +76,6 @@ def _id_faults(block: Mapping[str, Any], field: str, call: str, *, first_party: 
         yield place, REQUIRED
     elif first_party and not (pattern := id_pattern(call)).fullmatch(id):
         yield place, mismatch(pattern)
-
-
-def _name_faults(call: Mapping[str, Any], *, first_party: bool) -> Iterator[tuple[str, str]]:
-    name = call.get("name")
-    place = f".{call['type']}.name"
-    if not isinstance(name, str):
-        yield place, REQUIRED
-    elif call["type"] == "mcp_tool_use":
-        return  # the schema of the API accepts any string
-    elif not name:
-        yield place, "String should have at least 1 character"
-    elif len(name) > _MAX_CALL_NAME_CHARS:
-        yield place, f"String should have at most {_MAX_CALL_NAME_CHARS} characters"
-    elif first_party and not API_NAME.fullmatch(name):
-        yield place, mismatch(API_NAME)
 
 
 def mismatch(pattern: re.Pattern[str]) -> str:

@@ -185,15 +185,20 @@ class HistoryReader:
     def read(self) -> list[HistoryFault]:
         """Read all messages. Return their faults."""
         for index, message in enumerate(self._messages):
-            match self._check_role(index, message):
-                case None:
-                    continue
-                case "assistant":
-                    self._add_reply(index, self._check(index, message))
-                case "user":
-                    self._add_answers(index, self._check(index, message))
-                case _:
-                    self._check(index, message)
+            role = _role(message)
+            if not isinstance(message, Mapping):
+                self._fault(index, "", "Input should be a valid dictionary")
+            elif role is None:
+                self._fault(index, ".role", REQUIRED)
+            elif not isinstance(role, str) or role in _ROLES_OF_OTHERS:
+                what = f'messages: Unexpected role "{role}". Allowed roles are "user" or "assistant".'
+                self._faults.append(HistoryFault(index, what))
+            else:
+                blocks = self._check(index, message)
+                if role == "assistant":
+                    self._add_reply(index, blocks)
+                elif role == "user":
+                    self._add_answers(index, blocks)
         self._end_answers()
         return self._faults
 
@@ -201,20 +206,6 @@ class HistoryReader:
         self._faults.append(HistoryFault(index, f"messages.{index}{place}: {what}"))
 
     # --- a message by itself ------------------------------------------------------------------------------------------
-
-    def _check_role(self, index: int, message: object) -> str | None:
-        """Return the role of a message; None if it has no valid one, so it is not checked further."""
-        role = _role(message)
-        if isinstance(role, str) and role not in _ROLES_OF_OTHERS:
-            return role
-        if not isinstance(message, Mapping):
-            self._fault(index, "", "Input should be a valid dictionary")
-        elif role is None:
-            self._fault(index, ".role", REQUIRED)
-        else:
-            what = f'messages: Unexpected role "{role}". Allowed roles are "user" or "assistant".'
-            self._faults.append(HistoryFault(index, what))
-        return None
 
     def _check(self, index: int, message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         """Check a message with a role by itself. Return its blocks."""
@@ -277,29 +268,24 @@ class HistoryReader:
                 self._server_answered.discard(id)
                 if kind in SERVER_CALLS:
                     self._server_calls[id] = (index, "mcp" if kind == "mcp_tool_use" else str(block.get("name")))
-            elif is_server_result(kind):
-                self._add_server_result(index, f".content.{number}", block)
+            elif is_server_result(kind) and isinstance(id := block.get("tool_use_id"), str):
+                # Its call is earlier in this message, or in any message before it.
+                self._server_calls.pop(id, None)
+                if id in self._server_answered:
+                    one = f"each {call_kind(kind)} must have a single result"
+                    what = f"{one}. Found multiple `{kind}` blocks with id: {id}"
+                    self._fault(index, f".content.{number}", what)
+                self._server_answered.add(id)
+                if id not in self._server_ids:
+                    what = (
+                        f"unexpected `tool_use_id` found in `{kind}` blocks: {id}. Each `{kind}` block must have a "
+                        f"corresponding `{call_kind(kind)}` block before it."
+                    )
+                    self._fault(index, f".content.{number}", what)
         if calls:
             self._calls, self._calls_at, self._answered = calls, index, set()
             self._awaits_results = True
             self._others_at = None
-
-    def _add_server_result(self, index: int, place: str, result: Mapping[str, Any]) -> None:
-        """Pair a result with its call: earlier in this message, or in any message before it."""
-        id, kind = result.get("tool_use_id"), result["type"]
-        if not isinstance(id, str):
-            return
-        self._server_calls.pop(id, None)
-        if id in self._server_answered:
-            what = f"each {call_kind(kind)} must have a single result. Found multiple `{kind}` blocks with id: {id}"
-            self._fault(index, place, what)
-        self._server_answered.add(id)
-        if id not in self._server_ids:
-            what = (
-                f"unexpected `tool_use_id` found in `{kind}` blocks: {id}. Each `{kind}` block must have a "
-                f"corresponding `{call_kind(kind)}` block before it."
-            )
-            self._fault(index, place, what)
 
     def _add_answers(self, index: int, blocks: Sequence[Mapping[str, Any]]) -> None:
         for number, block in enumerate(blocks):
@@ -328,16 +314,12 @@ class HistoryReader:
                 self._fault(index, place, what)
             elif self._others_at is None:
                 self._answered.add(id)
-                self._check_caller(index, place, self._calls[id], block)
-
-    def _check_caller(self, index: int, place: str, call: Mapping[str, Any], result: Mapping[str, Any]) -> None:
-        """Check that the result of a call made from code contains only text."""
-        content = result.get("content")
-        if is_programmatic(call) and isinstance(content, list):
-            for number, inner in enumerate(map(as_mapping, content)):
-                if isinstance(inner, Mapping) and inner.get("type") != "text":
-                    what = "results of programmatic tool calls may only contain text"
-                    self._fault(index, f"{place}.tool_result.content.{number}", what)
+                content = block.get("content")
+                parts = content if is_programmatic(self._calls[id]) and isinstance(content, list) else []
+                for inner, part in enumerate(map(as_mapping, parts)):
+                    if isinstance(part, Mapping) and part.get("type") != "text":
+                        what = "results of programmatic tool calls may only contain text"
+                        self._fault(index, f"{place}.tool_result.content.{inner}", what)
 
     def _end_answers(self) -> None:
         """End the results of the last calls."""

@@ -18,15 +18,6 @@ def steps(node: Any) -> Path:
     return tuple(keys)
 
 
-def _pointer_to(node: Any) -> str:
-    """Return a linked path as a JSON pointer."""
-    parts: list[str] = []
-    while node is not None:
-        node, key = node
-        parts.append(str(key) if type(key) is int else escaped(key))
-    return "/".join(["", *reversed(parts)])
-
-
 class Changes:
     """The operations of one feed.
 
@@ -84,7 +75,8 @@ class Changes:
         patch: Patch = []
         for kind, node, key, value, pieces in self.operations:
             if node is not self._node:
-                self._node, self._pointer, self._key = node, _pointer_to(node), None
+                self._node, self._key = node, None
+                self._pointer = "".join([f"/{step if type(step) is int else escaped(step)}" for step in steps(node)])
             if key != self._key:
                 self._key = key
                 self._path = f"{self._pointer}/{key if type(key) is int else escaped(key)}"

@@ -154,20 +154,6 @@ class ScalarReader(JSONBuilder):
 
     # --- strings ------------------------------------------------------------------------------------------------------
 
-    def _begin_key(self, text: str, at: int) -> int:
-        """Read a key that is complete within the fragment; otherwise switch to reading its text."""
-        # Three calls of C instead of a loop over characters, as in `PartialJSON.feed`. A string that is not printable
-        # need not be wrong: it takes the long way, which finds that out.
-        quote = text.find('"', at)
-        key = text[at:quote]
-        if quote >= 0 and "\\" not in key and key.isprintable():
-            self._key = key
-            self._state = COLON
-            return quote + 1
-        self._in_key = True
-        self._state = TEXT
-        return at
-
     def _read_text(self, text: str, at: int) -> int:
         """Read inside a string: up to its closing quote, or to an escape that is cut, or that is half a pair."""
         end = len(text)
@@ -194,7 +180,10 @@ class ScalarReader(JSONBuilder):
             at += 1
             if backslash < 0:
                 if self._in_key:
-                    self._end_key(run)
+                    self._in_key = False
+                    self._key = "".join((*self._parts, run))
+                    self._parts.clear()
+                    self._state = COLON
                 else:
                     if run:
                         self._grow(run)
@@ -241,17 +230,15 @@ class ScalarReader(JSONBuilder):
         if character not in _HEX_DIGITS:
             return self._fail("expected four hexadecimal digits after \\u", at, character)
         self._hex += character
-        if len(self._hex) == 4:
-            self._end_hex(int(self._hex, 16))
-        return at + 1
-
-    def _end_hex(self, unit: int) -> None:
-        """End a UTF-16 code unit: join surrogates that belong together, hold back a high one."""
+        if len(self._hex) < 4:
+            return at + 1
+        # The UTF-16 code unit is complete: join surrogates that belong together, hold back a high one.
+        unit = int(self._hex, 16)
         if self._high and 0xDC00 <= unit <= 0xDFFF:
             self._append(chr(0x10000 + ((self._high - 0xD800) << 10) + (unit - 0xDC00)))
             self._high = 0
             self._state = TEXT
-            return
+            return at + 1
         self._release_high()
         if 0xD800 <= unit <= 0xDBFF:
             self._high = unit
@@ -259,6 +246,7 @@ class ScalarReader(JSONBuilder):
         else:
             self._append(chr(unit))
             self._state = TEXT
+        return at + 1
 
     def _release_high(self) -> None:
         """Append a held-back high surrogate that turned out to be alone: it is part of the document.
@@ -275,12 +263,6 @@ class ScalarReader(JSONBuilder):
             self._parts.append(run)
         else:
             self._grow(run)
-
-    def _end_key(self, run: str) -> None:
-        self._in_key = False
-        self._key = "".join((*self._parts, run))
-        self._parts.clear()
-        self._state = COLON
 
     # --- literals and numbers -----------------------------------------------------------------------------------------
 

@@ -452,16 +452,13 @@ class MessageAssembler(Generic[InputT]):
 
     def _stop(self) -> list[MessageEvent[InputT]]:
         events: list[MessageEvent[InputT]] = [*self._inputs.end_message(self.stop_reason), *self._close_blocks()]
-        if self.stop_reason == "end_turn" and self._calls_something():
-            self._inputs.note("the stop reason is end_turn although the message has tool calls")
+        if self.stop_reason == "end_turn":
+            # The client is to run calls if the last of these is one: those before a `fallback` block are void.
+            kinds = [block.block.get("type") for block in sorted(self._blocks, key=lambda block: block.index)]
+            if [kind for kind in kinds if kind in ("tool_use", "fallback")][-1:] == ["tool_use"]:
+                self._inputs.note("the stop reason is end_turn although the message has tool calls")
         self.state = MessageState.STOPPED
         return [*events, MessageStop(self.message, self.stop_reason)]
-
-    def _calls_something(self) -> bool:
-        """Return True if the client is to run calls: those before a `fallback` block are void."""
-        in_order = sorted(self._blocks, key=lambda block: block.index)
-        kinds = [block.block.get("type") for block in in_order if block.block.get("type") in ("tool_use", "fallback")]
-        return kinds[-1:] == ["tool_use"]
 
     def _close_blocks(self, *, cut: bool = False) -> list[MessageEvent[InputT]]:
         """Stop the blocks whose `content_block_stop` never came, for their observers."""
@@ -476,13 +473,13 @@ class MessageAssembler(Generic[InputT]):
         if not is_server_result(whole.get("type")):
             return BlockStop(block.index, whole)
         id = whole.get("tool_use_id")
-        return ServerToolResult(block.index, whole, self._server_call(id) if isinstance(id, str) else None)
-
-    def _server_call(self, id: str) -> Mapping[str, Any] | None:
-        """Return the echoed form of the call with this id that the API was to run; None if there is none."""
-        opened = self._server_calls.get(id)
-        if opened is not None:
-            return opened.assembled()
-        if self._earlier_calls is None:
-            self._earlier_calls = server_calls(self._messages)
-        return self._earlier_calls.get(id)
+        call: Mapping[str, Any] | None = None  # that the API was to run, in its echoed form
+        if isinstance(id, str):
+            opened = self._server_calls.get(id)
+            if opened is not None:
+                call = opened.assembled()
+            else:
+                if self._earlier_calls is None:
+                    self._earlier_calls = server_calls(self._messages)
+                call = self._earlier_calls.get(id)
+        return ServerToolResult(block.index, whole, call)

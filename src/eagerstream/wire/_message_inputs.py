@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Generic
 
+from ._echo import stand_in_id
 from ._errors import UsageError
 from ._events import InputDelta, InputEvent, InputFragment, InputStart, InputStop, ServerToolUse, WireEvent
 from ._limits import ParsingLimits
@@ -326,7 +327,7 @@ class MessageInputs(Generic[InputT]):
         # The API refuses a history with two calls of one id. The input gets a stand-in here, before it is returned:
         # its call and its result are then echoed under the same id. In a loop, because a peer may guess a stand-in.
         while not input.echo_id or input.echo_id in self._ids:
-            input._stand_in(f"{input.echo_id} {place}")
+            input.echo_id = stand_in_id(f"{input.echo_id} {place}", input.kind)
         self._ids.add(input.echo_id)
         # `_open` uses the peer's index, like its next events. `inputs` uses the place, which never changes.
         self._open[index] = self.inputs[place] = input

@@ -121,7 +121,15 @@ class PartialJSON(ScalarReader):
         self._base = self._length
         self._length += len(fragment)
         if self._length > self._max_chars:
-            self._feed_up_to_limit(fragment)
+            if self._closed:
+                raise UsageError("PartialJSON.feed() after close()")
+            # The first character beyond the limit is the fault. It is no `LimitError`: an input that is too long means
+            # one call that does not run, not the stream's end.
+            room = self._max_chars - self._base
+            if self._state != FAILED and room >= 0:
+                self._parse(fragment[:room])
+                if self.error is None:
+                    self._fail(f"longer than {self._max_chars} characters", room, fragment[room])
         elif (
             self._state == TEXT
             and not self._in_key
@@ -134,19 +142,6 @@ class PartialJSON(ScalarReader):
             self._grow(fragment)
         elif self._state != FAILED:
             self._parse(fragment)
-
-    def _feed_up_to_limit(self, fragment: str) -> None:
-        """Parse the part within the limit. The first character beyond it is the fault. Refuse text after the end.
-
-        A fault, not a `LimitError`: an input that is too long means one call that does not run, not the stream's end.
-        """
-        if self._closed:
-            raise UsageError("PartialJSON.feed() after close()")
-        room = self._max_chars - self._base
-        if self._state != FAILED and room >= 0:
-            self._parse(fragment[:room])
-            if self.error is None:
-                self._fail(f"longer than {self._max_chars} characters", room, fragment[room])
 
     def close(self) -> None:
         """End the text, which settles a number at the root. Further calls change nothing.
@@ -249,9 +244,18 @@ class PartialJSON(ScalarReader):
                 at += 1
             elif FIRST_KEY <= state <= KEY:  # a tuple of names would be made anew for each character
                 if character == '"':
-                    at = self._begin_key(text, at + 1)
-                    if self._state == TEXT:
+                    # Three calls of C instead of a loop over characters, as in `feed`. A key that is not printable need
+                    # not be wrong: it takes the long way, which finds that out.
+                    at += 1
+                    quote = text.find('"', at)
+                    key = text[at:quote]
+                    if quote < 0 or "\\" in key or not key.isprintable():
+                        self._in_key = True
+                        self._state = TEXT
                         return at
+                    self._key = key
+                    self._state = COLON
+                    at = quote + 1
                 elif state == FIRST_KEY and character == "}":
                     self._pop()
                     at += 1

@@ -93,25 +93,21 @@ def apply_patch(value: Any, patch: Patch) -> Any:
                 parent, parent_path = root, path
                 for outer in steps_of(path if slash else step):
                     parent = parent[_key_in(parent, outer)]
-            _set(parent, step.replace("~1", "/").replace("~0", "~") if "~" in step else step, op["op"], item)
+            key = _key_in(parent, step.replace("~1", "/").replace("~0", "~") if "~" in step else step)
+            if op["op"] == "append":
+                text = parent[key]
+                if not isinstance(text, str):
+                    raise TypeError("only a string can be lengthened")
+                parent[key] = None  # nobody else holds the string: it grows in place
+                text += item
+                parent[key] = text
+            elif isinstance(parent, list) and key == len(parent):
+                parent.append(item)
+            else:
+                parent[key] = item
     except (KeyError, IndexError, TypeError) as error:
         raise ValueError("the patch does not fit the value") from error
     return root
-
-
-def _set(parent: Any, step: str, kind: str, item: Any) -> None:
-    key = _key_in(parent, step)
-    if kind == "append":
-        text = parent[key]
-        if not isinstance(text, str):
-            raise TypeError("only a string can be lengthened")
-        parent[key] = None  # nobody else holds the string: it grows in place
-        text += item
-        parent[key] = text
-    elif isinstance(parent, list) and key == len(parent):
-        parent.append(item)
-    else:
-        parent[key] = item
 
 
 def _key_in(parent: Any, step: str) -> Any:

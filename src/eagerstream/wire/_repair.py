@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, islice, takewhile
 from typing import Any, Final, TypeAlias
 
 from ._block_rules import THINKING, ends_in_white_space, is_programmatic, text_block, tool_result
@@ -119,7 +119,15 @@ class _Repairer:
             self._finish()
             if len(self.repairs) == before:
                 break
-        self._drop_breakpoints()
+        # The first cache breakpoints of the messages go, if there are too many: the later ones cover more.
+        excess = count_breakpoints(self._messages()) + count_breakpoints(self._tools or ()) - MAX_BREAKPOINTS
+        for draft in self.drafts:
+            for place, block in enumerate(draft.blocks):
+                marks = count_breakpoints([block])
+                if excess > 0 and marks:
+                    draft.blocks = [*draft.blocks[:place], _without_breakpoints(block), *draft.blocks[place + 1 :]]
+                    excess -= marks
+                    self._report(draft.index, RepairKind.OMITTED_BREAKPOINT, f"the API accepts {MAX_BREAKPOINTS}")
 
     def _report(self, index: int, kind: RepairKind, why: str) -> None:
         self.repairs.append(HistoryRepair(index, kind, why))
@@ -191,7 +199,18 @@ class _Repairer:
         ]
         left = self._claim(calls)
         calls = self._without_twins(calls)
-        self._make_ids_unique(calls)
+        taken = {call.block["id"] for call in calls}
+        seen: set[str] = set()
+        for call in calls:
+            id = call.block["id"]
+            if id in seen:
+                id = next(new for n in count() if (new := stand_in_id(f"{id} {n}", "tool_use")) not in taken)
+                taken.add(id)
+                call.block["id"] = id
+                self._report(call.draft.index, RepairKind.RENAMED_CALL, "another call has the same id")
+                if call.result is not None:
+                    call.result["tool_use_id"] = id
+            seen.add(id)
         self._keep_as_text(left, calls)
         by_draft: dict[Draft, list[_Call]] = {}
         for call in calls:
@@ -250,20 +269,6 @@ class _Repairer:
         kept = {call for twins in first.values() for call in twins}
         return [call for call in calls if call in kept]
 
-    def _make_ids_unique(self, calls: Sequence[_Call]) -> None:
-        taken = {call.block["id"] for call in calls}
-        seen: set[str] = set()
-        for call in calls:
-            id = call.block["id"]
-            if id in seen:
-                id = next(new for n in count() if (new := stand_in_id(f"{id} {n}", "tool_use")) not in taken)
-                taken.add(id)
-                call.block["id"] = id
-                self._report(call.draft.index, RepairKind.RENAMED_CALL, "another call has the same id")
-                if call.result is not None:
-                    call.result["tool_use_id"] = id
-            seen.add(id)
-
     def _keep_as_text(self, left: Sequence[_Place], calls: Sequence[_Call]) -> None:
         """Keep the content of results that no call can take."""
         contents: dict[str, list[object]] = {}
@@ -302,7 +307,10 @@ class _Repairer:
         behind: dict[Draft, list[Block]] = {}
         for draft, calls in by_draft.items():
             place = at[draft]
-            if self._are_in_place(place, [call.result for call in calls]):
+            # In place, they are the first blocks of the user's messages right behind it, in any order.
+            users = takewhile(lambda each: each.role == "user", self.drafts[place + 1 :])
+            first = islice((block for each in users for block in each.blocks), len(calls))
+            if {id(call.result) for call in calls} == set(map(id, first)):
                 continue
             for call in calls:
                 if call.result is None:
@@ -323,22 +331,6 @@ class _Repairer:
                 draft.blocks = [*fronts.get(draft, ()), *rest]
         self._insert_behind(behind)
 
-    def _are_in_place(self, place: int, results: Sequence[Block | None]) -> bool:
-        """Return True if these are the first blocks of the user's messages right behind a place, in any order."""
-        wanted = set(map(id, results))
-        if None in results:
-            return False
-        for draft in self.drafts[place + 1 :]:
-            if draft.role != "user":
-                return False
-            for block in draft.blocks:
-                if id(block) not in wanted:
-                    return False
-                wanted.remove(id(block))
-                if not wanted:
-                    return True
-        return False
-
     # --- calls that the API runs --------------------------------------------------------------------------------------
 
     def _pair_server_calls(self) -> None:
@@ -355,8 +347,12 @@ class _Repairer:
             else:
                 _remove(draft, call)
                 self._report(draft.index, RepairKind.OMITTED_CALL, "the API has run no such call, and will not")
-            # Its code waits for no result any more: left out, or at an end before the calls that it made.
-            self._drop_caller(call["id"])
+            # Its code waits for no result any more: left out, or at an end before the calls that it made. No call says
+            # that this code made it.
+            for block in (block for each in self.drafts for block in each.blocks):
+                caller = block.get("caller")
+                if isinstance(caller, Mapping) and caller.get("tool_id") == call["id"]:
+                    del block["caller"]
         for draft, result in orphans:
             if result.get("content") in contents.get(result["tool_use_id"], ()):
                 _remove(draft, result)
@@ -399,14 +395,6 @@ class _Repairer:
     def _messages(self) -> list[Mapping[str, Any]]:
         return [draft.message() for draft in self.drafts]
 
-    def _drop_caller(self, id: str) -> None:
-        """Let no call say that it was made by code that does not wait for it."""
-        for draft in self.drafts:
-            for block in draft.blocks:
-                caller = block.get("caller")
-                if isinstance(caller, Mapping) and caller.get("tool_id") == id:
-                    del block["caller"]
-
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def _finish(self) -> None:
@@ -434,17 +422,6 @@ class _Repairer:
 
     def _role(self, place: int) -> str | None:
         return self.drafts[place].role if place < len(self.drafts) else None
-
-    def _drop_breakpoints(self) -> None:
-        """Remove the first cache breakpoints of the messages: the later ones cover more."""
-        excess = count_breakpoints(self._messages()) + count_breakpoints(self._tools or ()) - MAX_BREAKPOINTS
-        for draft in self.drafts:
-            for place, block in enumerate(draft.blocks):
-                marks = count_breakpoints([block])
-                if excess > 0 and marks:
-                    draft.blocks = [*draft.blocks[:place], _without_breakpoints(block), *draft.blocks[place + 1 :]]
-                    excess -= marks
-                    self._report(draft.index, RepairKind.OMITTED_BREAKPOINT, f"the API accepts {MAX_BREAKPOINTS}")
 
 
 def _end_of_run(drafts: Sequence[Draft], start: int) -> int:

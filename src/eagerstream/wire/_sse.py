@@ -182,7 +182,18 @@ class EventStreamDecoder(Decoder[T]):
             if line:
                 self._take_line(line)
             elif self._event_bytes:
-                self._dispatch(events)
+                # By the standard, there is no event without a data line, and one empty data line is enough. The id and
+                # the reconnection time outlive the event; its name does not.
+                data = self._data
+                if data:
+                    event = self._dispatched(data[0] if len(data) == 1 else b"\n".join(data))
+                    if event is not None:
+                        events.append(event)
+                    data.clear()
+                self._event = b""
+                self._retry = None
+                self._event_bytes = 0
+                self._values = None
         if unfinished:
             if self._event_bytes + self._pieces_bytes + len(unfinished) > self._max_uncounted_bytes:
                 self._count(unfinished, is_end=False)
@@ -252,20 +263,6 @@ class EventStreamDecoder(Decoder[T]):
         elif name == b"retry" and value.isdigit() and len(value) <= _MAX_RETRY_DIGITS:
             # bytes.isdigit() accepts only ASCII digits; int() alone would accept "+5", "1_000" and Arabic digits.
             self._retry = self.reconnection_time_ms = int(value)
-
-    def _dispatch(self, events: list[T]) -> None:
-        # By the standard, there is no event without a data line, and one empty data line is enough. The id and the
-        # reconnection time outlive the event; its name does not.
-        data = self._data
-        if data:
-            event = self._dispatched(data[0] if len(data) == 1 else b"\n".join(data))
-            if event is not None:
-                events.append(event)
-            data.clear()
-        self._event = b""
-        self._retry = None
-        self._event_bytes = 0
-        self._values = None
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from importlib import import_module
 from typing import Any, Final, Self
 
-from ._echo import legal_id, legal_name, stand_in_id
+from ._echo import legal_id, legal_name
 from ._errors import UsageError
 from ._json_scalars import ParseFault
 from ._limits import DEFAULT_LIMITS, ParsingLimits
@@ -382,10 +382,6 @@ class ToolInput:
 
     # --- for the accumulator ------------------------------------------------------------------------------------------
 
-    def _stand_in(self, seed: str) -> None:
-        """Echo the call under another id, because it has none, or that of another call."""
-        self.echo_id = stand_in_id(seed, self.kind)
-
     def _lose(self, reason: str) -> None:
         """Record the loss of a part of the text: the input becomes invalid. Values read before the loss stay."""
         if self._damage is None and self.outcome is None:
@@ -412,24 +408,20 @@ class ToolInput:
             waits = watchers.on_finish or watchers.on_growth or watchers.on_item
             finished = parser.finished_in(watchers.max_depth) if parser.ended and waits else ()
             if finished or watchers.on_growth or watchers.on_item or watchers.on_text or watchers.due:
-                self._call_watchers(finished)
+                watchers.finish(finished, self._finished_at)
+                if watchers.on_growth or watchers.on_item:
+                    open_path = parser.open_path
+                    if open_path is not None:
+                        # The value of a tolerant parser is expensive.
+                        watchers.grow(parser.value if watchers.on_item else None, open_path)
+                if not (watchers.call() or self._reports_all):
+                    self._stop_tracking()
             elif not (self._reports_all or watchers.on_finish):
                 self._stop_tracking()
         if self.chars - self._blocks_chars >= _BLOCK_CHARS:
             self._compact()
             if self._due_chars:
                 self._due_chars = self._blocks_chars + _BLOCK_CHARS
-
-    def _call_watchers(self, finished: Sequence[tuple[Path, str | int | None]]) -> None:
-        watchers, parser = self._watchers, self._caught_up()
-        watchers.finish(finished, self._finished_at)
-        if watchers.on_growth or watchers.on_item:
-            open_path = parser.open_path
-            if open_path is not None:
-                # The value of a tolerant parser is expensive.
-                watchers.grow(parser.value if watchers.on_item else None, open_path)
-        if not (watchers.call() or self._reports_all):
-            self._stop_tracking()
 
     def _stop_tracking(self) -> None:
         """Stop tracking after the last waiter: fragments are only kept, and parsed when the input is read.
@@ -495,18 +487,13 @@ class ToolInput:
         self._blocks_chars = self.chars
         self._tail.clear()
         self._parsed = 0
-        if room > 0:
-            self._blocks.append(text[:room].encode("utf-8", "surrogatepass"))
-            if self.chars > self._limits.max_values:
-                self._count_values()
-
-    def _count_values(self) -> None:
-        """Count the values in the newest block, at first in all blocks. Too many are a fault.
-
-        Each later step looks at all of them: the checks of a call, the copies for its tool, the next request.
-        """
-        if self._has_too_many:
+        if room <= 0:
             return
+        self._blocks.append(text[:room].encode("utf-8", "surrogatepass"))
+        if self.chars <= self._limits.max_values or self._has_too_many:
+            return
+        # Count the values in the newest block, at first in all blocks. Too many are a fault: each later step looks at
+        # all of them, the checks of a call, the copies for its tool, the next request.
         uncounted = self._blocks[-1:]
         if self._values is None:
             self._values = ValueCount()
@@ -549,7 +536,11 @@ class ToolInput:
             parser = self._caught_up()
             parser.close()
             is_complete = parser.complete or not self.chars  # a tool without arguments gets no text at all
-            self._has_surrogates = self._may_have_surrogates  # now: reading `raw` takes the blocks
+            # Lone surrogates are possible with an escape of any character, which may be split between two blocks, or
+            # with the bytes of one. This is found without reading each value, and now: reading `raw` takes the blocks.
+            self._has_surrogates = any(
+                b"\\u" in block or block.endswith(b"\\") or b"\xed" in block for block in self._blocks
+            )
             self._fault = self._fault or self._find_fault()
         # In this order: a text that was wrong before it was cut could not have become right. A closed object alone is
         # not `VALID`: without the end of its block, more may have followed it.
@@ -582,19 +573,6 @@ class ToolInput:
                 self._has_surrogates = True
             except (ValueError, RecursionError, TypeError):
                 return ParseFault("a value that cannot be sent back", 0, "")
-        fault = self._fault_of_text()
-        # U+FFFD replaces lone surrogates for a tool. If that makes one key of two, a value would be lost.
-        if fault is None and self._has_surrogates and has_colliding_keys(self.partial):
-            return ParseFault("two keys that are the same once lone surrogates are replaced by U+FFFD", 0, "")
-        return fault
-
-    @property
-    def _may_have_surrogates(self) -> bool:
-        """True if the input may have lone surrogates; found without reading each value."""
-        # An escape of any character, possibly split between two blocks of text, or the bytes of a surrogate itself.
-        return any(b"\\u" in block or block.endswith(b"\\") or b"\xed" in block for block in self._blocks)
-
-    def _fault_of_text(self) -> ParseFault | None:
         # The first character decides if it is an object, before the parser's error: `[1,2]` and `"x"` are JSON, and the
         # anthropic client passes them on. The API answers 400 when they come back as an `input`.
         offset = 0
@@ -608,7 +586,12 @@ class ToolInput:
                     return ParseFault("a tool's input must be an object", offset, character)
                 break
         parser = self._caught_up()
-        if parser.error is None and parser.overflow_chars is not None:
+        if parser.error is not None:
+            return parser.error
+        if parser.overflow_chars is not None:
             offset = parser.overflow_chars
             return ParseFault("a number too large to be sent back", offset, self.raw[offset : offset + 1])
-        return parser.error
+        # U+FFFD replaces lone surrogates for a tool. If that makes one key of two, a value would be lost.
+        if self._has_surrogates and has_colliding_keys(self.partial):
+            return ParseFault("two keys that are the same once lone surrogates are replaced by U+FFFD", 0, "")
+        return None
