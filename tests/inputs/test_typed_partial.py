@@ -571,7 +571,7 @@ def _work_of_last_looks(text: str, monkeypatch: pytest.MonkeyPatch) -> int:
 
         monkeypatch.setattr(TypedPartial, name, counted)
 
-    for name in ("_end", "_open", "_show", "_finished", "_viewed", "_begun"):
+    for name in ("_end", "_open", "_show", "_viewed", "_begun"):
         counting(name)
     parser, typed = begun(Order, text)
     assert typed.value is not None

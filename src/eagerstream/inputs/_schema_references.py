@@ -127,7 +127,18 @@ class References:
 
     def _target(self, uri: str) -> Any:
         """Return the schema at a URI: one of those that are known, or a copy of what is there."""
-        found = self._find(uri)
+        found: Any = self._at.get(uri.removesuffix("#"))
+        if found is None:
+            resource, fragment = urldefrag(uri)
+            found = self._at.get(resource) if fragment.startswith("/") else None
+            for step in fragment.split("/")[1:] if found is not None else ():
+                name = unquote(step).replace("~1", "/").replace("~0", "~")
+                if isinstance(found, list):
+                    found = found[int(name)] if name.isdecimal() and int(name) < len(found) else None
+                else:
+                    found = found.get(name) if isinstance(found, dict) else None
+        if not isinstance(found, dict | bool):
+            raise UsageError(f"input_schema has a $ref to what is not in it: {head(uri, _MAX_SAID_CHARS)}")
         if isinstance(found, bool) or id(found) in self._seen:
             return found
         # It may also be a value, for example a default, which must stay as it is.
@@ -138,21 +149,6 @@ class References:
         self.outside.append(copied)
         self._add(copied, urldefrag(uri).url)
         return copied
-
-    def _find(self, uri: str) -> Any:
-        if (whole := uri.removesuffix("#")) in self._at:
-            return self._at[whole]
-        resource, fragment = urldefrag(uri)
-        found = self._at.get(resource) if fragment.startswith("/") else None
-        for step in fragment.split("/")[1:] if found is not None else ():
-            name = unquote(step).replace("~1", "/").replace("~0", "~")
-            if isinstance(found, list):
-                found = found[int(name)] if name.isdecimal() and int(name) < len(found) else None
-            else:
-                found = found.get(name) if isinstance(found, dict) else None
-        if not isinstance(found, dict | bool):
-            raise UsageError(f"input_schema has a $ref to what is not in it: {head(uri, _MAX_SAID_CHARS)}")
-        return found
 
     def _check_loops(self) -> None:
         """Check that no schema leads to itself for the same value: nobody could say whether the value fits."""

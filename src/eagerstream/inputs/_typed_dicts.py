@@ -28,7 +28,18 @@ def typed_dict_of(name: str, fields: dict[str, Any]) -> Any:
 
 def _readable(hint: Any, within: tuple[Any, ...]) -> Any:
     if typing.is_typeddict(hint) and hint not in within:
-        return _twin(hint, (*within, hint))
+        fields: dict[str, Any] = {}
+        for name, field in get_type_hints(hint, include_extras=True).items():
+            is_required = name in hint.__required_keys__
+            if get_origin(field) in (typing.Required, typing.NotRequired):
+                is_required = get_origin(field) is typing.Required  # missing from the keys if annotations are texts
+                field = get_args(field)[0]
+            kind = typing_extensions.Required if is_required else typing_extensions.NotRequired
+            fields[name] = kind[_readable(field, (*within, hint))]
+        twin = typed_dict_of(hint.__name__, fields)
+        twin.__doc__ = hint.__doc__
+        twin.__module__ = hint.__module__
+        return twin
     arguments = get_args(hint)
     if not arguments or get_origin(hint) is typing.Literal:
         return hint
@@ -41,18 +52,3 @@ def _readable(hint: Any, within: tuple[Any, ...]) -> Any:
         return hint.copy_with(replaced)
     origin = get_origin(hint)
     return reduce(or_, replaced) if origin is UnionType else origin[replaced]
-
-
-def _twin(typed_dict: Any, within: tuple[Any, ...]) -> Any:
-    fields: dict[str, Any] = {}
-    for name, hint in get_type_hints(typed_dict, include_extras=True).items():
-        is_required = name in typed_dict.__required_keys__
-        if get_origin(hint) in (typing.Required, typing.NotRequired):
-            is_required = get_origin(hint) is typing.Required  # missing from the keys if annotations are texts
-            hint = get_args(hint)[0]
-        kind = typing_extensions.Required if is_required else typing_extensions.NotRequired
-        fields[name] = kind[_readable(hint, within)]
-    twin = typed_dict_of(typed_dict.__name__, fields)
-    twin.__doc__ = typed_dict.__doc__
-    twin.__module__ = typed_dict.__module__
-    return twin

@@ -344,28 +344,26 @@ class TypedPartial(Generic[T]):
             at.put(name, self._viewed(at, key, node, source, child))
             return
         at.faulty.discard(key)
-        value = self._finished(at, key, node, source, child)
+        try:
+            if not (self._looks_into(at, node, source) and _splits(at, node)):
+                value = node.validate(source)
+            else:
+                child = child or self._begun(at, key, node, source)
+                self._advance(child, None)
+                self._read_repeated(child)
+                if child.faulty:
+                    at.faulty.add(key)
+                    value = child.value
+                else:
+                    value = self._assembled(child)
+        except Exception as error:  # it does not fit: its view shows
+            at.faulty.add(key)
+            self._fault = self._fault or _explained(node, error, source, at.path_to(key))
+            value = self._viewed(at, key, node, source, child)
         at.put(name, value)
         if type(at.raw) is dict:
             at.parts[key] = value
             at.sources[key] = source
-
-    def _finished(self, at: _Open, key: Any, node: Node, source: Any, child: _Open | None) -> Any:
-        """Return the validated value of a part, or its view if it does not fit."""
-        try:
-            if self._looks_into(at, node, source) and _splits(at, node):
-                child = child or self._begun(at, key, node, source)
-                self._advance(child, None)
-                self._read_repeated(child)
-                if not child.faulty:
-                    return self._assembled(child)
-                at.faulty.add(key)
-                return child.value
-            return node.validate(source)
-        except Exception as error:
-            at.faulty.add(key)
-            self._fault = self._fault or _explained(node, error, source, at.path_to(key))
-            return self._viewed(at, key, node, source, child)
 
     def _viewed(self, at: _Open, key: Any, node: Node, source: Any, child: _Open | None) -> Any:
         """Return the view of a finished part that is not validated by itself."""

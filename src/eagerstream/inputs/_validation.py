@@ -79,7 +79,16 @@ def explained(error: ValidationError, value: Any, place: Sequence[str | int] = (
     faults.not_looked_at = max(0, len(told) - 10 * MAX_TOLD)
     paths: list[list[str | int]] = []
     for fault in told[: 10 * MAX_TOLD]:
-        path = [*place, *_steps_to(fault["loc"], value, absent=fault["type"] == "missing")]
+        path = [*place]
+        input, location = value, fault["loc"]
+        for number, step in enumerate(location):
+            is_there = isinstance(input, dict) and step in input
+            is_there = is_there or (isinstance(input, list) and isinstance(step, int) and step < len(input))
+            if is_there:  # pydantic also names the branches of a union, which are no steps
+                input = input[step]
+                path.append(step)
+            elif fault["type"] == "missing" and number == len(location) - 1:
+                path.append(str(step))
         paths.append(path)
         if fault["type"] == "missing":
             faults.missing.append(joined(path))
@@ -88,17 +97,3 @@ def explained(error: ValidationError, value: Any, place: Sequence[str | int] = (
         else:
             faults.add_wrong(joined(path), fault["msg"], fault["input"])
     return InputError(str(faults), path=paths[0])
-
-
-def _steps_to(location: tuple[int | str, ...], input: Any, *, absent: bool) -> list[str | int]:
-    """Return the path of a fault in the input. pydantic also names the branches of a union, which are no steps."""
-    path: list[int | str] = []
-    for number, step in enumerate(location):
-        is_there = isinstance(input, dict) and step in input
-        is_there = is_there or (isinstance(input, list) and isinstance(step, int) and step < len(input))
-        if is_there:
-            input = input[step]
-            path.append(step)
-        elif absent and number == len(location) - 1:
-            path.append(str(step))
-    return path
