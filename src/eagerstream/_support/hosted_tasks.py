@@ -86,8 +86,12 @@ class HostedTasks:
                     await body()
         except BaseException as error:
             self.failure = _failure_in(error)
-            if isinstance(self.failure, KeyboardInterrupt):
-                await self._hand_over_ctrl_c()
+            # trio raises it in any task of the user's code. From here, where it may not, it reaches the main task.
+            is_ctrl_c = isinstance(self.failure, KeyboardInterrupt) and not is_asyncio(event_loop())
+            if is_ctrl_c and signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+                self.failure = None
+                signal.raise_signal(signal.SIGINT)
+                await anyio.lowlevel.cancel_shielded_checkpoint()
         finally:
             try:
                 self._ended()
@@ -97,13 +101,6 @@ class HostedTasks:
             self._ended = _nothing
             self._host = None
             self._when_ended.set()
-
-    async def _hand_over_ctrl_c(self) -> None:
-        # trio raises it in any task of the user's code. From here, where it may not, it reaches the main task.
-        if signal.getsignal(signal.SIGINT) is not signal.default_int_handler and not is_asyncio(event_loop()):
-            self.failure = None
-            signal.raise_signal(signal.SIGINT)
-            await anyio.lowlevel.cancel_shielded_checkpoint()
 
     async def __aenter__(self) -> Self:
         has_begun = anyio.Event()

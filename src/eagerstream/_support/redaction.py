@@ -127,8 +127,14 @@ def redact(value: Any) -> Any:
                     twin[key] = None  # keeps the order
                     pending.append((twin, key, inner, secret, depth + 1))
             target[place] = copies.get(known, "[too deep]")
+        elif is_secret:
+            target[place] = item if item is None or isinstance(item, bool) or item in ("", b"") else REDACTED
+        elif isinstance(item, str):
+            target[place] = redact_text(item, key=place if isinstance(place, str) and keeps_tokens(place) else "")
+        elif isinstance(item, bytes | bytearray):
+            target[place] = redact_text(item.decode("latin-1")).encode("latin-1")
         else:
-            target[place] = _scalar(item, is_secret=is_secret, key=place if isinstance(place, str) else "")
+            target[place] = item
     return root[0]
 
 
@@ -167,16 +173,6 @@ def _unused(key: Any, twin: dict[Any, Any], repeated: Counter[Any]) -> Any:
         repeated[key] += 1
         free = f"{key} {repeated[key] + 1}"
     return free
-
-
-def _scalar(item: Any, *, is_secret: bool, key: str) -> Any:
-    if is_secret:
-        return item if item is None or isinstance(item, bool) or item in ("", b"") else REDACTED
-    if isinstance(item, str):
-        return redact_text(item, key=key if keeps_tokens(key) else "")
-    if isinstance(item, bytes | bytearray):
-        return redact_text(item.decode("latin-1")).encode("latin-1")
-    return item
 
 
 def redact_headers(headers: Mapping[str, str]) -> dict[str, str]:

@@ -25,7 +25,8 @@ def kill_session(leader: int) -> None:
     if sys.platform != "linux":
         return
     for _ in range(_ROUNDS):
-        members = list(_living_members(leader))
+        processes = [int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdigit()]
+        members = [process for process in processes if _session_of(process) == leader]
         if not members:
             return
         for member in members:
@@ -67,12 +68,6 @@ def is_alive(pid: int) -> bool:
     except PermissionError:
         pass
     return True
-
-
-def _living_members(session: int) -> Iterator[int]:
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit() and _session_of(int(folder.name)) == session:
-            yield int(folder.name)
 
 
 def _marked(variable: bytes) -> Iterator[int]:

@@ -107,13 +107,13 @@ class Document:
 
     def secrets(self) -> Iterator[SecretSpan]:
         """Yield the places of all secrets in the text, in order, after the batch was searched. None touches another."""
-        return merged(self._own, self._searched, self._inner_secrets(), _found_further(self.text))
-
-    def _inner_secrets(self) -> Iterator[SecretSpan]:
-        for start, end, inner in self._inner:
-            if found := list(inner.secrets()):
-                for first, last, fill in written_spans(self.text[start:end], inner.text, found):
-                    yield SecretSpan(start + first, start + last, fill)
+        of_inner = (
+            SecretSpan(start + first, start + last, fill)
+            for start, end, inner in self._inner
+            if (found := list(inner.secrets()))
+            for first, last, fill in written_spans(self.text[start:end], inner.text, found)
+        )
+        return merged(self._own, self._searched, of_inner, _found_further(self.text))
 
 
 class Batch:

@@ -103,7 +103,7 @@ def _of_form(form: Form, text: str, windows: Sequence[set[str]]) -> Iterator[Sec
         while (found := search(head, text, done, until)) is not None:
             done = found.end()
             start = found.start(head.groups)
-            if not form.behind or _is_behind(form.behind, text, start):
+            if not form.behind or text.rfind(form.behind, max(0, start - _NEAR_CHARS), start) >= 0:
                 done = run_end(tail, text, done) if tail else done
                 yield SecretSpan(start, done)
 
@@ -111,7 +111,3 @@ def _of_form(form: Form, text: str, windows: Sequence[set[str]]) -> Iterator[Sec
 @cache  # when the first text needs it: all of them take 20 ms
 def _compiled(form: Form) -> tuple[re.Pattern[str], re.Pattern[str] | None]:
     return re.compile(form.head), re.compile(f"[{form.tail}]*+") if form.tail else None
-
-
-def _is_behind(word: str, text: str, at: int) -> bool:
-    return text.rfind(word, max(0, at - _NEAR_CHARS), at) >= 0

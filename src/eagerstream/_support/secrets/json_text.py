@@ -134,14 +134,15 @@ class _Reader:
         elif plain:
             if around is None or expects_key:
                 return None
-            self._take_number(found, around)
-        elif colon or found.end() == found.start() or self._is_wrong(found):
+            first, is_secret = len(self._scalars), self._is_secret(around)
+            if plain[-1] in "0123456789." and (is_secret or around.may_turn_secret):
+                self._scalars.append(Scalar(*found.span(5), around.key or "", is_secret, True))
+            self._value_ends(around, first)
+        elif colon or found.end() == found.start():
             return None
+        elif found.end() < len(self._text) and found.end() - found.start() < _MAX_BLANKS:
+            return None  # something else follows the blanks of an empty token
         return found.end()
-
-    def _is_wrong(self, found: re.Match[str]) -> bool:
-        """Return whether something else follows the blanks of an empty token."""
-        return found.end() < len(self._text) and found.end() - found.start() < _MAX_BLANKS
 
     def _is_secret(self, around: _Container | None) -> bool:
         """Return whether the next value is a secret."""
@@ -177,14 +178,6 @@ class _Reader:
         self._value_ends(around, first)
         around.behind_option = end - start < 1000 and is_secret_option(said)
         return follow
-
-    def _take_number(self, found: re.Match[str], around: _Container) -> None:
-        first = len(self._scalars)
-        is_number = found[5][-1] in "0123456789."
-        is_secret = self._is_secret(around)
-        if is_number and (is_secret or around.may_turn_secret):
-            self._scalars.append(Scalar(*found.span(5), around.key or "", is_secret, True))
-        self._value_ends(around, first)
 
     def _value_ends(self, around: _Container, first: int) -> None:
         """Note the end of a value of `around`; `first` is the number of the first scalar in it."""

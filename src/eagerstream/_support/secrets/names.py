@@ -99,7 +99,12 @@ def _value(text: str, head: re.Match[str]) -> SecretSpan | None:
         return SecretSpan(start, number.end(), "9")
     block = _BLOCK.match(text, start)
     if block is not None:
-        return _indented(text, block.end())
+        start = end = block.end()
+        while end < block.end() + _MAX_BLOCK_CHARS and (line := _INDENTED.match(text, end)) is not None:
+            end = line.end()
+        while start < end and text[start] in " \t":
+            start += 1
+        return _said(text, start, end)
     # A header continues to the end of its line: `Cookie: a=1; b=2`.
     is_line = not head["quoted"] and str(head["name"]).lower().endswith(("authorization", "cookie"))
     masked = _MASKED.match(text, start)
@@ -111,15 +116,6 @@ def _said(text: str, start: int, end: int) -> SecretSpan | None:
         end -= 1
     says_nothing = end == start or (end - start < 10 and text[start:end].lower() in _NO_VALUES)
     return None if says_nothing else SecretSpan(start, end)
-
-
-def _indented(text: str, start: int) -> SecretSpan | None:
-    end = start
-    while end < start + _MAX_BLOCK_CHARS and (line := _INDENTED.match(text, end)) is not None:
-        end = line.end()
-    while start < end and text[start] in " \t":
-        start += 1
-    return _said(text, start, end)
 
 
 def _end_of_string(text: str, opening: re.Match[str]) -> int:

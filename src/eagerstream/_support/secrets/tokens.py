@@ -81,7 +81,10 @@ def by_token(text: str) -> Iterator[SecretSpan]:
         at = run_end(_PADDING, text, at)
         token = text[start:at]
         before = text[max(0, start - _CONTEXT_CHARS) : start]
-        if not _is_known(before, token) and _is_made_by_chance(token) and not _is_in_url(text, start):
+        if _is_known(before, token) or not _is_made_by_chance(token):
+            continue
+        # The address and the path of a URL may have tokens: its secrets are in its query.
+        if _URL.search(text, max(0, start - _PART_CHARS), start) is None:
             yield SecretSpan(start, at)
 
 
@@ -107,19 +110,14 @@ def _is_made_by_chance(token: str) -> bool:
         return False
     if _PREFIXED.fullmatch(token):
         return True
-    return any(_is_odd(token[start : start + _PART_CHARS]) for start in range(0, len(token), _PART_CHARS))
-
-
-def _is_odd(part: str) -> bool:
-    return sum(len(piece) for piece in _SIGNS.split(part) if not _is_word(piece)) >= _MIN_ODD_CHARS
+    for start in range(0, len(token), _PART_CHARS):
+        pieces = _SIGNS.split(token[start : start + _PART_CHARS])
+        if sum(len(piece) for piece in pieces if not _is_word(piece)) >= _MIN_ODD_CHARS:
+            return True
+    return False
 
 
 def _is_word(piece: str) -> bool:
     if _PIECE.fullmatch(piece):
         return True
     return piece.isalpha() and len(piece) >= _MIN_WORD_CHARS * len(_WORDS.findall(piece))
-
-
-def _is_in_url(text: str, start: int) -> bool:
-    """Return True if a token is in the address or the path of a URL, which has tokens of its own in its query."""
-    return _URL.search(text, max(0, start - _PART_CHARS), start) is not None

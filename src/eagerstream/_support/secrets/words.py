@@ -22,7 +22,14 @@ class Words:
         known = sorted(set(words))
         # At each place, the longest word is found. The other words there are its prefixes.
         self._beginnings = {word: {other for other in known if word.startswith(other)} for word in known}
-        self._pattern = re.compile(f"(?=({_alternatives(known)}))")
+        # A tree checks a character once for all words that share it.
+        tree: dict[str, Any] = {}
+        for word in known:
+            node = tree
+            for char in word:
+                node = node.setdefault(char, {})
+            node[""] = {}
+        self._pattern = re.compile(f"(?=({_branches(tree)}))")
 
     def windows(self, text: str) -> list[set[str]]:
         """Return the words that start in each window of a text."""
@@ -39,18 +46,8 @@ def lowered(text: str, start: int) -> str:
     return text[start : start + WINDOW_CHARS + MAX_WORD_CHARS].replace("\u0130", "i").lower()
 
 
-def _alternatives(words: Iterable[str]) -> str:
-    """Return a pattern for any of the words, as a tree. It checks a character once for all words that share it."""
-    tree: dict[str, Any] = {}
-    for word in words:
-        node = tree
-        for char in word:
-            node = node.setdefault(char, {})
-        node[""] = {}
-    return _branches(tree)
-
-
 def _branches(node: dict[str, Any]) -> str:
+    """Return a pattern for the words of a tree."""
     branches = [re.escape(char) + _branches(inner) for char, inner in sorted(node.items(), reverse=True) if char]
     if "" in node:
         branches.append("")  # the last: longer words come first
