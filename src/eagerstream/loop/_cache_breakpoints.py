@@ -7,11 +7,13 @@ Source: the API's guide to prompt caching.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from ..streaming._message_stream import SentDefinition
 from ..wire._block_rules import THINKING
 from ..wire._history import MAX_BREAKPOINTS, count_breakpoints
+from ..wire._settled_messages import notable
 from ..wire._values import as_mapping
 
 _EPHEMERAL: Final = {"type": "ephemeral"}
@@ -27,13 +29,13 @@ def with_breakpoints(request: Mapping[str, Any], *, most: int = MAX_BREAKPOINTS)
     # The user's own come first: the API refuses a fifth, and he knows his prompts. They are counted as the history's
     # check counts them, typed blocks of the anthropic package included (test_those_of_typed_blocks_count).
     marked = dict(request)
-    free = most - sum(count_breakpoints(request.get(part)) for part in ("tools", "system", "messages"))
+    messages = request["messages"].copy()
+    free = most - sum(map(count_breakpoints, (request.get("tools"), request.get("system"), notable(messages))))
     if request.get("cache_control") is not None:
         free -= 1  # the API places one itself
-    messages = list(request["messages"])
-    of_users = [index for index, message in enumerate(messages) if message.get("role") == "user"]
     # Only user messages: an assistant message must go back as it came, and may end in thinking, which takes no mark.
-    for index in of_users[:-3:-1]:
+    of_users = (index for index in range(len(messages) - 1, -1, -1) if messages[index].get("role") == "user")
+    for index in islice(of_users, 2):
         if free > 0 and (content := _marked(messages[index]["content"])) is not None:
             messages[index] = {**messages[index], "content": content}
             free -= 1

@@ -117,6 +117,7 @@ class Conversation:
 
     def _sent_form(self) -> dict[str, Any]:
         complete = self._course.complete_request()
+        complete["messages"] = list(complete["messages"])  # the user may change the request
         body = with_betas(complete, betas_of(complete), ())
         return dict(body if self._thread is None else self._thread.sent_form(body))
 

@@ -225,7 +225,7 @@ class Course:
             limits=self.limits,
             host=self.host,
             listeners=self.listeners,
-            server_calls=server_calls(self.result.messages).keys(),
+            server_calls=server_calls(self._requests.history().notable).keys(),
         )
         # A summary calls nothing, and a call of a hostile peer must not run.
         self._turn.is_stopped = self.compaction.is_under_way

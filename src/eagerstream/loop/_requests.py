@@ -16,8 +16,9 @@ from ..tools._executor import Executor
 from ..tools._foreign import ForeignTool
 from ..tools._toolbox import Toolbox
 from ..wire._checks import check_count
-from ..wire._history import MAX_BREAKPOINTS, count_breakpoints, is_prefill, validate_history
+from ..wire._history import MAX_BREAKPOINTS, count_breakpoints, is_prefill
 from ..wire._models import model_facts
+from ..wire._settled_messages import KnownMessages, SettledMessages
 from ..wire._stop_reasons import PAUSES
 from ._cache_breakpoints import with_breakpoints
 from ._compaction import check_compaction
@@ -111,6 +112,7 @@ class Requests:
         self._request = output.request(parameters)  # of the turn under way
         self._lists_all_tools = False  # that request, in `tools`: its messages must not change them
         self._prepared = 0  # the number of that turn
+        self._settled = SettledMessages()
         self.has_inline_tools: bool = options["inline_tools"] is not None
 
     @property
@@ -122,6 +124,10 @@ class Requests:
     def max_tokens(self) -> Any:
         """The `max_tokens` of the turn under way."""
         return self._request["max_tokens"]
+
+    def history(self) -> KnownMessages:
+        """Return the history as it is now, in a list of its own."""
+        return self._settled.follow(self._result.messages)
 
     def continue_after(self, turns: int) -> None:
         """Note that another process has sent the requests of this many turns."""
@@ -137,7 +143,7 @@ class Requests:
             HistoryError: The API would refuse the request.
         """
         system = count_breakpoints(self._request.get("system"))
-        history, request = self._result.messages, self._request
+        history, request = self.history(), self._request
         if has_tool_changes(history):
             request = without_inline_tools({**request, "messages": history})
         model = request.get("model")
@@ -145,11 +151,11 @@ class Requests:
         is_paused = self._result.stop_reason in PAUSES
         if not is_paused and is_prefill(history):
             if may_grow:
-                history = [*history, _NEXT]
+                history.append(_NEXT)
             elif model_facts(model) is None:
                 warn_once(_log, _PREFILL, str(model))
-        faults = validate_history(
-            history, request.get("tools"), system_breakpoints=system, model=None if is_paused else model
+        faults = history.settled.faults(
+            history, tools=request.get("tools"), system_breakpoints=system, model=None if is_paused else model
         )
         if faults:
             raise HistoryError(faults)
@@ -300,9 +306,8 @@ class Requests:
             max_tokens: Replaces that of the turn, if its response was cut.
             most_breakpoints: Maximum number of cache breakpoints.
         """
-        # A copy of the list, because a user who drives the conversation by hand may change the request.
-        history = self._result.messages
-        messages = without_tool_changes(history) if self._lists_all_tools else list(history)
+        history = self.history()
+        messages = without_tool_changes(history) if self._lists_all_tools else history
         request = {**self._request, "messages": messages}
         if max_tokens is not None:
             request["max_tokens"] = max_tokens

@@ -20,6 +20,7 @@ from ..limits import Limits
 from ..transports import Reply, RequestBody, Transport
 from ..transports._base import with_betas
 from ..transports._memory import ClientMemory
+from ..wire._settled_messages import notable
 from ._compaction import COMPACTION_BETA, has_summary
 from ._resending import ResendingTransport
 
@@ -68,7 +69,7 @@ def _changes(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def has_tool_changes(messages: Sequence[Mapping[str, Any]]) -> bool:
     """Return True if a message changes the tools."""
-    return any(_changes(message) for message in messages)
+    return any(map(_changes, notable(messages)))
 
 
 def without_tool_changes(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -108,7 +109,7 @@ def without_inline_tools(request: RequestBody) -> dict[str, Any]:
 def betas_of(request: RequestBody) -> list[str]:
     """Return the betas without which the API refuses a request for what its messages contain, or for a summary."""
     messages = request["messages"]
-    changes = [block for message in messages for block in _changes(message)]
+    changes = [block for message in notable(messages) for block in _changes(message)]
     betas = [INLINE_TOOLS_BETA] if changes else []
     definitions = [(block.get("tool") or {}).get("definition") or {} for block in changes]
     if any(definition.get("type") == "mcp_toolset" for definition in definitions):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -16,7 +15,7 @@ from .._support.terms import BETA_HEADER, betas_in, media_type
 from .._support.unpacking import ACCEPT_ENCODING
 from ..errors import APIError, UsageError
 from ..limits import Limits
-from ..wire._values import encodable
+from ..wire._settled_messages import request_json
 from ._base import Reply, RequestBody, Transport, streamed
 from ._error_bodies import read_error
 from ._error_responses import body_error
@@ -144,10 +143,9 @@ class HTTPTransport(Transport):
             always = [headers[BETA_HEADER]] if BETA_HEADER in headers else []
             headers[BETA_HEADER] = ",".join([*always, *betas])
         try:
-            text = json.dumps({**body, "stream": True}, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+            content = request_json({**body, "stream": True})
         except (TypeError, ValueError) as error:
             raise UsageError(f"the request has no JSON form: {error}") from error
-        content = encodable(text).encode()
         try:
             response = await self._client().post(self._url, headers, content)
         except Exception as error:

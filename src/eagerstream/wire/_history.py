@@ -11,6 +11,7 @@ and the bodies of its 400 responses.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
@@ -74,13 +75,36 @@ def validate_history(
     """
     if isinstance(messages, Mapping):
         return [HistoryFault(None, "messages: Input should be a valid list")]
+    reader = HistoryReader(first_party=first_party)
+    return faults_behind(reader, 0, messages, messages, tools=tools, system_breakpoints=system_breakpoints, model=model)
+
+
+def faults_behind(
+    reader: HistoryReader,
+    start: int,
+    messages: Sequence[Mapping[str, Any]],
+    notable: Sequence[Mapping[str, Any]],
+    *,
+    tools: Sequence[Any] | None,
+    system_breakpoints: int,
+    model: str | None,
+) -> list[HistoryFault]:
+    """Return the faults of a conversation whose first messages have none.
+
+    Args:
+        reader: Has read the messages before `start`. It reads the others.
+        start: Number of the first message to check.
+        messages: The messages of the request.
+        notable: Those that may have a `cache_control`.
+        tools, system_breakpoints, model: See `validate_history`.
+    """
     if not messages:
         return [HistoryFault(None, "messages: at least one message is required")]
-    reader = HistoryReader(messages, first_party=first_party)
-    faults = reader.read()
-    if _role(messages[0]) == "assistant" and _kind_at(messages[0], 0) != "compaction":
+    faults = reader.read(messages, start)
+    reader.end_answers()
+    if role_of(messages[0]) == "assistant" and _kind_at(messages[0], 0) != "compaction":
         faults.insert(0, HistoryFault(0, 'messages: first message must use the "user" role'))
-    faults += _misplaced_systems(messages)
+    faults += misplaced_systems(messages, start)
     if tools is not None:
         tools = [
             tool.to_dict() if not isinstance(tool, Mapping) and hasattr(tool, "to_dict") else tool for tool in tools
@@ -90,7 +114,7 @@ def validate_history(
     facts = None if model is None else model_facts(model)
     if facts is not None and facts.prefill is False and is_prefill(messages):
         faults.append(HistoryFault(len(messages) - 1, NO_PREFILL))
-    breakpoints = count_breakpoints(messages) + count_breakpoints(tools or ()) + system_breakpoints
+    breakpoints = count_breakpoints(notable) + count_breakpoints(tools or ()) + system_breakpoints
     if breakpoints > MAX_BREAKPOINTS:
         what = f"A maximum of {MAX_BREAKPOINTS} blocks with cache_control may be provided. Found {breakpoints}."
         faults.append(HistoryFault(None, what))
@@ -104,7 +128,7 @@ def is_prefill(messages: Sequence[Any]) -> bool:
     compaction. One that ends with a text is not known from a beginning.
     """
     last: Any = messages[-1] if messages else None
-    if _role(last) != "assistant":
+    if role_of(last) != "assistant":
         return False
     content = last.get("content")
     blocks = [as_mapping(block) for block in content] if isinstance(content, list | tuple) else []
@@ -114,7 +138,7 @@ def is_prefill(messages: Sequence[Any]) -> bool:
     return not (waits or _kind_at(last, -1) == "compaction" or is_server_result(_kind_at(last, -1)))
 
 
-def _role(message: object) -> object:
+def role_of(message: object) -> object:
     return message.get("role") if type(message) is dict or isinstance(message, Mapping) else None
 
 
@@ -124,17 +148,18 @@ def is_directive(message: Mapping[str, Any]) -> bool:
     return not content and not isinstance(content, str) and bool(message.get("output_config"))
 
 
-def _misplaced_systems(messages: Sequence[Mapping[str, Any]]) -> Iterator[HistoryFault]:
-    """Find `system` messages in a place that the API refuses.
+def misplaced_systems(messages: Sequence[Mapping[str, Any]], first: int) -> Iterator[HistoryFault]:
+    """Find `system` messages in a place that the API refuses, from the message `first` on.
 
     They follow a `user` message, or an `assistant` message that ends in the result of a server tool. They precede an
     `assistant` message or end the array. Several in a row stand together: the API names the first one if the place
     before them is wrong, else the last one. If one of them is a directive, which may stand anywhere, nothing is known
     about the others, and they pass.
     """
-    roles = [_role(message) for message in messages]
-    start = end = 0
-    for role, run in groupby(roles):
+    while first and role_of(messages[first - 1]) == "system":
+        first -= 1  # those in a row are judged together
+    start = end = first
+    for role, run in groupby(map(role_of, messages[first:])):
         start, end = end, end + sum(1 for _ in run)
         if role != "system":
             continue
@@ -144,9 +169,9 @@ def _misplaced_systems(messages: Sequence[Mapping[str, Any]]) -> Iterator[Histor
                 what = "use the top-level 'system' parameter for the initial system prompt"
         elif any(map(is_directive, messages[start:end])):
             continue
-        elif roles[start - 1] == "assistant" and not is_server_result(_kind_at(messages[start - 1], -1)):
+        elif role_of(messages[start - 1]) == "assistant" and not is_server_result(_kind_at(messages[start - 1], -1)):
             what = "role 'system' must follow a 'user' message or an 'assistant' message ending in a server tool result"
-        elif end < len(roles) and roles[end] == "user":
+        elif end < len(messages) and role_of(messages[end]) == "user":
             at, what = end - 1, "role 'system' must precede an 'assistant' message or end the array"
         if what is not None:
             yield HistoryFault(at, f"messages.{at}: {what}{_DIRECTIVES_ARE_FREE}")
@@ -164,12 +189,10 @@ class HistoryReader:
     Each call must be answered once, right after it, before anything else.
 
     Args:
-        messages: At least one message.
         first_party: See `validate_history`.
     """
 
-    def __init__(self, messages: Sequence[Any], *, first_party: bool) -> None:
-        self._messages = messages
+    def __init__(self, *, first_party: bool) -> None:
         self._first_party = first_party
         self._faults: list[HistoryFault] = []
         self._seen: set[str] = set()
@@ -182,10 +205,23 @@ class HistoryReader:
         self._server_answered: set[str] = set()
         self._server_ids: set[str] = set()  # of all server calls so far, including unknown kinds
 
-    def read(self) -> list[HistoryFault]:
-        """Read all messages. Return their faults."""
-        for index, message in enumerate(self._messages):
-            role = _role(message)
+    def copy(self) -> HistoryReader:
+        """Return a reader that has read the same."""
+        twin = copy(self)
+        twin._faults = self._faults.copy()
+        twin._seen, twin._answered = self._seen.copy(), self._answered.copy()
+        twin._server_calls = self._server_calls.copy()
+        twin._server_answered, twin._server_ids = self._server_answered.copy(), self._server_ids.copy()
+        return twin
+
+    def read(self, messages: Sequence[Any], start: int = 0, end: int | None = None) -> list[HistoryFault]:
+        """Read the messages from `start` to `end`. Return all faults so far.
+
+        What a message may be depends on the role of the next one: it is looked up in `messages`.
+        """
+        for index in range(start, len(messages) if end is None else end):
+            message = messages[index]
+            role = role_of(message)
             if not isinstance(message, Mapping):
                 self._fault(index, "", "Input should be a valid dictionary")
             elif role is None:
@@ -194,12 +230,11 @@ class HistoryReader:
                 what = f'messages: Unexpected role "{role}". Allowed roles are "user" or "assistant".'
                 self._faults.append(HistoryFault(index, what))
             else:
-                blocks = self._check(index, message)
+                blocks = self._check(index, message, role_of(messages[index + 1]) if index + 1 < len(messages) else None)
                 if role == "assistant":
                     self._add_reply(index, blocks)
                 elif role == "user":
                     self._add_answers(index, blocks)
-        self._end_answers()
         return self._faults
 
     def _fault(self, index: int, place: str, what: str) -> None:
@@ -207,8 +242,8 @@ class HistoryReader:
 
     # --- a message by itself ------------------------------------------------------------------------------------------
 
-    def _check(self, index: int, message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-        """Check a message with a role by itself. Return its blocks."""
+    def _check(self, index: int, message: Mapping[str, Any], after: object) -> list[Mapping[str, Any]]:
+        """Check a message with a role by itself, before a message with the role `after`. Return its blocks."""
         role, content = message["role"], message.get("content")
         if role == "system":
             if is_directive(message):
@@ -221,7 +256,6 @@ class HistoryReader:
             self._fault(index, ".content", required(message, "content", "list"))
             return []
         # The API merges consecutive messages of the same role into one.
-        after = _role(self._messages[index + 1]) if index + 1 < len(self._messages) else None
         may_be_empty = role == "assistant" and after is None
         if not content and not may_be_empty and role in ("user", "assistant"):
             what = "all messages must have non-empty content except for the optional final assistant message"
@@ -253,7 +287,7 @@ class HistoryReader:
     # --- calls and their results --------------------------------------------------------------------------------------
 
     def _add_reply(self, index: int, blocks: Sequence[Mapping[str, Any]]) -> None:
-        self._end_answers()
+        self.end_answers()
         calls: dict[str, Mapping[str, Any]] = {}
         for number, block in enumerate(blocks):
             kind = block["type"]
@@ -321,8 +355,8 @@ class HistoryReader:
                         what = "results of programmatic tool calls may only contain text"
                         self._fault(index, f"{place}.tool_result.content.{inner}", what)
 
-    def _end_answers(self) -> None:
-        """End the results of the last calls."""
+    def end_answers(self) -> None:
+        """End the results of the last calls: no more come."""
         missing = [id for id in self._calls if id not in self._answered] if self._awaits_results else []
         if missing:
             what = (

@@ -385,8 +385,8 @@ class _Repairer:
         # The calls that the API would run next, if it had their tools.
         waiting: set[str] = set()
         if self._tools is not None:
-            reader = HistoryReader(self._messages(), first_party=True)
-            reader.read()
+            reader = HistoryReader(first_party=True)
+            reader.read(self._messages())
             waiting.update(reader.ids_without_tool(self._tools))
         early = {result["tool_use_id"] for _, result in orphans}
         unresolved += [place for id, place in pending.items() if id in waiting or id in early]
