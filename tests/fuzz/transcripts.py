@@ -20,6 +20,7 @@ from eagerstream.wire import (
     MessageAssembler,
     PartialJSON,
     SSEDecoder,
+    TextFragment,
     TolerantJSON,
     ToolInput,
     WireDecoder,
@@ -184,9 +185,12 @@ def _batch(choices: Choices, *, as_fragments: bool) -> Sequence[WireEvent | Inpu
     events: list[WireEvent | InputFragment] = []
     for event in wire_events(choices)[:_MAX_STEPS]:
         delta = event.get("delta")
-        is_fragment = event.get("type") == "content_block_delta" and isinstance(delta, dict) and "partial_json" in delta
-        if as_fragments and is_fragment and isinstance(delta, dict):
+        if not as_fragments or event.get("type") != "content_block_delta" or not isinstance(delta, dict):
+            events.append(event)
+        elif "partial_json" in delta:
             events.append((event.get("index", 0), delta["partial_json"]))
+        elif "text" in delta:
+            events.append(TextFragment((event.get("index", 0), delta["text"])))
         else:
             events.append(event)
     return events

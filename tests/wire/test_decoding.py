@@ -14,7 +14,15 @@ from anthropic import types
 from hypothesis import given, strategies as st
 
 from eagerstream.errors import EagerStreamError, LimitError, ProtocolError, UsageError
-from eagerstream.wire import FragmentDecoder, InputFragment, SSEDecoder, WireDecoder, WireEvent, decode_event
+from eagerstream.wire import (
+    FragmentDecoder,
+    InputFragment,
+    SSEDecoder,
+    TextFragment,
+    WireDecoder,
+    WireEvent,
+    decode_event,
+)
 from eagerstream.wire._decoding import to_wire_event
 from tests.streams import cuts_of, input_delta, message_delta, one_by_one, text_delta, written
 from tests.tables import rows
@@ -57,7 +65,9 @@ def test_events_that_say_their_type_by_their_name(name: str, data: str, event: A
 
 
 def spelled_out(event: WireEvent | InputFragment) -> WireEvent:
-    """The wire event that an `InputFragment` stands for."""
+    """The wire event that a fragment stands for."""
+    if isinstance(event, TextFragment):
+        return text_delta(*event)
     return input_delta(*event) if isinstance(event, tuple) else event
 
 
@@ -83,7 +93,7 @@ def as_the_api(event: WireEvent) -> bytes:
 def padded(event: WireEvent) -> bytes:
     """An event with the API's padding, which is of another length in each."""
     body = as_the_api(event)
-    return body.replace(b"}\n\n", b" " * (len(body) % 40) + b"}\n\n")
+    return body.replace(b"}\n\n", b" " * (len(body) % 32) + b"}\n\n")
 
 
 def with_spaces(event: WireEvent) -> bytes:
@@ -117,7 +127,7 @@ _fragments = st.one_of(
 _events = st.one_of(
     st.builds(input_delta, st.integers(0, 2), _fragments),
     st.builds(input_delta, st.just(0), _fragments),
-    st.builds(text_delta, st.integers(0, 1), st.text(max_size=5)),
+    st.builds(text_delta, st.integers(0, 1), _fragments),
     st.just(message_delta("tool_use")),
     st.just({"type": "ping"}),
 )
@@ -161,14 +171,16 @@ def test_both_decoders_say_the_same(data: st.DataObject, parts: list[bytes], bou
 
 @rows("writer", [as_the_api, padded, with_spaces])
 @rows("together", [1, 4])
-def test_what_stands_before_a_fragment_is_learned_once(writer: Writer, together: int) -> None:
-    """From the first fragment of an input on, whatever is in the others."""
+@rows("kind", [input_delta, text_delta])
+def test_what_stands_before_a_fragment_is_learned_once(writer: Writer, together: int, kind: Any) -> None:
+    """From the first fragment of a block on, whatever is in the others."""
     texts = ['{"', 'a": "', "\\", 'n}}"}}', "😀 é", "", '"}']
-    parts = [writer(input_delta(index, text)) for index in (0, 3) for text in texts]
+    parts = [writer(kind(index, text)) for index in (0, 3) for text in texts]
     chunks = [b"".join(parts[at : at + together]) for at in range(0, len(parts), together)]
     events = check_same([b": the first event of a body is never learned from\n\n", *chunks])
     learned = [event for event in events if isinstance(event, tuple)]
     assert learned == [(index, text) for index in (0, 3) for text in texts[1:]]
+    assert {type(event) for event in learned} == {TextFragment if kind is text_delta else tuple}
 
 
 @rows("writer", [in_another_order, without_name, with_crlf])

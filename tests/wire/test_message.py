@@ -17,6 +17,7 @@ from eagerstream.wire import (
     BlockStart,
     BlockStop,
     CitationDelta,
+    InputAccumulator,
     InputDelta,
     InputFragment,
     InputStart,
@@ -28,6 +29,7 @@ from eagerstream.wire import (
     MessageStop,
     Outcome,
     TextDelta,
+    TextFragment,
     ThinkingDelta,
     ToolInput,
     UnknownEvent,
@@ -632,9 +634,10 @@ def test_no_stream_raises_and_what_starts_stops_at_length(stream: list[dict[str,
 
 def outline(assembler: MessageAssembler[ToolInput], events: list[Any]) -> list[Any]:
     """What came of a stream: the events as far as all of them can be told, the inputs, and what was wrong."""
-    lines = [(type(event).__name__, getattr(event, "fragment", ""), id_of(event)) for event in events]
+    texts = [getattr(event, "fragment", "") or getattr(event, "text", "") for event in events]
+    lines = [(type(event).__name__, text, id_of(event)) for event, text in zip(events, texts, strict=True)]
     inputs = [input_summary(event.input) for event in events if isinstance(event, InputStop)]
-    return [*lines, *inputs, assembler.violations, assembler.lost_fragments]
+    return [*lines, *inputs, assembler.violations, assembler.lost_fragments, assembler.message]
 
 
 def id_of(event: Any) -> str:
@@ -654,12 +657,14 @@ def by_batches(batches: Iterable[Iterable[WireEvent]], *, short: bool) -> list[A
 
 
 def shortened(event: WireEvent) -> WireEvent | InputFragment:
-    """An input fragment in its short form; any other event as it is."""
+    """A fragment of an input or a text in its short form; any other event as it is."""
     delta = event.get("delta")
     if event.get("type") == "content_block_delta" and isinstance(delta, dict) and type(event.get("index")) is int:
         text = delta.get("partial_json")
         if delta.get("type") == "input_json_delta" and isinstance(text, str):
             return event["index"], text
+        if delta.get("type") == "text_delta" and isinstance(text := delta.get("text"), str):
+            return TextFragment((event["index"], text))
     return event
 
 
@@ -679,7 +684,7 @@ def test_a_delta_of_no_block_is_of_no_block_in_a_batch_either(index: Any) -> Non
     assembler: MessageAssembler[ToolInput] = MessageAssembler()
     assembler.feed(tool_start(1))
     delta = block_delta(index, "input_json_delta", partial_json="{}")
-    assert assembler.feed_deltas(iter([delta]), None) is delta
+    assert assembler.feed_deltas(iter([delta]), []) is delta
     assert assembler.feed(delta) == []
     assert assembler.inputs[1].raw == ""
 
@@ -687,8 +692,20 @@ def test_a_delta_of_no_block_is_of_no_block_in_a_batch_either(index: Any) -> Non
 def test_deltas_that_nobody_wants_are_not_made() -> None:
     assembler: MessageAssembler[ToolInput] = MessageAssembler()
     assembler.feed(tool_start(0))
-    assert assembler.feed_deltas(iter([input_delta(0, '{"a": '), (0, "1}"), block_stop(0)]), None) == block_stop(0)
+    batch = iter([input_delta(0, '{"a": '), (0, "1}"), block_stop(0)])
+    events: list[Any] = []
+    assert assembler.feed_deltas(batch, events, input_deltas=False) == block_stop(0)
+    assert events == []
     assert assembler.inputs[0].raw == '{"a": 1}'
+
+
+@rows("odd", [(1, "x", 2), (1,), TextDelta(1, "x"), [1, "x"]])
+def test_what_is_no_fragment(odd: Any) -> None:
+    """Only the decoder's own types are fragments: not every tuple, and not what the assembler returns."""
+    for assembler in (MessageAssembler(), InputAccumulator()):
+        assembler.feed(block_start(1, "text", text=""))
+        with pytest.raises(UsageError):
+            assembler.feed(odd)
 
 
 def test_feed_deltas_leaves_objects_to_feed() -> None:

@@ -143,10 +143,10 @@ async def _take_batch(batch: Iterable[WireEvent | InputFragment], exchange: Exch
     # and returns the first event that is not one.
     assembler = exchange.assembler
     events: list[MessageEvent[GrowingInput]] = []
-    deltas = events if exchange.delivery.wants_deltas else None
+    input_deltas = exchange.delivery.wants_deltas
     rest = iter(batch)
     try:
-        while (wire_event := assembler.feed_deltas(rest, deltas)) is not None:
+        while (wire_event := assembler.feed_deltas(rest, events, input_deltas=input_deltas)) is not None:
             # The API may report an error after HTTP 200. It ends the response, whatever follows.
             if type(wire_event) is dict and wire_event["type"] == "error":
                 raise event_error(wire_event, exchange.request_id)

@@ -11,6 +11,7 @@ from ..errors import APIError
 from ..limits import DEFAULT_LIMITS
 from ..recordings import Recording
 from ..transports import as_transport
+from ..wire import TextFragment
 from ._answering import ScriptedModel
 from ._assumptions import Answer, Assumption, faults
 from ._scripted import reply, text, thinking, tool_use
@@ -68,8 +69,10 @@ async def _streamed(client: Any, body: Mapping[str, Any]) -> Answer:
                 if isinstance(event, dict):
                     events.append(event)
                 else:
-                    index, fragment = event
-                    delta = {"type": "input_json_delta", "partial_json": fragment}
+                    index, said = event
+                    delta: dict[str, Any] = {"type": "input_json_delta", "partial_json": said}
+                    if isinstance(event, TextFragment):
+                        delta = {"type": "text_delta", "text": said}
                     events.append({"type": "content_block_delta", "index": index, "delta": delta})
     return Answer(200, headers=headers, events=events)
 

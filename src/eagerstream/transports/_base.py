@@ -16,7 +16,7 @@ from .._support.terms import BETA_HEADER, betas_in, media_type
 from .._support.unpacking import TooManyBytesError, Unpacker, UnpackingError, pieces_of
 from ..errors import APIError, LimitError, ProtocolError, UsageError
 from ..limits import Limits
-from ..wire import AWSEventStreamDecoder, Decoder, FragmentDecoder, InputFragment, WireEvent
+from ..wire import AWSEventStreamDecoder, Decoder, FragmentDecoder, InputFragment, TextFragment, WireEvent
 from ..wire._events import TEXT_FIELDS
 from ..wire._tool_kind import LEGACY_BETA, forbids_legacy_beta, tool_kind
 from ..wire._values import mapping_in
@@ -48,7 +48,7 @@ class Reply(Protocol):
     async def receive(self) -> Sequence[WireEvent | InputFragment] | None:
         """Return the wire events of the next chunk or of a part of it, often none; None at the end of the body.
 
-        An `input_json_delta` may come as an `InputFragment`, which is cheaper.
+        A delta of an input may come as an `InputFragment`, and one of a text as a `TextFragment`, which is cheaper.
 
         If this is cancelled, the response is unusable: close it.
 
@@ -261,7 +261,8 @@ def portions_of(events: Sequence[WireEvent | InputFragment]) -> Iterator[Sequenc
         yield [first]
     elif isinstance(first, tuple):
         for start in range(0, len(text), _PORTION_CHARS):
-            yield [(first[0], text[start : start + _PORTION_CHARS])]
+            piece = text[start : start + _PORTION_CHARS]
+            yield [TextFragment((first[0], piece)) if isinstance(first, TextFragment) else (first[0], piece)]
     else:
         delta = first["delta"]
         name = TEXT_FIELDS[delta["type"]]

@@ -23,6 +23,14 @@ InputFragment: TypeAlias = tuple[int, str]
 """A `content_block_delta` with an `input_json_delta`, as its block index and its text. Nearly every event of a stream
 with tool calls is one, and without the two dicts around it, it costs half."""
 
+
+class TextFragment(tuple[int, str]):
+    """A `content_block_delta` with a `text_delta`, as its block index and its text."""
+
+    # A type of its own: an input fragment is a plain tuple, and a tuple of any other form is refused.
+    __slots__ = ()
+
+
 Message: TypeAlias = dict[str, Any]
 
 TEXT_FIELDS: Final = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}

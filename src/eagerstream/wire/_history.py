@@ -230,7 +230,9 @@ class HistoryReader:
                 what = f'messages: Unexpected role "{role}". Allowed roles are "user" or "assistant".'
                 self._faults.append(HistoryFault(index, what))
             else:
-                blocks = self._check(index, message, role_of(messages[index + 1]) if index + 1 < len(messages) else None)
+                blocks = self._check(
+                    index, message, role_of(messages[index + 1]) if index + 1 < len(messages) else None
+                )
                 if role == "assistant":
                     self._add_reply(index, blocks)
                 elif role == "user":

@@ -15,7 +15,16 @@ from typing import Any, Final, Generic
 
 from ._echo import stand_in_id
 from ._errors import UsageError
-from ._events import InputDelta, InputEvent, InputFragment, InputStart, InputStop, ServerToolUse, WireEvent
+from ._events import (
+    InputDelta,
+    InputEvent,
+    InputFragment,
+    InputStart,
+    InputStop,
+    ServerToolUse,
+    TextFragment,
+    WireEvent,
+)
 from ._limits import ParsingLimits
 from ._mypyc import mypyc_attr
 from ._parser import ParserFactory
@@ -429,6 +438,8 @@ class MessageInputs(Generic[InputT]):
             try:
                 if type(event) is tuple:
                     index, fragment = event
+                elif type(event) is TextFragment:
+                    return event
                 else:
                     delta = event["delta"]
                     if delta["type"] != "input_json_delta" or event["type"] != "content_block_delta":

@@ -29,12 +29,13 @@ class OpenBlock:
         self._citations: list[Any] | None = None
         self._echoed: dict[str, Any] | None = None  # the input, once it is settled
 
-    def append(self, name: str, piece: str) -> None:
+    def pieces(self, name: str) -> list[str]:
+        """Return the list of what the field consists of so far, for appending to it."""
         pieces = self._appended.get(name)
         if pieces is None:
             start = self.block.get(name)
             pieces = self._appended[name] = [start] if isinstance(start, str) else []
-        pieces.append(piece)
+        return pieces
 
     def cite(self, citation: Any) -> None:
         if self._citations is None:  # a separate list: the one in the event belongs to the peer
@@ -47,7 +48,7 @@ class OpenBlock:
         for name, pieces in self._appended.items():
             if len(pieces) > 1:
                 pieces[:] = ["".join(pieces)]
-            self.block[name] = pieces[0]
+            self.block[name] = pieces[0] if pieces else ""
         # With the ids that the API accepts back. The block is echoed, and the answer of the call uses the same id.
         if self.input is not None:
             self.block["id"] = self.input.echo_id
