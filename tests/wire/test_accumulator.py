@@ -272,7 +272,7 @@ def test_an_input_that_lacks_a_fragment_is_invalid(event: WireEvent, *, short: b
     """What comes before and after a lost fragment may well be JSON: `{"amount": 1` and `}` around a lost `0`."""
     accumulator = heard(tool_start(0), input_delta(0, '{"amount": 1'))
     if short:
-        assert accumulator._message.feed_deltas(iter([event]), None) is event
+        assert accumulator._message.feed_deltas(iter([event]), []) is event
     assert told(accumulator, event) == []
     assert len(accumulator.violations) == 1
     tool_input = accumulator.inputs[0]

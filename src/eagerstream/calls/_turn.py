@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from ..errors import UsageError
 from ..inputs import GrowingInput
@@ -19,12 +19,25 @@ from ..tools._definition import Tool
 from ..tools._executor import Executor
 from ..tools._results import REPEATED
 from ..tools._toolbox import Toolbox
-from ..wire import BlockStart, InputDelta, InputStart, InputStop, MessageStart, MessageStop, Outcome
+from ..wire import (
+    BlockStart,
+    InputDelta,
+    InputStart,
+    InputStop,
+    MessageStart,
+    MessageStop,
+    Outcome,
+    TextDelta,
+    ThinkingDelta,
+)
 from ..wire._assistant_message import AssistantMessage, Block, empty_message
 from ..wire._block_rules import text_block
 from ..wire._events import Message
 from ._policy import Begins, Ending
 from ._settle import kept_blocks, settle, taken_over, without_result
+
+DELTAS: Final = frozenset({InputDelta, TextDelta, ThinkingDelta})
+"""Types of events that decide nothing, unless a guard looks at the input. Nearly all events are of them."""
 
 
 class CallMaker(Protocol):
@@ -182,13 +195,13 @@ class Turn:
                 self.voided = event.voided
             else:
                 step.events.append(event)
-                self._take(event, step)
+                if self._guarded or type(event) not in DELTAS:  # nearly all are
+                    self._take(event, step)
         return step
 
     def _take(self, event: Any, step: Step) -> None:
         match event:
-            # Deltas first: the cases are tried in order, and nearly all events of a response are deltas. Then only
-            # `tool_use`: the API runs the calls of the other kinds itself.
+            # Of the calls only `tool_use`: the API runs those of the other kinds itself.
             case InputDelta(input=input):
                 if input in self._guarded:
                     self._ask_guard(input)

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import anyio
 import anyio.lowlevel
 
 from ..calls._runner import CallRunner
-from ..calls._turn import Turn
+from ..calls._turn import DELTAS, Turn
 from ..inputs import GrowingInput
 from ..streaming import StreamEvent
 from ..streaming._delivery import Delivery
 from ..streaming._exchange import Exchange
 from ..streaming._output import OutputReader
 from ..transports import Reply, RequestBody
-from ..wire import InputDelta, MessageAssembler
+from ..wire import MessageAssembler
 from ..wire._assistant_message import AssistantMessage
 from ._events import RunEvent
 from ._interruption import Unwanted, message_of
 from ._keeper import Keeper
 from ._marks import RunMarks
 from ._message_thread import MessageThread
-
-_ONLY_DELTAS: Final = frozenset({InputDelta})
 
 
 class TurnExchange(Exchange):
@@ -93,7 +90,7 @@ class TurnExchange(Exchange):
             events = self.output.take(events)
         # Nearly all chunks contain only deltas, which decide nothing if no guard looks at them. One set operation in C
         # finds that out for the chunk; matching each event against patterns cost every one of them.
-        if not turn.looks_at_deltas and _ONLY_DELTAS.issuperset(map(type, events)):
+        if not turn.looks_at_deltas and DELTAS.issuperset(map(type, events)):
             return self.delivery.put_all(events)
         # The turn decides which events count, then those are handed on, then calls start: observers and consumers get
         # the end of an input before the events of its call.

@@ -234,7 +234,7 @@ class ReplyMarks:
         if self.end_s is None:
             self.end_s = self.clock()
 
-    def take(self, events: Sequence[object]) -> None:
+    def take(self, events: Sequence[Any]) -> None:
         """Note the events of one chunk of the body."""
         # One time for the chunk, asked once: its events came together, whatever their number.
         if self.end_s is not None:
@@ -242,19 +242,35 @@ class ReplyMarks:
         now = self.clock()
         if self.first_byte_s is None:
             self.first_byte_s = now
+        index, fragments, chars = -1, 0, 0  # of the text of the last events, which is noted once
         for event in events:
-            if type(event) is not InputDelta:  # nearly all are
+            kind = type(event)
+            if kind is InputDelta:
+                continue
+            if fragments and (kind is not TextDelta or event.index != index):
+                self._text_came(now, index, fragments, chars)
+                fragments = chars = 0
+            if kind is TextDelta:
+                index = event.index
+                fragments += 1
+                chars += len(event.text)
+            else:
                 self._take(event, now)
+        if fragments:
+            self._text_came(now, index, fragments, chars)
         # All inputs that are open, as no delta says which of them grew. It is one, unless a peer interleaves blocks.
         for input, block in self._growing.items():
             block.reached(now, input.fragments, input.chars)
 
+    def _text_came(self, now: float, index: int, fragments: int, chars: int) -> None:
+        if index in self.blocks:
+            marks = self.blocks[index]
+            marks.reached(now, marks.fragments + fragments, marks.chars + chars)
+
     def _take(self, event: object, now: float) -> None:
         match event:
-            case TextDelta(index=index, text=text) | ThinkingDelta(index=index, thinking=text):
-                if index in self.blocks:
-                    marks = self.blocks[index]
-                    marks.reached(now, marks.fragments + 1, marks.chars + len(text))
+            case ThinkingDelta(index=index, thinking=text):
+                self._text_came(now, index, 1, len(text))
             case BlockStart(index=index, block=block):
                 self.blocks[index] = BlockMarks(index, block, now)
             case BlockStop(index=index, block=block):

@@ -177,37 +177,38 @@ class _DataDecoder(EventStreamDecoder[T]):
             and chunk.startswith(self._prefix)
             and chunk.endswith(_END)
             and self._between_events
-            and self._take_fragment(chunk[:-2], events)
         ):
-            return
+            end = chunk.rfind(_QUOTE) + 1
+            if chunk[end:-2] in _TAILS:
+                try:
+                    text = _from_json(chunk[self._text_start : end])
+                    events.append(TextFragment((self._index, text)) if self._is_text else (self._index, text))
+                    return
+                except ValueError:
+                    pass
         super()._take(chunk, events)
 
     def _feed_blocks(self, chunk: bytes, events: list[Any]) -> None:
         blocks = chunk.split(b"\n\n")
         rest = blocks.pop()
         for block in blocks:
-            if block.startswith(self._prefix) and self._take_fragment(block, events):
-                continue
+            if block.startswith(self._prefix):
+                # The last quote ends the text if only braces and padding follow. If another quote ended the text
+                # before, jiter refuses the part between the two: then the block is decoded as any other.
+                end = block.rfind(_QUOTE) + 1
+                if block[end:] in _TAILS:
+                    try:
+                        text = _from_json(block[self._text_start : end])
+                        events.append(TextFragment((self._index, text)) if self._is_text else (self._index, text))
+                        continue
+                    except ValueError:
+                        pass
             before = len(events)
             self._feed_block(block, events)
             if self._may_learn and len(events) > before:
                 self._learn(block, events[before])
         if rest:
             self._feed_lines(rest, events)
-
-    def _take_fragment(self, block: bytes, events: list[Any]) -> bool:
-        """Add the fragment of a block that starts with the learned bytes. Return False if it is anything else."""
-        # The last quote ends the text if only braces and padding follow. If another quote ended the text before, jiter
-        # refuses the part between the two: then the block is decoded as any other.
-        end = block.rfind(_QUOTE) + 1
-        if block[end:] not in _TAILS:
-            return False
-        try:
-            text = _from_json(block[self._text_start : end])
-        except ValueError:
-            return False
-        events.append(TextFragment((self._index, text)) if self._is_text else (self._index, text))
-        return True
 
     def _learn(self, block: bytes, event: WireEvent) -> None:
         """Learn the bytes before the text of a fragment, which are the same in all fragments of a block.

@@ -9,7 +9,7 @@ know, and the API refuses a history whose thinking, signatures or server results
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, Generic, cast
 
@@ -27,10 +27,8 @@ from ._events import (
     MessageStop,
     ServerToolResult,
     TextDelta,
-    TextFragment,
     ThinkingDelta,
     UnknownEvent,
-    WireEvent,
 )
 from ._limits import DEFAULT_LIMITS, ParsingLimits
 from ._message_inputs import TOOL_BLOCKS, MessageInputs, content_of_start
@@ -102,6 +100,7 @@ class MessageAssembler(Generic[InputT]):
         "_values",
         "_voided",
         "_voided_blocks",
+        "feed_deltas",
         "inputs",
         "state",
     )
@@ -122,6 +121,9 @@ class MessageAssembler(Generic[InputT]):
         )
         self.inputs: dict[int, InputT] = self._inputs.inputs
         """Block index to tool input, of the current message."""
+        # The bound method of another object, not a method of our own: it would cost one more call for each batch.
+        self.feed_deltas: Callable[..., Any] = self._inputs.feed_deltas
+        self._open: dict[int, OpenBlock] = self._inputs.open_blocks
         self._limits = limits
         self._fields: Message = {}
         self._usage: dict[str, Any] = {}
@@ -129,7 +131,6 @@ class MessageAssembler(Generic[InputT]):
         self._blocks: list[OpenBlock] = []
         self._voided: AssistantMessage | None = None
         self._voided_blocks: list[OpenBlock] = []
-        self._open: dict[int, OpenBlock] = {}
         self._values = 0  # of the fields and the blocks of the current message, at most
         self._server_calls: dict[str, OpenBlock] = {}  # of the current message, by id
         self._messages = messages
@@ -241,37 +242,6 @@ class MessageAssembler(Generic[InputT]):
             case _:
                 # The API adds event types without a new API version: clients are told to expect that.
                 return [UnknownEvent(data)]
-
-    def feed_deltas(
-        self, batch: Iterator[WireEvent | InputFragment | object], events: list[Any], *, input_deltas: bool = True
-    ) -> Any:
-        """Feed consecutive fragments of a batch, up to an event of another kind. Nearly all events are fragments.
-
-        The effect is that of `feed` for each, without its checks and its call.
-
-        Args:
-            batch: The events, as for `feed`.
-            events: Receives the `TextDelta`s and the `InputDelta`s.
-            input_deltas: False to drop the `InputDelta`s.
-
-        Returns:
-            The first event of another kind, which has not been fed; None at the end of the batch.
-        """
-        event: Any = self._inputs.feed_deltas(batch, events if input_deltas else None)
-        while type(event) is TextFragment:
-            index: int = event[0]
-            opened = self._open.get(index)
-            if opened is None or opened.input is not None:
-                return event
-            # All that follows of the same text, of which the block is looked up once.
-            pieces, place = opened.pieces("text"), opened.index
-            while type(event) is TextFragment and event[0] == index:
-                text: str = event[1]
-                if text:
-                    pieces.append(text)
-                    events.append(TextDelta(place, text))
-                event = next(batch, None)
-        return event
 
     def close(self, *, cleanly: bool = True) -> list[MessageEvent[InputT]]:
         """End the body. Afterwards `state` is `STOPPED` for a complete message, `INTERRUPTED` for a cut one.
@@ -491,7 +461,7 @@ class MessageAssembler(Generic[InputT]):
         left = [block for block in self._open.values() if block.input is None]
         for block in left if not cut else ():  # if the body was cut, the peer did nothing wrong
             self._inputs.note(f"{named(block.index)} was never closed")
-        self._open = {}
+        self._open.clear()
         return [self._stopped(block) for block in left]
 
     def _stopped(self, block: OpenBlock) -> BlockStop:

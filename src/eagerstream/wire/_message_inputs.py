@@ -22,18 +22,20 @@ from ._events import (
     InputStart,
     InputStop,
     ServerToolUse,
+    TextDelta,
     TextFragment,
     WireEvent,
 )
 from ._limits import ParsingLimits
 from ._mypyc import mypyc_attr
+from ._open_block import OpenBlock
 from ._parser import ParserFactory
 from ._places import Places, check_block_count, named
 from ._server_tools import SERVER_CALLS
 from ._stop_reasons import CUTS, ENDED_BY_THE_MODEL, standard_stop_reason
 from ._tool_input import Outcome
 from ._type_variables import InputT
-from ._values import encodable, mapping_in
+from ._values import MISSING, encodable, mapping_in
 
 TOOL_BLOCKS: Final = ("tool_use", *SERVER_CALLS)  # not a set: a peer may send a type without a hash
 """The block types whose input arrives as `input_json_delta`s. Only `tool_use` is for the client to run."""
@@ -72,6 +74,7 @@ class MessageInputs(Generic[InputT]):
     Attributes:
         inputs, violations, violation_count, lost_fragments, stop_reason: As for `InputAccumulator`.
         places: The indexes of the blocks of the current message.
+        open_blocks: The blocks that are open, by the index of the peer, for those who put the message together.
         has_placeholder: True if the stop reason came with the start of the message and a block followed.
 
     Raises:
@@ -98,6 +101,7 @@ class MessageInputs(Generic[InputT]):
         "has_placeholder",
         "inputs",
         "lost_fragments",
+        "open_blocks",
         "places",
         "stop_reason",
         "violation_count",
@@ -120,6 +124,7 @@ class MessageInputs(Generic[InputT]):
         self.lost_fragments: int = 0
         self.stop_reason: str | None = None
         self.places: Places = Places()
+        self.open_blocks: dict[int, OpenBlock] = {}
         self._parser = parser
         self._limits = limits
         self._input_type = input_type
@@ -416,14 +421,17 @@ class MessageInputs(Generic[InputT]):
         if index in self._lost or len(self._lost) < self._limits.max_blocks:
             self._lost[index] = self._lost.get(index, 0) + (not is_known)
 
-    def feed_deltas(self, batch: Iterator[WireEvent | InputFragment | object], events: list[Any] | None) -> Any:
+    def feed_deltas(
+        self, batch: Iterator[WireEvent | InputFragment | object], events: list[Any], *, input_deltas: bool = True
+    ) -> Any:
         """Feed consecutive fragments of a batch, up to an event of another kind. Nearly all events are fragments.
 
-        The effect is that of `feed_event` for each, without its checks and its call.
+        The effect is that of `feed` for each, without its checks and its call.
 
         Args:
             batch: The events, as for `InputAccumulator.feed`.
-            events: Receives the `InputDelta`s; None to drop them.
+            events: Receives the `InputDelta`s and the `TextDelta`s.
+            input_deltas: False to drop the `InputDelta`s.
 
         Returns:
             The first event of another kind, which has not been fed; None at the end of the batch.
@@ -431,6 +439,8 @@ class MessageInputs(Generic[InputT]):
         if self._empty:
             return next(batch, None)  # any event settles it; `feed_event` does that
         inputs = self._open
+        text_index: Any = MISSING  # of the text that grows, with its place and its pieces
+        place, pieces = 0, list[str]()
         event: Any
         for event in batch:
             # Assume the usual form, and leave the rest to `feed_event`. The lookups fail if a part is missing, and a
@@ -439,7 +449,16 @@ class MessageInputs(Generic[InputT]):
                 if type(event) is tuple:
                     index, fragment = event
                 elif type(event) is TextFragment:
-                    return event
+                    index, fragment = event
+                    if index != text_index:
+                        block = self.open_blocks[index]
+                        if block.input is not None:
+                            return event
+                        text_index, place, pieces = index, block.index, block.pieces("text")
+                    if fragment:
+                        pieces.append(fragment)
+                        events.append(TextDelta(place, fragment))
+                    continue
                 else:
                     delta = event["delta"]
                     if delta["type"] != "input_json_delta" or event["type"] != "content_block_delta":
@@ -460,7 +479,7 @@ class MessageInputs(Generic[InputT]):
                 input.chars += len(fragment)
                 if input.chars >= input._due_chars:
                     input._attend()
-                if events is not None:
+                if input_deltas:
                     events.append(InputDelta(input, fragment) if not self._reports else self._delta(input, fragment))
         return None
 
