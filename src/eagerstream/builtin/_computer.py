@@ -114,7 +114,18 @@ class Computer(Tool):
         configs: Mapping[str, Mapping[str, bool]] | None = None,
         **options: Unpack[ToolOptions],
     ) -> None:
-        if faults := _handler_faults(handler):
+        if not isinstance(handler, ComputerHandler):
+            raise UsageError(f"handler must be a ComputerHandler, not {handler!r:.80}")
+        faults: list[str] = []  # otherwise they would appear only when the model calls an action
+        for name, action in ACTIONS.items():
+            method = getattr(type(handler), name)
+            is_async = inspect.iscoroutinefunction(inspect.unwrap(method))
+            if not (
+                is_async and _takes(method, action.required) and _takes(method, {**action.required, **action.optional})
+            ):
+                given = f"{type(handler).__name__}.{name}{_parameters(method)}"
+                faults.append(f"{given} must be: async def {name}{_parameters(getattr(ComputerHandler, name))}")
+        if faults:
             raise UsageError("; ".join(faults))
         check_choice("version", version, get_args(ComputerVersion))
         if configs and version != _TOOLSET:
@@ -183,22 +194,6 @@ class Computer(Tool):
             return ToolResponse.success(f"X={x},Y={y}")
         said = ACTIONS[name].said.format(**fields)
         return ToolResponse.success(f"{said}\n{done[:_MAX_NOTE_CHARS]}" if isinstance(done, str) and done else said)
-
-
-def _handler_faults(handler: object) -> list[str]:
-    """Return faults of a handler that otherwise would appear only when the model calls an action."""
-    if not isinstance(handler, ComputerHandler):
-        return [f"handler must be a ComputerHandler, not {handler!r:.80}"]
-    faults: list[str] = []
-    for name, action in ACTIONS.items():
-        method = getattr(type(handler), name)
-        is_async = inspect.iscoroutinefunction(inspect.unwrap(method))
-        if not (
-            is_async and _takes(method, action.required) and _takes(method, {**action.required, **action.optional})
-        ):
-            given = f"{type(handler).__name__}.{name}{_parameters(method)}"
-            faults.append(f"{given} must be: async def {name}{_parameters(getattr(ComputerHandler, name))}")
-    return faults
 
 
 def _takes(method: Callable[..., object], fields: Mapping[str, str]) -> bool:

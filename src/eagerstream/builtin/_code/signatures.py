@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from typing import Any, Final, get_args, get_origin, get_type_hints
@@ -120,7 +121,10 @@ def _returned(name: str, tool: Tool, types: SchemaTypes) -> str:
         hint = _return_hint(tool)
         if inspect.isclass(hint) and issubclass(hint, ToolResponse):
             return "str | ToolResult"
-        schema = _schema_of(hint)
+        schema = {}
+        if hint is not Any:
+            with suppress(Exception):  # a type of any library may have no schema
+                schema = TypeAdapter(hint).json_schema(mode="serialization")
     types.begin(schema)
     return types.of(resolved(schema, schema), f"{name} result")
 
@@ -142,13 +146,3 @@ def _return_hint(tool: Tool) -> Any:
     if inspect.isclass(origin) and issubclass(origin, AsyncIterator | Iterator):
         return get_args(hint)[0]  # the last value of a generator is the result
     return hint
-
-
-def _schema_of(hint: Any) -> Mapping[str, Any]:
-    """Return the JSON schema of the values of a type; of any value if it has none."""
-    if hint is Any:
-        return {}
-    try:
-        return TypeAdapter(hint).json_schema(mode="serialization")
-    except Exception:  # a type of any library
-        return {}

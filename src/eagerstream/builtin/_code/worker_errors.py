@@ -60,20 +60,6 @@ class Sources:
             cause = None  # a time limit of asyncio's
         if cause is not None and depth < MAX_NESTED and id(cause) not in seen:
             lines += [*self._error(cause, depth + 1, seen), "The exception above was the cause of:"]
-        frames = self._frames(error)
-        lines += [*(["Traceback:"] if frames else []), *frames, message_of(error)]
-        notes = getattr(error, "__notes__", None)
-        for note in notes[:MAX_GROUP] if isinstance(notes, list) else ():
-            lines.append(text_of(note, str, MAX_ERROR_CHARS))
-        inner = getattr(error, "exceptions", None)
-        if isinstance(inner, tuple) and depth < MAX_NESTED:
-            for number, each in enumerate(inner[:MAX_GROUP], 1):
-                lines.append(f"  {number} of {len(inner)}:")
-                text = "\n".join(self._error(each, depth + 1, seen))
-                lines += ["    " + line for line in text.splitlines()]
-        return lines
-
-    def _frames(self, error: BaseException) -> list[str]:
         first: list[types.TracebackType] = []
         last: collections.deque[types.TracebackType] = collections.deque(maxlen=MAX_FRAMES)
         count = 0
@@ -85,7 +71,18 @@ class Sources:
             traceback = traceback.tb_next
         left_out = count - len(first) - len(last)
         notice = [f"  ... {left_out} more"] if left_out else []
-        return [*map(self._frame, first), *notice, *map(self._frame, last)]
+        lines += ["Traceback:"] if first else []
+        lines += [*map(self._frame, first), *notice, *map(self._frame, last), message_of(error)]
+        notes = getattr(error, "__notes__", None)
+        for note in notes[:MAX_GROUP] if isinstance(notes, list) else ():
+            lines.append(text_of(note, str, MAX_ERROR_CHARS))
+        inner = getattr(error, "exceptions", None)
+        if isinstance(inner, tuple) and depth < MAX_NESTED:
+            for number, each in enumerate(inner[:MAX_GROUP], 1):
+                lines.append(f"  {number} of {len(inner)}:")
+                text = "\n".join(self._error(each, depth + 1, seen))
+                lines += ["    " + line for line in text.splitlines()]
+        return lines
 
     def _frame(self, traceback: types.TracebackType) -> str:
         code, line = traceback.tb_frame.f_code, traceback.tb_lineno

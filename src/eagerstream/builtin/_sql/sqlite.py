@@ -118,7 +118,15 @@ def run_query(opener: Opener, sql: str, bounds: RowBounds, stop: Stop, *, read_o
         Stopped: The caller no longer waits.
     """
     with opener(stop) as connection, stop.by(connection.interrupt):
-        _load_schema(connection)  # before BEGIN: SQLite waits for other writers only before the first read
+        # Make SQLite open its virtual tables, which it opens only once. Later, the limits would refuse a database with
+        # a wide table, and R*Trees prepare statements that write. This is done before BEGIN: SQLite waits for other
+        # writers only before the first read.
+        virtual = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL%'"
+        with closing(connection.cursor()) as cursor:
+            cursor.row_factory = None
+            for (name,) in cursor.execute(virtual).fetchmany(1_000):
+                with suppress(sqlite3.Error):  # its module is not installed
+                    cursor.execute('PRAGMA table_info("{}")'.format(str(name).replace('"', '""')))
         if read_only:
             return _run_guarded(connection, sql, bounds, stop, read_only=True)
         own = not connection.in_transaction
@@ -177,19 +185,6 @@ def _guarded(connection: sqlite3.Connection, stop: Stop, *, read_only: bool) -> 
             connection.setlimit(limit, bound)
         if read_only and not query_only:
             connection.execute("PRAGMA query_only = OFF")
-
-
-def _load_schema(connection: sqlite3.Connection) -> None:
-    """Make SQLite open its virtual tables, which it opens only once.
-
-    The limits would refuse a database with a wide table. R*Trees prepare statements that write while they are opened.
-    """
-    query = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL%'"
-    with closing(connection.cursor()) as cursor:
-        cursor.row_factory = None
-        for (name,) in cursor.execute(query).fetchmany(1_000):
-            with suppress(sqlite3.Error):  # its module is not installed
-                cursor.execute('PRAGMA table_info("{}")'.format(str(name).replace('"', '""')))
 
 
 def _number(connection: sqlite3.Connection, query: str) -> int:
