@@ -49,9 +49,40 @@ def check_messages(messages: object) -> None:
                 if not isinstance(message["content"], str):
                     raise ValueError("For messages with role='user' or role='assistant', content must be a string.")
             case "tool_inputs":
-                _check_inputs(message)
+                if not isinstance(message.get("content"), str):
+                    raise ValueError("For messages with role='tool_inputs', content must be a string.")
+                if "tool_inputs" not in message:
+                    raise ValueError("All messages with tool_inputs roles must have a 'tool_inputs' key.")
+                inputs = message["tool_inputs"]
+                if not isinstance(inputs, list) or not inputs:
+                    raise ValueError("For messages with role='tool_inputs', tool_inputs must be a list of length > 0.")
+                if not _have(inputs, "tool_name", "tool_arguments"):
+                    raise ValueError(
+                        "All elements of tool_inputs must be dictionaries with keys 'tool_name' and 'tool_arguments'."
+                    )
+                if not all(isinstance(each["tool_arguments"], dict) for each in inputs):
+                    raise ValueError("All 'tool_arguments' must be dictionaries.")
             case "tool_outputs":
-                _check_outputs(message)
+                if "content" in message:
+                    raise ValueError("tool_outputs should not have a 'content' key/value pair")
+                outputs, error = message.get("tool_outputs"), message.get("tool_error")
+                if outputs is not None and error is not None:
+                    raise ValueError(
+                        "Only one of tool_outputs and tool_error should be provided, the other should be None. "
+                        "Both are currently not None."
+                    )
+                if outputs is None and error is None:
+                    raise ValueError(
+                        "For messages with role='tool_outputs' you must provide one of tool_outputs or tool_error."
+                    )
+                if error is not None and not isinstance(error, str):
+                    raise ValueError("tool_error must be str or None.")
+                if outputs is not None and not isinstance(outputs, list):
+                    raise ValueError("tool_outputs must be list or None.")
+                if not _have(outputs or (), "tool_name", "tool_result"):
+                    raise ValueError(
+                        "All elements of tool_outputs must be dictionaries with keys 'tool_name' and 'tool_result'."
+                    )
             case role:
                 raise ValueError(f"{role!s:.80} is not a valid role. Valid roles are {list(_ROLES)}")
 
@@ -164,7 +195,11 @@ def _outputs_message(results: Sequence[Block], names: Mapping[object, str]) -> d
     """Return the `tool_outputs` message of results. `names` has the tool of each call, by call id."""
     if any(block.get("tool_use_id") not in names for block in results):
         raise ValueError("A result belongs to no call before it.")
-    errors = {_words_of(block) for block in results if block.get("is_error")}
+    contents = [_value_of(block) for block in results if block.get("is_error")]
+    errors = {
+        content if isinstance(content, str) else "\n".join(str(block.get("text")) for block in content)
+        for content in contents
+    }
     if len(errors) == 1 and all(block.get("is_error") for block in results):
         return {"role": "tool_outputs", "tool_outputs": None, "tool_error": errors.pop()}
     outputs: list[dict[str, Any]] = []
@@ -255,48 +290,9 @@ def is_block(block: object) -> bool:
             return isinstance(kind, str)
 
 
-def _words_of(result: Block) -> str:
-    """Return the text of an error result."""
-    content = _value_of(result)
-    return content if isinstance(content, str) else "\n".join(str(block.get("text")) for block in content)
-
-
 def _value_of(result: Block) -> Any:
     """Return a copy of a result's content: its text or its blocks."""
     return copy_json(result.get("content") or "")
-
-
-def _check_inputs(message: Mapping[str, Any]) -> None:
-    if not isinstance(message.get("content"), str):
-        raise ValueError("For messages with role='tool_inputs', content must be a string.")
-    if "tool_inputs" not in message:
-        raise ValueError("All messages with tool_inputs roles must have a 'tool_inputs' key.")
-    inputs = message["tool_inputs"]
-    if not isinstance(inputs, list) or not inputs:
-        raise ValueError("For messages with role='tool_inputs', tool_inputs must be a list of length > 0.")
-    if not _have(inputs, "tool_name", "tool_arguments"):
-        raise ValueError("All elements of tool_inputs must be dictionaries with keys 'tool_name' and 'tool_arguments'.")
-    if not all(isinstance(each["tool_arguments"], dict) for each in inputs):
-        raise ValueError("All 'tool_arguments' must be dictionaries.")
-
-
-def _check_outputs(message: Mapping[str, Any]) -> None:
-    if "content" in message:
-        raise ValueError("tool_outputs should not have a 'content' key/value pair")
-    outputs, error = message.get("tool_outputs"), message.get("tool_error")
-    if outputs is not None and error is not None:
-        raise ValueError(
-            "Only one of tool_outputs and tool_error should be provided, the other should be None. "
-            "Both are currently not None."
-        )
-    if outputs is None and error is None:
-        raise ValueError("For messages with role='tool_outputs' you must provide one of tool_outputs or tool_error.")
-    if error is not None and not isinstance(error, str):
-        raise ValueError("tool_error must be str or None.")
-    if outputs is not None and not isinstance(outputs, list):
-        raise ValueError("tool_outputs must be list or None.")
-    if not _have(outputs or (), "tool_name", "tool_result"):
-        raise ValueError("All elements of tool_outputs must be dictionaries with keys 'tool_name' and 'tool_result'.")
 
 
 def _have(elements: Sequence[object], name: str, value: str) -> bool:
