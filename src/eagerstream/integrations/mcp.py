@@ -105,7 +105,13 @@ async def mcp_tools(
         if missing := sorted(set(only) - {tool.name for tool in listed}):
             raise UsageError(f"the MCP server has no tool {', '.join(map(repr, missing))}")
         listed = [tool for tool in listed if tool.name in only]
-    names = _api_names([prefix + tool.name for tool in listed])
+    given = [prefix + tool.name for tool in listed]
+    # MCP also allows names that the API does not accept, for example with dots and slashes.
+    names = [_NOT_IN_NAMES.sub("_", name) for name in given]
+    for number, (name, original) in enumerate(zip(names, given, strict=True)):
+        if len(name) > _MAX_NAME_CHARS or not name or (name != original and names.count(name) > 1):
+            digest = hashlib.sha256(original.encode()).hexdigest()[:_DIGEST_CHARS]
+            names[number] = f"{name[: _MAX_NAME_CHARS - _DIGEST_CHARS - 1]}_{digest}"
 
     def make() -> list[Tool]:
         _check_size(listed)
@@ -139,16 +145,6 @@ def _check_size(listed: list[Any]) -> None:
         except TooMuchError as error:
             together = f", of {MAX_SCHEMAS_CHARS:,} for all tools" if left < MAX_SCHEMA_CHARS else ""
             raise UsageError(f"the schema of the tool {tool.name!r:.80} is too large: {error}{together}") from error
-
-
-def _api_names(names: list[str]) -> list[str]:
-    """Return unique names that the API accepts. MCP also allows other names, for example with dots and slashes."""
-    mended = [_NOT_IN_NAMES.sub("_", name) for name in names]
-    for number, (name, given) in enumerate(zip(mended, names, strict=True)):
-        if len(name) > _MAX_NAME_CHARS or not name or (name != given and mended.count(name) > 1):
-            digest = hashlib.sha256(given.encode()).hexdigest()[:_DIGEST_CHARS]
-            mended[number] = f"{name[: _MAX_NAME_CHARS - _DIGEST_CHARS - 1]}_{digest}"
-    return mended
 
 
 def _tool(session: Any, listed: Any, name: str, given: ToolOptions) -> Tool:

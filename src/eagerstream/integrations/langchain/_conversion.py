@@ -116,8 +116,17 @@ def from_langchain_tool(tool: BaseTool, **options: Unpack[ToolOptions]) -> Tool:
     """
     if isinstance(tool, EagerTool):
         return tool.tool
-    if wanted := _wanted(tool):
-        raise UsageError(f"{tool.name} needs {', '.join(wanted)} from a graph: pass the tool to EarlyToolsNode")
+    full, asked = _fields(tool.get_input_schema()), _fields(tool.tool_call_schema)
+    wanted = {  # required, and neither the model nor the id of a call provides it
+        name
+        for name, field in full.items()
+        if name not in asked
+        and field.is_required()
+        and not any(mark is InjectedToolCallId or isinstance(mark, InjectedToolCallId) for mark in field.metadata)
+    }
+    wanted |= getattr(tool, "_injected_args_keys", frozenset()) - full.keys()
+    if wanted:
+        raise UsageError(f"{tool.name} needs {', '.join(sorted(wanted))} from a graph: pass the tool to EarlyToolsNode")
 
     async def run(arguments: dict[str, Any], call: RunningCall) -> ToolResponse:
         try:
@@ -165,20 +174,6 @@ def converted(
 def wanted_call(call: RunningCall, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return a call in LangChain's form."""
     return {"type": "tool_call", "id": call.id, "name": call.name, "args": arguments}
-
-
-def _wanted(tool: BaseTool) -> list[str]:
-    """Return the names of required arguments that neither the model nor the id of a call can provide."""
-    full = _fields(tool.get_input_schema())
-    asked = _fields(tool.tool_call_schema)
-    needs = [
-        name
-        for name, field in full.items()
-        if name not in asked
-        and field.is_required()
-        and not any(mark is InjectedToolCallId or isinstance(mark, InjectedToolCallId) for mark in field.metadata)
-    ]
-    return sorted({*needs, *(getattr(tool, "_injected_args_keys", frozenset()) - full.keys())})
 
 
 def _fields(schema: Any) -> dict[str, FieldInfo]:
