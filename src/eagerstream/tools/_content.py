@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from .._support.json_values import dump_json, to_json
@@ -86,22 +86,13 @@ def content_of(returned: Any) -> str | list[Block]:
         return returned
     if returned is None or (isinstance(returned, list | tuple) and not returned):
         return ""
-    blocks = _as_blocks(returned if isinstance(returned, list | tuple) else [returned])
-    if blocks is not None:
-        return blocks
-    return _decoded(bytes(returned)) if isinstance(returned, bytes | bytearray | memoryview) else dump_json(returned)
-
-
-def _as_blocks(items: Sequence[Any]) -> list[Block] | None:
-    """Convert a list of content blocks, bytes and texts to blocks; None for other lists and for texts only."""
     blocks: list[Block] = []
     only_texts = True
-    for item in items:
+    for item in returned if isinstance(returned, list | tuple) else [returned]:
         if isinstance(item, str):
             if item:
                 blocks.append(text_block(item))
-            continue
-        if isinstance(item, bytes | bytearray | memoryview):
+        elif isinstance(item, bytes | bytearray | memoryview):
             block = block_of_bytes(bytes(item))
             only_texts = only_texts and block is None
             blocks.append(block or text_block(_decoded(bytes(item))))
@@ -109,8 +100,11 @@ def _as_blocks(items: Sequence[Any]) -> list[Block] | None:
             only_texts = False
             blocks.append(to_json(item))
         else:
-            return None
-    return None if only_texts else blocks
+            break
+    else:
+        if not only_texts:
+            return blocks
+    return _decoded(bytes(returned)) if isinstance(returned, bytes | bytearray | memoryview) else dump_json(returned)
 
 
 _NEEDED: Final[Mapping[str, tuple[str, tuple[type, ...]]]] = {

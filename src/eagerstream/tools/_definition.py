@@ -109,11 +109,18 @@ class Tool(Generic[P, R]):
         self.on_cancel = options.get("on_cancel", "cancel")
         self.output_schema: JSONObject | None = None
         given = options.get("definition")
-        unfit = _function_faults(function)
-        faults = [*wrong.values(), *unfit]
+        unfit: str | None = None
+        if inspect.isclass(function):
+            unfit = "a class is no function: make an object of it"
+        elif isinstance(function, classmethod | staticmethod):
+            kind = type(function).__name__
+            unfit = f"a {kind} can be called only through its class: write tool(Class.method) after the class"
+        elif not callable(function):
+            unfit = f"{function!r} cannot be called"
+        faults = [*wrong.values(), *([unfit] if unfit else [])]
         if inspect.iscoroutinefunction(self.guard):
             faults.append("guard must be a plain function: it is called at every fragment")
-        if not unfit:
+        if unfit is None:
             self._kind = kind_of(function)
             faults += self._define(function, options) if given is None else self._take(function, given, options)
         if faults:
@@ -445,15 +452,6 @@ def tool(function: Callable[_P, _R] | None = None, /, **options: Unpack[ToolOpti
         return Tool(function, **options)
 
     return decorate if function is None else decorate(function)
-
-
-def _function_faults(function: object) -> list[str]:
-    if inspect.isclass(function):
-        return ["a class is no function: make an object of it"]
-    if isinstance(function, classmethod | staticmethod):
-        kind = type(function).__name__
-        return [f"a {kind} can be called only through its class: write tool(Class.method) after the class"]
-    return [] if callable(function) else [f"{function!r} cannot be called"]
 
 
 def _first(given: str | None, otherwise: str) -> str:

@@ -71,7 +71,18 @@ class Parameters:
                 if isinstance(parameter.default, FieldInfo) and not parameter.default.is_required():
                     self.field_defaults[parameter.name] = parameter.default
                 fields[parameter.name] = _field(parameter, hint, descriptions.get(parameter.name))
-        self.faults += _stream_faults(self._streams, fields)
+        if any(stream.kind is not Later for stream in self._streams.values()):
+            for name, stream in self._streams.items():
+                if not stream.default_is_fit:
+                    self.faults.append(f"the default of parameter {name!r} must be {stream.kind.__name__}.of(...)")
+            for name, field in fields.items():
+                if name not in self._streams and get_origin(field) is NotRequired:
+                    self.faults.append(
+                        f"parameter {name!r} is optional in a tool with a streaming one: it must be Later[...]"
+                    )
+        else:
+            for name in self._streams:
+                self.faults.append(f"parameter {name!r} is Later, but the tool has no streaming parameter")
         if self.faults:
             return
         self.first: list[str] = [name for name in fields if name not in self._streams]
@@ -169,19 +180,6 @@ class _Stream:
     def of(self, value: Any) -> Any:
         """Return the object that the tool reads, for a complete input."""
         return self.kind.of(value)
-
-
-def _stream_faults(streams: Mapping[str, _Stream], fields: Mapping[str, Any]) -> list[str]:
-    faults: list[str] = []
-    if not any(stream.kind is not Later for stream in streams.values()):
-        return [f"parameter {name!r} is Later, but the tool has no streaming parameter" for name in streams]
-    for name, stream in streams.items():
-        if not stream.default_is_fit:
-            faults.append(f"the default of parameter {name!r} must be {stream.kind.__name__}.of(...)")
-    for name, field in fields.items():
-        if name not in streams and get_origin(field) is NotRequired:
-            faults.append(f"parameter {name!r} is optional in a tool with a streaming one: it must be Later[...]")
-    return faults
 
 
 def _input_type(fields: dict[str, Any], *, extra: Literal["forbid", "ignore"]) -> Any:
