@@ -148,7 +148,11 @@ def bench(
     prompt and the model. Our own cases pass the same proxy then. The proxy does not see when a tool starts.
     """
     if context.invoked_subcommand is not None:
-        _check_nothing_given(context, context.invoked_subcommand)
+        for option in context.command.params:
+            source = context.get_parameter_source(option.name or "")
+            if source is not None and source.name == "COMMANDLINE":
+                command = f"bench {context.invoked_subcommand}"
+                raise UsageError(f"{option.opts[0]} is for measuring: options of {command} come after its name")
         return
     from ._matrix import Matrix, cross
     from ._measure import Conditions
@@ -159,8 +163,10 @@ def bench(
     check_confidence(confidence)
     check_positive("--timeout-s", timeout_s, is_finite=True)
     _check_packages(html=not no_html)
-    if live:
-        _check_live(profile, speed)
+    if live and not os.environ.get("ANTHROPIC_API_KEY"):
+        raise UsageError("--live needs the environment variable ANTHROPIC_API_KEY")
+    if live and (profile is not None or speed is not None):
+        raise UsageError("--profile and --speed apply to the server on this machine: leave them out with --live")
     if programs_only and not program:
         raise UsageError("--programs-only needs a --program")
     streamings: Sequence[Streaming] = ("eager", "buffered") if eager is None else ("eager",) if eager else ("buffered",)
@@ -280,24 +286,10 @@ def _simulation(matrix: Matrix, profile: str | None, speed: float | None, seed: 
 # --- checks before the measurement ------------------------------------------------------------------------------------
 
 
-def _check_nothing_given(context: typer.Context, command: str) -> None:
-    for option in context.command.params:
-        source = context.get_parameter_source(option.name or "")
-        if source is not None and source.name == "COMMANDLINE":
-            raise UsageError(f"{option.opts[0]} is for measuring: options of bench {command} come after its name")
-
-
 def _check_packages(*, html: bool) -> None:
     for package in ("numpy", "scipy", *(("matplotlib",) if html else ())):
         if find_spec(package) is None:
             raise MissingExtraError("bench", package)
-
-
-def _check_live(profile: str | None, speed: float | None) -> None:
-    if not os.environ.get("ANTHROPIC_API_KEY"):
-        raise UsageError("--live needs the environment variable ANTHROPIC_API_KEY")
-    if profile is not None or speed is not None:
-        raise UsageError("--profile and --speed apply to the server on this machine: leave them out with --live")
 
 
 def _make_folder(out: Path, table: Path | None) -> None:

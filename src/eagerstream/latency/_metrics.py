@@ -96,18 +96,6 @@ def _next(raw: str, at: int) -> int:
     return at
 
 
-def _first_byte_s(latency: RunLatency) -> float | None:
-    return next((request.first_byte_s for request in latency.requests if not request.discarded), None)
-
-
-def _input_complete_s(latency: RunLatency) -> float | None:
-    return min((call.stop_s for call in latency.calls if call.stop_s is not None), default=None)
-
-
-def _next_request_s(latency: RunLatency) -> float | None:
-    return next((request.next_request_s for request in _answered(latency)), None)
-
-
 def _between_turns_s(latency: RunLatency) -> float | None:
     """Return the time from the end of each message with calls to the next request, all together."""
     waits = [
@@ -129,12 +117,30 @@ METRICS: Final = {
     metric.name: metric
     for metric in (
         Metric("large_parameter_s", "start of the largest parameter", "s", *_TIME, large_parameter_s),
-        Metric("first_byte_s", "first byte", "s", *_TIME, _first_byte_s),
+        Metric(
+            "first_byte_s",
+            "first byte",
+            "s",
+            *_TIME,
+            lambda run: next((request.first_byte_s for request in run.requests if not request.discarded), None),
+        ),
         Metric("first_fragment_s", "first fragment of an input", "s", *_TIME, lambda run: run.time_to_first_fragment_s),
         Metric("first_field_s", "first finished field", "s", *_TIME, lambda run: run.time_to_first_field_s),
-        Metric("input_complete_s", "first complete input", "s", *_TIME, _input_complete_s),
+        Metric(
+            "input_complete_s",
+            "first complete input",
+            "s",
+            *_TIME,
+            lambda run: min((call.stop_s for call in run.calls if call.stop_s is not None), default=None),
+        ),
         Metric("tool_start_s", "first tool start", "s", *_TIME, lambda run: run.time_to_tool_start_s, on_wire=False),
-        Metric("next_request_s", "request with results", "s", *_TIME, _next_request_s),
+        Metric(
+            "next_request_s",
+            "request with results",
+            "s",
+            *_TIME,
+            lambda run: next((request.next_request_s for request in _answered(run)), None),
+        ),
         Metric("between_turns_s", "time between turns", "s", *_LENGTH, _between_turns_s),
         Metric("duration_s", "complete run", "s", *_LENGTH, lambda run: run.duration_s),
         Metric(

@@ -17,7 +17,7 @@ from . import _tables as tables
 from ._charts import GapCurve, distribution, gap_curves
 from ._drawing import matplotlib_settings
 from ._results import CaseData, MeasuredRun, Results
-from ._selection import MAX_CASES, MAX_PAIRS, Pair, gaps_s, median_run, metrics, pairs, scales_s, shown_runs
+from ._selection import MAX_CASES, MAX_PAIRS, gaps_s, median_run, metrics, pairs, scales_s, shown_runs
 from ._tables import left_out, scroll, section, table, time_line
 from ._waterfall import Panel, hidden_rows, waterfall
 from ._wording import LABEL_CHARS, Names, metric_name, moment, seconds
@@ -117,28 +117,29 @@ class Pictures:
 
     def beside(self) -> Markup | None:
         """Return a chart for each pair, with the median run of the eager case above that of the buffered one."""
-        figures = [figure for pair in self._pairs[:MAX_PAIRS] if (figure := self._beside_of(pair))]
+        figures: list[Markup] = []
+        for pair in self._pairs[:MAX_PAIRS]:
+            eager, buffered = median_run(pair.eager), median_run(pair.buffered)
+            if eager is None or buffered is None:
+                continue
+            panels = [
+                Panel(f"{name}, repetition {run['repetition'] + 1}", run["latency"])
+                for name, run in (("Eager", eager), ("Buffered", buffered))
+            ]
+            end_s = self._scales_s[pair.eager["source"]]
+            svg = waterfall(panels, end_s=end_s, prefix=self._prefix(), max_rows=_BESIDE_ROWS)
+            hidden = sum(hidden_rows(panel.latency, _BESIDE_ROWS) for panel in panels)
+            shared = self._names.shared(pair.eager)
+            figure = element(
+                "figure",
+                element("h3", shared) if shared else None,
+                scroll(svg, f"Eager compared with buffered, {shared}" if shared else "Eager compared with buffered"),
+                element("figcaption", f"{count_text(hidden, 'row')} left out.") if hidden else None,
+                class_="card",
+            )
+            figures.append(figure)
         left = len(self._pairs) - MAX_PAIRS
         return self._section("Eager compared with buffered", figures, (left, "pair"), _HOW_BESIDE)
-
-    def _beside_of(self, pair: Pair) -> Markup | None:
-        panels: list[Panel] = []
-        for name, case in (("Eager", pair.eager), ("Buffered", pair.buffered)):
-            run = median_run(case)
-            if run is None:
-                return None
-            panels.append(Panel(f"{name}, repetition {run['repetition'] + 1}", run["latency"]))
-        end_s = self._scales_s[pair.eager["source"]]
-        svg = waterfall(panels, end_s=end_s, prefix=self._prefix(), max_rows=_BESIDE_ROWS)
-        hidden = sum(hidden_rows(panel.latency, _BESIDE_ROWS) for panel in panels)
-        shared = self._names.shared(pair.eager)
-        return element(
-            "figure",
-            element("h3", shared) if shared else None,
-            scroll(svg, f"Eager compared with buffered, {shared}" if shared else "Eager compared with buffered"),
-            element("figcaption", f"{count_text(hidden, 'row')} left out.") if hidden else None,
-            class_="card",
-        )
 
     def gaps(self) -> Markup | None:
         """Return a chart of the gaps between fragments for each pair, and for each case without a pair."""

@@ -287,8 +287,15 @@ def load_checked(path: Path, adapter: TypeAdapter[DataT], *, what: str, key: str
         raise UsageError(f"{path}: no {what} of eagerstream: there is no {key!r}")
     if data[key] != VERSION:
         raise UsageError(f"{path}: version {data[key]!r:.40} of a {what} is not known, only {VERSION}")
-    if not _is_computable(data):
-        raise UsageError(f"{path}: no {what} of eagerstream: a number should be less than {_LARGEST:g}")
+    pending: list[Any] = [data]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict):
+            pending += item.values()
+        elif isinstance(item, list):
+            pending += item
+        elif isinstance(item, int | float) and abs(item) > _LARGEST:  # figures of it could not be computed
+            raise UsageError(f"{path}: no {what} of eagerstream: a number should be less than {_LARGEST:g}")
     try:
         # Validate the JSON: strict mode then accepts a list for a tuple, and an integer for a float.
         return adapter.validate_json(content, strict=True)
@@ -296,17 +303,3 @@ def load_checked(path: Path, adapter: TypeAdapter[DataT], *, what: str, key: str
         fault = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, fault["loc"]))
         raise UsageError(f"{path}: no {what} of eagerstream: {place:.200}: {fault['msg']}") from error
-
-
-def _is_computable(data: object) -> bool:
-    """Return True if no number is too large."""
-    pending = [data]
-    while pending:
-        item = pending.pop()
-        if isinstance(item, dict):
-            pending += item.values()
-        elif isinstance(item, list):
-            pending += item
-        elif isinstance(item, int | float) and abs(item) > _LARGEST:
-            return False
-    return True
