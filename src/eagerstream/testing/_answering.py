@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from ..errors import UsageError
 from ..recordings import Recording
@@ -159,23 +159,20 @@ def _read(request: Mapping[str, Any]) -> _Asked:
     messages = messages[next((place for place in places if _is_question(messages[place - 1])), 0) :]
     calls = {str(call.get("id")): name for message in messages for call, name in _calls(message)}
     results = ((str(id), result) for message in messages for id, result in _results(message))
+    match request.get("output_config"):
+        case {"format": {"type": "json_schema", "schema": {} as given}}:
+            schema: Mapping[str, Any] | None = given
+        case _:
+            schema = None
     return _Asked(
         tools=tools,
         one_at_a_time=bool(options.get("disable_parallel_tool_use")),
         must_call=kind in ("any", "tool"),
-        schema=_output_schema(request),
+        schema=schema,
         turns=sum(message.get("role") == "assistant" for message in messages),
         calls=len(calls),
         results=[(calls.get(id, "A tool"), result) for id, result in results],
     )
-
-
-def _output_schema(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    match request.get("output_config"):
-        case {"format": {"type": "json_schema", "schema": {} as schema}}:
-            return cast("Mapping[str, Any]", schema)
-        case _:
-            return None
 
 
 def _is_question(message: Mapping[str, Any]) -> bool:

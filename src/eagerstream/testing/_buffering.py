@@ -90,24 +90,9 @@ class _HeldInput:
 
     def feed(self, event: WireEvent, raw: bytes, arrived_s: float) -> list[_Sent]:
         """Return the events to send for one `input_json_delta`. The times of those that wait are set later."""
-        parts = self._split(model_text(event))
-        sent = [_Sent(raw if len(parts) == 1 else self._encoded(event, part), arrived_s) for part, _ in parts]
-        self._waiting.extend((item, needed) for item, (_, needed) in zip(sent, parts, strict=True))
-        while self._waiting and (self._parser.complete or self._waiting[0][1] <= self._ended):
-            self._waiting.popleft()[0].at_s = arrived_s
-        return sent
-
-    def release_all(self, at_s: float) -> None:
-        """Release all waiting fragments at the end of the block."""
-        for item, _ in self._waiting:
-            item.at_s = at_s
-        self._waiting.clear()
-
-    def _split(self, fragment: str) -> list[tuple[str, int]]:
-        """Split a fragment by member. Each part comes with the number of members that must end before it is sent."""
-        parts: list[tuple[str, int]] = []
-        start = 0
-        at = 0
+        fragment = model_text(event)
+        parts: list[tuple[str, int]] = []  # by member, each with the number of members that must end before it is sent
+        start = at = 0
         while at < len(fragment):
             comma = fragment.find(",", at)
             end = comma + 1 if comma >= 0 else len(fragment)
@@ -123,7 +108,17 @@ class _HeldInput:
             at = end
         # The first fragment of the API is empty and need not wait.
         parts.append((fragment[start:], self._ended + self._open if fragment else 0))
-        return parts
+        sent = [_Sent(raw if len(parts) == 1 else self._encoded(event, part), arrived_s) for part, _ in parts]
+        self._waiting.extend((item, needed) for item, (_, needed) in zip(sent, parts, strict=True))
+        while self._waiting and (self._parser.complete or self._waiting[0][1] <= self._ended):
+            self._waiting.popleft()[0].at_s = arrived_s
+        return sent
+
+    def release_all(self, at_s: float) -> None:
+        """Release all waiting fragments at the end of the block."""
+        for item, _ in self._waiting:
+            item.at_s = at_s
+        self._waiting.clear()
 
     def _encoded(self, event: WireEvent, fragment: str) -> bytes:
         return self._framing.encode({**event, "delta": {**event["delta"], "partial_json": fragment}})

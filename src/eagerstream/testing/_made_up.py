@@ -156,7 +156,12 @@ class _Maker:
             case "array":
                 return self._array(schema, name, depth)
             case "string":
-                return self._string(schema, name)
+                if (formatted := _FORMATS.get(str(schema.get("format")))) is not None:
+                    return formatted
+                if "pattern" in schema and (matched := matching(str(schema["pattern"]))) is not None:
+                    return matched
+                hint = _hint(schema, name)
+                return _fitted(self._one_of(hint) if hint else self._text, schema)
             case "integer" | "number" as number:
                 return self._number_in(schema, whole=number == "integer")
             case "boolean":
@@ -206,14 +211,6 @@ class _Maker:
         if schema.get("uniqueItems"):
             return [item for number, item in enumerate(made) if item not in made[:number]]
         return made
-
-    def _string(self, schema: Mapping[str, Any], name: str) -> str:
-        if (formatted := _FORMATS.get(str(schema.get("format")))) is not None:
-            return formatted
-        if "pattern" in schema and (matched := matching(str(schema["pattern"]))) is not None:
-            return matched
-        hint = _hint(schema, name)
-        return _fitted(self._one_of(hint) if hint else self._text, schema)
 
     def _number_in(self, schema: Mapping[str, Any], *, whole: bool) -> float:
         step = schema.get("multipleOf") or (1 if whole else 0.5)

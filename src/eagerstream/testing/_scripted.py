@@ -171,8 +171,20 @@ def reply(
     }
     events = [_message_start(message_id, model, {**counts, "output_tokens": 1})]
     for index, scripted in enumerate(blocks):
-        events += _block_events(index, scripted, message_id)
-    if not blocks or blocks[-1].error is None:
+        if scripted.error is not None:
+            events.append({"type": "error", "error": dict(scripted.error)})
+            break
+        content = dict(scripted.block)
+        prefix = _ID_PREFIXES.get(str(content.get("type")))
+        if prefix and content.get("id") is None:
+            content["id"] = f"{prefix}_{digest([message_id, index])}"
+        events.append({"type": "content_block_start", "index": index, "content_block": content})
+        if index == 0:
+            events.append({"type": "ping"})  # the API sends its first one here
+        events += [{"type": "content_block_delta", "index": index, "delta": dict(delta)} for delta in scripted.deltas]
+        if scripted.closed:
+            events.append({"type": "content_block_stop", "index": index})
+    else:
         end = {"stop_reason": stop_reason, "stop_sequence": stop_sequence}
         events += [{"type": "message_delta", "delta": end, "usage": counts}, {"type": "message_stop"}]
     return Recording.from_body(b"".join(encode_event(event) for event in events))
@@ -244,22 +256,6 @@ def _message_start(message_id: str, model: str, usage: Mapping[str, Any]) -> Wir
         "usage": usage,
     }
     return {"type": "message_start", "message": message}
-
-
-def _block_events(index: int, scripted: Scripted, message_id: str) -> list[WireEvent]:
-    if scripted.error is not None:
-        return [{"type": "error", "error": dict(scripted.error)}]
-    content = dict(scripted.block)
-    prefix = _ID_PREFIXES.get(str(content.get("type")))
-    if prefix and content.get("id") is None:
-        content["id"] = f"{prefix}_{digest([message_id, index])}"
-    events: list[WireEvent] = [{"type": "content_block_start", "index": index, "content_block": content}]
-    if index == 0:
-        events.append({"type": "ping"})  # the API sends its first one here
-    events += [{"type": "content_block_delta", "index": index, "delta": dict(delta)} for delta in scripted.deltas]
-    if scripted.closed:
-        events.append({"type": "content_block_stop", "index": index})
-    return events
 
 
 def digest(content: object) -> str:
