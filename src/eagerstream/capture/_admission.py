@@ -56,25 +56,15 @@ class Admission:
         media_type = header(scope, b"content-type").partition(";")[0].strip()
         if (coding or length not in ("", "0")) and media_type not in _MEDIA_TYPES:
             raise Refused(415, f"the proxy passes on bodies with the content type {' or '.join(sorted(_MEDIA_TYPES))}")
-        if not _is_plain(path):
+        # Every reader of the path must find a place below that of the upstream. A slash at the end is allowed. So is an
+        # escaped slash, as in Bedrock's model ids: the text on each side of it is checked as its own segment.
+        root, *parts = path.split(b"/")
+        checked = parts[:-1] if parts[-1:] == [b""] else parts
+        segments = [segment for part in checked for segment in unquote_to_bytes(part).split(b"/")]
+        if root or not parts or not all(_SEGMENT.fullmatch(segment) and segment.strip(b".") for segment in segments):
             raise Refused(400, "the proxy passes on paths without empty parts and dots as parts")
         if self._access.token is None:
             return path
         _, given, *rest = path.decode("ascii").split("/", 2)
         self._access.check_token([given])
         return b"/" + "".join(rest).encode()
-
-
-def _is_plain(path: bytes) -> bool:
-    """Return True if every reader of the path finds a place below that of the upstream.
-
-    A slash at the end is allowed. So is an escaped slash, as in Bedrock's model ids: the text on each side of it is
-    checked as its own segment.
-    """
-    root, *parts = path.split(b"/")
-    if root or not parts:
-        return False
-    if parts[-1] == b"":
-        parts.pop()
-    decoded = [piece for part in parts for piece in unquote_to_bytes(part).split(b"/")]
-    return all(_SEGMENT.fullmatch(part) and part.strip(b".") for part in decoded)

@@ -7,7 +7,7 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -184,7 +184,14 @@ def serve(
         case _:
             raise UsageError(f'--cut must be "event", "random", a number of bytes or offsets like 10,200, not {cut!r}')
     timing = replace(timing, tokens_per_second=tokens_per_second, first_byte_s=first_byte_s, jitter=jitter, seed=seed)
-    loaded = [Recording.load(path) for path in _files_of(recordings or ())]
+    loaded: list[Recording] = []
+    for path in recordings or ():
+        files = [path]
+        if path.is_dir():
+            files = sorted(file for file in path.iterdir() if file.suffix in (".jsonl", ".sse"))
+        if not files:
+            raise UsageError(f"{path} has no recordings (.jsonl, .sse)")
+        loaded += [Recording.load(file) for file in files]
     timed = [retime(recording, timing) if not recording.duration_s else recording for recording in loaded]
     if script:
         scenario = Scenario.scripted(seed=seed, timing=timing)
@@ -229,22 +236,6 @@ def _say_addresses(served: str, server: ReplayServer) -> None:
     typer.echo("# base URLs for the clients of platforms:")
     for platform in Platform:
         typer.echo(f"#   {platform:<14} {server.url_of(platform)}")
-
-
-def _files_of(paths: Sequence[Path]) -> Iterator[Path]:
-    """Yield recordings, and those in folders.
-
-    Raises:
-        UsageError: A folder has none.
-    """
-    for path in paths:
-        if not path.is_dir():
-            yield path
-            continue
-        files = sorted(file for file in path.iterdir() if file.suffix in (".jsonl", ".sse"))
-        if not files:
-            raise UsageError(f"{path} has no recordings (.jsonl, .sse)")
-        yield from files
 
 
 def _log_request(request: ReceivedRequest) -> None:

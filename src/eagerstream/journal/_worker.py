@@ -139,31 +139,27 @@ class _Worker:
     async def take_runs(self, tasks: anyio.abc.TaskGroup, poll_s: float, *, once: bool) -> None:
         while not self._is_stopped:
             self._changed = anyio.Event()
-            due = await self._due()
+            free: list[str] = []
+            if len(self._scopes) < self._concurrency:
+                now_s = anyio.current_time()
+                # The longest unchanged ones come first. Those that are active or have failed here may be among them.
+                limit = _CHOICE * self._concurrency + len(self._scopes) + len(self._failures)
+                due = [summary.run_id for summary in await self._journal.due(limit=limit)]
+                self._failures = {run_id: each for run_id, each in self._failures.items() if run_id in due}
+                waiting = {run_id for run_id, each in self._failures.items() if each.until_s > now_s}
+                free = [run_id for run_id in due if run_id not in waiting and run_id not in self._scopes]
+                # Each worker takes different ones: a second owner finds out only after a part of the lease that there
+                # is a first one.
+                _random.shuffle(free)
             if self._is_stopped:
                 return  # meanwhile: a run that was just given up may be due
-            for run_id in due[: self._concurrency - len(self._scopes)]:
+            for run_id in free[: self._concurrency - len(self._scopes)]:
                 scope = self._scopes[run_id] = anyio.CancelScope()
                 tasks.start_soon(self._serve, run_id, scope)
-            if once and not due and not self._scopes:
+            if once and not free and not self._scopes:
                 return
             with anyio.move_on_after(poll_s):
                 await self._changed.wait()
-
-    async def _due(self) -> list[str]:
-        """Return the runs to take, the longest unchanged one first."""
-        if len(self._scopes) >= self._concurrency:
-            return []
-        now_s = anyio.current_time()
-        # Those that are active or have failed here may be the first ones. Each worker takes different ones of the rest:
-        # a second owner finds out only after a part of the lease that there is a first one.
-        limit = _CHOICE * self._concurrency + len(self._scopes) + len(self._failures)
-        due = [summary.run_id for summary in await self._journal.due(limit=limit)]
-        self._failures = {run_id: each for run_id, each in self._failures.items() if run_id in due}
-        waiting = {run_id for run_id, each in self._failures.items() if each.until_s > now_s}
-        free = [run_id for run_id in due if run_id not in waiting and run_id not in self._scopes]
-        _random.shuffle(free)
-        return free
 
     async def stop_at(self, stop: anyio.Event, grace_s: float) -> None:
         await stop.wait()

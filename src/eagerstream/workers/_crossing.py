@@ -197,7 +197,9 @@ _READERS: Final[dict[str, Callable[[Any], Any]]] = {
     "timedelta": lambda value: timedelta(*(_checked(part, int) for part in _checked(value, list))),
     "Decimal": lambda value: Decimal(_checked(value, str)),
     "UUID": lambda value: UUID(_checked(value, str)),
-    _DICT: lambda value: dict(_pair(item) for item in _checked(value, list)),
+    _DICT: lambda value: {
+        _checked(key, str): each for key, each in (_checked(item, list) for item in _checked(value, list))
+    },
 }
 
 
@@ -268,11 +270,6 @@ def _unmarked(found: dict[str, Any]) -> Any:
     if reader is None or found.keys() != {_MARK, "value"}:
         raise ValueError("no such mark")
     return reader(found["value"])
-
-
-def _pair(item: Any) -> tuple[str, Any]:
-    key, value = _checked(item, list)
-    return _checked(key, str), value
 
 
 def _checked(value: Any, kind: type) -> Any:
