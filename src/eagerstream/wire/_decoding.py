@@ -143,8 +143,8 @@ class _DataDecoder(EventStreamDecoder[T]):
     __slots__ = (
         "_index",
         "_is_text",
+        "_lessons",
         "_max_values",
-        "_may_learn",
         "_prefix",
         "_short_bytes",
         "_text_start",
@@ -168,7 +168,7 @@ class _DataDecoder(EventStreamDecoder[T]):
         self._text_start = 0  # offset of the quote
         self._short_bytes = 0
         self._index = 0
-        self._may_learn = _MAX_LESSONS if self._learns else 0
+        self._lessons = _MAX_LESSONS if self._learns else 0
 
     def _take(self, chunk: bytes, events: list[Any]) -> None:
         # One event in a chunk, the usual case of a live stream: no split, and no call of `_feed_blocks`.
@@ -205,7 +205,7 @@ class _DataDecoder(EventStreamDecoder[T]):
                         pass
             before = len(events)
             self._feed_block(block, events)
-            if self._may_learn and len(events) > before:
+            if self._lessons and len(events) > before:
                 self._learn(block, events[before])
         if rest:
             self._feed_lines(rest, events)
@@ -220,7 +220,7 @@ class _DataDecoder(EventStreamDecoder[T]):
         kind = delta.get("type") if isinstance(delta, dict) else None
         if kind not in ("input_json_delta", "text_delta"):
             return
-        self._may_learn -= 1  # a peer with another form costs at most eight attempts
+        self._lessons -= 1  # a peer with another form costs at most eight attempts
         field = TEXT_FIELDS[kind]
         key = f'"{field}":'.encode()
         start = block.find(_QUOTE, block.find(key) + len(key))
@@ -240,7 +240,7 @@ class _DataDecoder(EventStreamDecoder[T]):
             self._short_bytes = min(2 * start, self._max_event_bytes)
             self._index = index
             self._is_text = kind == "text_delta"
-            self._may_learn = _MAX_LESSONS
+            self._lessons = _MAX_LESSONS
 
     def _check_values(self, values: int) -> None:
         check_value_count(values, self._max_values)
