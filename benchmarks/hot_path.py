@@ -14,7 +14,8 @@ from json.scanner import py_make_scanner  # type: ignore[attr-defined]  # nor th
 from typing import Any, Final
 
 from eagerstream.streaming._event_buffer import EventBuffer
-from eagerstream.wire import PartialJSON, SSEDecoder, TextDelta
+from eagerstream.wire import MessageAssembler, PartialJSON, SSEDecoder, TextDelta, ToolInput
+from eagerstream.wire._settled_messages import SettledMessages, request_json
 
 from .streams import body_chunks, make_input
 from .wire_core import WireCore
@@ -84,17 +85,49 @@ def _bytes_to_events(together: int) -> Prepare:
     def prepare(events: int) -> Job:
         single = _chunks(events)
         chunks = [b"".join(single[at : at + together]) for at in range(0, len(single), together)]
-        return Job(lambda: _assemble(chunks), _value("one string", events), len(single))
+        return Job(lambda: _assemble(chunks).inputs[0].value, _value("one string", events), len(single))
 
     return prepare
 
 
-def _assemble(chunks: Sequence[bytes]) -> object:
-    """Feed all chunks, and discard the events. Return the value."""
+def _assemble(chunks: Sequence[bytes]) -> MessageAssembler[ToolInput]:
+    """Feed all chunks, and discard the events."""
     core = WireCore()
     for chunk in chunks:
         core.feed(chunk)
-    return core.assembler.inputs[0].value
+    return core.assembler
+
+
+def _bytes_to_texts(together: int) -> Prepare:
+    def prepare(events: int) -> Job:
+        text = _value("one string", events)["text"]
+        single = body_chunks(text, _FRAGMENT_CHARS, is_text=True)
+        chunks = [b"".join(single[at : at + together]) for at in range(0, len(single), together)]
+        return Job(lambda: _assemble(chunks).message["content"][0]["text"], text, len(single))
+
+    return prepare
+
+
+def _next_requests(events: int) -> Job:
+    """Return what a run does with its history to make each request, with ten events in a turn."""
+    turns = events // 10
+    return Job(lambda: _converse(turns), turns, 10 * turns)
+
+
+def _converse(turns: int) -> int:
+    """Check and encode the request of each turn. Return how many messages the last one had, in turns."""
+    settled = SettledMessages()
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Go."}]
+    count = 0
+    for number in range(turns):
+        request = {"max_tokens": 1, "messages": (known := settled.follow(messages))}
+        assert not settled.faults(known, tools=None, system_breakpoints=0, model=None)
+        assert len(request_json(request)) > 100 * number
+        count = len(known)
+        call = {"type": "tool_use", "id": f"toolu_{number}", "name": "read", "input": {"path": f"{number}.txt"}}
+        result = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": f"line {number}\n" * 20}
+        messages += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    return (count + 1) // 2
 
 
 def _server_sent_events(events: int) -> Job:
@@ -160,6 +193,11 @@ def _pure_python_decoder() -> Callable[[str, int], tuple[Any, int]]:
 REFERENCE: Final = "json, pure Python"
 """Name of the reference. Costs are reported in its events."""
 
+NEXT_REQUEST: Final = "the next request of a long run"
+GROWTH: Final = {NEXT_REQUEST: 3.2}
+"""How many times the cost of a small job's event that of a large job may be, where it cannot stay the same: the history
+of a run is compared, and its bytes are joined, for each request. To check and encode it each time would be 8."""
+
 WORKLOADS: Final[dict[str, Prepare]] = {
     REFERENCE: _reference,
     "PartialJSON, a string": _partial_json("one string"),
@@ -167,6 +205,9 @@ WORKLOADS: Final[dict[str, Prepare]] = {
     "PartialJSON, numbers": _partial_json("numbers"),
     "bytes to events, one a chunk": _bytes_to_events(1),
     f"bytes to events, {_MANY} a chunk": _bytes_to_events(_MANY),
+    "bytes to texts, one a chunk": _bytes_to_texts(1),
+    f"bytes to texts, {_MANY} a chunk": _bytes_to_texts(_MANY),
     "SSEDecoder": _server_sent_events,
     "EventBuffer, put and get": _hand_over,
+    NEXT_REQUEST: _next_requests,
 }

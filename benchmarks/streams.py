@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from eagerstream.testing import Timing, reply, retime, tool_use
+from eagerstream.testing import Timing, reply, retime, text, tool_use
 
 KINDS = ("lines", "one string", "numbers")
 
@@ -39,10 +39,23 @@ def make_input(kind: str, chars: int) -> dict[str, Any]:
     return {"table": "tides", "rows": rows}
 
 
-def body_chunks(text: str, fragment_chars: int) -> list[bytes]:
-    """Return the body of a response with one tool call, in chunks of one event, as the API sends it."""
-    whole = reply(tool_use("make_file", text, fragment_chars=fragment_chars))
-    return [chunk.data for chunk in retime(whole, Timing.instant()).chunks]
+def body_chunks(content: str, fragment_chars: int, *, is_text: bool = False) -> list[bytes]:
+    """Return the body of a response, in chunks of one event, as the API sends it.
+
+    Args:
+        content: The input of its one tool call, or its text.
+        fragment_chars: Number of characters of each delta.
+        is_text: It has a text instead of a call.
+    """
+    call = tool_use("make_file", content, fragment_chars=fragment_chars)
+    block = text(content, fragment_chars=fragment_chars) if is_text else call
+    chunks = retime(reply(block), Timing.instant()).chunks
+    return [padded(chunk.data, number) for number, chunk in enumerate(chunks)]
+
+
+def padded(event: bytes, number: int) -> bytes:
+    """Return an event with 0 to 15 spaces at its end, as the API pads most of its streams."""
+    return event.replace(b"}\n\n", b" " * (number * 7 % 16) + b"}\n\n")
 
 
 async def arriving(chunks: list[bytes]) -> AsyncIterator[bytes]:

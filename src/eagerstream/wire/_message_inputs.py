@@ -440,7 +440,8 @@ class MessageInputs(Generic[InputT]):
             return next(batch, None)  # any event settles it; `feed_event` does that
         inputs = self._open
         text_index: Any = MISSING  # of the text that grows, with its place and its pieces
-        place, pieces = 0, list[str]()
+        place = 0
+        pieces: list[str] = []
         event: Any
         for event in batch:
             # Assume the usual form, and leave the rest to `feed_event`. The lookups fail if a part is missing, and a
