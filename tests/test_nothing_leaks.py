@@ -271,6 +271,7 @@ _SHOWN_ON_PURPOSE = {
     "InputFaults": "its text is for the model",
     "InputInterrupted": "its text is for the model",
     "TextDelta": "the start of the text for the user, to whoever prints it",
+    "TextFragment": "the same",
     "ToolError": "its text is for the model",
     "ModelFacts": "a row of a table of the library",
     "Summary": "the words about a call that a formatter of the program wants on the screen",

@@ -12,7 +12,6 @@ import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
-from .._support.event_loops import event_loop, is_asyncio
 from ..inputs import GrowingInput
 from ..tools._call import ToolCall
 from ..tools._executor import Executor
@@ -43,7 +42,6 @@ class CallRunner:
 
     Attributes:
         is_stopped: No call that has not started yet may start.
-        wakes_in_order: Tasks run in the order in which they were woken. asyncio does that; trio shuffles them.
     """
 
     def __init__(
@@ -54,7 +52,6 @@ class CallRunner:
         self._tasks = tasks
         self._deadline = deadline
         self._waits_for_input = waits_for_input
-        self.wakes_in_order = is_asyncio(event_loop())
         self._open: dict[ToolCall, None] = {}  # those that were started, and whose end was not reported
         self._scopes: dict[ToolCall, anyio.CancelScope] = {}
         self._expected: dict[GrowingInput, _Work] = {}  # that of the tasks which wait for calls of these
@@ -187,10 +184,6 @@ class CallRunner:
             # one pass of the event loop (test_one_pass_from_an_input_to_its_tool).
             if work.begun is not None and not work.begun.is_set():
                 await work.begun.wait()
-            # Consumers see the end of an input before its tool starts, and may still cancel the run
-            # (test_nothing_begins_after_cancel). `start` comes after their events, which is enough on asyncio.
-            if not self.wakes_in_order:
-                await anyio.lowlevel.checkpoint()
         finally:
             self._expected.pop(work.input, None)
             call = runs.call = work.call

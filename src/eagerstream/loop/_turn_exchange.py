@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import anyio
@@ -11,6 +12,7 @@ from ..calls._runner import CallRunner
 from ..calls._turn import DELTAS, Turn
 from ..inputs import GrowingInput
 from ..streaming import StreamEvent
+from ..streaming._deadline import ReplyDeadline
 from ..streaming._delivery import Delivery
 from ..streaming._exchange import Exchange
 from ..streaming._output import OutputReader
@@ -92,13 +94,12 @@ class TurnExchange(Exchange):
         # finds that out for the chunk; matching each event against patterns cost every one of them.
         if not turn.looks_at_deltas and DELTAS.issuperset(map(type, events)):
             return self.delivery.put_all(events)
-        # The turn decides which events count, then those are handed on, then calls start: observers and consumers get
-        # the end of an input before the events of its call.
         step = turn.take(events)
-        must_wait = self.delivery.put_all(step.events)
         if step.cancelled:
             self._keeper.restarted(turn)
-        self._runner.take(step)
+        # The task of a call is woken before the consumer, who may look at the whole input before he lets others have
+        # their turn. The events of the call come behind the end of its input all the same, as the task makes them.
+        must_wait = self.delivery.put_all(step.events, lambda: self._runner.take(step))
         self._starts_tools = self._starts_tools or bool(step.started)
         # If a guard cuts a message that has come completely, no tokens are left to save, and reading to the end of the
         # body lets the connection be used again. A restart is cut in any case: its message is not wanted.
@@ -106,11 +107,12 @@ class TurnExchange(Exchange):
             raise Unwanted
         return must_wait or self._starts_tools
 
-    async def room(self) -> None:
-        """See `Exchange`. A tool that starts does so before the next read."""
-        # The next read takes 62 µs. First consumers see the end of the input, and may cancel; then the tool starts.
+    async def room(self, deadline: ReplyDeadline) -> None:
+        """See `Exchange`. A tool that starts does so before the next read, which takes 62 µs."""
         if self._starts_tools:
             self._starts_tools = False
-            for _ in range(1 if self._runner.wakes_in_order else 2):
+            since_s = time.monotonic()
+            for _ in range(2):  # trio shuffles the tasks that are ready
                 await anyio.lowlevel.checkpoint()
-        await super().room()
+            deadline.excuse(since_s)
+        await super().room(deadline)

@@ -122,3 +122,10 @@ class ReplyDeadline:
         finally:
             self._reply_until += time.monotonic() - begun_at
             self._resume()
+
+    def excuse(self, since_s: float) -> None:
+        """Leave out the time since then, in which others had their turn, if it was long: it is not the peer's."""
+        took_s = time.monotonic() - since_s
+        if took_s > self._slack_s:
+            self._reply_until += took_s
+            self._resume()

@@ -114,10 +114,15 @@ class Delivery(Generic[E]):
         """Show an event to the observers, and hand it over to the consumer."""
         self.put_all((event,))
 
-    def put_all(self, events: Sequence[E]) -> bool:
+    def put_all(self, events: Sequence[E], then: Callable[[], object] | None = None) -> bool:
         """Show events to the observers, and hand them over to the consumer.
 
-        Return True if the reading should wait for room in the buffer before it continues.
+        Args:
+            events: The events.
+            then: Called when the observers have seen them, and before the consumer is woken.
+
+        Returns:
+            True if the reading should wait for room in the buffer before it continues.
         """
         # Before anybody sees the input: a task that waits for more of it needs the reader from the first moment on. A
         # settled input needs nothing more, and would keep the buffer for as long as it is kept itself.
@@ -132,6 +137,8 @@ class Delivery(Generic[E]):
                 observer.take(events)
             except Exception as error:
                 self._drop(observer, error)
+        if then is not None:
+            then()
         return bool(events) and self.buffer.put_all(events)
 
     def discard(self) -> None:

@@ -108,7 +108,7 @@ class EventBuffer(Generic[E]):
             return False
         for event in events:
             self.put(event)
-        return self.is_full or len(self._held) > self._maximum
+        return self.must_wait
 
     def _wake_consumer(self) -> None:
         if self._sleeper is not None and self._filled is not None:
@@ -122,6 +122,11 @@ class EventBuffer(Generic[E]):
         # for ever once the buffer is full (test_waiting_for_an_input_in_the_loop_does_not_hold_up_the_reader). So the
         # reader continues, and merging bounds the buffer meanwhile.
         return self._waits and not self._waits_for_input
+
+    @property
+    def must_wait(self) -> bool:
+        """True if `room` would wait, or raise an error."""
+        return self.is_full or len(self._held) > self._maximum
 
     @property
     def is_full(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias
 from ..inputs._growing_input import GrowingInput
 from ..transports import Reply, RequestBody
 from ..wire import MessageAssembler, MessageEvent, MessageState
+from ._deadline import ReplyDeadline
 from ._delivery import Delivery
 from ._output import OutputDelta, OutputReader
 
@@ -75,13 +76,15 @@ class Exchange:
         """
         return self.delivery.put_all(events if self.output is None else self.output.take(events))
 
-    async def room(self) -> None:
+    async def room(self, deadline: ReplyDeadline) -> None:
         """Wait until more events can be taken. Cancelling this loses no event.
 
         Raises:
             LimitError: More than `Limits.max_waiting_events` events wait, deltas merged.
         """
-        await self.delivery.buffer.room()
+        if self.delivery.buffer.must_wait:
+            with deadline.allowed():
+                await self.delivery.buffer.room()
 
     def ended(self) -> None:
         """Note that nothing more is read. The events that still come settle what was cut off."""

@@ -82,8 +82,7 @@ async def read_reply(
                         deadline.end(batch)
                     # The deadline stops meanwhile: to wait for our own consumer is no silence of the peer.
                     if must_wait:
-                        with deadline.allowed():
-                            await exchange.room()
+                        await exchange.room(deadline)
                     # On asyncio, anyio cancels no task whose future is done already. If a peer always has bytes ready,
                     # the future of this task nearly always is, so the task asks (test_a_flood_can_be_stopped).
                     await anyio.lowlevel.checkpoint_if_cancelled()

@@ -30,6 +30,9 @@ class TextFragment(tuple[int, str]):
     # A type of its own: an input fragment is a plain tuple, and a tuple of any other form is refused.
     __slots__ = ()
 
+    def __repr__(self) -> str:
+        return f"TextFragment(index={self[0]}, text={_start_of(self[1])})"
+
 
 Message: TypeAlias = dict[str, Any]
 
