@@ -106,7 +106,10 @@ def _imports(tree: ast.Module, folders: Sequence[str]) -> Iterator[list[str]]:
             above = folders[: len(folders) - node.level + 1] if node.level else ()
             named = [*above, *(node.module.split(".") if node.module else [])]
             named = named if node.level else named[1:] if named[0] == "eagerstream" else []
-            yield from [named] if named else [[alias.name] for alias in node.names if node.level]
+            if node.module is None:
+                yield from ([*named, alias.name] for alias in node.names)
+            elif named:
+                yield named
         elif isinstance(node, ast.Import):
             yield from (alias.name.split(".")[1:] for alias in node.names if alias.name.startswith("eagerstream."))
 
@@ -156,11 +159,12 @@ if TYPE_CHECKING:
     )
 def f():
     from .. import tools
+    from . import _partial_json
     import eagerstream.streaming, eagerstream.wire
     from eagerstream.workers import Worker
 """
     imported = list(_imports(ast.parse("\n".join(_IMPORT.findall(source))), ["wire"]))
-    assert imported == [["loop"], ["tools"], ["streaming"], ["wire"], ["workers"]]
+    assert imported == [["loop"], ["tools"], ["wire", "_partial_json"], ["streaming"], ["wire"], ["workers"]]
     assert list(_upwards("wire", imported)) == ["loop", "tools", "streaming", "workers"]
     assert list(_upwards("workers", [["loop", "_run"], ["loop"], ["_support", "files"]])) == ["loop._run"]
 
@@ -197,6 +201,7 @@ _WITHOUT_TESTS = {
     "wire/_errors": "test_errors.py has all exceptions",
     "wire/_limits": "test_limits.py has all bounds",
     "wire/_parser": "a protocol without code",
+    "wire/_mypyc": "only says what to do without mypyc",
     "wire/_type_variables": "has no code that runs",
 }
 """Modules of the core without a test file of their name, and the reason."""

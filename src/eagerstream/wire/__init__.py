@@ -31,10 +31,10 @@ from ._events import (
     UnknownEvent,
     WireEvent,
 )
+from ._flavor import is_compiled
 from ._json_scalars import ParseFault
 from ._limits import ParsingLimits
 from ._message import MessageAssembler, MessageState
-from ._mypyc import is_compiled
 from ._parser import Parser, ParserFactory
 from ._partial_json import PartialJSON
 from ._patch import Patch, PatchOp, apply_patch, merge_patches, pointer, steps_of

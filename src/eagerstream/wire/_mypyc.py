@@ -1,9 +1,8 @@
-"""Declarations for mypyc, which compiles the wheel, and what it has compiled."""
+"""Declarations for mypyc, which compiles the wheel."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.machinery import ExtensionFileLoader
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -21,15 +20,4 @@ else:
         return lambda compiled: compiled
 
 
-def is_compiled() -> bool:
-    """Return True if the wire core of this process is compiled, and False if it runs as plain Python.
-
-    `pip install eagerstream` installs the compiled one if there is a wheel for the platform and the version of Python.
-    If the environment has `EAGERSTREAM_PURE=1`, a process runs the sources that are in each wheel.
-    """
-    from . import _partial_json  # here: it imports this module
-
-    return isinstance(_partial_json.__loader__, ExtensionFileLoader)
-
-
-__all__ = ["is_compiled", "mypyc_attr"]
+__all__ = ["mypyc_attr"]
