@@ -195,8 +195,10 @@ REFERENCE: Final = "json, pure Python"
 
 NEXT_REQUEST: Final = "the next request of a long run"
 GROWTH: Final = {NEXT_REQUEST: 3.2}
-"""How many times the cost of a small job's event that of a large job may be, where it cannot stay the same: the history
-of a run is compared, and its bytes are joined, for each request. To check and encode it each time would be 8."""
+"""The largest growth where an event of a large job must cost more than one of a small job.
+
+For each request, the history of a run is compared, and its bytes are joined. Checked and encoded each time, it would be
+8."""
 
 WORKLOADS: Final[dict[str, Prepare]] = {
     REFERENCE: _reference,
