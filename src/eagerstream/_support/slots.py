@@ -15,7 +15,7 @@ class Slots:
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._holders: set[object] = set()
+        self._holders: dict[object, None] = {}
         # In order, with the event of each one that waits in a task.
         self._waiting: OrderedDict[object, anyio.Event | None] = OrderedDict()
 
@@ -29,7 +29,7 @@ class Slots:
         if holder in self._waiting:
             return False
         if len(self._holders) < self._count:
-            self._holders.add(holder)
+            self._holders[holder] = None
             return True
         self._waiting[holder] = None
         return False
@@ -39,10 +39,10 @@ class Slots:
         if holder in self._waiting:
             del self._waiting[holder]
         elif holder in self._holders:
-            self._holders.remove(holder)
+            del self._holders[holder]
             if self._waiting:
                 following, event = self._waiting.popitem(last=False)
-                self._holders.add(following)
+                self._holders[following] = None
                 if event is not None:
                     event.set()
 

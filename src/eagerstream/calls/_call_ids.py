@@ -18,12 +18,12 @@ class CallIds:
     """
 
     def __init__(self, messages: Sequence[Mapping[str, Any]]) -> None:
-        self._ids: set[str] = set()
+        self._ids: dict[str, None] = {}
         for message in messages:
             content = message.get("content")
             for block in content if isinstance(content, list | tuple) else ():
                 if isinstance(block, Mapping) and block.get("type") == "tool_use":
-                    self._ids.add(str(block.get("id")))
+                    self._ids[str(block.get("id"))] = None
 
     def take(self, input: GrowingInput, turn: int) -> None:
         """Take the id of a call. If it is taken (some gateways count from 0 in each response), the echo gets another.
@@ -37,8 +37,9 @@ class CallIds:
         # taken.
         while input.echo_id in self._ids:
             input.echo_id = stand_in_id(f"{input.echo_id} {turn} {input.index}", input.kind)
-        self._ids.add(input.echo_id)
+        self._ids[input.echo_id] = None
 
     def free(self, calls: Sequence[ToolCall]) -> None:
         """Forget the ids of calls that the history does not have: the next attempt may use them again."""
-        self._ids -= {call.input.echo_id for call in calls}
+        for call in calls:
+            self._ids.pop(call.input.echo_id, None)

@@ -127,9 +127,9 @@ class Turn:
         self.number = number
         self.message: AssistantMessage = empty_message()
         self.calls: list[ToolCall] = []
-        self.held: list[ToolCall] = []
+        self.held: dict[ToolCall, None] = {}  # in order
         self.ending: Ending | None = None
-        self.history: list[Message] = []
+        self.history: Sequence[Message] = ()
         self.is_closed: bool = False
         self.is_discarded: bool = False
         self.is_answered: bool = False
@@ -157,8 +157,8 @@ class Turn:
         self._by_input: dict[GrowingInput, ToolCall] = {}
         self._guarded: dict[GrowingInput, Tool] = {}
         # The state of a call does not say this: one that waits for its group has been started, and is `WAITING`.
-        self._started: set[ToolCall] = set()
-        self._held_groups: set[str] = set()
+        self._started: dict[ToolCall, None] = {}
+        self._held_groups: dict[str, None] = {}
         # Shared by the calls, and not kept in the executor: one executor may serve several runs, and a failure in one
         # of them must not stop a group in another (test_an_executor_of_two_runs).
         self._failed_groups: dict[str, ToolCall] = {}
@@ -227,9 +227,9 @@ class Turn:
                 if tool is not None and self._must_wait(tool) and input.outcome is Outcome.VALID:
                     # Not given to the executor yet, where it would take a slot from calls that may start now. A call
                     # whose input is not valid need not wait, because its tool does not run.
-                    self.held.append(call)
+                    self.held[call] = None
                     if tool.group is not None:
-                        self._held_groups.add(tool.group.name)
+                        self._held_groups[tool.group.name] = None
                 else:
                     self._start(call, step)
             case MessageStart(restarted=True):
@@ -278,7 +278,7 @@ class Turn:
         return tool.start == "message" or (tool.group is not None and tool.group.name in self._held_groups)
 
     def _start(self, call: ToolCall, step: Step) -> None:
-        self._started.add(call)
+        self._started[call] = None
         # Admitted here, not when its task runs. A later event of the same chunk may be a restart or a stop reason, and
         # then the answer to "has anything started?" must be right. Also, trio runs the tasks of a turn in random order,
         # and places have to be given in call order.
@@ -425,7 +425,7 @@ class Turn:
         if self.ending is not None and self.ending.begins is not Begins.ALL:
             self.withdraw(Begins.NONE)
         own = [call for call in self.calls if call not in self._started]
-        self._started.update(own)
+        self._started.update(dict.fromkeys(own))
         return own
 
     def put_back(self, calls: Sequence[ToolCall]) -> None:
@@ -434,7 +434,7 @@ class Turn:
             if call.ran:
                 call.refuse_unfinished()  # it must not run a second time
             elif call.result is None:
-                self._started.discard(call)
+                self._started.pop(call, None)
 
     def results(self, *, extra_user_text: str | None = None) -> list[Block]:
         """Return the `tool_result` blocks of the turn, in call order. A call without an answer gets one that says so.

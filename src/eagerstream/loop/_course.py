@@ -87,7 +87,7 @@ class Course:
         self.awaits_reply: bool = False
         """A request was made, and its response was not taken."""
         self.steering: Steering = Steering(self.result)
-        self.delivered: list[Mapping[str, Any]] = []
+        self.delivered: Sequence[Mapping[str, Any]] = ()
         """The messages that the last request has for the first time."""
         self._is_prolonged = False  # it would have ended without a message that waits
         self.failure: LimitError | None = None
@@ -161,7 +161,7 @@ class Course:
             raise UsageError(f"the conversation has ended: {self.result.status.value}")
         if not self.retries:
             self.compaction.begin(is_paused=self.steering.is_paused)
-        self.delivered = []
+        self.delivered = ()
         if not self.compaction.is_under_way:  # a summary is asked of the history as it is
             # A finished conversation is idle before its first request, too.
             is_idle = self._is_prolonged or (not self._continuing.turns and is_prefill(self.result.messages))
@@ -225,7 +225,7 @@ class Course:
             limits=self.limits,
             host=self.host,
             listeners=self.listeners,
-            server_calls=server_calls(self._requests.history().notable).keys(),
+            server_calls=server_calls(self._requests.history().notable),
         )
         # A summary calls nothing, and a call of a hostile peer must not run.
         self._turn.is_stopped = self.compaction.is_under_way

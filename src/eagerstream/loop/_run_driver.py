@@ -86,7 +86,7 @@ class RunDriver:
         self._inputs = inputs
         self._delivery = delivery
         self._thread = thread
-        self._violations: list[str] = []  # of earlier responses
+        self._violations: Sequence[str] = ()  # of earlier responses
         self._violation_count = 0
         self._exchange: TurnExchange | None = None  # the last one
         self._runner: CallRunner | None = None
@@ -239,7 +239,7 @@ class RunDriver:
             # From here on the violations are in the run's own list, and `violations` must not count them twice.
             exchange.is_reading = False
             assembler = exchange.assembler
-            self._violations += assembler.violations[: _MAX_VIOLATIONS - len(self._violations)]
+            self._violations = (*self._violations, *assembler.violations)[:_MAX_VIOLATIONS]
             self._violation_count += assembler.violation_count
         try:
             broken = interruption(turn, assembler, error, exchange.request_id, has_response=exchange.has_response)

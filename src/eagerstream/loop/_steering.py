@@ -32,8 +32,8 @@ class Steering:
 
     def __init__(self, result: RunResult) -> None:
         self._result = result
-        self._waiting: list[tuple[Mapping[str, Any], When]] = []
-        self._tool_changes: list[Mapping[str, Any]] = []
+        self._waiting: Sequence[tuple[Mapping[str, Any], When]] = ()
+        self._tool_changes: Sequence[Mapping[str, Any]] = ()
         self._last_change: Mapping[str, Any] | None = None  # the message with the last changes in the history
 
     def add(self, message: str | Mapping[str, Any], when: When) -> None:
@@ -52,11 +52,11 @@ class Steering:
 
     def change_tools(self, blocks: Sequence[Mapping[str, Any]]) -> None:
         """Add blocks that change the tools."""
-        self._tool_changes += blocks
+        self._tool_changes = [*self._tool_changes, *blocks]
 
     def forget_tool_changes(self) -> None:
         """Drop the blocks that wait: the tools are changed in another way."""
-        self._tool_changes = []
+        self._tool_changes = ()
 
     def _change(self, waiting: list[tuple[Mapping[str, Any], When]]) -> None:
         self._waiting = waiting
@@ -78,29 +78,30 @@ class Steering:
         # A call that the API never ran, for example, lets nothing follow: the run would ask for ever.
         return self._accepts(self._result.messages, [message for message, _ in self._waiting])
 
-    def deliver(self, *, is_idle: bool) -> list[Mapping[str, Any]]:
+    def deliver(self, *, is_idle: bool) -> Sequence[Mapping[str, Any]]:
         """Put what is due behind the history, and return the messages of the user among it.
 
         Args:
             is_idle: The run would have ended: messages for that time are due, too.
         """
         if self.is_paused:
-            return []
+            return ()
         history = self._result.messages
         # A request that is sent again has the last changes at its end. Nothing of the user may follow them, so they are
         # put behind the messages that have come since (test_said_between_two_attempts).
         if history and history[-1] is self._last_change:
             self._tool_changes = [*history[-1]["content"], *self._tool_changes]
             history = history[:-1]
+        messages: Sequence[Mapping[str, Any]]
         messages = [message for message, when in self._waiting if is_idle or when != "when_idle"]
         if messages and self._accepts(history, messages):
             self._change([] if is_idle else [entry for entry in self._waiting if entry[1] == "when_idle"])
             history = [*history, *messages]
         else:
-            messages = []
+            messages = ()
         change = {"role": "system", "content": self._tool_changes}
         if self._tool_changes and self._accepts(history, [change]):
-            self._tool_changes, self._last_change = [], change
+            self._tool_changes, self._last_change = (), change
             history = [*history, change]
         self._result.messages = history
         return messages

@@ -80,6 +80,7 @@ async def read_reply(
                             break
                     else:
                         deadline.end(batch)
+                    batch = ()  # what was taken is not kept while the next chunk is waited for
                     # The deadline stops meanwhile: to wait for our own consumer is no silence of the peer.
                     if must_wait:
                         await exchange.room(deadline)

@@ -39,6 +39,8 @@ _CHUNK_COST_BYTES: Final = 256
 If each event is an HTTP chunk, a client finds 600 in one read and yields them at once.
 """
 
+_NO_MORE: Final[Iterator[Any]] = iter(())
+
 
 class Reply(Protocol):
     """A streamed response in progress."""
@@ -141,8 +143,8 @@ class StreamedReply:
         self._event_bytes = 0  # of pieces without the end of an event, before the current one
         # If each chunk is all that has arrived, the next one is waited for, and nobody needs a pause.
         self._max_in_a_row = math.inf if getattr(chunks, "takes_all", False) else _PIECE_BYTES
-        self._pieces: Iterator[bytes] = iter(())  # the rest of a long chunk
-        self._portions: Iterator[Sequence[WireEvent | InputFragment]] = iter(())  # the rest of a batch
+        self._pieces: Iterator[bytes] = _NO_MORE  # the rest of a long chunk
+        self._portions: Iterator[Sequence[WireEvent | InputFragment]] = _NO_MORE  # the rest of a batch
         self._unpacker: Unpacker | None = None
         if content_encoding:
             with self._as_our_errors():

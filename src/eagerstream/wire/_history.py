@@ -192,6 +192,20 @@ class HistoryReader:
         first_party: See `validate_history`.
     """
 
+    __slots__ = (
+        "_answered",
+        "_awaits_results",
+        "_calls",
+        "_calls_at",
+        "_faults",
+        "_first_party",
+        "_others_at",
+        "_seen",
+        "_server_answered",
+        "_server_calls",
+        "_server_ids",
+    )
+
     def __init__(self, *, first_party: bool) -> None:
         self._first_party = first_party
         self._faults: list[HistoryFault] = []

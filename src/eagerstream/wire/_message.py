@@ -130,7 +130,7 @@ class MessageAssembler(Generic[InputT]):
         self._has_counted = False  # a `message_delta` has brought the count of the output
         self._blocks: list[OpenBlock] = []
         self._voided: AssistantMessage | None = None
-        self._voided_blocks: list[OpenBlock] = []
+        self._voided_blocks: Sequence[OpenBlock] = ()
         self._values = 0  # of the fields and the blocks of the current message, at most
         self._server_calls: dict[str, OpenBlock] = {}  # of the current message, by id
         self._messages = messages
@@ -280,7 +280,7 @@ class MessageAssembler(Generic[InputT]):
         self._fields = {name: value for name, value in message.items() if name not in ("usage", "content")}
         self._usage = counted({}, mapping_in(message, "usage"))
         self._has_counted = False
-        self._voided, self._voided_blocks = voided, [] if voided is None else self._blocks
+        self._voided, self._voided_blocks = voided, () if voided is None else self._blocks
         self._blocks = []
         self._server_calls = {}
         events.append(MessageStart(self.message, voided))

@@ -139,7 +139,7 @@ class MessageInputs(Generic[InputT]):
         # A lost fragment affects all open inputs. That is done once, not for each event of a hostile peer.
         self._lack_all = False  # each of them is known to lack a fragment
         self._none_is_empty = False  # each of them has a text, or lacks a fragment
-        self._ids: set[str] = set()
+        self._ids: dict[str, None] = {}
         # The stop reason came with the start of the message, which continued after that. Some gateways write it there:
         # it does not tell how the message ends.
         self.has_placeholder: bool = False
@@ -342,7 +342,7 @@ class MessageInputs(Generic[InputT]):
         # its call and its result are then echoed under the same id. In a loop, because a peer may guess a stand-in.
         while not input.echo_id or input.echo_id in self._ids:
             input.echo_id = stand_in_id(f"{input.echo_id} {place}", input.kind)
-        self._ids.add(input.echo_id)
+        self._ids[input.echo_id] = None
         # `_open` uses the peer's index, like its next events. `inputs` uses the place, which never changes.
         self._open[index] = self.inputs[place] = input
         if self._reports:

@@ -38,7 +38,7 @@ class Places:
 
     def __init__(self) -> None:
         self.newest: dict[int, int] = {}
-        self._taken: set[int] = set()
+        self._taken: dict[int, None] = {}
         self._last = -1  # the highest index taken
         self._is_mixed_up = False
 
@@ -47,6 +47,6 @@ class Places:
         self._is_mixed_up = self._is_mixed_up or index in self._taken
         place = self._last + 1 if self._is_mixed_up and index <= self._last else index
         self._last = max(self._last, place)
-        self._taken.add(place)
+        self._taken[place] = None
         self.newest[index] = place
         return place

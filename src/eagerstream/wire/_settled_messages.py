@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ._history import HistoryFault, HistoryReader, count_breakpoints, faults_behind, misplaced_systems, role_of
@@ -21,6 +22,34 @@ _MAY_BE_MARKED: Final = 8
 _MAX_CONTAINERS: Final = 100_000  # of one message
 
 
+@dataclass(slots=True)
+class _Beginning:
+    """The settled messages, and what is known of them.
+
+    Attributes:
+        copies: Equal the messages until these change.
+        next_role: That of the message behind them, which has a say in what the last of them may be.
+        reader: Has read them.
+        notable: Those of them that are notable, see `KnownMessages`.
+        encoded: The JSON of the first of them, each with a comma in front.
+        encoded_bytes: Its size.
+    """
+
+    copies: list[Any] = field(default_factory=list)
+    next_role: object = None
+    reader: HistoryReader = field(default_factory=lambda: HistoryReader(first_party=False))
+    notable: list[Mapping[str, Any]] = field(default_factory=list)
+    encoded: list[bytes] = field(default_factory=list)
+    encoded_bytes: int = 0
+
+    def starts(self, messages: Sequence[Mapping[str, Any]], count: int) -> bool:
+        """Return True if the first messages are the first of these."""
+        try:
+            return messages[:count] == self.copies[:count]
+        except RecursionError:  # nested as deep as the interpreter can go
+            return False
+
+
 class SettledMessages:
     """The messages of a conversation that other messages follow, and what is known of them while they do not change.
 
@@ -30,40 +59,33 @@ class SettledMessages:
     """
 
     def __init__(self) -> None:
-        self._forget()
-
-    def _forget(self) -> None:
-        self._copies: list[Any] = []
-        self._next_role: object = None  # of the message behind them, which has a say in what the last of them may be
-        self._reader = HistoryReader(first_party=False)
-        self._notable: list[Mapping[str, Any]] = []
-        self._encoded: list[bytes] = []
-        self._encoded_bytes = 0
+        self._known: _Beginning | None = None  # while nothing is settled: many runs have one message when they wait
 
     def follow(self, messages: Sequence[Mapping[str, Any]]) -> KnownMessages:
         """Take the messages of the conversation as they are now. Return them in a new list."""
-        known = len(self._copies)
-        if known and not (
-            known < len(messages) and role_of(messages[known]) == self._next_role and self._begin(messages, known)
+        known = self._known or _Beginning()
+        count = len(known.copies)
+        if count and not (
+            count < len(messages) and role_of(messages[count]) == known.next_role and known.starts(messages, count)
         ):
-            self._forget()
-            known = 0
-        for index in range(known, len(messages) - 1):
+            known, count = _Beginning(), 0
+        for index in range(count, len(messages) - 1):
             message = messages[index]
             try:
                 copy = _copied(message)
             except TypeError:
                 break  # it, and what follows, is looked at for each request
-            if self._reader.read(messages, index, index + 1):
-                self._forget()  # it cannot be sent as it is
+            if known.reader.read(messages, index, index + 1):
+                known = _Beginning()  # it cannot be sent as it is
                 break
-            self._copies.append(copy)
+            known.copies.append(copy)
             if role_of(copy) == "system" or count_breakpoints([copy]) or server_calls([copy]):
-                self._notable.append(message)
-            self._next_role = role_of(messages[index + 1])
-        if len(self._copies) > known and any(misplaced_systems(messages, known)):
-            self._forget()
-        return KnownMessages(messages, self, [*self._notable, *messages[len(self._copies) :]])
+                known.notable.append(message)
+            known.next_role = role_of(messages[index + 1])
+        if len(known.copies) > count and any(misplaced_systems(messages, count)):
+            known = _Beginning()
+        self._known = known if known.copies else None
+        return KnownMessages(messages, self, [*known.notable, *messages[len(known.copies) :]])
 
     def faults(
         self,
@@ -74,9 +96,10 @@ class SettledMessages:
         model: str | None,
     ) -> list[HistoryFault]:
         """Return what `validate_history` returns for the messages that were last followed, or for these and more."""
+        known = self._known or _Beginning()
         return faults_behind(
-            self._reader.copy(),
-            len(self._copies),
+            known.reader.copy(),
+            len(known.copies),
             messages,
             messages.notable,
             tools=tools,
@@ -86,26 +109,21 @@ class SettledMessages:
 
     def encoded(self, messages: Sequence[Mapping[str, Any]]) -> list[bytes]:
         """Return the JSON of the first of these messages, as far as they are known, each with a comma in front."""
-        count = min(len(messages), len(self._copies))
+        if (known := self._known) is None:
+            return []
+        count = min(len(messages), len(known.copies))
         for index in range(max(0, count - _MAY_BE_MARKED), count):
-            if messages[index] != self._copies[index]:
+            if messages[index] != known.copies[index]:
                 count = index
                 break
-        if not self._begin(messages, count):
+        if not known.starts(messages, count):
             return []
-        for index in range(len(self._encoded), count):
-            if self._encoded_bytes > _MAX_ENCODED_BYTES:
+        for index in range(len(known.encoded), count):
+            if known.encoded_bytes > _MAX_ENCODED_BYTES:
                 break
-            self._encoded.append(b"," + json_bytes(messages[index]))
-            self._encoded_bytes += len(self._encoded[-1])
-        return self._encoded[:count]
-
-    def _begin(self, messages: Sequence[Mapping[str, Any]], count: int) -> bool:
-        """Return True if messages begin with these."""
-        try:
-            return messages[:count] == self._copies[:count]
-        except RecursionError:  # nested as deep as the interpreter can go
-            return False
+            known.encoded.append(b"," + json_bytes(messages[index]))
+            known.encoded_bytes += len(known.encoded[-1])
+        return known.encoded[:count]
 
 
 class KnownMessages(list[Mapping[str, Any]]):

@@ -98,6 +98,7 @@ class ToolInput:
         "_given",
         "_has_surrogates",
         "_limits",
+        "_made_watchers",
         "_make_parser",
         "_own_id",
         "_parsed",
@@ -108,7 +109,6 @@ class ToolInput:
         "_too_deep",
         "_typed",
         "_values",
-        "_watchers",
         "_whole",
         "block",
         "chars",
@@ -167,7 +167,7 @@ class ToolInput:
         self._due_chars = _BLOCK_CHARS
         self._fault: ParseFault | None = None
         self._damage: ParseFault | None = None  # the first loss of a part of the text
-        self._watchers = Watchers()
+        self._made_watchers: Watchers | None = None  # made for the first one: few inputs have any
         self._reports_all = False  # the changes of each fragment were requested
         # A call made from code that the API runs brings its complete input. For any other call the `{}` in the start is
         # a placeholder. If both come, the fragments win: they are the model's own words.
@@ -181,6 +181,12 @@ class ToolInput:
             self._too_deep = isinstance(given, (dict, list)) and is_deeper(given, limits.max_depth)
             if not isinstance(given, dict) and given not in ("", []):
                 self._fault = _NO_OBJECT  # known from the start: fragments that follow must not start a tool
+
+    @property
+    def _watchers(self) -> Watchers:
+        if self._made_watchers is None:
+            self._made_watchers = Watchers()
+        return self._made_watchers
 
     @property
     def id(self) -> str:
@@ -552,8 +558,8 @@ class ToolInput:
             self.outcome = Outcome.INCOMPLETE
             self._fault = ParseFault("the input was cut off", self.chars, "")
         # An empty text that means `{}` was finished by no fragment, and neither was an input that came complete.
-        watchers = self._watchers
-        if watchers.on_finish or watchers.on_text or watchers.due:
+        watchers = self._made_watchers
+        if watchers is not None and (watchers.on_finish or watchers.on_text or watchers.due):
             ends = [(path[:-1], path[-1] if path else None) for path in watchers.on_finish]
             watchers.finish(ends, self._finished_at)
             watchers.call()
