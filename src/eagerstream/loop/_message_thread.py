@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
@@ -23,6 +22,7 @@ from ..limits import Limits
 from ..transports import Reply, RequestBody, Transport
 from ..transports._base import with_betas
 from ..transports._memory import ClientMemory
+from ..transports._opening import Opening
 from ..wire._assistant_message import AssistantMessage
 from ..wire._history import count_breakpoints
 from ..wire._values import as_mapping
@@ -158,14 +158,14 @@ class ThreadTransport(ResendingTransport):
         """See `Transport.opening_timeout_s`. Doubled: the complete conversation takes longer than the rest of it."""
         return 2 * super().opening_timeout_s(limits)
 
-    async def _enter(self, request: RequestBody, limits: Limits, stack: AsyncExitStack) -> Reply:
+    async def _enter(self, request: RequestBody, limits: Limits, opening: Opening) -> Reply:
         self._thread.refused = None
-        return await self._send(request, limits, stack)
+        return await self._send(request, limits, opening)
 
-    async def _send(self, request: RequestBody, limits: Limits, stack: AsyncExitStack) -> Reply:
+    async def _send(self, request: RequestBody, limits: Limits, opening: Opening) -> Reply:
         sent = self._thread.sent_form(request, self.default_betas)
         try:
-            return await stack.enter_async_context(self._transport.open(sent, limits))
+            return await opening.enter(self._transport.open(sent, limits))
         except APIError as error:
             if not self._thread.takes(error):
                 raise
@@ -174,7 +174,7 @@ class ThreadTransport(ResendingTransport):
                 what = "the API keeps no thread of this conversation: %s (request %s)"
                 _log.warning(what, self._thread.refused, error.request_id)
         # Each refusal leaves less to be refused: a continued thread, a new one, none.
-        return await self._send(request, limits, stack)
+        return await self._send(request, limits, opening)
 
 
 def is_official(client: object) -> bool:

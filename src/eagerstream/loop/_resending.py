@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 
 from ..limits import Limits
 from ..transports import Reply, RequestBody, Transport
+from ..transports._opening import Opening
 
 
 class ResendingTransport(Transport):
@@ -29,12 +31,10 @@ class ResendingTransport(Transport):
         """See `Transport.default_betas`."""
         return self._transport.default_betas
 
-    @asynccontextmanager
-    async def open(self, request: RequestBody, limits: Limits) -> AsyncIterator[Reply]:
+    def open(self, request: RequestBody, limits: Limits) -> AbstractAsyncContextManager[Reply]:
         """See `Transport.open`."""
-        async with AsyncExitStack() as stack:
-            yield await self._enter(request, limits, stack)
+        return Opening(partial(self._enter, request, limits))
 
     @abstractmethod
-    async def _enter(self, request: RequestBody, limits: Limits, stack: AsyncExitStack) -> Reply:
-        """Send a request until it is accepted, and return its reply, which `stack` closes."""
+    async def _enter(self, request: RequestBody, limits: Limits, opening: Opening) -> Reply:
+        """Send a request until it is accepted, and return its reply, which `opening` closes."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
 from typing import Any, Final
 
 from ..errors import APIError, UsageError
@@ -20,6 +19,7 @@ from ..limits import Limits
 from ..transports import Reply, RequestBody, Transport
 from ..transports._base import with_betas
 from ..transports._memory import ClientMemory
+from ..transports._opening import Opening
 from ..wire._settled_messages import notable
 from ._compaction import COMPACTION_BETA, has_summary
 from ._resending import ResendingTransport
@@ -138,19 +138,19 @@ class InlineToolsTransport(ResendingTransport):
         self._address = str(getattr(client, "base_url", ""))
         self._refused = refused
 
-    async def _enter(self, request: RequestBody, limits: Limits, stack: AsyncExitStack) -> Reply:
+    async def _enter(self, request: RequestBody, limits: Limits, opening: Opening) -> Reply:
         has_changes = has_tool_changes(request["messages"])
         model = (self._address, str(request.get("model")))
         if has_changes and model in self._without:
             self._refused()
-            return await self._send(without_inline_tools(request), limits, stack)
+            return await self._send(without_inline_tools(request), limits, opening)
         try:
-            return await self._send(request, limits, stack)
+            return await self._send(request, limits, opening)
         except APIError as error:
             if not has_changes or not refuses_inline_tools(error):
                 raise
             code, request_id = error.error_code, error.request_id
-        reply = await self._send(without_inline_tools(request), limits, stack)
+        reply = await self._send(without_inline_tools(request), limits, opening)
         # Only now: the request may have been refused for another reason, which the second error names.
         self._refused()
         if code is None:
@@ -160,6 +160,6 @@ class InlineToolsTransport(ResendingTransport):
             _log.warning(what, request_id)
         return reply
 
-    async def _send(self, request: RequestBody, limits: Limits, stack: AsyncExitStack) -> Reply:
+    async def _send(self, request: RequestBody, limits: Limits, opening: Opening) -> Reply:
         sent = with_betas(request, betas_of(request), self.default_betas)
-        return await stack.enter_async_context(self._transport.open(sent, limits))
+        return await opening.enter(self._transport.open(sent, limits))

@@ -7,12 +7,12 @@ decoded here, including Bedrock's binary frames.
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from .._support.cancellation import close_quietly
 from .._support.terms import BETA_HEADER, betas_of_header
 from .._support.unpacking import ACCEPT_ENCODING
 from ..errors import APIError, UsageError
@@ -21,6 +21,7 @@ from ..wire._values import encodable
 from ._base import Reply, RequestBody, Transport, streamed
 from ._error_bodies import bounded_error_bodies
 from ._failures import is_resent_by_clients, raise_as, refusal
+from ._opening import Opening
 
 _ENCODING_HEADER: Final = "accept-encoding"
 _LOOKED_AT: Final = frozenset({BETA_HEADER, _ENCODING_HEADER})
@@ -75,13 +76,15 @@ class AnthropicTransport(Transport):
             self._headers = {low: value for name, value in named if (low := name.lower()) in _LOOKED_AT}
         return self._headers
 
-    @asynccontextmanager
-    async def open(self, request: RequestBody, limits: Limits) -> AsyncIterator[Reply]:
+    def open(self, request: RequestBody, limits: Limits) -> AbstractAsyncContextManager[Reply]:
         """See `Transport.open`.
 
         Raises:
             MissingExtraError: The client belongs to another platform, and the packages that it needs are missing.
         """
+        return Opening(partial(self._enter, request, limits))
+
+    async def _enter(self, request: RequestBody, limits: Limits, opening: Opening) -> Reply:
         try:
             response = await self._send(request)
         except UnicodeEncodeError:
@@ -92,11 +95,8 @@ class AnthropicTransport(Transport):
             except UnicodeEncodeError:
                 # A setting of the client caused it, perhaps the key. The exception shows the text: do not chain it.
                 raise UsageError("a setting of the client, or the name of a header, cannot be encoded") from None
-        try:
-            async with streamed(response.http_response, limits) as reply:
-                yield reply
-        finally:
-            await close_quietly(response)
+        opening.response = response
+        return await opening.enter(await streamed(response.http_response, limits))
 
     async def _send(self, request: RequestBody) -> Any:
         messages = self._client.beta.messages if "betas" in request else self._client.messages

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
-from typing import Any, Final, Protocol, TypeAlias
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from typing import Any, Final, Protocol, Self, TypeAlias
 
 import anyio
 import anyio.lowlevel
@@ -89,6 +89,8 @@ class Transport(ABC):
 class StreamedReply:
     """A response whose body is a stream of events, from any source of bytes. Its HTTP status is 200.
 
+    As an async context manager, it ends the reading, also when cancelled.
+
     Attributes:
         request_id: Id to quote to support. None if the peer gave none.
         headers: Headers of the response.
@@ -103,12 +105,12 @@ class StreamedReply:
     __slots__ = (
         "_bytes",
         "_bytes_in_a_row",
+        "_chunks",
         "_decoder",
         "_event_bytes",
         "_head",
         "_max_bytes",
         "_max_in_a_row",
-        "_next_chunk",
         "_pieces",
         "_portions",
         "_unpacker",
@@ -134,7 +136,7 @@ class StreamedReply:
         self.tap: Callable[[bytes], object] | None = None
         self.sent_bytes: int | None = None
         self.ended: bool | None = None
-        self._next_chunk = chunks.__anext__  # `anext` with a default wraps each of its awaitables
+        self._chunks = chunks
         self._decoder = decoder(max_event_bytes=limits.max_event_bytes, max_values=limits.max_values)
         self._head: bytearray | None = bytearray()  # the start of the body, until there is an event in it
         self._max_bytes = limits.max_reply_bytes
@@ -149,6 +151,13 @@ class StreamedReply:
         if content_encoding:
             with self._as_our_errors():
                 self._unpacker = Unpacker(content_encoding, max_bytes=self._max_bytes, piece_bytes=_PIECE_BYTES)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if not self.ended:  # otherwise the iteration is over
+            await unwind(self._chunks)
 
     async def receive(self) -> Sequence[WireEvent | InputFragment] | None:
         """See `Reply.receive`. A long chunk comes in pieces, and other tasks get their turn between them.
@@ -173,7 +182,7 @@ class StreamedReply:
         if piece is None:
             chunk = None
             try:
-                chunk = await self._next_chunk()
+                chunk = await self._chunks.__anext__()  # `anext` with a default wraps each of its awaitables
             except StopAsyncIteration:
                 pass  # the end; as the context of a later error it would only confuse
             except Exception as error:
@@ -336,11 +345,8 @@ DECODERS: Final[Mapping[str, type[Decoder[Any]]]] = {
 """The decoder for each media type of a body."""
 
 
-@asynccontextmanager
-async def streamed(response: Any, limits: Limits) -> AsyncIterator[StreamedReply]:
-    """Enter the `StreamedReply` of a response of httpx or httpx2 with status 200.
-
-    Leaving the context ends the reading, also when cancelled. The caller closes the response.
+async def streamed(response: Any, limits: Limits) -> StreamedReply:
+    """Return the `StreamedReply` of a response of httpx or httpx2 with status 200. The caller closes the response.
 
     Raises:
         APIError: The body is an error, although the status is 200.
@@ -357,19 +363,14 @@ async def streamed(response: Any, limits: Limits) -> AsyncIterator[StreamedReply
         told = repr(content_type[:80]) if content_type else "of no content type"
         body = await read_error(chunks, content_encoding)
         raise no_stream_error(body, response.headers, told)
-    reply: StreamedReply | None = None
-    try:
-        reply = StreamedReply(
-            chunks,
-            request_id=request_id_of(response.headers),
-            limits=limits,
-            decoder=decoder,
-            headers=response.headers,
-            content_encoding=content_encoding,
-        )
-        with suppress(AttributeError, RuntimeError):  # a response of somebody else, whose request is not at hand
-            reply.sent_bytes = len(response.request.content)
-        yield reply
-    finally:
-        if reply is None or not reply.ended:  # otherwise the iteration is over
-            await unwind(chunks)
+    reply = StreamedReply(
+        chunks,
+        request_id=request_id_of(response.headers),
+        limits=limits,
+        decoder=decoder,
+        headers=response.headers,
+        content_encoding=content_encoding,
+    )
+    with suppress(AttributeError, RuntimeError):  # a response of somebody else, whose request is not at hand
+        reply.sent_bytes = len(response.request.content)
+    return reply

@@ -65,7 +65,7 @@ class BodyTransport(Transport):
             finally:
                 await unwind(items)
             return
-        async with streamed(source, limits) as reply:
+        async with await streamed(source, limits) as reply:
             yield reply
 
 

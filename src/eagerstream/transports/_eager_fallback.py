@@ -21,10 +21,10 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, MutableMapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from enum import Enum
+from functools import partial
 from typing import Final, Literal, TypeAlias
 
 import anyio
@@ -34,10 +34,9 @@ from ..limits import Limits
 from ..wire._tool_kind import EAGER_FIELD, LEGACY_BETA, accepted_betas, betas_for, forbids_legacy_beta
 from ._base import Reply, RequestBody, Transport, betas_of, check_legacy_beta, with_betas
 from ._memory import ClientMemory
+from ._opening import Opening
 
 _log = logging.getLogger(__name__)
-
-_Opening: TypeAlias = AbstractAsyncContextManager[Reply]
 
 EagerForm: TypeAlias = Literal["field", "header"]
 """The way an accepted request asked for inputs as they are written: with the field of its tools, or with the beta."""
@@ -114,7 +113,7 @@ class EagerFallback(Transport):
         self._memory = _memories.of(client)
         self._refused_id: str | None = None  # of the last request that was refused for its form
         # Kept even before any form is accepted: no form is tried twice. Per model, because a run may change its model.
-        self._refused_by: defaultdict[str, set[_Form]] = defaultdict(set)
+        self._refused_by: dict[str, set[_Form]] = {}
 
     def opening_timeout_s(self, limits: Limits) -> float:
         """See `Transport.opening_timeout_s`. Multiplied by the number of possible forms."""
@@ -129,9 +128,21 @@ class EagerFallback(Transport):
                 refused one of them for another reason.
             StreamInterrupted: One form got no response within the opening time of the wrapped transport.
         """
+        timeout_s = self._transport.opening_timeout_s(limits)
+        with anyio.CancelScope() as scope:
+            async with Opening(partial(self._enter, request, limits, scope, timeout_s)) as reply:
+                yield reply
+        if scope.cancelled_caught:
+            # Not "no byte came": the client may have received errors in that time, and waited as they asked.
+            raise StreamInterrupted(f"no response started within {timeout_s:g} s")
+
+    async def _enter(
+        self, request: RequestBody, limits: Limits, scope: anyio.CancelScope, timeout_s: float, opening: Opening
+    ) -> Reply:
+        """Send the first form that is accepted, each one within `timeout_s`."""
         default_betas = self._transport.default_betas  # asked for once: a client puts all its headers together for them
         request = _with_betas_of_tools(request, default_betas)
-        refused = self._refused_by[str(request.get("model"))]
+        refused = self._refused_by.get(str(request.get("model")), set())
         learned = self._memory.get(self._key(request)) if self._memory else None
         known = refused if learned is None else learned.refused | refused
         forms = self._forms(request, default_betas)
@@ -139,9 +150,8 @@ class EagerFallback(Transport):
             # If all are known to be refused, the last one is sent: its error gives the reason.
             possible = [*forms]
             forms = iter([form for form in possible if form not in known] or possible[-1:])
-        timeout_s = self._transport.opening_timeout_s(limits)
 
-        def opening(form: _Form) -> _Opening:
+        def attempt(form: _Form) -> AbstractAsyncContextManager[Reply]:
             # Reset for each form: all together may take longer, but the peer must not be silent for that long.
             scope.deadline = anyio.current_time() + timeout_s
             sent = request
@@ -154,27 +164,26 @@ class EagerFallback(Transport):
                 sent = with_betas(sent, [LEGACY_BETA], default_betas)
             return self._transport.open(sent, limits)
 
-        with anyio.CancelScope() as scope:
-            async with AsyncExitStack() as stack:
-                form, reply = await self._enter_first(forms, opening, stack, refused)
-                scope.deadline = math.inf
-                self._accept(form, request, refused)
-                yield reply
-        if scope.cancelled_caught:
-            # Not "no byte came": the client may have received errors in that time, and waited as they asked.
-            raise StreamInterrupted(f"no response started within {timeout_s:g} s")
+        try:
+            form, reply = await self._enter_first(forms, attempt, opening, refused)
+        finally:
+            if refused:
+                self._refused_by[str(request.get("model"))] = refused
+        scope.deadline = math.inf
+        self._accept(form, request, refused)
+        return reply
 
     async def _enter_first(
         self,
         forms: Iterator[_Form],
-        opening: Callable[[_Form], _Opening],
-        stack: AsyncExitStack,
+        attempt: Callable[[_Form], AbstractAsyncContextManager[Reply]],
+        opening: Opening,
         refused: set[_Form],
     ) -> tuple[_Form, Reply]:
-        """Return the first accepted form and its response, which `stack` closes."""
+        """Return the first accepted form and its response, which `opening` closes."""
         form = next(forms)
         try:
-            return form, await stack.enter_async_context(opening(form))
+            return form, await opening.enter(attempt(form))
         except APIError as error:
             # Any status, and anywhere in the body: gateways wrap the refusal of the API in errors of their own.
             is_refused = error.status_code is not None and error.status_code >= 400
@@ -188,7 +197,7 @@ class EagerFallback(Transport):
             if not others or form not in refused:
                 raise
             # Inside `except`: an error keeps the earlier ones as its context.
-            return await self._enter_first(iter(others), opening, stack, refused)
+            return await self._enter_first(iter(others), attempt, opening, refused)
 
     def _accept(self, form: _Form, request: RequestBody, refused: set[_Form]) -> None:
         """Record the accepted form, and log once per model that it replaces the field."""

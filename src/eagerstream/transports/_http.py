@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -22,6 +23,7 @@ from ._error_responses import body_error
 from ._failures import raise_as, refusal
 from ._http_clients import HTTPClient, Library, check_library, client_of, make_client
 from ._http_settings import without_password
+from ._opening import Opening
 
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _FRAMING: Final = frozenset({"content-length", "transfer-encoding"})
@@ -121,8 +123,7 @@ class HTTPTransport(Transport):
         """See `Transport.default_betas`."""
         return betas_in(self._headers)
 
-    @asynccontextmanager
-    async def open(self, request: RequestBody, limits: Limits) -> AsyncIterator[Reply]:
+    def open(self, request: RequestBody, limits: Limits) -> AbstractAsyncContextManager[Reply]:
         """See `Transport.open`. Leaving the context closes the response, also when cancelled.
 
         Raises:
@@ -132,6 +133,9 @@ class HTTPTransport(Transport):
             APIError: The API refused the request, or could not be reached.
             ProtocolError: The response is not a stream of events, or has another content coding than requested.
         """
+        return Opening(partial(self._send, request, limits))
+
+    async def _send(self, request: RequestBody, limits: Limits, opening: Opening) -> Reply:
         body = dict(request)
         for option in ("timeout", "extra_query"):
             if option in body:
@@ -147,17 +151,14 @@ class HTTPTransport(Transport):
         except (TypeError, ValueError) as error:
             raise UsageError(f"the request has no JSON form: {error}") from error
         try:
-            response = await self._client().post(self._url, headers, content)
+            opening.response = response = await self._client().post(self._url, headers, content)
         except Exception as error:
             raise_as(refusal(error, self._url), error)
-        try:
-            if response.status_code != 200:
-                raise await _response_error(response)
-            async with streamed(response, limits) as reply:
-                reply.sent_bytes = len(content)
-                yield reply
-        finally:
-            await close_quietly(response)
+        if response.status_code != 200:
+            raise await _response_error(response)
+        reply = await streamed(response, limits)
+        reply.sent_bytes = len(content)
+        return await opening.enter(reply)
 
 
 def _messages_url(base_url: str) -> str:
