@@ -29,6 +29,7 @@ class ReplyDeadline:
         "_byte_at",
         "_idle_s",
         "_moved_at",
+        "_opening_s",
         "_progress_at",
         "_progress_s",
         "_reply_s",
@@ -50,14 +51,15 @@ class ReplyDeadline:
         self.scope = scope or anyio.CancelScope()
         self._byte_at = self._progress_at = self._moved_at = time.monotonic()
         self._reply_until = math.inf
-        # The opening has its own time: a client may wait for a `retry-after`, or try three times
-        # (test_a_client_s_own_pause_is_no_silence).
-        self.scope.deadline = anyio.current_time() + opening_s + self._slack_s
+        self._opening_s = opening_s
 
     @property
     def reason(self) -> str:
         """The reason why the scope was cancelled."""
         # Found out afterwards from the times: the one deadline stands for all bounds, and fires outside our code.
+        if self._reply_until == math.inf:
+            # Not "no byte came": the client may have received errors in that time, and waited as they asked.
+            return f"no response started within {self._opening_s:g} s"
         now = time.monotonic()
         if now - self._byte_at >= self._idle_s:
             return f"no byte came for {self._idle_s:g} s"
@@ -74,6 +76,11 @@ class ReplyDeadline:
         # A silence is an interruption, which a run resumes from. A peer that drips for hours would do so again.
         if time.monotonic() >= self._reply_until:
             raise LimitError("max_reply_s", self._reply_s, "the time of the response")
+
+    def begin_opening(self) -> None:
+        """Start the time of a request until its response starts. There may be several in a row, each with its own."""
+        # A time of its own: a client may wait for a `retry-after` (test_a_client_s_own_pause_is_no_silence).
+        self.scope.deadline = anyio.current_time() + self._opening_s
 
     def begin(self) -> None:
         """Start the times of the response. The opening may have been allowed to take longer, the response may not."""

@@ -16,7 +16,8 @@ from .._support.cancellation import raise_if_cancelled
 from ..errors import APIError, StreamInterrupted
 from ..inputs._growing_input import GrowingInput
 from ..limits import Limits
-from ..transports import Reply, Transport
+from ..transports import Reply, RequestBody
+from ..transports._eager_fallback import EagerFallback
 from ..transports._error_responses import event_error
 from ..wire import InputFragment, MessageEvent, MessageState, WireEvent
 from ._deadline import ReplyDeadline
@@ -29,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 async def read_reply(
-    transport: Transport,
+    transport: EagerFallback,
     exchange: Exchange,
     *,
     limits: Limits,
@@ -55,12 +56,10 @@ async def read_reply(
     request, assembler, delivery = exchange.request, exchange.assembler, exchange.delivery
     is_read = False
     delivery.show_sending(request)
-    if _log.isEnabledFor(logging.DEBUG):
-        counts = [len(given) if isinstance(given := request.get(name), list) else 0 for name in ("messages", "tools")]
-        _log.debug("a request is sent: model %.80r, %d messages, %d tools", request.get("model"), *counts)
+    _log_sending(request)
     try:
         with deadline.scope:
-            async with transport.open(request, limits) as reply:
+            async with transport.open(request, limits, deadline.begin_opening) as reply:
                 exchange.opened(reply)
                 _log.debug("the response to request %s begins", exchange.request_id)
                 deadline.begin()
@@ -129,6 +128,12 @@ async def read_reply(
         if assembler.violations:
             what = "a response broke the protocol (request %s, violations: %d): %s"
             _log.warning(what, exchange.request_id, assembler.violation_count, assembler.violations[0])
+
+
+def _log_sending(request: RequestBody) -> None:
+    if _log.isEnabledFor(logging.DEBUG):
+        counts = [len(given) if isinstance(given := request.get(name), list) else 0 for name in ("messages", "tools")]
+        _log.debug("a request is sent: model %.80r, %d messages, %d tools", request.get("model"), *counts)
 
 
 def _settle(exchange: Exchange, *, cleanly: bool) -> None:

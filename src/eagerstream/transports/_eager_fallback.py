@@ -19,17 +19,14 @@ Sources: the API's guide to fine-grained tool streaming; the 400 responses of th
 from __future__ import annotations
 
 import logging
-import math
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, MutableMapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from enum import Enum
 from functools import partial
 from typing import Final, Literal, TypeAlias
 
-import anyio
-
-from ..errors import APIError, StreamInterrupted, UsageError
+from ..errors import APIError, UsageError
 from ..limits import Limits
 from ..wire._tool_kind import EAGER_FIELD, LEGACY_BETA, accepted_betas, betas_for, forbids_legacy_beta
 from ._base import Reply, RequestBody, Transport, betas_of, check_legacy_beta, with_betas
@@ -81,6 +78,10 @@ _Memory: TypeAlias = MutableMapping[tuple[str, str], _Learned]
 _memories: ClientMemory[_Memory] = ClientMemory(dict)
 
 
+def _nothing() -> None:
+    pass
+
+
 class EagerFallback(Transport):
     """Sends a request over another transport, in the first of its forms that the API accepts.
 
@@ -116,30 +117,27 @@ class EagerFallback(Transport):
         self._refused_by: dict[str, set[_Form]] = {}
 
     def opening_timeout_s(self, limits: Limits) -> float:
-        """See `Transport.opening_timeout_s`. Multiplied by the number of possible forms."""
-        return self._transport.opening_timeout_s(limits) * (len(_Form) if self._falls_back else 1)
+        """See `Transport.opening_timeout_s`. It is that of each form."""
+        return self._transport.opening_timeout_s(limits)
 
-    @asynccontextmanager
-    async def open(self, request: RequestBody, limits: Limits) -> AsyncIterator[Reply]:
+    def open(
+        self, request: RequestBody, limits: Limits, begin: Callable[[], object] = _nothing
+    ) -> AbstractAsyncContextManager[Reply]:
         """See `Transport.open`. If cancelled, it closes everything it has opened.
+
+        Args:
+            request, limits: See `Transport.open`.
+            begin: Called before each form is sent: its time begins.
 
         Raises:
             APIError: The API refused every form (the last error is raised, with the earlier ones as its context), or
                 refused one of them for another reason.
-            StreamInterrupted: One form got no response within the opening time of the wrapped transport.
         """
-        timeout_s = self._transport.opening_timeout_s(limits)
-        with anyio.CancelScope() as scope:
-            async with Opening(partial(self._enter, request, limits, scope, timeout_s)) as reply:
-                yield reply
-        if scope.cancelled_caught:
-            # Not "no byte came": the client may have received errors in that time, and waited as they asked.
-            raise StreamInterrupted(f"no response started within {timeout_s:g} s")
+        return Opening(partial(self._enter, request, limits, begin))
 
     async def _enter(
-        self, request: RequestBody, limits: Limits, scope: anyio.CancelScope, timeout_s: float, opening: Opening
+        self, request: RequestBody, limits: Limits, begin: Callable[[], object], opening: Opening
     ) -> Reply:
-        """Send the first form that is accepted, each one within `timeout_s`."""
         default_betas = self._transport.default_betas  # asked for once: a client puts all its headers together for them
         request = _with_betas_of_tools(request, default_betas)
         refused = self._refused_by.get(str(request.get("model")), set())
@@ -152,8 +150,7 @@ class EagerFallback(Transport):
             forms = iter([form for form in possible if form not in known] or possible[-1:])
 
         def attempt(form: _Form) -> AbstractAsyncContextManager[Reply]:
-            # Reset for each form: all together may take longer, but the peer must not be silent for that long.
-            scope.deadline = anyio.current_time() + timeout_s
+            begin()
             sent = request
             if form is not _Form.FIELD:
                 without = [
@@ -169,7 +166,6 @@ class EagerFallback(Transport):
         finally:
             if refused:
                 self._refused_by[str(request.get("model"))] = refused
-        scope.deadline = math.inf
         self._accept(form, request, refused)
         return reply
 
