@@ -37,7 +37,10 @@ def soon_of_loop() -> Callable[[Callable[[], object]], object]:
 
     Waiting, as `anyio.from_thread` does, would never end in a thread that outlives its loop.
     """
-    loop = event_loop()
+    return _soon_of(event_loop())
+
+
+def _soon_of(loop: Any) -> Callable[[Callable[[], object]], object]:
     soon: Callable[[Callable[[], object]], object] = (
         loop.call_soon_threadsafe if is_asyncio(loop) else loop.run_sync_soon
     )
@@ -47,9 +50,11 @@ def soon_of_loop() -> Callable[[Callable[[], object]], object]:
 class LoopThread:
     """The event loop that runs here, for calls from any thread."""
 
+    __slots__ = ("_loop", "_thread")
+
     def __init__(self) -> None:
         self._thread = threading.get_ident()
-        self._soon = soon_of_loop()
+        self._loop = event_loop()
 
     @property
     def is_here(self) -> bool:
@@ -62,7 +67,7 @@ class LoopThread:
             act()
         else:
             with suppress(RuntimeError):
-                self._soon(act)
+                _soon_of(self._loop)(act)
 
     def do(self, act: Callable[[], object], *, is_over: Callable[[], object]) -> bool:
         """Call `act` on the loop, and wait for it. Raise what it raises.
@@ -88,7 +93,7 @@ class LoopThread:
                 done.set_result(None)
 
         try:
-            self._soon(do)
+            _soon_of(self._loop)(do)
         except RuntimeError:
             return False
         while not wait([done], _LOOK_S).done:

@@ -40,6 +40,7 @@ class HostedTasks:
         deadline: The deadline of anyio that applied to the task which began the group, as it was then.
         failure: The exception of a task of the group, or several in a group of exceptions. None if there was none.
         is_left: The user has left, or was cancelled.
+        has_ended: All tasks have ended, and the host.
     """
 
     def __init__(self, name: str, ended: Callable[[], object] | None = None) -> None:
@@ -49,7 +50,8 @@ class HostedTasks:
         self.deadline: float = math.inf
         self.failure: BaseException | None = None
         self.is_left: bool = False
-        self._when_ended: anyio.Event
+        self.has_ended: bool = False
+        self._when_ended: anyio.Event | None = None  # made only if somebody waits for it
         self._when_left: anyio.Event | None = None  # for a group without a body
         self._host: object = None  # asyncio keeps only weak references to its tasks
 
@@ -59,17 +61,11 @@ class HostedTasks:
         assert self._group is not None
         return self._group
 
-    @property
-    def has_ended(self) -> bool:
-        """All tasks have ended, and the host."""
-        return self._when_ended.is_set()
-
     def begin(self, body: Callable[[], Awaitable[object]]) -> None:
         """Start the host, with the context of this task. It runs `body` in the group, and waits for the other tasks.
 
         Without a body, if the group is left before the host has run for the first time.
         """
-        self._when_ended = anyio.Event()
         self.deadline = anyio.current_effective_deadline()
         loop = event_loop()
         if is_asyncio(loop):
@@ -100,7 +96,9 @@ class HostedTasks:
             # No cycle is left: it would keep a run until the garbage collector comes (test_a_result_keeps_no_run).
             self._ended = _nothing
             self._host = None
-            self._when_ended.set()
+            self.has_ended = True
+            if self._when_ended is not None:
+                self._when_ended.set()
 
     async def __aenter__(self) -> Self:
         has_begun = anyio.Event()
@@ -151,6 +149,7 @@ class HostedTasks:
             with anyio.CancelScope(shield=isinstance(error, anyio.get_cancelled_exc_class())) as scope:
                 while not self.has_ended:
                     try:
+                        self._when_ended = self._when_ended or anyio.Event()
                         await self._when_ended.wait()
                     except (anyio.get_cancelled_exc_class(), KeyboardInterrupt) as again:  # Ctrl-C comes here on trio
                         cancelled = again

@@ -12,6 +12,7 @@ import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
+from .._support.event_loops import LoopThread
 from ..inputs import GrowingInput
 from ..tools._call import ToolCall
 from ..tools._executor import Executor
@@ -52,6 +53,7 @@ class CallRunner:
         self._tasks = tasks
         self._deadline = deadline
         self._waits_for_input = waits_for_input
+        self._home = LoopThread()
         self._open: dict[ToolCall, None] = {}  # those that were started, and whose end was not reported
         self._scopes: dict[ToolCall, anyio.CancelScope] = {}
         self._expected: dict[GrowingInput, _Work] = {}  # that of the tasks which wait for calls of these
@@ -123,7 +125,7 @@ class CallRunner:
                 ends.callback(self.end, call)
 
     async def _run(self, work: _Work) -> None:
-        runs = CallRuns()
+        runs = CallRuns(self._home)
         # A scope for each call: one call is cancelled without the others.
         with anyio.CancelScope(deadline=self._deadline) as scope:
             try:

@@ -47,25 +47,30 @@ class CallRuns:
 
     When it is left, the runs that are still open are reported as they are. If the call was cancelled or timed out, they
     are cancelled. Other runs continue without a parent, because a tool may start work that outlives it on purpose.
+
+    Args:
+        home: The event loop of the call.
     """
 
     # Context variables are inherited by the tasks that the tool starts, and by its threads. A thread may run an event
     # loop of its own, so all changes are made on the loop of the call.
 
-    def __init__(self) -> None:
+    def __init__(self, home: LoopThread) -> None:
         self.call: ToolCall | None = None
         """The call; None before it is known, and when this was left."""
         # None when it was left: contexts keep this object for long, those of tasks that outlive the call, and those of
         # cancelled timers (test_calls_of_earlier_responses_are_not_kept).
-        self._home = LoopThread()
+        self._home = home
         self._open: dict[SubRun, None] = {}
-        self._tokens: list[Token[CallRuns | None]] = []
+        self._token: Token[CallRuns | None] | None = None  # while this is entered
 
     def __enter__(self) -> None:
-        self._tokens.append(_current.set(self))
+        self._token = _current.set(self)
 
     def __exit__(self, *error: object) -> None:
-        _current.reset(self._tokens.pop())
+        assert self._token is not None
+        _current.reset(self._token)
+        self._token = None
         call, self.call = self.call, None
         if call is None:
             return  # no call came

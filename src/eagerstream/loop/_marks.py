@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ..streaming import FeedEnd, ReplyMarks
+from ..streaming._delivery import Delivery
 from ..streaming._marks import Clock
 from ..tools._call import CallListener, ToolCall
 from ._events import (
@@ -191,21 +192,21 @@ class CallEvents(CallListener):
 
     # Not the run itself: its users would find these methods.
 
-    def __init__(self, put: Callable[[Sequence[RunEvent]], object]) -> None:
-        self._put = put
+    def __init__(self, delivery: Delivery[RunEvent]) -> None:
+        self._delivery = delivery
 
     def call_started(self, call: ToolCall) -> None:
         """See `CallListener`."""
-        self._put((ToolStart(call),))
+        self._delivery.put(ToolStart(call))
 
     def call_progressed(self, call: ToolCall, value: Any, /) -> None:
         """See `CallListener`."""
-        self._put((ToolProgress(call, value),))
+        self._delivery.put(ToolProgress(call, value))
 
     def call_ended(self, call: ToolCall) -> None:
         """See `CallListener`."""
-        self._put((ToolStop(call),))
+        self._delivery.put(ToolStop(call))
 
     def call_told(self, event: RunEvent) -> None:
         """See `CallListener`."""
-        self._put((event,))
+        self._delivery.put(event)

@@ -174,14 +174,14 @@ class Requests:
         # (test_next_request_is_asked_once_for_a_request_that_is_sent_again).
         earlier = self._result.messages
         if turn != self._prepared:
-            request = dict(self._parameters)
+            request = self._parameters
             choice = request.get("tool_choice")
             if self._prepared and isinstance(choice, Mapping) and choice.get("type") in ("any", "tool"):
                 # A model that must call a tool in each response can never end its turn. `auto`, not no `tool_choice`,
                 # because `disable_parallel_tool_use` stays. A hook that wants a forced call again says so for each
                 # request.
                 rest = {name: value for name, value in choice.items() if name != "name"}
-                request["tool_choice"] = rest | {"type": "auto"}
+                request = {**request, "tool_choice": rest | {"type": "auto"}}
             self._lists_all_tools = False
             hook = self._options["next_request"]
             if hook is not None:

@@ -143,7 +143,7 @@ class RunDriver:
         self._runner = CallRunner(self.course.executor, tasks.group, deadline=tasks.deadline)
         self.course.host = keeper = self.keeper
         # Without a journal there is nothing to keep: two calls fewer on the way to a tool.
-        self.course.listeners = (self.marks, *([keeper] if keeper.keeps else []), CallEvents(self._delivery.put_all))
+        self.course.listeners = (self.marks, *([keeper] if keeper.keeps else []), CallEvents(self._delivery))
         try:
             await keeper.take_messages()  # before anything starts: the run may have been cancelled meanwhile
             keeper.start(tasks.group)

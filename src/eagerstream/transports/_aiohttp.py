@@ -88,73 +88,66 @@ class AIOHTTPClient:
 
 
 class AIOHTTPResponse:
-    """A response with the attributes of one of httpx, see `HTTPClient.post`."""
+    """A response with the attributes of one of httpx, see `HTTPClient.post`, and the iterator over its body.
+
+    Reading the body fails when its connection is lost.
+    """
+
+    # aiohttp forgets the body if its chunked coding is broken: a reader would wait until its time is up, for bytes of a
+    # closed connection (test_a_cut_response_spoils_no_connection).
 
     is_stream_consumed = False
+    takes_all = True
+    """See `StreamedReply`."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
         self.status_code = response.status
         self.headers = _readable(response.headers)
-        self._chunks = _Chunks(response)
-
-    def aiter_raw(self) -> AsyncIterator[bytes]:
-        """Return the bytes as they come. Each step takes all that have arrived."""
-        return self._whole() if self._response.content.at_eof() else self._chunks
-
-    async def _whole(self) -> AsyncIterator[bytes]:
-        yield await self._response.read()  # a middleware may have read it before us
-
-    async def aclose(self) -> None:
-        """Close the connection at once, unless the body was read to its end."""
-        self._chunks.unwatch()
-        connection = self._response.connection
-        if connection is not None and connection.transport is not None:
-            # Closing would say goodbye first, and wait for half a minute for the answer of a peer with TLS.
-            connection.transport.abort()
-        self._response.close()
-
-
-class _Chunks:
-    """The body of a response. Reading it fails when its connection is lost."""
-
-    # aiohttp forgets the body if its chunked coding is broken: a reader would wait until its time is up, for bytes of a
-    # closed connection (test_a_cut_response_spoils_no_connection).
-
-    takes_all = True
-    """See `StreamedReply`."""
-
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
-        self._content = response.content
         self._is_lost = False
         protocol = response.connection and response.connection.protocol
         self._closed: asyncio.Future[None] | None = getattr(protocol, "closed", None)  # None if it is closed already
         if self._closed is not None:
-            # A pooled connection keeps its future. The failure of one that nobody uses is not to be logged.
             self._closed.remove_done_callback(_take_failure)
-            self._closed.add_done_callback(_take_failure)
             self._closed.add_done_callback(self._end)
+
+    def aiter_raw(self) -> AsyncIterator[bytes]:
+        """Return the bytes as they come. Each step takes all that have arrived."""
+        return self._whole() if self._response.content.at_eof() else self
+
+    async def _whole(self) -> AsyncIterator[bytes]:
+        yield await self._response.read()  # a middleware may have read it before us
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> bytes:
-        chunk = await self._content.readany()
+        chunk = await self._response.content.readany()
         if chunk:
             return chunk
         if self._is_lost:
             raise aiohttp.ClientPayloadError("the body is not valid HTTP")
         raise StopAsyncIteration
 
-    def unwatch(self) -> None:
-        """Let go of the connection: others may use it now."""
-        if self._closed is not None:
-            self._closed.remove_done_callback(self._end)
-
-    def _end(self, _: object) -> None:
-        if not self._content.is_eof() and self._content.exception() is None:
+    def _end(self, closed: asyncio.Future[None]) -> None:
+        _take_failure(closed)
+        content = self._response.content
+        if not content.is_eof() and content.exception() is None:
             self._is_lost = True
-            self._content.feed_eof()  # what has come is read before the failure
+            content.feed_eof()  # what has come is read before the failure
+
+    async def aclose(self) -> None:
+        """Close the connection at once, unless the body was read to its end."""
+        if self._closed is not None:
+            # Others may use a pooled connection now. It keeps its future, whose failure is not to be logged if nobody
+            # uses it.
+            self._closed.remove_done_callback(self._end)
+            self._closed.add_done_callback(_take_failure)
+        connection = self._response.connection
+        if connection is not None and connection.transport is not None:
+            # Closing would say goodbye first, and wait for half a minute for the answer of a peer with TLS.
+            connection.transport.abort()
+        self._response.close()
 
 
 def _take_failure(closed: asyncio.Future[None]) -> None:
