@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import signal
+import weakref
 
 import anyio
 import anyio.lowlevel
@@ -105,6 +108,37 @@ async def test_cancelled_while_it_enters() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert tasks.has_ended
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_cancelled_while_it_leaves() -> None:
+    """The group goes away with its last reference: the exception is in no cycle with the frame that raises it."""
+    held = []
+    leaves, may_end = anyio.Event(), anyio.Event()
+
+    async def slow() -> None:
+        with anyio.CancelScope(shield=True):
+            leaves.set()
+            await may_end.wait()
+
+    async def hold() -> None:
+        async with HostedTasks("test") as tasks:
+            held.append(weakref.ref(tasks))
+            tasks.group.start_soon(slow)
+
+    gc.disable()
+    try:
+        task = asyncio.ensure_future(hold())
+        await leaves.wait()
+        task.cancel()
+        may_end.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        del task
+        await anyio.lowlevel.checkpoint()  # the host ends in its next step
+        assert held[0]() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])

@@ -24,7 +24,11 @@ async def raise_if_cancelled(cancelled: BaseException) -> None:
     except RuntimeError:
         task = None  # there is no asyncio here
     if task is not None and task.cancelling() > 0:  # by a scope of anyio, or by `Task.cancel`
-        raise cancelled
+        try:
+            raise cancelled
+        finally:
+            # Its traceback has this frame: the cycle would keep the run until the garbage collector comes.
+            del cancelled
     await anyio.lowlevel.checkpoint_if_cancelled()
 
 

@@ -156,7 +156,10 @@ class HostedTasks:
                         self._cancel()
                         scope.shield = True
         if cancelled is not None:
-            raise cancelled
+            try:
+                raise cancelled
+            finally:
+                del cancelled  # no cycle with its traceback, which has this frame
         if error is None and self.failure is not None:
             raise self.failure
 
