@@ -227,6 +227,7 @@ _BEHAVIOURS = {
     "loop/server_tools": "tools that the API runs",
     "loop/tracebacks": "how long the traceback of an error is, and what it names",
     "loop/turns_of_the_loop": "the callbacks and timers that a chunk costs",
+    "loop/waiting_runs": "the number of objects of a run that waits",
     "loop/ways_to_hold": "runs in generators, fixtures, sessions and notebooks",
     "loop/when_over": "the end of the state that tools keep for a run",
     "streaming/flood": "a peer that sends without a pause, and whoever wants to stop it",
