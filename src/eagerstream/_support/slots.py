@@ -15,7 +15,7 @@ class Slots:
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._holders: dict[object, None] = {}
+        self._holders: dict[object, None] = {}  # a set that the garbage collector need not visit while it is empty
         # In order, with the event of each one that waits in a task.
         self._waiting: OrderedDict[object, anyio.Event | None] = OrderedDict()
 

@@ -18,7 +18,7 @@ class CallIds:
     """
 
     def __init__(self, messages: Sequence[Mapping[str, Any]]) -> None:
-        self._ids: dict[str, None] = {}
+        self._ids: dict[str, None] = {}  # a set that the garbage collector need not visit
         for message in messages:
             content = message.get("content")
             for block in content if isinstance(content, list | tuple) else ():

@@ -127,7 +127,8 @@ class Turn:
         self.number = number
         self.message: AssistantMessage = empty_message()
         self.calls: list[ToolCall] = []
-        self.held: dict[ToolCall, None] = {}  # in order
+        # Dicts as sets, here and below: the garbage collector visits each empty set, and no empty dict.
+        self.held: dict[ToolCall, None] = {}
         self.ending: Ending | None = None
         self.history: Sequence[Message] = ()
         self.is_closed: bool = False

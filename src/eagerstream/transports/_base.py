@@ -39,7 +39,7 @@ _CHUNK_COST_BYTES: Final = 256
 If each event is an HTTP chunk, a client finds 600 in one read and yields them at once.
 """
 
-_NO_MORE: Final[Iterator[Any]] = iter(())
+_NO_MORE: Final[Iterator[Any]] = iter(())  # one for all replies
 
 
 class Reply(Protocol):

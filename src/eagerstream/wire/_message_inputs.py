@@ -139,7 +139,7 @@ class MessageInputs(Generic[InputT]):
         # A lost fragment affects all open inputs. That is done once, not for each event of a hostile peer.
         self._lack_all = False  # each of them is known to lack a fragment
         self._none_is_empty = False  # each of them has a text, or lacks a fragment
-        self._ids: dict[str, None] = {}
+        self._ids: dict[str, None] = {}  # a set that the garbage collector need not visit
         # The stop reason came with the start of the message, which continued after that. Some gateways write it there:
         # it does not tell how the message ends.
         self.has_placeholder: bool = False

@@ -38,7 +38,7 @@ class Places:
 
     def __init__(self) -> None:
         self.newest: dict[int, int] = {}
-        self._taken: dict[int, None] = {}
+        self._taken: dict[int, None] = {}  # a set that the garbage collector need not visit
         self._last = -1  # the highest index taken
         self._is_mixed_up = False
 
