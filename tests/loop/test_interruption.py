@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -279,7 +280,8 @@ async def test_pings_are_no_progress() -> None:
 async def test_silence() -> None:
     """No byte at all for too long, at any place: before the reply too."""
     api = LocalAPI([message_start(), Gate()], [Gate()], [DONE])
-    events = await events_in(run := eagerstream.run(api.transport(), **QUICK, limits=Limits(idle_timeout_s=0.1)))
+    limits = Limits(idle_timeout_s=0.1, max_reply_s=math.inf)
+    events = await events_in(run := eagerstream.run(api.transport(), **QUICK, limits=limits))
     assert run.result.status is RunStatus.COMPLETED
     reasons = [str(event.error) for event in events if isinstance(event, Restarted)]
     assert len(reasons) == 2

@@ -51,13 +51,13 @@ class ReplyDeadline:
         self.scope = scope or anyio.CancelScope()
         self._byte_at = self._progress_at = self._moved_at = time.monotonic()
         self._reply_until = math.inf
-        self._opening_s = opening_s
+        self._opening_s: float | None = opening_s  # None once the response has begun
 
     @property
     def reason(self) -> str:
         """The reason why the scope was cancelled."""
         # Found out afterwards from the times: the one deadline stands for all bounds, and fires outside our code.
-        if self._reply_until == math.inf:
+        if self._opening_s is not None:
             # Not "no byte came": the client may have received errors in that time, and waited as they asked.
             return f"no response started within {self._opening_s:g} s"
         now = time.monotonic()
@@ -80,12 +80,14 @@ class ReplyDeadline:
     def begin_opening(self) -> None:
         """Start the time of a request until its response starts. There may be several in a row, each with its own."""
         # A time of its own: a client may wait for a `retry-after` (test_a_client_s_own_pause_is_no_silence).
+        assert self._opening_s is not None
         self.scope.deadline = anyio.current_time() + self._opening_s
 
     def begin(self) -> None:
         """Start the times of the response. The opening may have been allowed to take longer, the response may not."""
         # Moved at once, not with the first chunk. Otherwise the deadline of the opening stays, and a response that
         # opens and sends nothing gets the time of all tries together: eight minutes instead of two.
+        self._opening_s = None
         self._reply_until = time.monotonic() + self._reply_s
         self._resume()
 
