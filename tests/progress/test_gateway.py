@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, nullcontext
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from textwrap import dedent
 from types import SimpleNamespace
@@ -156,7 +156,10 @@ async def test_the_records_of_a_run() -> None:
     assert [record["seq"] for record in records] == [*range(1, len(records) + 1)]
     (log,) = hub.logs
     assert records[0]["run"] == log.id
-    assert [record["type"] for record in records] == [record["type"] for record in log.records()]
+    # The gateway takes events one by one, so that each of its deltas has one fragment. The log has one for a chunk.
+    assert [type for type, _ in groupby(record["type"] for record in records)] == [
+        record["type"] for record in log.records()
+    ]
     assert (records[-1]["type"], records[-1]["status"]) == ("run_stop", "completed")
     assert "".join(record["text"] for record in records if record["type"] == "text_delta") == "It is mild."
     assert [record["content"] for record in records if record["type"] == "tool_stop"] == ["15 degrees in Oslo"]
@@ -169,7 +172,8 @@ async def test_numbers_that_a_client_would_round() -> None:
     api = LocalAPI(reply(tool_use("get_weather", {"city": "Oslo", "id": 2**53 + 1})), reply(text("It is mild.")))
     response = await ask(gateway_app(starting(api.transport()), slots=RunSlots(1)))
     patches = [record["patch"] for record in records_of(response.content) if record["type"] == "input_delta"]
-    assert {"$number": "9007199254740993"} in [operation["value"] for patch in patches for operation in patch]
+    values = [operation["value"] for patch in patches for operation in patch]
+    assert values == [{"city": "Oslo", "id": {"$number": "9007199254740993"}}]
 
 
 @pytest.mark.anyio

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path
@@ -29,8 +29,8 @@ from eagerstream.progress import Record, RunRecorder, RunView, record_schema
 from eagerstream.progress._fold import CallPhase
 from eagerstream.progress._joined import RecordsEnd
 from eagerstream.progress._record import record_adapter
-from eagerstream.streaming import FeedEnd
-from eagerstream.wire import MessageAssembler, MessageStart, apply_patch
+from eagerstream.streaming import FeedEnd, OutputDelta
+from eagerstream.wire import MessageAssembler, MessageStart, TextDelta, apply_patch
 from eagerstream.wire._assistant_message import empty_message
 from tests.progress.observed import events_of, recorded, recorded_body, tool_call_of, viewed
 from tests.streams import (
@@ -49,6 +49,17 @@ from tests.streams import (
 from tests.tables import rows
 
 SCHEMA = resources.files("eagerstream.progress") / "record.schema.json"
+
+
+def fields(record: Record) -> dict[str, Any]:
+    return {**record}
+
+
+def recorded_together(events: Sequence[Any]) -> list[Record]:
+    """The records of events that come in one chunk."""
+    records: list[Record] = []
+    RunRecorder(records.extend).take(events)
+    return records
 
 
 def of_type(records: list[Record], type: str) -> Iterator[Any]:
@@ -133,16 +144,40 @@ def test_records_of_each_type_are_as_the_schema_says() -> None:
         validator.validate({**records[0], "type": "input_delta"})
 
 
-def test_what_a_chunk_brings_stays_apart() -> None:
-    """Deltas that arrive together are records of their own, and each patch goes just as far as its fragment."""
-    records, _ = recorded_body([[message_start(), tool_start(0), input_delta(0, '{"a": "x'), input_delta(0, 'y"')]])
-    deltas = list(of_type(records, "input_delta"))
-    assert [delta["fragment"] for delta in deltas] == ['{"a": "x', 'y"']
-    assert [delta["patch"] for delta in deltas] == [
-        [{"op": "add", "path": "", "value": {"a": "x"}}],
-        [{"op": "append", "path": "/a", "value": "y"}],
+def test_what_a_chunk_brings_is_one_record() -> None:
+    """For each block, with the changes of all fragments; what comes with the next chunk is a record of its own."""
+    thinking = [{"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "m"}}] * 2
+    chunk = [
+        message_start(),
+        block_start(0, "thinking", thinking=""),
+        *thinking,
+        block_start(1, "text", text=""),
+        *[text_delta(1, part) for part in "abc"],
+        *[tool_start(2), input_delta(2, '{"a": "x')],
+        *[input_delta(2, part) for part in ("y", '", "b": [1', ", 2")],
     ]
-    assert [delta["finished"] for delta in deltas] == [[], ["a"]]
+    records, _ = recorded_body([chunk, [input_delta(2, "]}")]])
+    deltas = [record for record in records if record["type"].endswith("_delta")]
+    assert [(record["type"], fields(record).get("count")) for record in deltas] == [
+        ("thinking_delta", 2),
+        ("text_delta", 3),
+        ("input_delta", 4),
+        ("input_delta", None),
+    ]
+    assert [fields(record)[name] for record, name in zip(deltas, ("thinking", "text"), strict=False)] == ["mm", "abc"]
+    first, second = of_type(records, "input_delta")
+    assert first["fragment"] == '{"a": "xy", "b": [1, 2'
+    assert apply_patch(None, first["patch"]) == {"a": "xy", "b": [1]}
+    assert (first["finished"], second["finished"]) == (["a"], ["b"])
+    assert [call.fragments for call in viewed(records).calls] == [5]
+
+
+def test_blocks_that_grow_in_turns_keep_the_order() -> None:
+    """A record never reaches over one of another block. The deltas of an output are those of its text again."""
+    output: Any = None
+    deltas = [TextDelta(0, "a"), OutputDelta(0, output, "a"), TextDelta(0, "b"), TextDelta(1, "c"), TextDelta(0, "d")]
+    records = [fields(record) for record in of_type(recorded_together(deltas), "text_delta")]
+    assert [(record["block"], record["text"]) for record in records] == [(1, "ab"), (2, "c"), (1, "d")]
 
 
 def test_who_comes_late_gets_what_was_written() -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 from hypothesis import given, strategies as st
 
-from eagerstream.wire import InputAccumulator, InputDelta, apply_patch
+from eagerstream.wire import InputAccumulator, InputDelta, PartialJSON, apply_patch
+from eagerstream.wire._message_inputs import EVENTS_AT_ONCE
 from tests.streams import block_stop, cut_at, input_delta, tool_start, written
 from tests.tables import rows
 from tests.wire.json_texts import texts, without_infinity
@@ -29,6 +30,61 @@ def test_deltas_carry_their_changes(text: str, places: list[int], asked_at: int)
         if delta.patch is not None:
             value = apply_patch(value, delta.patch)
             assert written(value or {}) == written(without_infinity(input.partial))
+
+
+@given(texts, st.lists(st.integers(0, 200), max_size=30), st.integers(1, 8), st.booleans())
+def test_fragments_of_a_batch_have_their_changes_together(
+    text: str, places: list[int], size: int, is_watched: bool
+) -> None:
+    """They are in the last one, no matter how often the parser has read in between."""
+    accumulator = InputAccumulator(reports=True)
+    accumulator.feed(tool_start(0))
+    input = accumulator.inputs[0]
+    if is_watched:
+        input.watch("never", callback=list)  # each fragment is then parsed when it comes
+    fragments = [*filter(None, cut_at(text, places))]
+    value: Any = None
+    one_by_one = PartialJSON(reports=True)
+    for at in range(0, len(fragments), size):
+        events: list[Any] = []
+        accumulator._message.feed_deltas(iter([(0, fragment) for fragment in fragments[at : at + size]]), events)
+        assert [event.fragment for event in events] == fragments[at : at + size]
+        assert all((event.patch, [*event.finished]) == ([], []) for event in events[:-1])
+        value = apply_patch(value, events[-1].patch)
+        assert written(value or {}) == written(without_infinity(input.partial))
+        finished: list[str] = []
+        for fragment in fragments[at : at + size]:
+            one_by_one.feed(fragment)
+            finished += one_by_one.finished_fields
+        assert [*events[-1].finished] == finished
+
+
+def test_each_part_of_a_long_batch_has_its_changes() -> None:
+    """A long batch is handed on in parts, and an observer sees the first before the second."""
+    accumulator = InputAccumulator(reports=True)
+    accumulator.feed(tool_start(0))
+    fragments = ['{"a": "', *("xyz" * EVENTS_AT_ONCE)]
+    events: list[Any] = []
+    accumulator._message.feed_deltas(iter([(0, fragment) for fragment in fragments]), events)
+    value: Any = None
+    for end in range(EVENTS_AT_ONCE, len(events) + EVENTS_AT_ONCE, EVENTS_AT_ONCE):
+        for event in events[end - EVENTS_AT_ONCE : end]:
+            value = apply_patch(value, event.patch)
+        assert value == {"a": "".join(fragments[1:end])}
+
+
+def test_changes_that_nobody_wants_are_not_kept() -> None:
+    """They may be wanted again: then those in between are not among them."""
+    accumulator = InputAccumulator(reports=True)
+    accumulator.feed(tool_start(0))
+    patches = []
+    for reports, fragment in [(True, '{"a": "x'), (False, "y"), (True, 'z"')]:
+        accumulator.reports = reports
+        (delta,) = accumulator.feed(input_delta(0, fragment))
+        assert isinstance(delta, InputDelta)
+        patches.append((delta.patch, [*delta.finished]))
+    added = [{"op": "add", "path": "", "value": {"a": "x"}}]
+    assert patches == [(added, []), (None, []), ([{"op": "append", "path": "/a", "value": "z"}], ["a"])]
 
 
 def test_nothing_changes_after_a_loss() -> None:

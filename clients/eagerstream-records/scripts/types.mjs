@@ -39,7 +39,7 @@ const HEAD = {
   at_s: "Seconds since the start of the run.",
   to_seq: "`seq` of the last merged delta. `seq` itself is the number of the first.",
   to_s: "`at_s` of the last merged delta. `at_s` itself is the time of the first.",
-  count: "Number of merged deltas.",
+  count: "Number of fragments, if they are several.",
   omitted_chars: "Number of characters that are no longer kept. The record then has no text and no patch.",
 };
 

@@ -86,16 +86,16 @@ export interface InputDeltaRecord {
   readonly to_seq?: number;
   /** `at_s` of the last merged delta. `at_s` itself is the time of the first. */
   readonly to_s?: number;
-  /** Number of merged deltas. */
+  /** Number of fragments, if they are several. */
   readonly count?: number;
   /** Number of characters that are no longer kept. The record then has no text and no patch. */
   readonly omitted_chars?: number;
   readonly type: "input_delta";
-  /** JSON text, as it was sent. */
+  /** JSON text, as it was sent, of one fragment or several. */
   readonly fragment: string;
   /** The changes to the best-effort value, to be applied in order. See `eagerstream.wire.PatchOp`. */
   readonly patch: readonly PatchOp[];
-  /** Names of the input's fields that the fragment finished. */
+  /** Names of the input's fields that were finished. */
   readonly finished: readonly string[];
 }
 
@@ -310,7 +310,7 @@ export interface TextDeltaRecord {
   readonly to_seq?: number;
   /** `at_s` of the last merged delta. `at_s` itself is the time of the first. */
   readonly to_s?: number;
-  /** Number of merged deltas. */
+  /** Number of fragments, if they are several. */
   readonly count?: number;
   /** Number of characters that are no longer kept. The record then has no text and no patch. */
   readonly omitted_chars?: number;
@@ -333,7 +333,7 @@ export interface ThinkingDeltaRecord {
   readonly to_seq?: number;
   /** `at_s` of the last merged delta. `at_s` itself is the time of the first. */
   readonly to_s?: number;
-  /** Number of merged deltas. */
+  /** Number of fragments, if they are several. */
   readonly count?: number;
   /** Number of characters that are no longer kept. The record then has no text and no patch. */
   readonly omitted_chars?: number;

@@ -127,6 +127,7 @@ class _Reader:
         elif (input := self._inputs.get(block)) is None:
             pass
         elif kind == "input_delta" and not fields.get("omitted_chars"):
+            input.fragments += fields.get("count", 1) - 1
             delta = {"type": "input_json_delta", "partial_json": fields["fragment"]}
             self._take({"type": "content_block_delta", "index": input.index, "delta": delta})
         elif kind == "input_stop":

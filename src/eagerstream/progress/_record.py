@@ -49,7 +49,7 @@ class _Head(TypedDict):
 
 
 class _Delta(_Head):
-    """More content of a block.
+    """More content of a block: one fragment, or all that came together.
 
     Several deltas may be merged into one. Records of other blocks may then lie between `seq` and `to_seq`.
 
@@ -57,7 +57,7 @@ class _Delta(_Head):
         block: The number of the block. No other block of the run has it, in any turn or second attempt.
         to_seq: `seq` of the last merged delta. `seq` itself is the number of the first.
         to_s: `at_s` of the last merged delta. `at_s` itself is the time of the first.
-        count: Number of merged deltas.
+        count: Number of fragments, if they are several.
         omitted_chars: Number of characters that are no longer kept. The record then has no text and no patch.
     """
 
@@ -209,9 +209,9 @@ class InputDeltaRecord(_Delta):
 
     Attributes:
         block: The number of the block in the run.
-        fragment: JSON text, as it was sent.
+        fragment: JSON text, as it was sent, of one fragment or several.
         patch: The changes to the best-effort value, to be applied in order. See `eagerstream.wire.PatchOp`.
-        finished: Names of the input's fields that the fragment finished.
+        finished: Names of the input's fields that were finished.
     """
 
     type: Literal["input_delta"]

@@ -40,6 +40,7 @@ from ..wire import (
     TextDelta,
     ThinkingDelta,
     UnknownEvent,
+    merge_patches,
 )
 from ._joined import RecordsEnd
 from ._record import VERSION, Fault, Record, without_contents
@@ -52,8 +53,8 @@ _STREAMED: Final = {"text": "text", "thinking": "thinking"}
 class RunRecorder:
     """An observer that makes records from the events of a run.
 
-    It never affects the run. The `InputDelta`s must carry their changes, see `Observer`. After a response is restarted,
-    later events about its calls are skipped.
+    It never affects the run. Consecutive deltas of a block in one call of `take` are one record. The `InputDelta`s must
+    carry their changes, see `Observer`. After a response is restarted, later events about its calls are skipped.
 
     Args:
         put: Receives the records as they are made.
@@ -127,29 +128,29 @@ class RunRecorder:
         if self._has_ended:
             return
         try:
+            deltas: list[Any] = []  # consecutive ones of one block
+            source: Any = None  # the input, text or thinking that they belong to
+            event: Any
             for event in events:
-                if not isinstance(event, InputDelta):
+                before = source
+                kind = type(event)
+                if kind is InputDelta:
+                    source = event.input
+                elif kind is TextDelta or (kind is ThinkingDelta and event.thinking):
+                    source = kind, event.index
+                elif kind is OutputDelta:
+                    continue  # its text has come as a `TextDelta` right before it
+                else:
+                    source = None
+                if deltas and source != before:
+                    self._record_deltas(deltas)
+                    deltas = []
+                if source is None:
                     self._record(event)
-                    continue
-                if self._summaries is not None:
-                    self._summarize(event.input)
-                    continue
-                input, patch = event.input, event.patch
-                is_followed = patch is not None and not self._adopted_chars and input in self._writing
-                if is_followed or self._continues(event):
-                    # The same as in `_add`. Nearly all events come here.
-                    self._seq += 1
-                    delta = {
-                        "v": VERSION,
-                        "seq": self._seq,
-                        "at_s": round(self._clock() - self._start_s, 6),
-                        "type": "input_delta",
-                        "block": self._inputs[input],
-                        "fragment": event.fragment,
-                        "patch": patch,
-                        "finished": list(event.finished),
-                    }
-                    self._new.append(delta)
+                else:
+                    deltas.append(event)
+            if deltas:
+                self._record_deltas(deltas)
             if self._summaries is not None:
                 self._put_new()
             elif self._new:  # here, not in a method: every chunk comes here
@@ -193,15 +194,45 @@ class RunRecorder:
         if new:
             self._put(new)
 
+    def _record_deltas(self, deltas: list[Any]) -> None:
+        """Record consecutive deltas of one block as one.
+
+        Raises:
+            UsageError: See `take`.
+        """
+        delta, count = deltas[0], {}
+        if len(deltas) > 1:
+            delta, count = _merged(deltas), {"count": len(deltas)}
+        if isinstance(delta, InputDelta):
+            input, patch = delta.input, delta.patch
+            if self._summaries is not None:
+                self._summarize(input)
+                return
+            is_followed = patch is not None and not self._adopted_chars and input in self._writing
+            if is_followed or self._continues(delta):
+                # The same as in `_add`. Nearly all records are made here.
+                self._seq += 1
+                record = {
+                    "v": VERSION,
+                    "seq": self._seq,
+                    "at_s": round(self._clock() - self._start_s, 6),
+                    "type": "input_delta",
+                    "block": self._inputs[input],
+                    "fragment": delta.fragment,
+                    "patch": patch,
+                    "finished": list(delta.finished),
+                    **count,
+                }
+                self._new.append(record)
+        elif isinstance(delta, TextDelta):
+            self._add("text_delta", block=self._block(delta.index, "text"), text=delta.text, **count)
+        else:
+            self._add("thinking_delta", block=self._block(delta.index, "thinking"), thinking=delta.thinking, **count)
+
     def _record(self, event: RunEvent) -> None:
         match event:
-            case TextDelta(index=index, text=text):
-                self._add("text_delta", block=self._block(index, "text"), text=text)
-            case InputDelta() | OutputDelta() | ThinkingDelta(thinking="") | CitationDelta():
-                # InputDelta: see `take`; OutputDelta: its text has come; "": a token count; a citation: in its block
-                pass
-            case ThinkingDelta(index=index, thinking=thinking):
-                self._add("thinking_delta", block=self._block(index, "thinking"), thinking=thinking)
+            case InputDelta() | TextDelta() | OutputDelta() | ThinkingDelta() | CitationDelta():
+                pass  # see `take`; a thinking without text is a token count, and a citation is in its block
             case BlockStart(index=index, block=opened):
                 self._open.pop(index, None)
                 self._block(index, str(opened.get("type", "")))
@@ -302,18 +333,18 @@ class RunRecorder:
             error = str(input.error) if input.error is not None else None
             self._add("input_stop", block=self._inputs[input], outcome=input.outcome.value, error=error)
 
-    def _continues(self, event: InputDelta[GrowingInput]) -> bool:
-        """Return True if a fragment continues the recorded part of its input.
+    def _continues(self, delta: InputDelta[GrowingInput]) -> bool:
+        """Return True if a delta continues the recorded part of its input.
 
-        If not, the input is void, or it was seen late and the fragment is in its first record.
+        If not, the input is void, or it was seen late and the delta is in its first record.
         """
-        input = event.input
+        input = delta.input
         if input not in self._inputs:
             self._adopt(input)
             return False
         if input not in self._writing or self._adopted_chars.get(input) == input.chars:
             return False
-        if event.patch is None:
+        if delta.patch is None:
             if input in self._adopted_chars:
                 raise UsageError("the events carry no changes: observe the run, or make them with reports=True")
             self._add_so_far(input)
@@ -357,6 +388,22 @@ class RunRecorder:
         block = self._inputs[call.input]
         if block:
             self._add(type, block=block, **fields)
+
+
+def _merged(deltas: list[Any]) -> TextDelta | ThinkingDelta | InputDelta[GrowingInput]:
+    """Return one delta in place of consecutive ones of one block."""
+    first = deltas[0]
+    if isinstance(first, TextDelta):
+        return TextDelta(first.index, "".join([delta.text for delta in deltas]))
+    if isinstance(first, ThinkingDelta):
+        return ThinkingDelta(first.index, "".join([delta.thinking for delta in deltas]))
+    patches = [delta.patch for delta in deltas]
+    return InputDelta(
+        first.input,
+        "".join([delta.fragment for delta in deltas]),
+        None if None in patches else merge_patches(patches),
+        [name for delta in deltas for name in delta.finished],
+    )
 
 
 def _fault(error: BaseException | None) -> Fault | None:

@@ -27,7 +27,7 @@ class Delivery(Generic[E]):
     Attributes:
         observers: Those who see the events.
         wants_deltas: Somebody has a use for `InputDelta`s.
-        wants_changes: Somebody wants each `InputDelta` to carry its changes.
+        wants_changes: Somebody wants the `InputDelta`s to carry their changes.
         is_used: Somebody takes the events, or does without them on purpose.
         end: The end, once the observers were told; None before.
         get: See `EventBuffer.get`.

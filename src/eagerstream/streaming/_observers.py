@@ -37,9 +37,10 @@ class Observer(Protocol[E_contra]):
     is dropped, with a warning in the log. Context variables that it sets hold in that task from then on, and in the
     tasks that it starts: at a `ToolStart`, for the tool.
 
-    With an attribute `wants_changes = True`, each `InputDelta` carries the changes that its fragment makes. With an
-    attribute `wants_deltas = False`, the observer needs no `InputDelta`s, which are not made if nobody wants them. With
-    an attribute `wants_chunks = True`, it is also shown each chunk of a response without events, as an empty sequence.
+    With an attribute `wants_changes = True`, the `InputDelta`s carry the changes that their fragments make. Those of an
+    input in one call of `take` may leave them to the last of them. With an attribute `wants_deltas = False`, the
+    observer needs no `InputDelta`s, which are not made if nobody wants them. With an attribute `wants_chunks = True`,
+    it is also shown each chunk of a response without events, as an empty sequence.
     """
 
     # Synchronous, and in the same task. A queue to another task could fill up, and a trace has to set its context in

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Final
 
 import anyio
 import anyio.lowlevel
@@ -20,11 +19,9 @@ from ..transports import Reply, RequestBody
 from ..transports._eager_fallback import EagerFallback
 from ..transports._error_responses import event_error
 from ..wire import InputFragment, MessageEvent, MessageState, WireEvent
+from ..wire._message_inputs import EVENTS_AT_ONCE
 from ._deadline import ReplyDeadline
 from ._exchange import Exchange
-
-_EVENTS_IN_ONE_GO: Final = 256
-"""Events that are handed on at once: more than there are in 16 KB. To start a call takes 0.1 ms."""
 
 _log = logging.getLogger(__name__)
 
@@ -161,11 +158,11 @@ async def _take_batch(batch: Iterable[WireEvent | InputFragment], exchange: Exch
                 break
     finally:
         # Also the events before one that raised: the cut of the bytes must not decide which events the consumer gets.
-        must_wait = exchange.take(events if len(events) <= _EVENTS_IN_ONE_GO else events[:_EVENTS_IN_ONE_GO])
-        for start in range(_EVENTS_IN_ONE_GO, len(events), _EVENTS_IN_ONE_GO):
+        must_wait = exchange.take(events if len(events) <= EVENTS_AT_ONCE else events[:EVENTS_AT_ONCE])
+        for start in range(EVENTS_AT_ONCE, len(events), EVENTS_AT_ONCE):
             # One event may end thousands of inputs, and each starts a call. Shielded, as between two pieces of a chunk.
             await anyio.lowlevel.cancel_shielded_checkpoint()
-            must_wait = exchange.take(events[start : start + _EVENTS_IN_ONE_GO])
+            must_wait = exchange.take(events[start : start + EVENTS_AT_ONCE])
     return must_wait
 
 

@@ -267,8 +267,8 @@ class InputDelta(Generic[InputT_co]):
         input: The input, with everything written so far. `input.partial` is its best-effort value.
         fragment: The new JSON text, never empty.
         patch: The operations that repeat the fragment's changes in a copy of `input.partial`; see `Patch`. None unless
-            changes were requested.
-        finished: The names of the fields that the fragment finished, if changes were requested.
+            changes were requested. Fragments that came together may leave their changes to the last of them.
+        finished: The names of the fields that the fragment finished, if changes were requested. They come with `patch`.
     """
 
     input: InputT_co

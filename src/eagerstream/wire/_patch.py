@@ -124,16 +124,17 @@ def merge_patches(patches: Iterable[Patch]) -> Patch:
     pieces: list[str] = []  # of the last operation
 
     def join() -> None:
-        if len(pieces) > 1:
-            merged[-1] = {**merged[-1], "value": "".join(pieces)}
+        merged[-1] = {**merged[-1], "value": "".join(pieces)}
 
     for patch in patches:
         for op in patch:
             if op["op"] == "append" and pieces and merged[-1]["path"] == op["path"]:
                 pieces.append(op["value"])
                 continue
-            join()
+            if len(pieces) > 1:
+                join()
             merged.append(op)
             pieces = [op["value"]] if isinstance(op["value"], str) else []
-    join()
+    if len(pieces) > 1:
+        join()
     return merged

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from importlib import import_module
 from typing import Any, Final, Self
@@ -22,7 +22,7 @@ from ._limits import DEFAULT_LIMITS, ParsingLimits
 from ._mypyc import mypyc_attr
 from ._parser import Parser, ParserFactory
 from ._partial_json import PartialJSON, read_whole
-from ._patch import Patch, finite
+from ._patch import Patch, finite, merge_patches
 from ._server_tools import SERVER_CALLS
 from ._value_count import ValueCount
 from ._values import MISSING, JSONObject, Path, copy_json, encodable, find, has_colliding_keys, is_deeper
@@ -95,6 +95,7 @@ class ToolInput:
         "_damage",
         "_due_chars",
         "_fault",
+        "_finished_fields",
         "_given",
         "_has_surrogates",
         "_limits",
@@ -103,6 +104,7 @@ class ToolInput:
         "_own_id",
         "_parsed",
         "_parser",
+        "_patches",
         "_raw",
         "_reports_all",
         "_tail",
@@ -168,7 +170,10 @@ class ToolInput:
         self._fault: ParseFault | None = None
         self._damage: ParseFault | None = None  # the first loss of a part of the text
         self._made_watchers: Watchers | None = None  # made for the first one: few inputs have any
-        self._reports_all = False  # the changes of each fragment were requested
+        self._reports_all = False  # the changes were requested
+        # What changed since the last call of `_take_changes`: the patch of each text that the parser has read.
+        self._patches: list[Patch] = []
+        self._finished_fields: list[str] = []
         # A call made from code that the API runs brings its complete input. For any other call the `{}` in the start is
         # a placeholder. If both come, the fragments win: they are the model's own words.
         given = block.get("input")
@@ -409,8 +414,7 @@ class ToolInput:
             if parser.error is not None or self._fault is not None:
                 self._fail_watchers()
             watchers = self._watchers
-            # Nearly every fragment finishes no awaited value, and most watchers wait only for finished values. Without
-            # watchers, no paths of finished values are made: that makes a run with a hub a twentieth cheaper.
+            # Nearly every fragment finishes no awaited value, and most watchers wait only for finished values.
             waits = watchers.on_finish or watchers.on_growth or watchers.on_item
             finished = parser.finished_in(watchers.max_depth) if parser.ended and waits else ()
             if finished or watchers.on_growth or watchers.on_item or watchers.on_text or watchers.due:
@@ -420,9 +424,9 @@ class ToolInput:
                     if open_path is not None:
                         # The value of a tolerant parser is expensive.
                         watchers.grow(parser.value if watchers.on_item else None, open_path)
-                if not (watchers.call() or self._reports_all):
+                if not watchers.call():
                     self._stop_tracking()
-            elif not (self._reports_all or watchers.on_finish):
+            elif not watchers.on_finish:
                 self._stop_tracking()
         if self.chars - self._blocks_chars >= _BLOCK_CHARS:
             self._compact()
@@ -434,7 +438,7 @@ class ToolInput:
 
         A tool often waits for one field at the start of a long input. The rest then costs as much as without a watcher.
         """
-        self._caught_up().tracks = False
+        self._caught_up().tracks = self._reports_all
         self._due_chars = self._blocks_chars + _BLOCK_CHARS
 
     def _fail_watchers(self) -> None:
@@ -445,11 +449,24 @@ class ToolInput:
         self._caught_up().tracks = True
         self._due_chars = 0
 
-    def _report_all(self) -> None:
-        """Have the parser report all changes, even without a watcher, for `InputDelta.patch`."""
-        self._reports_all = True
-        self._report()
-        self._caught_up().reports = True
+    def _report_all(self, *, reports: bool) -> None:
+        """Have the parser report all changes or not, even without a watcher, for `InputDelta.patch`."""
+        parser = self._caught_up()
+        self._reports_all = parser.reports = reports
+        parser.tracks = reports or not self._due_chars
+        self._patches.clear()
+        self._finished_fields.clear()
+
+    def _take_changes(self) -> tuple[Patch, Sequence[str]]:
+        """Return the changes since the last call, and the names of the fields that were finished since then."""
+        self._caught_up()
+        patches, finished = self._patches, self._finished_fields
+        patch = patches[0] if len(patches) == 1 else merge_patches(patches)
+        patches.clear()
+        if not finished:  # as nearly always
+            return patch, ()
+        self._finished_fields = []
+        return patch, finished
 
     def _finished_at(self, path: Path) -> Any:
         """Return the value at a path; `MISSING` if it is not finished."""
@@ -476,6 +493,10 @@ class ToolInput:
             # the parser must not report the same changes again.
             is_read = self._damage is None and not self._has_too_many
             parser.feed(text if is_read else "")
+            if self._reports_all:
+                self._patches.append(parser.patch)
+                if parser.ended:
+                    self._finished_fields += parser.finished_fields
         return parser
 
     def _compact(self) -> None:
