@@ -17,6 +17,7 @@ from eagerstream.errors import UsageError
 from eagerstream.progress import Record, RunLog, WatcherDropped, _merge as merge
 from eagerstream.progress._log import Batch
 from eagerstream.progress._merge import MergedRecords, in_parts, merge_records
+from eagerstream.progress._notifier import Notifier
 from tests.progress.made_log import add
 from tests.progress.observed import events_of, recorded, viewed
 from tests.streams import cut_at, written
@@ -301,6 +302,20 @@ async def test_cancelling_a_watcher_loses_nothing() -> None:
         log.append(poem()[4:5])
         assert [record["seq"] for record in (await anext(watcher)).records] == [5]
         assert watcher.seq == 5
+
+
+async def test_a_watcher_that_leaves_keeps_no_other_from_waking() -> None:
+    """Those who wait share one event, also while some of them give up."""
+    notifier = Notifier()
+    first, second = notifier.listen(), notifier.listen()
+    notifier.ignore(first)
+    notifier.notify()
+    await second.wait()
+    third = notifier.listen()
+    notifier.ignore(second)  # it was woken, and counts no more
+    assert not third.is_set()
+    notifier.notify()
+    await third.wait()
 
 
 async def test_settings_out_of_range() -> None:

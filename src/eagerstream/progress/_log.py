@@ -427,13 +427,10 @@ class Watcher:
             if is_closed:
                 raise StopAsyncIteration
             await self._wait_for(self._notifiers.any, lambda: self._log.seq != self.seq or self._log.is_closed)
-        if not self._joins and self._min_interval_s:
+        if not self._joins and self._min_interval_s and not self._is_due():
             since_s = time.monotonic() - self._phase * self._min_interval_s
             with anyio.move_on_after(self._min_interval_s - since_s % self._min_interval_s):
-                await self._wait_for(
-                    self._notifiers.urgent,
-                    lambda: self._log.is_closed or self._log.is_due(self.seq, self._max_chars),
-                )
+                await self._wait_for(self._notifiers.urgent, self._is_due)
         take = partial(self._log.take, self.seq, joins=self._joins, merges=self._merges)
         is_slow = self._joins and self._log.is_large
         batch = await anyio.to_thread.run_sync(take, limiter=self._notifiers.threads) if is_slow else take()
@@ -460,6 +457,9 @@ class Watcher:
             if not self._log.keeps(batch.seq):
                 raise self._log.dropped()
             yield piece
+
+    def _is_due(self) -> bool:
+        return self._log.is_closed or self._log.is_due(self.seq, self._max_chars)
 
     async def _wait_for(self, notifier: Notifier, holds: Callable[[], bool]) -> None:
         """Wait for the notifier until a condition holds."""

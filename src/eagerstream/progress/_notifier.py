@@ -22,24 +22,27 @@ class Notifier:
             loop.call_soon_threadsafe if is_asyncio(loop) else loop.run_sync_soon
         )
         self._is_notified = False
-        self._events: set[anyio.Event] = set()
+        self._event: anyio.Event | None = None  # of all listeners
+        self._listeners = 0
 
     def listen(self) -> anyio.Event:
         """Return an event that the next notification sets. Call `ignore` when you no longer wait for it."""
-        event = anyio.Event()
-        self._events.add(event)
-        return event
+        if self._event is None:
+            self._event = anyio.Event()
+        self._listeners += 1
+        return self._event
 
     def ignore(self, event: anyio.Event) -> None:
         """Drop an event that is no longer needed."""
-        self._events.discard(event)
+        if event is self._event:
+            self._listeners -= 1
 
     def notify(self) -> None:
         """Wake all listeners, from any thread. Do nothing if there are none or the event loop is closed.
 
         Make the change before the call, so that anyone who starts to listen in between sees it.
         """
-        if self._is_notified or not self._events:
+        if self._is_notified or not self._listeners:
             return
         self._is_notified = True
         try:
@@ -49,6 +52,7 @@ class Notifier:
 
     def _wake(self) -> None:
         self._is_notified = False
-        events, self._events = self._events, set()
-        for event in events:
+        event, self._event = self._event, None
+        self._listeners = 0
+        if event is not None:
             event.set()
