@@ -97,7 +97,7 @@ async def passed(tool: Tool, *, is_watched: bool) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize(("tool", "is_watched", "at_most"), [(whole, False, 21), (streaming, True, 75)])
+@pytest.mark.parametrize(("tool", "is_watched", "at_most"), [(whole, False, 21), (streaming, True, 76)])
 def test_functions_on_the_path(tool: Tool, *, is_watched: bool, at_most: int) -> None:
     """In a plain run; and with a streaming tool, a hub, and a consumer that looks at each fragment."""
     before = sys.getprofile()

@@ -413,7 +413,8 @@ class ToolInput:
             parser = self._caught_up()
             if parser.error is not None or self._fault is not None:
                 self._fail_watchers()
-            watchers = self._watchers
+            watchers = self._made_watchers
+            assert watchers is not None  # made for the watcher
             # Nearly every fragment finishes no awaited value, and most watchers wait only for finished values.
             waits = watchers.on_finish or watchers.on_growth or watchers.on_item
             finished = parser.finished_in(watchers.max_depth) if parser.ended and waits else ()
