@@ -126,8 +126,8 @@ def test_messages_that_are_not_plain_data() -> None:
         messages: list[Any] = [ASK, assistant(call("toolu_1", input={"odd": odd})), user(answer("toolu_1", "ok"))]
         for _ in range(2):
             assert faults(settled, settled.follow(messages)) == []
-        if not isinstance(odd, tuple | dict) or odd is inside:
-            with pytest.raises((TypeError, ValueError, RecursionError)):
+        if type(odd) is object or odd is inside:
+            with pytest.raises((TypeError, ValueError)):
                 request_json({"max_tokens": 1, "messages": settled.follow(messages)})
 
 

@@ -40,17 +40,15 @@ class HostedTasks:
         deadline: The deadline of anyio that applied to the task which began the group, as it was then.
         failure: The exception of a task of the group, or several in a group of exceptions. None if there was none.
         is_left: The user has left, or was cancelled.
-        has_ended: All tasks have ended, and the host.
     """
 
     def __init__(self, name: str, ended: Callable[[], object] | None = None) -> None:
         self._name = name
-        self._ended = ended or _nothing
+        self._ended: Callable[[], object] | None = ended or _nothing  # None once all tasks have ended, and the host
         self._group: anyio.abc.TaskGroup | None = None
         self.deadline: float = math.inf
         self.failure: BaseException | None = None
         self.is_left: bool = False
-        self.has_ended: bool = False
         self._when_ended: anyio.Event | None = None  # made only if somebody waits for it
         self._when_left: anyio.Event | None = None  # for a group without a body
         self._host: object = None  # asyncio keeps only weak references to its tasks
@@ -60,6 +58,11 @@ class HostedTasks:
         """The group. It is there when the host has run for the first time."""
         assert self._group is not None
         return self._group
+
+    @property
+    def has_ended(self) -> bool:
+        """All tasks have ended, and the host."""
+        return self._ended is None
 
     def begin(self, body: Callable[[], Awaitable[object]]) -> None:
         """Start the host, with the context of this task. It runs `body` in the group, and waits for the other tasks.
@@ -90,13 +93,13 @@ class HostedTasks:
                 await anyio.lowlevel.cancel_shielded_checkpoint()
         finally:
             try:
+                assert self._ended is not None
                 self._ended()
             except Exception as error:
                 self.failure = self.failure or error
             # No cycle is left: it would keep a run until the garbage collector comes (test_a_result_keeps_no_run).
-            self._ended = _nothing
+            self._ended = None
             self._host = None
-            self.has_ended = True
             if self._when_ended is not None:
                 self._when_ended.set()
 

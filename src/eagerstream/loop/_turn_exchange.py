@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 
 import anyio
 import anyio.lowlevel
@@ -99,7 +100,7 @@ class TurnExchange(Exchange):
             self._keeper.restarted(turn)
         # The task of a call is woken before the consumer, who may look at the whole input before he lets others have
         # their turn. The events of the call come behind the end of its input all the same, as the task makes them.
-        must_wait = self.delivery.put_all(step.events, lambda: self._runner.take(step))
+        must_wait = self.delivery.put_all(step.events, partial(self._runner.take, step))
         self._starts_tools = self._starts_tools or bool(step.started)
         # If a guard cuts a message that has come completely, no tokens are left to save, and reading to the end of the
         # body lets the connection be used again. A restart is cut in any case: its message is not wanted.

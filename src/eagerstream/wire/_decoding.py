@@ -23,6 +23,7 @@ _QUOTE: Final = b'"'
 _TAILS: Final = frozenset(b"}" + b" " * spaces + b"}" for spaces in range(32))  # the API pads its events
 _END: Final = b"}\n\n"
 _NOWHERE: Final = b"\n\n"  # is in no event
+_DELTA: Final = b"block_delta"
 _NAMES_OF_OBJECTS: Final = (
     "",
     "message",
@@ -205,7 +206,7 @@ class _DataDecoder(EventStreamDecoder[T]):
                         pass
             before = len(events)
             self._feed_block(block, events)
-            if self._lessons and len(events) > before:
+            if self._lessons and len(events) > before and _DELTA in block:
                 self._learn(block, events[before])
         if rest:
             self._feed_lines(rest, events)
