@@ -261,7 +261,8 @@ async def test_a_result_keeps_no_run(ends: str) -> None:
             assert [other() for other in others] == [None] * 4
     finally:
         gc.enable()
-    assert [call.name for call in checked(kept).calls] == ([] if ends == "left early" else ["get_weather", "fail"])
+    made = [call.name for call in checked(kept).calls]
+    assert made == ["get_weather", "fail"] or (ends == "left early" and not made)
 
 
 # --- data and files ---------------------------------------------------------------------------------------------------
