@@ -224,7 +224,7 @@ async def test_a_reply_that_begins_anew() -> None:
         feed(calls, message_start(), *called(0, "wait", '{"name": "second"}'), *over())
         (call,) = await calls.finish()
         await void.answered.wait()
-    assert ended == ["first", "second"]
+    assert sorted(ended) == ["first", "second"]  # in this order on asyncio; trio's is one of chance
     assert call.turn == void.turn + 1
     assert (call.is_error, void.is_error) == (False, True)
     assert calls.get("toolu_0") is call
