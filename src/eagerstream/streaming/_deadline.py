@@ -54,6 +54,11 @@ class ReplyDeadline:
         self._opening_s: float | None = opening_s  # None once the response has begun
 
     @property
+    def is_opening(self) -> bool:
+        """True if the response has not started."""
+        return self._opening_s is not None
+
+    @property
     def reason(self) -> str:
         """The reason why the scope was cancelled."""
         # Found out afterwards from the times: the one deadline stands for all bounds, and fires outside our code.

@@ -87,6 +87,8 @@ async def read_reply(
         # A clean end of the body may complete a message, because some gateways omit `message_stop`. A body that we gave
         # up ourselves never does.
         cut = deadline.scope.cancelled_caught
+        if cut and deadline.is_opening:
+            raise StreamInterrupted(deadline.reason)
         _settle(exchange, cleanly=not cut)
         if assembler.state is not MessageState.STOPPED:
             deadline.raise_if_too_long()
