@@ -217,7 +217,7 @@ def test_a_long_input_takes_little_more_room_than_its_text_and_its_value() -> No
     def run() -> None:
         assembler: MessageAssembler = MessageAssembler()
         assembler.feed(tool_start(0))
-        assembler.feed_deltas(iter(events), [])
+        assembler.feed_deltas(iter(events), [], input_deltas=False)
         assembler.feed(block_stop(0))
         assert assembler.inputs[0].outcome is Outcome.VALID
 
