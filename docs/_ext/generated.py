@@ -150,7 +150,8 @@ def _limit(field: dataclasses.Field[Any], docs: Mapping[str, list[str]]) -> tupl
     what, _, then = " ".join(" ".join(docs.get(field.name, ())).split()).partition(". ")
     if not then:
         raise LookupError(f"the docstring of Limits lacks {field.name}, or what happens when it is reached")
-    return f"[`{field.name}`](#eagerstream.Limits.{field.name})", _amount(field.default, field.name), f"{what}.", then
+    owner = "eagerstream.Limits" if field.name in Limits.__annotations__ else "eagerstream.wire.ParsingLimits"
+    return f"[`{field.name}`](#{owner}.{field.name})", _amount(field.default, field.name), f"{what}.", then
 
 
 def _amount(amount: Any, name: str) -> str:
