@@ -197,7 +197,6 @@ class _Number:
     """A number that equals only the numbers with the same JSON: for Python, `1 == True == 1.0`."""
 
     __slots__ = ("_value",)
-    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, value: float) -> None:
         self._value = value
@@ -207,6 +206,9 @@ class _Number:
         if type(other) is not type(value) or other != value:
             return False
         return bool(value) or repr(other) == repr(value)  # -0.0 is no 0.0
+
+    def __hash__(self) -> int:
+        return hash(self._value)
 
 
 def _copied(message: Mapping[str, Any]) -> Any:
