@@ -97,7 +97,7 @@ def apply_patch(value: Any, patch: Patch) -> Any:
             if op["op"] == "append":
                 text = parent[key]
                 if not isinstance(text, str):
-                    raise TypeError("only a string can be lengthened")
+                    raise ValueError("the patch does not fit the value: only a string can be lengthened")
                 parent[key] = None  # nobody else holds the string: it grows in place
                 text += item
                 parent[key] = text
