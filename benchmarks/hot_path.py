@@ -1,27 +1,35 @@
 """The hot path in pieces: small jobs of any size, whose cost another module counts.
 
-Every job is deterministic, runs without an event loop, and has its expected result.
+Every job is deterministic, and has its expected result. Only whole runs have an event loop, in which nothing else runs.
 """
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import json
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
 from json.decoder import JSONDecoder, JSONObject, py_scanstring  # type: ignore[attr-defined]  # not in the type stubs
 from json.scanner import py_make_scanner  # type: ignore[attr-defined]  # nor this
 from typing import Any, Final
 
+import eagerstream
+from eagerstream import Limits
 from eagerstream.streaming._event_buffer import EventBuffer
-from eagerstream.wire import MessageAssembler, PartialJSON, SSEDecoder, TextDelta, ToolInput
+from eagerstream.testing import reply, text, tool_use
+from eagerstream.transports import Reply, RequestBody, StreamedReply, Transport
+from eagerstream.wire import FragmentDecoder, MessageAssembler, PartialJSON, SSEDecoder, TextDelta, ToolInput
 from eagerstream.wire._settled_messages import SettledMessages, request_json
 
-from .streams import body_chunks, make_input
+from .streams import body_chunks, make_input, padded
 from .wire_core import WireCore
 
 _FRAGMENT_CHARS: Final = 7  # the median of recorded streams
 _MANY: Final = 32  # events that arrive together, in the pieces with many
+_FEWER: Final = 4  # whole runs have so many times fewer events: each costs as much as 20 of the others
 
 
 @dataclass(frozen=True)
@@ -172,6 +180,88 @@ def _at_once(waiting: Coroutine[Any, Any, TextDelta]) -> TextDelta:
     raise AssertionError("it waits")
 
 
+@dataclass(frozen=True)
+class _Conversation(Transport):
+    """Has the responses of one run, an event per chunk. After each, everybody else in the event loop has a turn."""
+
+    responses: Iterator[Sequence[bytes]]
+
+    @asynccontextmanager
+    async def open(self, request: RequestBody, limits: Limits) -> AsyncIterator[Reply]:
+        del request
+        yield StreamedReply(_in_turns(next(self.responses)), request_id=None, limits=limits, decoder=FragmentDecoder)
+
+
+async def _in_turns(chunks: Sequence[bytes]) -> AsyncIterator[bytes]:
+    for chunk in chunks:
+        await asyncio.sleep(0)
+        yield chunk
+
+
+@eagerstream.tool
+async def read(path: str) -> str:
+    """Read a file."""
+    return path
+
+
+def _runs(responses: Sequence[Sequence[bytes]], *, at_once: bool) -> Prepare:
+    """Return what makes a job of whole runs with these responses."""
+
+    def prepare(events: int) -> Job:
+        of_one = sum(map(len, responses))
+        count = max(1, events // (of_one * _FEWER))
+        calls = sum(b'"tool_use"' in event for chunks in responses for event in chunks if b"block_start" in event)
+        runs = _all_at_once if at_once else _one_after_another
+        return Job(lambda: asyncio.run(runs(responses, count)), count * calls, count * of_one)
+
+    return prepare
+
+
+async def _one_after_another(responses: Sequence[Sequence[bytes]], count: int) -> int:
+    return sum([await _run(responses) for _ in range(count)])
+
+
+async def _all_at_once(responses: Sequence[Sequence[bytes]], count: int) -> int:
+    """Leave the collector of cycles on, whose work grows with the objects of all runs."""
+    was_on = gc.isenabled()
+    gc.enable()
+    try:
+        return sum(await asyncio.gather(*(_run(responses) for _ in range(count))))
+    finally:
+        if not was_on:
+            gc.disable()
+
+
+async def _run(responses: Sequence[Sequence[bytes]]) -> int:
+    """Return the number of calls whose tool has returned."""
+    request: dict[str, Any] = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "Go."}]}
+    async with eagerstream.run(_Conversation(iter(responses)), tools=[read], **request) as run:
+        async for _ in run:
+            pass
+    return sum(call.text.startswith("src/part_") for call in run.result.calls)
+
+
+def _response(*blocks: Any, number: int = 0) -> list[bytes]:
+    events = reply(*blocks, message_id=f"msg_{number}").body.split(b"\n\n")[:-1]
+    return [padded(event + b"\n\n", place) for place, event in enumerate(events)]
+
+
+def _calls(count: int, turn: int = 0, fragment_chars: int = _FRAGMENT_CHARS) -> list[Any]:
+    paths = (f"src/part_{turn}_{number}.py" for number in range(count))
+    return [tool_use("read", {"path": path}, id=f"toolu_{path}", fragment_chars=fragment_chars) for path in paths]
+
+
+_DONE: Final = _response(text("It is done. " * 10, fragment_chars=11), number=9)
+_AGENT: Final = (
+    _response(text("I shall read both. " * 2, fragment_chars=11), *_calls(2, 1), number=1),
+    _response(*_calls(1, 2), number=2),
+    _DONE,
+)
+"""A run of three requests."""
+_MANY_CALLS: Final = (_response(*_calls(30, fragment_chars=100)), _DONE)
+"""Each call has three events: nearly all of the cost is the hand-off of its input to its tool, and the way back."""
+
+
 def _reference(_events: int) -> Job:
     lines = [chunk.partition(b"data: ")[2].decode().rstrip() for chunk in _chunks(200)]  # expensive: always 200
     decode = _pure_python_decoder()
@@ -212,4 +302,7 @@ WORKLOADS: Final[dict[str, Prepare]] = {
     "SSEDecoder": _server_sent_events,
     "EventBuffer, put and get": _hand_over,
     NEXT_REQUEST: _next_requests,
+    "runs, one after another": _runs(_AGENT, at_once=False),
+    "runs, all at once": _runs(_AGENT, at_once=True),
+    "inputs to their tools": _runs(_MANY_CALLS, at_once=False),
 }

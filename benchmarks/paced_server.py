@@ -147,9 +147,10 @@ def _request(connection: socket.socket, received: bytes) -> tuple[bytes, bytes]:
     length = next(
         int(line.partition(b":")[2]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")
     )
-    while len(rest) < length:
-        rest += _read(connection)
-    return rest[:length], rest[length:]
+    body = bytearray(rest)  # grows in place: a request may have megabytes
+    while len(body) < length:
+        body += _read(connection)
+    return bytes(body[:length]), bytes(body[length:])
 
 
 def _read(connection: socket.socket) -> bytes:

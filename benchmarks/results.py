@@ -27,6 +27,7 @@ BENCHMARKS = (
     "unwatched",
     "transport",
     "threads",
+    "long_runs",
     "hand_off",
     "executors",
     "many_inputs",

@@ -65,9 +65,15 @@ async def _on_httpx2(url: str, runs: int) -> AsyncIterator[ClientOf]:
 
 
 @asynccontextmanager
-async def _on_aiohttp(url: str, runs: int) -> AsyncIterator[ClientOf]:
+async def _aiohttp_session(_: str, runs: int) -> AsyncIterator[ClientOf]:
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=runs + 1)) as session:
-        transport = HTTPTransport(base_url=url, http_client=session)
+        yield lambda _: session
+
+
+@asynccontextmanager
+async def _on_aiohttp(url: str, runs: int) -> AsyncIterator[ClientOf]:
+    async with _aiohttp_session(url, runs) as session_of:
+        transport = HTTPTransport(base_url=url, http_client=session_of(0))
         yield lambda _: transport
 
 
@@ -93,8 +99,23 @@ async def _anthropic_on_aiohttp(url: str, runs: int) -> AsyncIterator[ClientOf]:
 
 
 @asynccontextmanager
-async def _draining(url: str, runs: int) -> AsyncIterator[Converse]:
-    async with _httpx2_clients(url, runs) as client_of:
+async def _draining(url: str, runs: int, *, on_aiohttp: bool = False) -> AsyncIterator[Converse]:
+    """Enter conversations that read the bytes of each response, and nothing else."""
+
+    async def read_httpx2(client: httpx2.AsyncClient, body: str) -> int:
+        async with client.stream("POST", f"{url}/v1/messages", content=body, headers=_HEADERS) as response:
+            async for _ in response.aiter_raw():
+                pass
+        return response.status_code
+
+    async def read_aiohttp(session: aiohttp.ClientSession, body: str) -> int:
+        async with session.post(f"{url}/v1/messages", data=body, headers=_HEADERS) as response:
+            async for _ in response.content.iter_any():
+                pass
+        return response.status
+
+    read: Callable[[Any, str], Awaitable[int]] = read_aiohttp if on_aiohttp else read_httpx2
+    async with (_aiohttp_session if on_aiohttp else _httpx2_clients)(url, runs) as client_of:
 
         async def drain(run: int) -> Told:
             messages = request_of(run)["messages"]
@@ -102,11 +123,7 @@ async def _draining(url: str, runs: int) -> AsyncIterator[Converse]:
                 if turn:
                     messages += _history(run, turn - 1)
                 body = json.dumps({**request_of(run), "stream": True, "messages": messages})
-                post = client_of(run).stream("POST", f"{url}/v1/messages", content=body, headers=_HEADERS)
-                async with post as response:
-                    assert response.status_code == 200
-                    async for _ in response.aiter_raw():
-                        pass
+                assert await read(client_of(run), body) == 200
             return Told()
 
         yield drain
@@ -204,14 +221,19 @@ async def _stream(client_of: ClientOf, run: int) -> Told:
 # --- all of them ------------------------------------------------------------------------------------------------------
 
 UVLOOP: Final = ", uvloop"
+FROZEN: Final = ", frozen"
 SELDOM: Final = ", seldom collected"
-GC_THRESHOLD: Final = 50_000
-"""New objects before the collector of cycles looks at the young ones. Python's default is 700 or 2,000."""
+GC_THRESHOLDS: Final = (700, 10, 1_000)
+"""How often the collector of cycles looks: at young objects as by default, at all of them 100 times less often."""
 DRAIN: Final = "httpx2 alone"
+DRAIN_AIOHTTP: Final = "aiohttp alone"
 RUN: Final = "run, HTTPTransport on aiohttp"
 SIDES: Final[Mapping[str, Callable[[str, int], AbstractAsyncContextManager[Converse]]]] = {
     DRAIN: _draining,
+    DRAIN_AIOHTTP: partial(_draining, on_aiohttp=True),
     RUN: partial(_running, open_clients=_on_aiohttp),
+    f"{RUN}{FROZEN}": partial(_running, open_clients=_on_aiohttp),
+    f"{RUN}{SELDOM}": partial(_running, open_clients=_on_aiohttp),
     f"{RUN}{UVLOOP}": partial(_running, open_clients=_on_aiohttp),
     f"{RUN}{UVLOOP}{SELDOM}": partial(_running, open_clients=_on_aiohttp),
     "run, HTTPTransport on httpx2": partial(_running, open_clients=_on_httpx2),
