@@ -138,7 +138,10 @@ def without_marks() -> Iterator[None]:
     of_both = ("sending", "opened", "take", "ended", "end")
     with ExitStack() as stack:
         for marks, names in (
-            (RunMarks, (*of_both, "accepted", "settle", "admit", "start", "progress")),
+            (
+                RunMarks,
+                (*of_both, "accepted", "settle", "call_admitted", "call_started", "call_progressed", "call_ended"),
+            ),
             (ReplyMarks, of_both),
         ):
             for name in names:
