@@ -1,4 +1,4 @@
-"""Run the benchmarks: `python -m benchmarks [--quick] [--output DIR] [--update] [--render] [NAME...]`."""
+"""Run the benchmarks: `python -m benchmarks --help`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,6 @@ def main(
         return
     if update and (quick or not names or output is not None):
         raise typer.BadParameter("it needs NAMEs, and neither --quick nor --output", param_hint="--update")
-    described = machine.describe()
     chosen = names or BENCHMARKS
     sections = [
         _run(name, f"{number} of {len(chosen)}: {name}", quick=quick) for number, name in enumerate(chosen, start=1)
@@ -62,9 +61,9 @@ def main(
         output = results.FOLDER
     faults = results.broken(sections)
     if update:
-        results.update(results.FOLDER, described, [section for section in sections if not section.error])
+        results.write(results.FOLDER, [section for section in sections if not section.error], keep=True)
     if output is not None:
-        results.write(output, described, sections)
+        results.write(output, sections)
     if update or output == results.FOLDER:
         try:
             readme.write()
@@ -83,6 +82,7 @@ def _run(name: str, title: str, *, quick: bool) -> results.Section:
     _messages.print(f"{title} ...", style="dim", highlight=False)
     method = error = ""
     figures = {}
+    conditions = machine.describe()
     start = time.monotonic()
     try:
         module = importlib.import_module(f"{__package__}.{name}")
@@ -96,9 +96,16 @@ def _run(name: str, title: str, *, quick: bool) -> results.Section:
             traceback.print_exc()
             error = f"{type(exception).__name__}: {exception}"
     took_s = time.monotonic() - start
+    conditions["load"] += f" to {machine.load()}"
     _messages.print(f"{title}: {took_s:.0f} s", style="dim", highlight=False)
     return results.Section(
-        name=name, method=method, printed=console.printed, figures=figures, error=error, took_s=took_s
+        name=name,
+        method=method,
+        conditions=conditions,
+        printed=console.printed,
+        figures=figures,
+        error=error,
+        took_s=took_s,
     )
 
 

@@ -27,6 +27,7 @@ from .targets import Row
 BEFORE: Final = Path(__file__).with_name("attacks_before.json")
 """Figures of the code before these bounds: costs by attack, and successful tries by kind."""
 
+PACE: Final = "as fast as the attacker can send, unless the row says otherwise"
 _TIMEOUT_S: Final = 120
 
 
@@ -105,6 +106,7 @@ def _row(name: str, before: Mapping[str, Any], now: Cost) -> Row:
     return Row(
         work=attack.what,
         against="the same without the bound" if before else "a bound",
+        pace=PACE,
         target=f"at most {attack.frozen_s:g} s frozen, {attack.grown_mb} MB",
         measured=f"{now.frozen_s:.2f} s, {now.grown_mb:.0f} MB"
         + (f"; {before['frozen_s']:.2f} s, {before['grown_mb']:.0f} MB before" if before else ""),

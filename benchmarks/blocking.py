@@ -23,6 +23,7 @@ from .long_inputs import END_OF_INPUT, LONG_KINDS, chunks_of, events_of, fragmen
 from .targets import Row
 from .wire_core import LONG_INPUTS, WireCore
 
+PACE: Final = "all bytes at hand, in chunks of 16 or 64 KB"
 TARGET_MS: Final = 1.0
 FRAGMENT_CHARS: Final = 8
 """Close to the median of recorded inputs. A chunk of 64 KB contains more than 500 such fragments."""
@@ -122,6 +123,7 @@ def main(console: Console, *, quick: bool) -> dict[str, Any]:
         row = Row(
             work=f"the event loop is blocked by {step}",
             against="nothing else in the loop",
+            pace=PACE,
             target=f"at most {TARGET_MS:g} ms",
             measured=f"{longest_ms:.2f} ms ({kind})",
             met=longest_ms <= TARGET_MS,

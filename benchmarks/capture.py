@@ -43,6 +43,7 @@ from .targets import Row
 
 CHUNKS: Final = 150
 GAPS_S: Final = (0.005, 0.040)
+PACE: Final = f"chunks {GAPS_S[0] * 1e3:g} to {GAPS_S[1] * 1e3:g} ms apart"
 TARGET_MS: Final = 2.0
 _REQUEST: dict[str, Any] = {
     "model": "m",
@@ -190,6 +191,7 @@ def _row(part: str, figure: dict[str, Any]) -> Row:
     return Row(
         work=_PARTS[part],
         against=_AGAINST[part],
+        pace=PACE,
         target=f"at most {TARGET_MS:g} ms apart (median)",
         measured=f"{figure['p50_ms']:.2f} ms, {figure['p99_ms']:.2f} ms (p99)",
         met=bool(figure["p50_ms"] <= TARGET_MS),

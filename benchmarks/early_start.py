@@ -32,6 +32,7 @@ from eagerstream.testing import ReplayServer, Scenario, encode_event, reply, tex
 FAST_CLOSED_S = (0.10, 0.20)
 WRITTEN_S = 1.88
 END_S = 1.90
+PACE = f"at scripted times, {END_S:g} s for a response"
 LINES = [f"line number {number} of what is written" for number in range(40)]
 WRITE_TOOL_S = 0.5
 _MESSAGES: Any = [{"role": "user", "content": "Go."}]
@@ -253,7 +254,7 @@ def main(console: Console, *, quick: bool = False) -> dict[str, Any]:
                 "" if late_s is None else f"{row.first_item_s:.3f} ({late_s * 1000:+.1f} ms)",
             )
         console.print(table)
-    return {"sides": [asdict(row) for row in rows]}
+    return {"pace": PACE, "sides": [asdict(row) for row in rows]}
 
 
 if __name__ == "__main__":

@@ -58,6 +58,7 @@ from eagerstream.testing import FaultKind, ReplayServer
 from tests.reliability.schedules import SCENARIO, BySchedule, Schedule, at_bytes, at_events, first_message
 
 PATIENCE_S: Final = 10.0
+PACE: Final = "one event per write, without pauses"
 _SILENCE_S: Final = 0.8
 _LIMITS: Final = Limits(idle_timeout_s=_SILENCE_S, max_reply_bytes=200_000)
 _RESCUE_S: Final = 5.0
@@ -400,7 +401,7 @@ def main(console: Console, *, quick: bool = False) -> dict[str, Any]:
         errors = ", ".join(f"{name} {count}" for name, count in figure["raw_errors"].most_common())
         if errors:
             console.print(f"{figure['side']}, raw errors: {errors}")
-    return {"sides": figures}
+    return {"pace": PACE, "sides": figures}
 
 
 _TITLES: Final = (

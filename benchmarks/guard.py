@@ -32,6 +32,7 @@ from .hot_path import GROWTH, REFERENCE
 from .targets import Row
 from .work_counts import Counts, can_count_instructions, count_instructions, measure_cpu_time
 
+PACE: Final = "all bytes at hand"
 BASELINE: Final = Path(__file__).with_name("baseline.json")
 
 _Baselines = dict[str, dict[str, dict[str, float]]]
@@ -135,10 +136,13 @@ def _show(console: Console, method: Method, findings: Sequence[Finding]) -> None
 
 
 def _row(method: Method, finding: Finding) -> Row:
-    loss = "not checked" if finding.loss is None else f"{finding.loss - 1:+.1%}"
+    loss = "not checked"
+    if finding.loss is not None:
+        loss = f"{finding.loss - 1:+.1%} ({finding.cost:.4f} and {finding.baseline:.4f})"
     return Row(
         work=finding.name,
         against=f"its own baseline, {method.name}",
+        pace=PACE,
         target=f"loss at most {method.loss - 1:.0%}, growth at most {GROWTH.get(finding.name, method.growth) - 1:.0%}",
         measured=f"loss {loss}, growth {finding.growth - 1:+.1%}",
         met=not finding.faults(method) if finding.loss is not None else None,

@@ -47,6 +47,7 @@ RESULT_CHARS: Final = 20_000
 TEXT_CHARS: Final = 60_000
 CALLS: Final = (3, 2)
 """Calls of the first responses of a typical run."""
+PACE: Final = "one write per response"
 TARGET_LONG: Final = 0.4
 TARGET_EXPONENT: Final = 1.2
 TARGET_TINY: Final = 1.3
@@ -213,6 +214,7 @@ def _rows(least: Mapping[str, Mapping[int, Mapping[str, float]]]) -> list[Row]:
         return Row(
             **words,
             against="`tool_runner` of anthropic",
+            pace=PACE,
             target=f"CPU at most {target:g} times (a run fails above {target * _NOISE:.2f})",
             measured=f"{times:.2f} times: {costs[OURS] * 1e3:,.1f} and {costs[RUNNER] * 1e3:,.1f} ms; "
             f"{ALONE} {costs[ALONE] * 1e3:,.1f} ms",
@@ -225,6 +227,7 @@ def _rows(least: Mapping[str, Mapping[int, Mapping[str, float]]]) -> list[Row]:
         Row(
             work=f"{work}: growth of what a run adds to sending",
             against="the number of turns",
+            pace=PACE,
             target=f"grows with an exponent of at most {TARGET_EXPONENT}",
             measured=f"{exponent:.2f}",
             met=exponent <= TARGET_EXPONENT,
@@ -233,6 +236,7 @@ def _rows(least: Mapping[str, Mapping[int, Mapping[str, float]]]) -> list[Row]:
         Row(
             work=f"a turn of {many} turns with tiny results",
             against=f"one of {few} turns",
+            pace=PACE,
             target=f"CPU at most {TARGET_TINY} times (a run fails above {TARGET_TINY * _NOISE:.2f})",
             measured=f"{flat:.2f} times: {large[OURS] / many * 1e3:.2f} and {small[OURS] / few * 1e3:.2f} ms",
             met=flat <= TARGET_TINY,

@@ -1,4 +1,4 @@
-"""Description of the environment of the figures: the machine, the engines, the versions."""
+"""Conditions of the figures: the machine and its load, the engines, the versions."""
 
 from __future__ import annotations
 
@@ -18,12 +18,17 @@ _PACKAGES = (
     "anthropic",
     "anyio",
     "botocore",
+    "claude-agent-sdk",
     "genkit",
+    "httpx",
     "httpx2",
     "instructor",
     "jiter",
     "langchain-core",
+    "langgraph",
+    "mcp",
     "mypy",
+    "openai",
     "partial-json-parser",
     "pydantic",
     "pydantic_core",
@@ -33,9 +38,10 @@ _PACKAGES = (
 
 
 def describe() -> dict[str, str]:
-    """Return names and values, in the order of reading."""
+    """Return names and values, in the order of reading. "load" is the load average of one minute."""
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "load": load(),
         "CPU": _cpu(),
         "cores": str(os.cpu_count()),
         "system": _system(),
@@ -43,6 +49,11 @@ def describe() -> dict[str, str]:
         **{package: _version(package) for package in _PACKAGES},
         **_node(),
     }
+
+
+def load() -> str:
+    """Return the number of processes that wanted to run, on average over the last minute."""
+    return f"{os.getloadavg()[0]:.2f}"
 
 
 def _cpu() -> str:

@@ -26,6 +26,7 @@ from eagerstream.testing import Timing, reply, retime, tool_use
 from .streams import make_input
 from .targets import Row
 
+PACE: Final = "all bytes at hand, one event per chunk"
 INPUTS: Final = 1_000
 INPUT_CHARS: Final = 10_000
 TARGET: Final = 1.2
@@ -92,8 +93,9 @@ def main(console: Console, *, quick: bool) -> dict[str, Any]:
     row = Row(
         work=f"{INPUTS:,} tool inputs of {INPUT_CHARS // 1000} KB at once in one event loop",
         against="the same inputs one after another",
+        pace=PACE,
         target=f"CPU per wire event at most {TARGET} times",
-        measured=f"{ratio:.2f} times ({per_event_us[1]:.1f} µs)",
+        measured=f"{ratio:.2f} times: {per_event_us[1]:.1f} and {per_event_us[0]:.1f} µs",
         met=ratio <= TARGET,
         asserted=False,  # other programs use the same caches
     )

@@ -32,6 +32,7 @@ from .targets import Row
 from .wire_core import LONG_INPUTS, WireCore
 
 FRAGMENT_CHARS: Final = 8
+PACE: Final = "one event per chunk, without pauses"
 TARGET: Final = 3.0
 _ASSERTED: Final = "one string"
 _STATUS: Final = Path("/proc/self/status")
@@ -166,8 +167,10 @@ def main(console: Console, *, quick: bool) -> dict[str, Any]:
         Row(
             work=f"memory while {cell.size / 1e6:.0f} MB of input stream: {cell.kind}",
             against="the size of the input in UTF-8",
+            pace=PACE,
             target=f"at most {TARGET:g} times",
-            measured=f"{cell.peak:.2f} times, of which the value alone {cell.value:.2f}; {cell.left:.2f} are left",
+            measured=f"{cell.peak:.2f} times: {cell.peak * cell.size / 1e6:.1f} and {cell.size / 1e6:.1f} MB, of which"
+            f" the value alone {cell.value:.2f} times; {cell.left:.2f} times are left",
             met=cell.peak <= TARGET,
             asserted=cell.kind == _ASSERTED,  # for other kinds, the value alone may exceed the target
         )

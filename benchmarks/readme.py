@@ -1,22 +1,25 @@
 """The figures of the README and the docs, from `results.json`: `python -m benchmarks --render` writes them.
 
 A section is between `<!-- bench: NAME -->` and `<!-- -->`, and belongs to the function of that name. It can be on any
-page: `pages` finds it.
+page: `pages` finds it. It says the pace of its benchmarks, their peers with versions, the date and the load.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from .results import FOLDER, grid, read, rows_of
+from .results import BENCHMARKS, FOLDER, NOT_RECORDED, grid, named_peers, paces_of, read, rows_of
 
 ROOT: Final = FOLDER.parent
 _SECTION: Final = re.compile(r"(<!-- bench: ([a-z_]+) -->\n).*?(<!-- -->)", re.DOTALL)
 _MEDIAN_FRAGMENT: Final = 7  # characters, of recorded streams
 _SHOWN_SIZES: Final = (1_000, 1_000_000)  # characters
+_COSTS: Final = ("unwatched", "hand_off", "many_inputs", "memory", "blocking", "startup", "bedrock_frames")
+"""Benchmarks of other costs."""
 _SPEED: Final = {
     "transport": "",
     "small_response": "",
@@ -26,6 +29,68 @@ _SPEED: Final = {
     "many_inputs": "",
 }
 """Benchmarks of transport, start and scale, with the first words of their targets that are about these."""
+
+
+Results = Mapping[str, Any]
+"""Content of `results.json`."""
+Body = Callable[[Results], str]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A generated part of a page.
+
+    Attributes:
+        body: Returns the figures.
+        benchmarks: Benchmarks that the figures come from.
+        is_complete: The body says the paces and the peers itself.
+    """
+
+    body: Body
+    benchmarks: Sequence[str]
+    is_complete: bool
+
+    def text(self, results: Results) -> str:
+        """Return the figures, and a line with their paces, peers, dates and loads.
+
+        Raises:
+            LookupError: The results lack a figure.
+        """
+        body = self.body(results)
+        known = [results["conditions"][name] for name in self.benchmarks if name in results["conditions"]]
+        when = f"Measured {_dates(known)}, load {_loads(known)}."
+        if self.is_complete:
+            return f"{body}\n\n{when}"
+        paces = {name: ", or ".join(paces_of(results["benchmarks"][name])) for name in self.benchmarks}
+        said = [pace if len(paces) == 1 else f"{pace} (`{name}`)" for name, pace in paces.items()]
+        peers = named_peers(results, *self.benchmarks)
+        return f"{body}\n\nPace: {'; '.join(said)}. Compared with {peers}. {when}"
+
+
+def _dates(conditions: Iterable[Mapping[str, str]]) -> str:
+    days = sorted({re.sub(" ..:.. UTC", "", each["date"]) for each in conditions})
+    return f"on {days[0]}" if len(days) == 1 else f"from {days[0]} to {days[-1]}"
+
+
+def _loads(conditions: Sequence[Mapping[str, str]]) -> str:
+    loads = [load for each in conditions for load in each["load"].split(" to ")]
+    known = sorted({load for load in loads if load != NOT_RECORDED}, key=float)
+    shown = [" to ".join(dict.fromkeys((known[0], known[-1])))] if known else []
+    return ", or ".join([*shown, *([NOT_RECORDED] if NOT_RECORDED in loads else [])])
+
+
+SECTIONS: Final[dict[str, Section]] = {}
+"""All sections by name: `_section` adds them."""
+
+
+def _section(*benchmarks: str, is_complete: bool = False) -> Callable[[Body], Body]:
+    """Make a function the body of the section of its name."""
+
+    def add(body: Body) -> Body:
+        SECTIONS[body.__name__] = Section(body, benchmarks, is_complete)
+        return body
+
+    return add
 
 
 def pages() -> list[Path]:
@@ -47,7 +112,7 @@ def write() -> None:
         page.write_text(text, encoding="utf-8")
 
 
-def rendered(text: str, results: Mapping[str, Any]) -> str:
+def rendered(text: str, results: Results) -> str:
     """Return a page with all sections written again.
 
     Args:
@@ -57,25 +122,30 @@ def rendered(text: str, results: Mapping[str, Any]) -> str:
     Raises:
         LookupError: A section is unknown, or the results lack a figure.
     """
-    return _SECTION.sub(lambda found: f"{found[1]}{SECTIONS[found[2]](results)}\n{found[3]}", text)
+    return _SECTION.sub(lambda found: f"{found[1]}{SECTIONS[found[2]].text(results)}\n{found[3]}", text)
 
 
-def price(results: Mapping[str, Any]) -> str:
+@_section("bytes_to_events", "startup", is_complete=True)
+def price(results: Results) -> str:
     """Cost of a fragment and of the import in some sentences, to compare libraries."""
     cells = [
         cell
         for cell in results["benchmarks"]["bytes_to_events"]["cells"]
         if cell["fragment_chars"] == _MEDIAN_FRAGMENT and cell["size"] in _SHOWN_SIZES
     ]
-    import_ms = results["benchmarks"]["startup"]["seconds"]["import eagerstream"] * 1000
+    seconds = results["benchmarks"]["startup"]["seconds"]
+    ours_ms, theirs_ms = (seconds[f"import {name}"] * 1000 for name in ("eagerstream", "anthropic"))
+    (pace,) = paces_of(results["benchmarks"]["bytes_to_events"])
+    (import_pace,) = paces_of(results["benchmarks"]["startup"])
     sizes = [f"{size:,}" for size in _SHOWN_SIZES]
     small, large = ([cell for cell in cells if cell["size"] == size] for size in _SHOWN_SIZES)
     return (
-        f"From bytes to a readable partial value, a fragment of {_MEDIAN_FRAGMENT} characters takes"
+        f"From bytes to a readable partial value (pace: {pace}), a fragment of {_MEDIAN_FRAGMENT} characters takes"
         f" {_range([cell['core_us']['pure'] for cell in cells], '.1f')} µs. The length of the input does not matter."
-        f" `messages.stream()` of anthropic takes {_span(small)} µs in an input of {sizes[0]} characters, and"
-        f" {_span(large)} µs in one of {sizes[1]}."
-        f" `import eagerstream` takes {import_ms:.0f} ms: heavy packages are loaded when they are first used."
+        f" `messages.stream()` of {named_peers(results, 'bytes_to_events')} takes {_span(small)} µs in an input of"
+        f" {sizes[0]} characters, and {_span(large)} µs in one of {sizes[1]}."
+        f" With {import_pace}, `import eagerstream` takes {ours_ms:.0f} ms, and `import anthropic`"
+        f" {theirs_ms:,.0f} ms ({named_peers(results, 'startup')}): heavy packages are loaded when they are first used."
     )
 
 
@@ -84,10 +154,11 @@ def _span(cells: Iterable[Mapping[str, Any]]) -> str:
     return f"{_rounded(min(costs))} to {_rounded(max(costs))}"
 
 
-def early_start(results: Mapping[str, Any]) -> str:
+@_section("early_start")
+def early_start(results: Results) -> str:
     """Table of the times at which tools start and the second request is sent."""
     names = {
-        "anthropic runner": f"tool runner of anthropic {results['machine']['anthropic']}",
+        "anthropic runner": f"tool runner of anthropic {results['conditions']['early_start']['anthropic']}",
         "anthropic runner, eager": "the same, `run_tools_eagerly`",
         "eagerstream, write streams": "eagerstream, the third tool streams",
     }
@@ -112,10 +183,11 @@ def early_start(results: Mapping[str, Any]) -> str:
     return f"{_numbers(heads, table)}\n\n{late}"
 
 
-def faults(results: Mapping[str, Any]) -> str:
+@_section("fault_matrix")
+def faults(results: Results) -> str:
     """Table of the conversations under faults, by side."""
     names = {
-        "anthropic runner": f"tool runner of anthropic {results['machine']['anthropic']}",
+        "anthropic runner": f"tool runner of anthropic {results['conditions']['fault_matrix']['anthropic']}",
         "anthropic runner, eager": "`run_tools_eagerly`",
         "anthropic runner, eager, rescued": "`run_tools_eagerly`, rescued",
     }
@@ -152,13 +224,15 @@ def faults(results: Mapping[str, Any]) -> str:
     )
 
 
-def frameworks(results: Mapping[str, Any]) -> str:
+@_section("frameworks")
+def frameworks(results: Results) -> str:
     """Table of the frameworks alone and with early start."""
     heads = ("framework, alone / with eagerstream", "to a tool's first effect", "to all results", "to the end")
     return _numbers(heads, [row.strip("| ").split(" | ") for row in results["benchmarks"]["frameworks"]["table"]])
 
 
-def watchers(results: Mapping[str, Any]) -> str:
+@_section("watchers")
+def watchers(results: Results) -> str:
     """Effect of 200 watchers on a run."""
     sides = results["benchmarks"]["watchers"]
     told = [
@@ -169,7 +243,8 @@ def watchers(results: Mapping[str, Any]) -> str:
     return f"A run of 100 events a second with 200 watchers: {'; '.join(told)} (`python -m benchmarks watchers`)."
 
 
-def thousand_runs(results: Mapping[str, Any]) -> str:
+@_section("thousand_runs")
+def thousand_runs(results: Results) -> str:
     """Table of 1,000 runs in one process."""
     figures = results["benchmarks"]["thousand_runs"]
     size = f"{figures['runs']:,} runs, {figures['events']:,} events"
@@ -178,7 +253,8 @@ def thousand_runs(results: Mapping[str, Any]) -> str:
     return _numbers((size, "CPU", "of it GC", "KB per run", "slowest / median", "restarts"), table)
 
 
-def transport(results: Mapping[str, Any]) -> str:
+@_section("transport")
+def transport(results: Results) -> str:
     """Table of the CPU of a run over each client."""
     figures = results["benchmarks"]["transport"]
     tls = {side["name"]: f"{side['ratio']:.2f}" for side in figures.get("tls", ())}
@@ -195,7 +271,8 @@ def transport(results: Mapping[str, Any]) -> str:
     return _numbers((size, "CPU", "µs per event", "CPU, over TLS"), table)
 
 
-def cpu_profile(results: Mapping[str, Any]) -> str:
+@_section("transport", "thousand_runs")
+def cpu_profile(results: Results) -> str:
     """Table of the CPU of an event, by part of the code: of one run, and of 1,000 at once."""
     one, many = (results["benchmarks"][name]["profiles"] for name in ("transport", "thousand_runs"))
     runs = results["benchmarks"]["thousand_runs"]["runs"]
@@ -207,24 +284,26 @@ def cpu_profile(results: Mapping[str, Any]) -> str:
     return _numbers(("µs per event", *sides), rows)
 
 
-def speed_targets(results: Mapping[str, Any]) -> str:
+@_section(*_SPEED, is_complete=True)
+def speed_targets(results: Results) -> str:
     """Table of the targets for transport, start and scale, met or not.
 
     Raises:
         LookupError: None of them was measured.
     """
     rows = [
-        (row["work"], row["against"], row["target"], row["measured"], {True: "yes", False: "no", None: "-"}[row["met"]])
+        (row.work, row.against, row.pace, row.target, row.measured, {True: "yes", False: "no", None: "-"}[row.met])
         for name, words in _SPEED.items()
-        for row in results["benchmarks"].get(name, {}).get("rows", ())
-        if row["work"].startswith(words)
+        for row in rows_of(results, [name])
+        if row.work.startswith(words)
     ]
     if not rows:
         raise LookupError("targets of speed")
-    return grid(("work", "compared with", "target", "measured", "met"), rows)
+    return grid(("work", "compared with", "pace", "target", "measured", "met"), rows)
 
 
-def threads(results: Mapping[str, Any]) -> str:
+@_section("threads")
+def threads(results: Results) -> str:
     """Table of conversations with and without message threads."""
     lengths: dict[int, list[Mapping[str, Any]]] = {}
     for side in results["benchmarks"]["threads"]["sides"]:
@@ -242,7 +321,8 @@ def threads(results: Mapping[str, Any]) -> str:
     return _numbers(heads, table, texts=0)
 
 
-def growth(results: Mapping[str, Any]) -> str:
+@_section("growth")
+def growth(results: Results) -> str:
     """Needs of 1,000 runs on a cluster, simulated."""
     clusters = results["benchmarks"]["growth"]["clusters"]
     one, many = (cluster for cluster in clusters if cluster["runs"] == 1_000)
@@ -256,7 +336,8 @@ def growth(results: Mapping[str, Any]) -> str:
     )
 
 
-def latency_marks(results: Mapping[str, Any]) -> str:
+@_section("latency_marks")
+def latency_marks(results: Results) -> str:
     """Cost and accuracy of the marks of a run."""
     marks = results["benchmarks"]["latency_marks"]
     gap_ms, mark_ms = marks["gap between two fragments"][0], marks["mark since the first byte"][0]
@@ -267,7 +348,8 @@ def latency_marks(results: Mapping[str, Any]) -> str:
     )
 
 
-def bytes_to_events(results: Mapping[str, Any]) -> str:
+@_section("bytes_to_events")
+def bytes_to_events(results: Results) -> str:
     """Table of updates with the partial value, compared with `messages.stream()`."""
     cells = results["benchmarks"]["bytes_to_events"]["cells"]
     shown = [cell for cell in cells if cell["fragment_chars"] == _MEDIAN_FRAGMENT and cell["size"] in _SHOWN_SIZES]
@@ -302,7 +384,8 @@ def bytes_to_events(results: Mapping[str, Any]) -> str:
     return f"{_numbers(heads, table)}\n\n{over_all}"
 
 
-def partial_values(results: Mapping[str, Any]) -> str:
+@_section("partial_values")
+def partial_values(results: Results) -> str:
     """Table of a value after every fragment, compared with other parsers."""
     cells = {
         (cell["flavor"], cell["side"], cell["size"], cell["fragment_chars"]): cell
@@ -325,7 +408,8 @@ def partial_values(results: Mapping[str, Any]) -> str:
     return _numbers(("characters", "fragment", *sides), table, texts=0)
 
 
-def typed_partials(results: Mapping[str, Any]) -> str:
+@_section("typed_partials")
+def typed_partials(results: Results) -> str:
     """Table of a typed value after every fragment, compared with other libraries."""
     figures = results["benchmarks"]["typed_partials"]["cells"]
     cells = {(cell["side"], cell["size"]): cell["us"] for cell in figures}
@@ -343,12 +427,19 @@ def typed_partials(results: Mapping[str, Any]) -> str:
     return _numbers(("characters", *sides), table, texts=0)
 
 
-def costs(results: Mapping[str, Any]) -> str:
+@_section(*_COSTS, is_complete=True)
+def costs(results: Results) -> str:
     """Table of other costs, one per row."""
-    return grid(("cost", "measured"), [*_streaming_costs(results["benchmarks"]), *_other_costs(results["benchmarks"])])
+    costs = [*_streaming_costs(results["benchmarks"]), *_other_costs(results["benchmarks"])]
+    rows = [
+        (cost, named_peers(results, name), ", or ".join(paces_of(results["benchmarks"][name])), measured)
+        for name, cost, measured in costs
+    ]
+    return grid(("cost", "compared with", "pace", "measured"), rows)
 
 
-def _streaming_costs(all_figures: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _streaming_costs(all_figures: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Return the benchmark, the name and the figures of each cost."""
     cells = all_figures["unwatched"]["cells"]
     groups = {
         "recorded responses:": [cell for cell in cells if cell["kind"] == "recorded responses"],
@@ -368,16 +459,21 @@ def _streaming_costs(all_figures: Mapping[str, Any]) -> list[tuple[str, str]]:
     )
     many = all_figures["many_inputs"]
     return [
-        ("updates, `partial` never read, compared with `jiter.from_json` of each `data:` line", unwatched),
-        ("from the end of an input to the first line of its tool", f"{alone}; during 8 other streams {beside}"),
+        ("unwatched", "updates, `partial` never read, compared with `jiter.from_json` of each `data:` line", unwatched),
         (
+            "hand_off",
+            "from the end of an input to the first line of its tool",
+            f"{alone}; during 8 other streams {beside}",
+        ),
+        (
+            "many_inputs",
             "1,000 inputs at once, compared with one after another",
             f"{many['at_once_us'] / many['one_after_another_us']:.2f} times the CPU per event",
         ),
     ]
 
 
-def _other_costs(all_figures: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _other_costs(all_figures: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     memory = all_figures["memory"]["cells"]
     peaks = "; ".join(f"{cell['kind']}: {cell['peak']:.1f}" for cell in memory)
     more = _range([cell["peak"] - cell["value"] for cell in memory], ".1f")
@@ -407,20 +503,23 @@ def _other_costs(all_figures: Mapping[str, Any]) -> list[tuple[str, str]]:
     *frames, largest = (cell["ratio"] for cell in all_figures["bedrock_frames"]["cells"])
     return [
         (
+            "memory",
             "peak memory while an input of 16 MB streams, in sizes of the input",
             f"{peaks}; {more} more than the value alone",
         ),
-        ("longest time for which the event loop is blocked", blocked),
-        ("import", imports),
-        ("from the start of a program to its first request", first),
+        ("blocking", "longest time for which the event loop is blocked", blocked),
+        ("startup", "import", imports),
+        ("startup", "from the start of a program to its first request", first),
         (
+            "bedrock_frames",
             "frames of Bedrock, compared with the client's own decoder",
             f"{_range(frames, '.1f')} times cheaper; one event of 6 MB {largest:.0f} times",
         ),
     ]
 
 
-def code_tool(results: Mapping[str, Any]) -> str:
+@_section("code_tool")
+def code_tool(results: Results) -> str:
     """Tables of code that runs while it is written: times of tasks, characters that are read, and fixed costs."""
     figures = results["benchmarks"]["code_tool"]
     tasks = list(dict.fromkeys(task for times in figures["sides"].values() for task in times))
@@ -461,37 +560,13 @@ def code_tool(results: Mapping[str, Any]) -> str:
 _FIXED_COSTS: Final = {"start_ms": "start of the interpreter", "statement_ms": "statement", "call_ms": "call of a tool"}
 
 
-def misses(results: Mapping[str, Any]) -> str:
+@_section(*BENCHMARKS, is_complete=True)
+def misses(results: Results) -> str:
     """Table of all targets that were missed."""
     rows = [row for row in rows_of(results) if row.met is not None]
-    missed = [(row.work, row.against, row.target, row.measured) for row in rows if not row.met]
-    heads = ("work", "compared with", "target", "measured")
+    missed = [(row.work, row.against, row.pace, row.target, row.measured) for row in rows if not row.met]
+    heads = ("work", "compared with", "pace", "target", "measured")
     return f"**{len(rows) - len(missed)} of {len(rows)} targets are met.** The others:\n\n{grid(heads, missed)}"
-
-
-SECTIONS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
-    section.__name__: section
-    for section in (
-        price,
-        early_start,
-        threads,
-        watchers,
-        frameworks,
-        code_tool,
-        thousand_runs,
-        transport,
-        cpu_profile,
-        speed_targets,
-        growth,
-        latency_marks,
-        faults,
-        bytes_to_events,
-        partial_values,
-        typed_partials,
-        costs,
-        misses,
-    )
-}
 
 
 def _numbers(heads: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int = 1) -> str:

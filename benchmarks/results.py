@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,43 +15,49 @@ from rich.text import Text
 
 from .targets import Row
 
-BENCHMARKS = (
-    "early_start",
-    "frameworks",
-    "code_tool",
-    "fault_matrix",
-    "bedrock_frames",
-    "bytes_to_events",
-    "small_response",
-    "partial_values",
-    "typed_partials",
-    "unwatched",
-    "transport",
-    "threads",
-    "long_runs",
-    "hand_off",
-    "executors",
-    "many_inputs",
-    "watchers",
-    "waiters",
-    "hub",
-    "thousand_runs",
-    "latency_marks",
-    "capture",
-    "tracing",
-    "durable_runs",
-    "memory",
-    "blocking",
-    "startup",
-    "growth",
-    "attacks",
-    "let_through",
-    "guard",
-)
-"""Modules, each with `main(console, *, quick)`, in the order in which they run."""
+BENCHMARKS: Mapping[str, tuple[str, ...]] = {
+    "early_start": ("anthropic", "pydantic-ai-slim"),
+    "frameworks": ("anthropic", "claude-agent-sdk", "langgraph", "mcp", "openai", "pydantic-ai-slim"),
+    "code_tool": ("pydantic-ai-harness", "pydantic-monty"),
+    "fault_matrix": ("anthropic",),
+    "bedrock_frames": ("anthropic",),
+    "bytes_to_events": ("anthropic",),
+    "small_response": ("anthropic",),
+    "partial_values": ("jiter", "jsonriver", "langchain-core", "partial-json-parser", "pydantic_core"),
+    "typed_partials": ("genkit", "instructor", "pydantic"),
+    "unwatched": ("jiter",),
+    "transport": ("aiohttp", "anthropic", "httpx", "httpx2"),
+    "threads": ("anthropic",),
+    "long_runs": ("anthropic", "httpx2"),
+    "hand_off": ("httpx2",),
+    "executors": (),
+    "many_inputs": (),
+    "watchers": (),
+    "waiters": (),
+    "hub": (),
+    "thousand_runs": ("aiohttp", "anthropic", "httpx2"),
+    "latency_marks": (),
+    "capture": (),
+    "tracing": (),
+    "durable_runs": (),
+    "memory": (),
+    "blocking": (),
+    "startup": ("anthropic",),
+    "growth": (),
+    "attacks": (),
+    "let_through": (),
+    "guard": (),
+}
+"""Modules, each with `main(console, *, quick)`, in the order in which they run, with the packages that are compared.
+
+A benchmark without such a package compares eagerstream with itself, or with a formula.
+"""
 
 FOLDER = Path(__file__).parent
 """Folder with the results of the last complete run."""
+
+NOT_RECORDED = "not recorded"
+"""Value of a condition that is unknown."""
 
 OPTIONAL = ("aiohttp", "botocore", "httpx2", "numpy", "opentelemetry", "ray")
 """Packages that only some benchmarks need."""
@@ -76,6 +83,7 @@ class Section:
     Attributes:
         name: Name of its module.
         method: Docstring of its module, which describes the method.
+        conditions: Date, load, machine and versions, as `machine.describe` returns them.
         printed: Its tables and notes.
         figures: Result of its `main`. Empty if it failed.
         error: Description of its failure. Empty if it did not fail.
@@ -84,6 +92,7 @@ class Section:
 
     name: str
     method: str
+    conditions: Mapping[str, str] = field(default_factory=dict)
     printed: Sequence[Table | str] = ()
     figures: Mapping[str, Any] = field(default_factory=dict)
     error: str = ""
@@ -112,37 +121,35 @@ def broken(sections: Iterable[Section]) -> list[str]:
 def left_out(name: str, package: str) -> dict[str, Any]:
     """Return the figures of a benchmark that did not run, because a package is not installed."""
     work = name.replace("_", " ").capitalize()
-    row = Row(work=work, against="-", target="-", measured=f"{package} is not installed", met=None)
+    row = Row(work=work, against="-", pace="-", target="-", measured=f"{package} is not installed", met=None)
     return {"rows": [asdict(row)]}
 
 
-def write(directory: Path, machine: Mapping[str, str], sections: Sequence[Section]) -> None:
-    """Write both files into `directory`. Make it if it is missing."""
-    directory.mkdir(parents=True, exist_ok=True)
-    _store(directory, _results(machine, sections))
+def write(directory: Path, sections: Sequence[Section], *, keep: bool = False) -> None:
+    """Write both files into `directory`. Make it if it is missing.
 
-
-def update(directory: Path, machine: Mapping[str, str], sections: Sequence[Section]) -> None:
-    """Replace these sections of the files in `directory`, with a note that they were measured later.
+    Args:
+        directory: The folder.
+        sections: Benchmarks that ran.
+        keep: Keep the other sections of the files that are there.
 
     Raises:
-        FileNotFoundError: There is no `results.json`.
+        FileNotFoundError: `keep`, and there is no `results.json`.
     """
-    old, new = read(directory), _results(machine, sections)
-    versions = ", ".join(f"{name} {machine[name]}" for name in ("anthropic", "aiohttp", "httpx2"))
-    note = f"Measured on {machine['date']}, after the sections that have no such note, with {versions}."
-    for text in new["texts"].values():
-        text["note"] = note
-    merged = {"machine": old["machine"]}
-    for part in ("benchmarks", "texts"):
-        both = {**old[part], **new[part]}
-        merged[part] = {name: both[name] for name in BENCHMARKS if name in both}
-    _store(directory, merged)
+    results = _results(sections)
+    if keep:
+        old = read(directory)
+        for part, new in results.items():
+            both = {**old[part], **new}
+            results[part] = {name: both[name] for name in BENCHMARKS if name in both}
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    render(directory)
 
 
-def _results(machine: Mapping[str, str], sections: Sequence[Section]) -> dict[str, Any]:
+def _results(sections: Sequence[Section]) -> dict[str, Any]:
     return {
-        "machine": dict(machine),
+        "conditions": {section.name: dict(section.conditions) for section in sections},
         "benchmarks": {
             section.name: {"error": section.error} if section.error else section.figures for section in sections
         },
@@ -159,11 +166,6 @@ def _results(machine: Mapping[str, str], sections: Sequence[Section]) -> dict[st
     }
 
 
-def _store(directory: Path, results: Mapping[str, Any]) -> None:
-    (directory / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    render(directory)
-
-
 def read(directory: Path = FOLDER) -> dict[str, Any]:
     """Return the content of `results.json`."""
     results: dict[str, Any] = json.loads((directory / "results.json").read_text(encoding="utf-8"))
@@ -175,39 +177,73 @@ def render(directory: Path = FOLDER) -> None:
     (directory / "RESULTS.md").write_text(document(read(directory)), encoding="utf-8")
 
 
-def rows_of(results: Mapping[str, Any]) -> list[Row]:
-    """Return the targets of all benchmarks."""
-    return [Row(**row) for figures in results["benchmarks"].values() for row in figures.get("rows", ())]
+def rows_of(results: Mapping[str, Any], names: Iterable[str] = BENCHMARKS) -> list[Row]:
+    """Return the targets of these benchmarks. `against` names each peer's version."""
+    rows = []
+    for name in names:
+        for figures in results["benchmarks"].get(name, {}).get("rows", ()):
+            row = Row(**figures)
+            peers = peers_of(results, name).items()
+            versions = [
+                _with_version(*peer) for peer in peers if re.search(rf"(?<![\w-]){peer[0]}(?![\w-])", row.against)
+            ]
+            rows.append(replace(row, against=f"{row.against} ({', '.join(versions)})") if versions else row)
+    return rows
+
+
+def paces_of(figures: Mapping[str, Any]) -> list[str]:
+    """Return the paces of a benchmark: those of its targets, or the one that it states if it has no targets."""
+    return list(dict.fromkeys(row["pace"] for row in figures.get("rows", ()))) or [figures["pace"]]
+
+
+def peers_of(results: Mapping[str, Any], name: str) -> dict[str, str]:
+    """Return the packages that a benchmark is compared with, with their versions."""
+    # A benchmark that runs its peer in another environment states the versions there.
+    versions = {**results["conditions"][name], **results["benchmarks"][name].get("versions", {})}
+    return {peer: versions.get(peer, NOT_RECORDED) for peer in BENCHMARKS[name]}
+
+
+def named_peers(results: Mapping[str, Any], *names: str) -> str:
+    """Return the peers of these benchmarks in words, with their versions."""
+    peers = [_with_version(*peer) for name in names for peer in peers_of(results, name).items()]
+    return ", ".join(dict.fromkeys(peers)) or "no other library"
+
+
+def _with_version(peer: str, version: str) -> str:
+    return f"{peer} (version not recorded)" if version == NOT_RECORDED else f"{peer} {version}"
 
 
 def document(results: Mapping[str, Any]) -> str:
     """Return `RESULTS.md`.
 
     Args:
-        results: Content of `results.json`. The `note` of a benchmark says how its run differed from the others.
+        results: Content of `results.json`.
     """
-    benchmarks = results["benchmarks"]
+    benchmarks, conditions = results["benchmarks"], results["conditions"]
+    newest: Mapping[str, str] = max(conditions.values(), key=lambda each: each.get("date", ""), default={})
     parts = [
         "# Measurements",
         "`make bench` writes this file. `python -m benchmarks --render` writes it again from `results.json`.",
         "Both sides of a comparison ran in the same run. Compare the ratios: the times depend on the machine.",
-        grid(("item", "value"), list(results["machine"].items())),
+        "The table has the conditions of the newest section. Each section names its date, load and differences.",
+        "The load is the average of one minute, at the start of a section and at its end.",
+        grid(("item", "value"), list(newest.items())),
     ]
     if missing := [name for name in BENCHMARKS if name not in benchmarks]:
-        parts.append(f"Not measured in this run: {', '.join(missing)}.")
+        parts.append(f"Not measured: {', '.join(missing)}.")
     parts += [
         "## Targets",
         'If a target is missed, `make bench` fails. Targets marked "not asserted" do not fail it.',
         grid(
-            ("work", "against", "target", "measured", "met"),
-            [(row.work, row.against, row.target, row.measured, _met(row)) for row in rows_of(results)],
+            ("work", "against", "pace", "target", "measured", "met"),
+            [(row.work, row.against, row.pace, row.target, row.measured, _met(row)) for row in rows_of(results)],
         ),
     ]
     for name, figures in benchmarks.items():
         texts = results["texts"][name]
         parts += [
             f"## {name.replace('_', ' ').capitalize()}",
-            texts.get("note", ""),
+            _measured(conditions[name], newest),
             texts["method"],
             *texts["printed"],
             f"It took {texts['took_s']} s." if "took_s" in texts else "",
@@ -215,6 +251,19 @@ def document(results: Mapping[str, Any]) -> str:
         if error := figures.get("error"):
             parts.append(f"**It failed**: {error}")
     return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _measured(conditions: Mapping[str, str], newest: Mapping[str, str]) -> str:
+    """Return the line that says when a section was measured, at which load, and how the rest differs from `newest`."""
+    own = {name: conditions.get(name, NOT_RECORDED) for name in {**newest, **conditions}}
+    line = f"Measured on {own.pop('date', NOT_RECORDED)}, load {own.pop('load', NOT_RECORDED)}."
+    other = [f"{name} {value}" for name, value in own.items() if value not in (newest.get(name), NOT_RECORDED)]
+    unknown = [name for name, value in own.items() if value == NOT_RECORDED != newest.get(name)]
+    if other:
+        line += f" Different from the table at the head: {'; '.join(other)}."
+    if unknown:
+        line += f" Not recorded: {', '.join(unknown)}."
+    return line
 
 
 def _met(row: Row) -> str:

@@ -8,13 +8,26 @@ from typing import Any
 
 from rich.table import Table
 
-from benchmarks.results import FOLDER, Recorder, Section, broken, document, left_out, markdown, read, update, write
+from benchmarks import machine
+from benchmarks.results import (
+    BENCHMARKS,
+    FOLDER,
+    Recorder,
+    Section,
+    broken,
+    document,
+    left_out,
+    markdown,
+    read,
+    rows_of,
+    write,
+)
 from benchmarks.targets import Row
 from tests.tables import rows
 
 
 def _section(**verdict: Any) -> Section:
-    row = Row(work="parse", against="a peer", target="twice as fast", measured="1.5 times", **verdict)
+    row = Row(work="parse", against="a peer", pace="one write", target="twice as fast", measured="1.5 times", **verdict)
     return Section(name="some_work", method="How.", figures={"rows": [asdict(row)]})
 
 
@@ -41,8 +54,8 @@ def test_a_benchmark_without_its_package_says_so(tmp_path: Path) -> None:
     """A claim that was not tried must show, and must not fail a machine that only lacks a package."""
     section = Section(name="hand_off", method="How.", figures=left_out("hand_off", "httpx2"))
     assert broken([section]) == []
-    write(tmp_path, {}, [section])
-    row = "| Hand off | - | - | httpx2 is not installed | not measured here |"
+    write(tmp_path, [section])
+    row = "| Hand off | - | - | - | httpx2 is not installed | not measured here |"
     assert row in (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
 
 
@@ -71,46 +84,79 @@ def test_both_files(tmp_path: Path) -> None:
     table.add_row("10")
     console.print(table)
     console.print("node: not installed")
-    good = Section(name="good", method="How.", printed=console.printed, figures=_section(met=True).figures)
-    write(tmp_path / "new", {"CPU": "one"}, [good, Section(name="bad", method="", error="OSError: gone")])
+    figures = _section(met=True).figures
+    good = Section(name="guard", method="How.", conditions={"CPU": "one"}, printed=console.printed, figures=figures)
+    write(tmp_path / "new", [good, Section(name="bad", method="", error="OSError: gone")])
 
     text = (tmp_path / "new" / "RESULTS.md").read_text(encoding="utf-8")
-    places = ["| CPU | one |", "| parse | a peer | twice as fast | 1.5 times | yes |", "## Good", "| 10 |", "node: not"]
+    row = "| parse | a peer | one write | twice as fast | 1.5 times | yes |"
+    places = ["| CPU | one |", row, "## Guard", "| 10 |", "node: not"]
     assert sorted(places, key=text.index) == places
     assert "**It failed**: OSError: gone" in text
-    figures = json.loads((tmp_path / "new" / "results.json").read_text(encoding="utf-8"))
-    assert figures["benchmarks"] == {"good": good.figures, "bad": {"error": "OSError: gone"}}
+    written = json.loads((tmp_path / "new" / "results.json").read_text(encoding="utf-8"))
+    assert written["benchmarks"] == {"guard": figures, "bad": {"error": "OSError: gone"}}
 
 
 def test_a_later_run_replaces_its_own_sections(tmp_path: Path) -> None:
-    """The others keep their figures, and the new ones say that they are newer."""
-    machine = {"date": "2026-01-02", "anthropic": "1", "aiohttp": "2", "httpx2": "3"}
-    kept, old = (Section(name=name, method="How.", figures={"n": 1}) for name in ("guard", "hand_off"))
-    write(tmp_path, {"date": "2026-01-01"}, [kept, old])
-    update(tmp_path, machine, [Section(name="hand_off", method="How.", figures={"n": 2}, took_s=7.2)])
+    """The others keep their figures and conditions. Each section says when it was measured, and what was different."""
+    older = {"date": "2026-01-01", "load": "not recorded", "CPU": "one", "anthropic": "1"}
+    newer = {"date": "2026-01-02", "load": "0.10 to 0.20", "CPU": "one", "anthropic": "2", "node": "v20"}
+    kept, old = (
+        Section(name=name, method="How.", conditions=older, figures={"n": 1}) for name in ("guard", "hand_off")
+    )
+    write(tmp_path, [kept, old])
+    new = Section(name="hand_off", method="How.", conditions=newer, figures={"n": 2}, took_s=7.2)
+    write(tmp_path, [new], keep=True)
     results = read(tmp_path)
-    assert results["machine"] == {"date": "2026-01-01"}
+    assert results["conditions"] == {"hand_off": newer, "guard": older}
     assert results["benchmarks"] == {"hand_off": {"n": 2}, "guard": {"n": 1}}
-    assert "note" not in results["texts"]["guard"]
     text = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
-    assert "Measured on 2026-01-02, after the sections that have no such note, with anthropic 1," in text
-    assert "It took 7 s." in text
+    assert "| date | 2026-01-02 |\n| load | 0.10 to 0.20 |\n| CPU | one |\n| anthropic | 2 |" in text
+    assert "## Hand off\n\nMeasured on 2026-01-02, load 0.10 to 0.20.\n\nHow.\n\nIt took 7 s.\n" in text
+    guard = "Measured on 2026-01-01, load not recorded. Different from the table at the head: anthropic 1."
+    assert f"## Guard\n\n{guard} Not recorded: node.\n" in text
+
+
+def test_the_conditions_of_a_benchmark() -> None:
+    """They have the load, and the version of each peer. jsonriver needs node, and another one has its own environment."""
+    described = machine.describe()
+    assert float(described["load"]) >= 0
+    elsewhere = {"jsonriver", "pydantic-ai-harness", "pydantic-monty"}
+    assert {peer for peers in BENCHMARKS.values() for peer in peers} <= described.keys() | elsewhere
+
+
+def _measured(anthropic: str, *rows: dict[str, Any]) -> dict[str, Any]:
+    """Return the content of a `results.json` of one benchmark."""
+    same = {"against": "the runner of anthropic", "pace": "one write", "target": "less"}
+    return {
+        "conditions": {"threads": {"anthropic": anthropic}},
+        "benchmarks": {"threads": {"rows": [same | row for row in rows]}},
+    }
+
+
+def test_a_target_names_the_version_of_its_peer() -> None:
+    """A figure of another library means nothing without the version."""
+    (row,) = rows_of(_measured("1.2", {"work": "send", "measured": "1 s", "met": True}))
+    assert row.against == "the runner of anthropic (anthropic 1.2)"
+    results = _measured("1.2", {"work": "send", "measured": "1 s", "met": True})
+    del results["conditions"]["threads"]["anthropic"]
+    assert rows_of(results)[0].against.endswith(" (anthropic (version not recorded))")
 
 
 def test_the_written_results_are_those_that_were_measured() -> None:
     """A figure that is edited by hand is a false claim. To write RESULTS.md again: `python -m benchmarks --render`."""
     results = read()
     assert document(results) == (FOLDER / "RESULTS.md").read_text(encoding="utf-8")
-    assert list(results["texts"]) == list(results["benchmarks"])
+    assert list(results["conditions"]) == list(results["texts"]) == list(results["benchmarks"])
 
 
-def test_notes_and_missing_benchmarks() -> None:
-    """A benchmark that ran later, or not at all, must not look like a part of the run."""
+def test_missing_benchmarks() -> None:
+    """A benchmark that did not run must not look as if it had no targets."""
     results = {
-        "machine": {},
+        "conditions": {"guard": {}},
         "benchmarks": {"guard": {"rows": []}},
-        "texts": {"guard": {"note": "Measured later.", "method": "How.", "printed": ["| 1 |"]}},
+        "texts": {"guard": {"method": "How.", "printed": ["| 1 |"]}},
     }
     text = document(results)
-    assert text.endswith("## Guard\n\nMeasured later.\n\nHow.\n\n| 1 |\n")
-    assert "Not measured in this run: early_start, frameworks," in text
+    assert text.endswith("## Guard\n\nMeasured on not recorded, load not recorded.\n\nHow.\n\n| 1 |\n")
+    assert "Not measured: early_start, frameworks," in text
