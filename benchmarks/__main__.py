@@ -39,6 +39,13 @@ def main(
         bool,
         typer.Option("--render", help="Measure nothing. Write RESULTS.md and the figures of the docs again."),
     ] = False,
+    compare: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Measure nothing. Print the verdicts and the versions of peers that changed since this results.json.",
+        ),
+    ] = None,
 ) -> None:
     """Compare eagerstream with its peers, on this machine, in this run. Read the ratios, not the times.
 
@@ -50,6 +57,9 @@ def main(
     if render:
         results.render()
         readme.write()
+        return
+    if compare is not None:
+        typer.echo(results.changes(results.load(compare), results.read()))
         return
     if update and (quick or not names or output is not None):
         raise typer.BadParameter("it needs NAMEs, and neither --quick nor --output", param_hint="--update")

@@ -168,7 +168,12 @@ def _results(sections: Sequence[Section]) -> dict[str, Any]:
 
 def read(directory: Path = FOLDER) -> dict[str, Any]:
     """Return the content of `results.json`."""
-    results: dict[str, Any] = json.loads((directory / "results.json").read_text(encoding="utf-8"))
+    return load(directory / "results.json")
+
+
+def load(file: Path) -> dict[str, Any]:
+    """Return the content of a file that is a `results.json` under any name."""
+    results: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return results
 
 
@@ -251,6 +256,40 @@ def document(results: Mapping[str, Any]) -> str:
         if error := figures.get("error"):
             parts.append(f"**It failed**: {error}")
     return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """Return the verdicts and the versions of peers that differ between two contents of `results.json`, as Markdown."""
+    before, now = _claims(old), _claims(new)
+    missing = Row(work="", against="", pace="", target="", measured="no such target", met=None)
+    verdicts = [
+        (*claim, _met(then), then.measured, _met(row), row.measured)
+        for claim in dict.fromkeys((*before, *now))
+        for then, row in [(before.get(claim, missing), now.get(claim, missing))]
+        if then.met is not row.met or missing in (then, row)
+    ]
+    versions = [
+        (name, peer, version, newer)
+        for name in new["conditions"].keys() & old["conditions"].keys()
+        for (peer, version), newer in zip(peers_of(old, name).items(), peers_of(new, name).values(), strict=True)
+        if version != newer
+    ]
+    heads = ("benchmark", "work", "against", "met before", "measured before", "met now", "measured now")
+    return "\n\n".join((
+        "## Targets whose verdict changed",
+        grid(heads, verdicts) if verdicts else "None.",
+        "## Peers whose version changed",
+        grid(("benchmark", "peer", "before", "now"), sorted(versions)) if versions else "None.",
+    ))  # fmt: skip
+
+
+def _claims(results: Mapping[str, Any]) -> dict[tuple[str, str, str], Row]:
+    """Return the targets of all benchmarks by their names, works and other sides, which are the same in each run."""
+    return {
+        (name, row["work"], row["against"]): Row(**row)
+        for name, figures in results["benchmarks"].items()
+        for row in figures.get("rows", ())
+    }
 
 
 def _measured(conditions: Mapping[str, str], newest: Mapping[str, str]) -> str:

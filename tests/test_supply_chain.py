@@ -19,7 +19,7 @@ from tests.versions.requirements import pyproject
 _ROOT = Path(__file__).parent.parent
 _WORKFLOWS = sorted((_ROOT / ".github/workflows").glob("*.yml"))
 _BY_HASH = "python -m pip install --require-hashes --only-binary :all: --requirement .ci/release.txt"
-_OTHER_VERSIONS = {"newest", "compat-matrix"}
+_OTHER_VERSIONS = {"newest", "compat-matrix", "measure"}
 """Jobs whose subject is versions that are not locked."""
 
 

@@ -15,6 +15,7 @@ from benchmarks.results import (
     Recorder,
     Section,
     broken,
+    changes,
     document,
     left_out,
     markdown,
@@ -141,6 +142,20 @@ def test_a_target_names_the_version_of_its_peer() -> None:
     results = _measured("1.2", {"work": "send", "measured": "1 s", "met": True})
     del results["conditions"]["threads"]["anthropic"]
     assert rows_of(results)[0].against.endswith(" (anthropic (version not recorded))")
+
+
+def test_changes_between_two_runs() -> None:
+    """The weekly run shows them: each verdict and each version of a peer that changed, and nothing else."""
+    same = {"work": "same", "measured": "1 s", "met": True}
+    old = _measured("1.2", same, {"work": "worse", "measured": "1 s", "met": True}, {**same, "work": "gone"})
+    new = _measured("1.3", {**same, "measured": "2 s"}, {"work": "worse", "measured": "2 s", "met": False})
+    lines = changes(old, new).splitlines()
+    assert [line for line in lines if line.startswith("| threads")] == [
+        "| threads | worse | the runner of anthropic | yes | 1 s | **no** | 2 s |",
+        "| threads | gone | the runner of anthropic | yes | 1 s | not measured here | no such target |",
+        "| threads | anthropic | 1.2 | 1.3 |",
+    ]
+    assert changes(new, new).count("None.") == 2
 
 
 def test_the_written_results_are_those_that_were_measured() -> None:
