@@ -2,8 +2,9 @@
 
 Each side takes the chunks of a body one after the other and returns the events as dicts. Ours returns dicts anyway. The
 client's side is its `AWSEventStreamDecoder` and `json.loads`: the client does the same before it makes objects. Small
-events come as recorded, one per chunk. They also come with many in a chunk, as a network under load delivers them. One
-large frame comes in chunks of one packet each. The client's buffer copies that frame again for each chunk.
+events are those of a text and a call with an input of 20 KB. A third of their characters is text, and they are padded,
+as recorded ones. They come one per chunk. They also come with many in a chunk, as a network under load delivers them.
+One large frame comes in chunks of one packet each. The client's buffer copies that frame again for each chunk.
 """
 
 from __future__ import annotations

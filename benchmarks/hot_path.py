@@ -19,12 +19,12 @@ from typing import Any, Final
 import eagerstream
 from eagerstream import Limits
 from eagerstream.streaming._event_buffer import EventBuffer
-from eagerstream.testing import reply, text, tool_use
+from eagerstream.testing import Scripted, reply, text, tool_use
 from eagerstream.transports import Reply, RequestBody, StreamedReply, Transport
 from eagerstream.wire import FragmentDecoder, MessageAssembler, PartialJSON, SSEDecoder, TextDelta, ToolInput
 from eagerstream.wire._settled_messages import SettledMessages, request_json
 
-from .streams import body_chunks, make_input, padded
+from .streams import make_input, padded, response
 from .wire_core import WireCore
 
 _FRAGMENT_CHARS: Final = 7  # the median of recorded streams
@@ -67,13 +67,18 @@ def _text(kind: str, events: int) -> str:
 @cache
 def _chunks(events: int) -> list[bytes]:
     """Return the body of a response with one tool call, one event per chunk."""
-    return body_chunks(_text("one string", events), _FRAGMENT_CHARS)
+    return _events(tool_use("make_file", _text("one string", events), fragment_chars=_FRAGMENT_CHARS))
+
+
+def _events(block: Scripted) -> list[bytes]:
+    """Return the events of a response with this block alone. An input and a text are separate pieces."""
+    return [chunk.data for chunk in padded(reply(block)).chunks]
 
 
 def _partial_json(kind: str) -> Prepare:
     def prepare(events: int) -> Job:
-        text = _text(kind, events)
-        fragments = [text[at : at + _FRAGMENT_CHARS] for at in range(0, len(text), _FRAGMENT_CHARS)]
+        raw = _text(kind, events)
+        fragments = [raw[at : at + _FRAGMENT_CHARS] for at in range(0, len(raw), _FRAGMENT_CHARS)]
         return Job(lambda: _parse(fragments), _value(kind, events), len(fragments))
 
     return prepare
@@ -108,10 +113,10 @@ def _assemble(chunks: Sequence[bytes]) -> MessageAssembler[ToolInput]:
 
 def _bytes_to_texts(together: int) -> Prepare:
     def prepare(events: int) -> Job:
-        text = _value("one string", events)["text"]
-        single = body_chunks(text, _FRAGMENT_CHARS, is_text=True)
+        written = _value("one string", events)["text"]
+        single = _events(text(written, fragment_chars=_FRAGMENT_CHARS))
         chunks = [b"".join(single[at : at + together]) for at in range(0, len(single), together)]
-        return Job(lambda: _assemble(chunks).message["content"][0]["text"], text, len(single))
+        return Job(lambda: _assemble(chunks).message["content"][0]["text"], written, len(single))
 
     return prepare
 
@@ -241,24 +246,19 @@ async def _run(responses: Sequence[Sequence[bytes]]) -> int:
     return sum(call.text.startswith("src/part_") for call in run.result.calls)
 
 
-def _response(*blocks: Any, number: int = 0) -> list[bytes]:
-    events = reply(*blocks, message_id=f"msg_{number}").body.split(b"\n\n")[:-1]
-    return [padded(event + b"\n\n", place) for place, event in enumerate(events)]
-
-
-def _calls(count: int, turn: int = 0, fragment_chars: int = _FRAGMENT_CHARS) -> list[Any]:
+def _calls(count: int, turn: int = 0, fragment_chars: int = _FRAGMENT_CHARS) -> list[Scripted]:
     paths = (f"src/part_{turn}_{number}.py" for number in range(count))
     return [tool_use("read", {"path": path}, id=f"toolu_{path}", fragment_chars=fragment_chars) for path in paths]
 
 
-_DONE: Final = _response(text("It is done. " * 10, fragment_chars=11), number=9)
-_AGENT: Final = (
-    _response(text("I shall read both. " * 2, fragment_chars=11), *_calls(2, 1), number=1),
-    _response(*_calls(1, 2), number=2),
-    _DONE,
-)
+def _events(*blocks: Scripted, number: int = 0) -> list[bytes]:
+    return [chunk.data for chunk in response(*blocks, message_id=f"msg_{number}").chunks]
+
+
+_DONE: Final = _events(text("It is done. " * 10, fragment_chars=11), number=9)
+_AGENT: Final = (_events(*_calls(2, 1), number=1), _events(*_calls(1, 2), number=2), _DONE)
 """A run of three requests."""
-_MANY_CALLS: Final = (_response(*_calls(30, fragment_chars=100)), _DONE)
+_MANY_CALLS: Final = ([chunk.data for chunk in padded(reply(*_calls(30, fragment_chars=100))).chunks], _DONE)
 """Each call has three events: nearly all of the cost is the hand-off of its input to its tool, and the way back."""
 
 

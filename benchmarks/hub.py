@@ -1,16 +1,17 @@
 """A whole run that a `Hub` observes, compared with the same run without one.
 
-The run sends two requests. In the first response, the model writes an input of 40 KB in fragments of 7 characters, the
-median of recorded streams. The second response ends the run. In all cases the consumer reads `input.partial` at each
-`InputDelta`. The response comes from a scripted transport in the same process, at one of two paces: one event per
-chunk, and everybody gets a turn after each, as on a network; or the whole response in one chunk, as a gateway sends it
-that collects. The sides are:
+The run sends two requests. In the first response, the model writes a text of 20 KB, and an input of 40 KB in fragments
+of 7 characters, the median of recorded streams. Its events are padded. The second response ends the run. In all cases
+the consumer reads `input.partial` at each `InputDelta`. The response comes from a scripted transport in the same
+process, at one of two paces: one event per chunk, and everybody gets a turn after each, as on a network; or the whole
+response in one chunk, as a gateway sends it that collects. The sides are:
 
 - looked at: no hub;
 - observed: `Hub().observe(run)`, and nobody reads the records;
 - watched: the same, and 100 tasks read the records of the log while they come.
 
-The figures are CPU time. The sides alternate in one process, and the least of several repetitions counts.
+The figures are CPU time, per delta of the text or the input. The sides alternate in one process, and the least of
+several repetitions counts.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from rich.progress import track
 from rich.table import Table
 
 import eagerstream
-from eagerstream import HTTPTransport, InputDelta, RunStatus, tool
+from eagerstream import HTTPTransport, InputDelta, RunStatus, TextDelta, tool
 from eagerstream.progress import Hub, RunLog
-from eagerstream.testing import reply, text
+from eagerstream.testing import text, tool_use
 
-from .streams import KINDS, body_chunks, make_input
+from .streams import KINDS, TEXT_FRAGMENT_CHARS, body_chunks, make_input, response, text_before
 from .targets import Row
 
 INPUT_CHARS: Final = 40_000
@@ -76,7 +77,7 @@ class _Body(httpx.AsyncByteStream):
 
 def _client(chunks: Sequence[bytes]) -> HTTPTransport:
     """Return a client that gets these chunks first, and then a text that ends the run."""
-    bodies = iter([chunks, [reply(text("Done.")).body]])
+    bodies = iter([chunks, [response(text("Done.")).body]])
 
     def respond(_: httpx.Request) -> httpx.Response:
         return httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=_Body(next(bodies)))
@@ -86,16 +87,20 @@ def _client(chunks: Sequence[bytes]) -> HTTPTransport:
 
 
 async def _read(log: RunLog) -> str:
-    """Return the fragments of all records, joined."""
-    fragments: list[str] = []
+    """Return the texts and fragments of all records, joined."""
+    pieces: list[str] = []
     async with log.watch() as watcher:
         async for batch in watcher:
-            fragments += [record["fragment"] for record in batch.records if record["type"] == "input_delta"]
-    return "".join(fragments)
+            for record in batch.records:
+                if record["type"] == "text_delta":
+                    pieces.append(record["text"])
+                elif record["type"] == "input_delta":
+                    pieces.append(record["fragment"])
+    return "".join(pieces)
 
 
 async def _run(chunks: Sequence[bytes], watchers: int | None) -> float:
-    """Return the CPU time of a complete run, in microseconds per `InputDelta`."""
+    """Return the CPU time of a complete run, in microseconds per delta."""
     request: dict[str, Any] = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "Go."}]}
     client = _client(chunks)
     deltas = 0
@@ -106,14 +111,16 @@ async def _run(chunks: Sequence[bytes], watchers: int | None) -> float:
         reading = [asyncio.create_task(_read(log)) for _ in range(watchers or 0) if log is not None]
         async for event in run:
             if isinstance(event, InputDelta):
-                deltas += 1
                 assert event.input.partial is not None
+            deltas += isinstance(event, InputDelta | TextDelta)
     written = await asyncio.gather(*reading)
     elapsed_s = time.process_time() - start
     assert run.result.status is RunStatus.COMPLETED
     raw = run.result.calls[0].input.raw
-    assert written == [raw] * len(reading)
-    assert deltas == -(-len(raw) // FRAGMENT_CHARS)  # the consumer got each fragment separately
+    before = text_before(tool_use("make_file", raw))
+    assert written == [f"{before}{raw}{run.result.text}"] * len(reading)
+    sizes = ((before, TEXT_FRAGMENT_CHARS), (raw, FRAGMENT_CHARS), (run.result.text, FRAGMENT_CHARS))
+    assert deltas == sum(-(-len(whole) // size) for whole, size in sizes)  # the consumer got each delta separately
     return elapsed_s / deltas * 1e6
 
 
@@ -133,7 +140,7 @@ def main(console: Console, *, quick: bool) -> dict[str, Any]:
     ways = track([*product(PACES, KINDS)], "hub", console=Console(stderr=True), transient=True)
     cells = [_measure(kind, pace, repetitions=2 if quick else 7) for pace, kind in ways]
     without, *others = SIDES
-    table = Table(title="µs for an `InputDelta` of a run whose consumer reads `partial` at each, and with a hub")
+    table = Table(title="µs for a delta of a run whose consumer reads `partial` at each of an input, and with a hub")
     for name in ("pace", "input", without, *(head for side in others for head in (side, "times"))):
         table.add_column(name, justify="left" if name in ("pace", "input") else "right")
     for cell in cells:

@@ -1,8 +1,8 @@
 """1,000 simultaneous inputs in one event loop, compared with the same inputs one after another: CPU per wire event.
 
-Each input has its own stream, from a recording in memory. It has 10 KB in fragments of 16 characters, and each event is
-a separate chunk. The event loop changes to another stream after each chunk. So no data of a stream is in the caches of
-the processor when it gets its next chunk.
+Each input has its own stream, from a recording in memory. It has 10 KB in fragments of 16 characters, after a text of 5
+KB. Events of both are counted. Each is padded, and a separate chunk. The event loop changes to another stream after
+each chunk. So no data of a stream is in the caches of the processor when it gets its next chunk.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from rich.table import Table
 
 import eagerstream
 from eagerstream import Recording
-from eagerstream.testing import Timing, reply, retime, tool_use
+from eagerstream.testing import tool_use
 
-from .streams import make_input
+from .streams import make_input, response
 from .targets import Row
 
 PACE: Final = "all bytes at hand, one event per chunk"
@@ -41,14 +41,14 @@ class Streams:
     def __init__(self, fragment_chars: int) -> None:
         self._inputs = [{**make_input("lines", INPUT_CHARS), "number": number} for number in range(_DIFFERENT)]
         texts = [json.dumps(value, ensure_ascii=False) for value in self._inputs]
-        replies = [reply(tool_use("make_file", text, fragment_chars=fragment_chars)) for text in texts]
-        self._recordings: list[Recording] = [retime(whole, Timing.instant()) for whole in replies]
+        calls = [tool_use("make_file", text, fragment_chars=fragment_chars) for text in texts]
+        self._recordings: list[Recording] = [response(call) for call in calls]
         self.events = sum(len(self._recordings[number % _DIFFERENT].chunks) for number in range(INPUTS))
 
     async def _one(self, number: int) -> None:
         async with eagerstream.stream(self._recordings[number % _DIFFERENT], **_REQUEST) as stream:
             await stream.finish()
-        assert stream.inputs[0].value == self._inputs[number % _DIFFERENT]
+        assert stream.inputs[1].value == self._inputs[number % _DIFFERENT]
 
     async def one_after_another(self) -> None:
         """Run each stream when the one before it has ended."""

@@ -1,4 +1,8 @@
-"""The measured streams: inputs of a given size and kind, cut into fragments, as server-sent events."""
+"""The measured streams: responses with inputs of a given size and kind, in fragments, as server-sent events.
+
+They look like recorded ones. In the recorded responses with tool inputs, a third of the characters is text, on average,
+and most pad their events. So `response` writes a text before its calls, and pads each event.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from eagerstream.testing import Timing, reply, retime, text, tool_use
+from eagerstream.recordings import Chunk, Recording
+from eagerstream.testing import Scripted, reply, text, tool_use
 
 KINDS = ("lines", "one string", "numbers")
+TEXT_FRAGMENT_CHARS = 11  # the median of the texts of recorded responses with tool inputs
 
 _SENTENCE = 'The sea sends the parts, and lets the listener choose; "a word", a comma,\nthen the swell – à demain. '
 
@@ -34,28 +40,46 @@ def make_input(kind: str, chars: int) -> dict[str, Any]:
         lines = _SENTENCE.splitlines() * (chars // len(_SENTENCE))
         return {"filename": "poem.txt", "lines_of_text": [f"{line} {number}" for number, line in enumerate(lines)]}
     if kind == "one string":
-        return {"filename": "poem.txt", "text": (_SENTENCE * (chars // len(_SENTENCE) + 1))[: chars * 19 // 20]}
+        return {"filename": "poem.txt", "text": _prose(chars * 19 // 20)}
     rows = [[place, place * 1.25, -place, place / 64, place % 2 == 0] for place in range(chars // 38)]
     return {"table": "tides", "rows": rows}
 
 
-def body_chunks(content: str, fragment_chars: int, *, is_text: bool = False) -> list[bytes]:
-    """Return the body of a response, in chunks of one event, as the API sends it.
+def _prose(chars: int) -> str:
+    return (_SENTENCE * (chars // len(_SENTENCE) + 1))[:chars]
+
+
+def response(*blocks: Scripted, message_id: str | None = None) -> Recording:
+    """Return a response as the API sends it: a text before its calls, and padded events, each a chunk of its own.
 
     Args:
-        content: The input of its one tool call, or its text.
-        fragment_chars: Number of characters of each delta.
-        is_text: It has a text instead of a call.
+        blocks: The calls, or the text of a response without calls.
+        message_id: As for `reply`.
     """
-    call = tool_use("make_file", content, fragment_chars=fragment_chars)
-    block = text(content, fragment_chars=fragment_chars) if is_text else call
-    chunks = retime(reply(block), Timing.instant()).chunks
-    return [padded(chunk.data, number) for number, chunk in enumerate(chunks)]
+    before = text_before(*blocks)
+    texts = [text(before, fragment_chars=TEXT_FRAGMENT_CHARS)] if before else []
+    return padded(reply(*texts, *blocks, message_id=message_id))
 
 
-def padded(event: bytes, number: int) -> bytes:
-    """Return an event with 0 to 15 spaces at its end, as the API pads most of its streams."""
-    return event.replace(b"}\n\n", b" " * (number * 7 % 16) + b"}\n\n")
+def text_before(*calls: Scripted) -> str:
+    """Return the text of a response before these calls. It is a third of the characters of the text and the inputs."""
+    return _prose(sum(len(delta.get("partial_json", "")) for call in calls for delta in call.deltas) // 2)
+
+
+def padded(recording: Recording) -> Recording:
+    """Return a response in chunks of one event, each with 0 to 15 spaces before its last brace, as the API pads it."""
+    events = [(at_s, event) for at_s, data in recording.chunks for event in data.split(b"\n\n")[:-1]]
+    return Recording(
+        tuple(
+            Chunk(at_s, event[:-1] + b" " * (number * 7 % 16) + b"}\n\n") for number, (at_s, event) in enumerate(events)
+        )
+    )
+
+
+def body_chunks(input_text: str, fragment_chars: int) -> list[bytes]:
+    """Return the events of a response with one call of `make_file`, whose input has this text."""
+    call = tool_use("make_file", input_text, fragment_chars=fragment_chars)
+    return [chunk.data for chunk in response(call).chunks]
 
 
 async def arriving(chunks: list[bytes]) -> AsyncIterator[bytes]:
@@ -66,10 +90,8 @@ async def arriving(chunks: list[bytes]) -> AsyncIterator[bytes]:
 
 def make_document(chars: int) -> dict[str, Any]:
     """Return a document of about `chars` characters with all kinds of values: 45% is one string, the rest records."""
-    size = chars * 45 // 100
-    text = (_SENTENCE * (size // len(_SENTENCE) + 1))[:size]
     records: list[dict[str, Any]] = []
-    document = {"filename": "poem.txt", "text": text, "records": records}
+    document = {"filename": "poem.txt", "text": _prose(chars * 45 // 100), "records": records}
     left = chars - len(json.dumps(document, ensure_ascii=False))
     while left > 0:
         number = len(records)

@@ -1,13 +1,14 @@
 """Bytes to updates without a read of `partial`, compared with `jiter.from_json` on each `data:` line.
 
-On our side, the wire core makes events from the chunks of a body. It decodes the event stream, stores the text of
-each input, checks its size, and makes an `InputDelta` for each fragment. The benchmark iterates over all events. It
-never reads `partial`, and the values are made at the end. The other side gets its lines already split and discards the
+On our side, the wire core makes events from the chunks of a body. It decodes the event stream, stores the text of each
+input, checks its size, and makes an `InputDelta` for each fragment. The benchmark iterates over all events. It never
+reads `partial`, and the values are made at the end. The other side gets its lines already split and discards the
 decoded events: it does less work. Both alternate in one process, and the least of many repetitions counts. The figures
 are costs per event.
 
-Each synthetic input has 100 KB and its own response. The recorded responses are those with tool inputs, one after the
-other. They are not part of the project, and `EAGERSTREAM_RECORDINGS` names their folder.
+Each synthetic input has 100 KB and its own response, with a text of 50 KB before it and padded events. The recorded
+responses are those with tool inputs, one after the other. They are not part of the project, and
+`EAGERSTREAM_RECORDINGS` names their folder.
 """
 
 from __future__ import annotations
