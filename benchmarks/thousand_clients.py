@@ -133,7 +133,8 @@ def _history(run: int, turn: int) -> list[dict[str, Any]]:
     inputs = {f"toolu_{run}_{turn}_{call}": input_of(run, turn, call) for call in range(CALLS[turn])}
     calls = [{"type": "tool_use", "id": id, "name": "keep", "input": input} for id, input in inputs.items()]
     results = [{"type": "tool_result", "tool_use_id": id, "content": result_of(input)} for id, input in inputs.items()]
-    return [{"role": "assistant", "content": calls}, {"role": "user", "content": results}]
+    before = {"type": "text", "text": text_of(run, turn)}
+    return [{"role": "assistant", "content": [before, *calls]}, {"role": "user", "content": results}]
 
 
 _EXPECTED_EVENTS: Final = Counter(
@@ -141,8 +142,8 @@ _EXPECTED_EVENTS: Final = Counter(
     TurnStop=len(CALLS) + 1,
     MessageStart=len(CALLS) + 1,
     MessageStop=len(CALLS) + 1,
-    BlockStart=1,
-    BlockStop=1,
+    BlockStart=len(CALLS) + 1,  # of the text in each response
+    BlockStop=len(CALLS) + 1,
     **dict.fromkeys(("InputStart", "InputStop", "ToolStart", "ToolStop"), sum(CALLS)),
 )
 
@@ -182,14 +183,15 @@ async def _run(client_of: ClientOf, run: int) -> Told:
     result = running.result
     inputs = [input_of(run, turn, call) for turn, calls in enumerate(CALLS) for call in range(calls)]
     written = [len(json.dumps(input, ensure_ascii=False)) for input in inputs]
+    texts = [text_of(run, turn) for turn in range(len(CALLS) + 1)]
     checks = {
         "status": result.status is RunStatus.COMPLETED,
         "events": restarts > 0 or events == _EXPECTED_EVENTS,
-        "deltas": restarts > 0 or sorted(chars.values()) == sorted([*written, len(text_of(run))]),
+        "deltas": restarts > 0 or sorted(chars.values()) == sorted([*written, len("".join(texts))]),
         "tools": sorted(_kept[run], key=str) == sorted(inputs, key=str),
         "results": [call.result["content"] for call in result.calls if call.ran and call.result]
         == [*map(result_of, inputs)],
-        "text": result.text == text_of(run),
+        "text": result.text == texts[-1],
     }
     wrong = [f"run {run}: {name} not as they should be" for name, is_right in checks.items() if not is_right]
     return Told(wrong, restarts)
@@ -214,7 +216,7 @@ async def _stream(client_of: ClientOf, run: int) -> Told:
             return Told()
         await anyio.sleep(_TOOL_S)
         results = [{"type": "tool_result", "tool_use_id": call.id, "content": result_of(call.input)} for call in calls]
-        said = [{"type": "tool_use", "id": call.id, "name": call.name, "input": call.input} for call in calls]
+        said = [block.model_dump(include={"type", "text", "id", "name", "input"}) for block in message.content]
         request["messages"] += [{"role": "assistant", "content": said}, {"role": "user", "content": results}]
 
 

@@ -1,16 +1,16 @@
 """1,000 simultaneous runs in one process, compared with `httpx2` and `aiohttp` alone, which only drain the bytes.
 
-Every run is the same conversation of three responses: two calls, one call, and the text that ends it. The server is in
-another process. It paces its responses, so that all runs are active all the time. It compares each request with the
-expected one. Each side works in a fresh process, with as many connections as there are runs. The sides alternate, and
-the cheapest repetition counts. CPU is that of the side's process, user and system, from the first request to the last
-byte. "GC" is the part of it that Python's collector of cycles takes. Memory is the growth of the resident set: from its
-size after one run to its largest size during the runs. Fairness is the duration of the slowest run, divided by the
-median. "Wakeups" is how often the process waited per event: near 0, it had more to do than it could. Ratios are to
-draining with httpx2. A client of httpx2 has 100 runs, because it scans its connections at each request. "Frozen" is a
-program that calls `gc.freeze()` after its start. "Seldom collected" is one that calls `gc.set_threshold(700, 10,
-1_000)`. By default, Python looks through all objects of all runs again and again, and finds no cycles: a run leaves
-none.
+Every run is the same conversation of three responses: two calls, one call, and the text that ends it. A text is before
+the calls, a third of the characters of the response, and all events are padded. The server is in another process. It
+paces its responses, so that all runs are active all the time. It compares each request with the expected one. Each side
+works in a fresh process, with as many connections as there are runs. The sides alternate, and the cheapest repetition
+counts. CPU is that of the side's process, user and system, from the first request to the last byte. "GC" is the part of
+it that Python's collector of cycles takes. Memory is the growth of the resident set: from its size after one run to its
+largest size during the runs. Fairness is the duration of the slowest run, divided by the median. "Wakeups" is how often
+the process waited per event: near 0, it had more to do than it could. Ratios are to draining with httpx2. A client of
+httpx2 has 100 runs, because it scans its connections at each request. "Frozen" is a program that calls `gc.freeze()`
+after its start. "Seldom collected" is one that calls `gc.set_threshold(700, 10, 1_000)`. By default, Python looks
+through all objects of all runs again and again, and finds no cycles: a run leaves none.
 """
 
 from __future__ import annotations

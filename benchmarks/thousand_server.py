@@ -13,9 +13,10 @@ from multiprocessing.connection import Connection
 from typing import Any, Final
 
 from eagerstream.recordings import Recording
-from eagerstream.testing import reply, text, tool_use
+from eagerstream.testing import Scripted, text, tool_use
 
 from .paced_server import listen
+from .streams import TEXT_FRAGMENT_CHARS, response, text_before
 
 FRAGMENT_CHARS: Final = 16
 EVENTS_PER_SECOND: Final = 2_000
@@ -40,23 +41,27 @@ def result_of(input: Mapping[str, Any]) -> str:
     return f"{input['place']}: {sum(map(len, input['lines']))} characters"
 
 
-def text_of(run: int) -> str:
-    return f"Run {run} is done. " * 8
+def text_of(run: int, turn: int) -> str:
+    """Return the text of a response: the one before its calls, or the one that ends the run."""
+    return text_before(*_calls(run, turn)) if turn < len(CALLS) else f"Run {run} is done. " * 8
 
 
-def _reply(run: int, turn: int) -> Recording:
+def _calls(run: int, turn: int) -> list[Scripted]:
+    inputs = (input_of(run, turn, call) for call in range(CALLS[turn]))
+    return [tool_use("keep", input, fragment_chars=FRAGMENT_CHARS) for input in inputs]
+
+
+def _response(run: int, turn: int) -> Recording:
     id = f"msg_{run}_{turn}"
     if turn == len(CALLS):
-        return reply(text(text_of(run), fragment_chars=FRAGMENT_CHARS), message_id=id)
-    inputs = (input_of(run, turn, call) for call in range(CALLS[turn]))
-    calls = (tool_use("keep", input, fragment_chars=FRAGMENT_CHARS) for input in inputs)
-    return reply(*calls, message_id=id)
+        return response(text(text_of(run, turn), fragment_chars=TEXT_FRAGMENT_CHARS), message_id=id)
+    return response(*_calls(run, turn), message_id=id)
 
 
 @cache
 def events_of_a_run() -> int:
     """Return the number of server-sent events in the responses of a run."""
-    return sum(_reply(0, turn).body.count(b"\n\n") for turn in range(len(CALLS) + 1))
+    return sum(len(_response(0, turn).chunks) for turn in range(len(CALLS) + 1))
 
 
 def request_of(run: int) -> dict[str, Any]:
@@ -64,11 +69,11 @@ def request_of(run: int) -> dict[str, Any]:
 
 
 def _said(run: int, turn: int) -> list[tuple[Any, ...]]:
-    """Return the expected history of the request of this turn: the input and the result of each call."""
+    """Return the expected history of the request of this turn: each text, and the input and the result of each call."""
     said: list[tuple[Any, ...]] = []
     for before in range(turn):
         inputs = [input_of(run, before, call) for call in range(CALLS[before])]
-        said += [("tool_use", input) for input in inputs]
+        said += [("text", text_of(run, before)), *(("tool_use", input) for input in inputs)]
         said += [("tool_result", result_of(input)) for input in inputs]
     return said
 
@@ -86,13 +91,17 @@ class _Asked:
         run, turn = int(first["content"]), len(rest) // 2
         self.counts[run, turn] += 1
         blocks = [block for message in rest for block in message["content"]]
-        said = [(block["type"], block.get("input") or _told(block.get("content"))) for block in blocks]
+        said = [(block["type"], _told(block)) for block in blocks]
         if said != _said(run, turn):
             self.faults.append(f"run {run} asked for turn {turn} with a wrong history")
-        return [event + b"\n\n" for event in _reply(run, turn).body.split(b"\n\n")[:-1]]
+        return [chunk.data for chunk in _response(run, turn).chunks]
 
 
-def _told(content: Any) -> Any:
+def _told(block: Mapping[str, Any]) -> Any:
+    """Return the text, the input, or the text of the result in a block."""
+    if block["type"] != "tool_result":
+        return block["text" if block["type"] == "text" else "input"]
+    content = block["content"]
     return content[0]["text"] if isinstance(content, list) else content
 
 
