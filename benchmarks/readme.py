@@ -127,7 +127,7 @@ def rendered(text: str, results: Results) -> str:
 
 @_section("bytes_to_events", "startup", is_complete=True)
 def price(results: Results) -> str:
-    """Cost of a fragment and of the import in some sentences, to compare libraries."""
+    """Cost of an event and of the import in some sentences, to compare libraries."""
     cells = [
         cell
         for cell in results["benchmarks"]["bytes_to_events"]["cells"]
@@ -140,12 +140,13 @@ def price(results: Results) -> str:
     sizes = [f"{size:,}" for size in _SHOWN_SIZES]
     small, large = ([cell for cell in cells if cell["size"] == size] for size in _SHOWN_SIZES)
     return (
-        f"From bytes to a readable partial value (pace: {pace}), a fragment of {_MEDIAN_FRAGMENT} characters takes"
-        f" {_range([cell['core_us']['pure'] for cell in cells], '.1f')} µs. The length of the input does not matter."
+        f"From bytes to a readable partial value (pace: {pace}), an event takes"
+        f" {_range([cell['core_us']['pure'] for cell in cells], '.1f')} µs, in a response with fragments of"
+        f" {_MEDIAN_FRAGMENT} characters. The length of the input does not matter."
         f" `messages.stream()` of {named_peers(results, 'bytes_to_events')} takes {_span(small)} µs in an input of"
         f" {sizes[0]} characters, and {_span(large)} µs in one of {sizes[1]}."
-        f" With {import_pace}, `import eagerstream` takes {ours_ms:.0f} ms, and `import anthropic`"
-        f" {theirs_ms:,.0f} ms ({named_peers(results, 'startup')}): heavy packages are loaded when they are first used."
+        f" `import eagerstream` takes {ours_ms:.0f} ms, and `import anthropic` {theirs_ms:,.0f} ms"
+        f" ({named_peers(results, 'startup')}; pace: {import_pace}): heavy packages are loaded when they are first used."
     )
 
 
