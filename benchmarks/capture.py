@@ -1,8 +1,8 @@
 """A response with known, uneven gaps through the recording proxy: added time, recorded gaps, replayed gaps.
 
-The response has 150 chunks, 5 to 40 ms apart, from a server in another process. A client reads it directly and through
-the proxy, alternately, over loopback sockets. The proxy has its own process, as with `eagerstream record`. The
-benchmark reports four differences for each chunk:
+The response has a text and a call, and padded events. It comes in 150 chunks, 5 to 40 ms apart, from a server in
+another process. A client reads it directly and through the proxy, alternately, over loopback sockets. The proxy has its
+own process, as with `eagerstream record`. The benchmark reports four differences for each chunk:
 
 - Its time at the client through the proxy, compared with the direct one. Both count from the request, which also passes
   through the proxy.
@@ -35,10 +35,10 @@ from rich.table import Table
 
 from eagerstream.capture import RecordingProxy
 from eagerstream.recordings import Chunk, Recording
-from eagerstream.testing import Scenario, reply, tool_use
+from eagerstream.testing import Scenario, tool_use
 
 from .served import served
-from .streams import make_input
+from .streams import make_input, response
 from .targets import Row
 
 CHUNKS: Final = 150
@@ -69,7 +69,7 @@ _AGAINST: Final = {
 def make_recording(chunks: int) -> Recording:
     """Return a response in so many chunks. A fixed seed determines the gaps."""
     gaps = random.Random("gaps")
-    body = reply(tool_use("make_file", make_input("lines", chunks * 40))).body
+    body = response(tool_use("make_file", make_input("lines", chunks * 40))).body
     ends = [len(body) * number // chunks for number in range(chunks + 1)]
     times = accumulate(gaps.uniform(*GAPS_S) for _ in range(chunks))
     return Recording(
@@ -120,12 +120,12 @@ async def read(client: httpx.AsyncClient, address: str, ends: Sequence[int]) -> 
     began_s = time.monotonic()
     at: list[float] = []
     size = 0
-    async with client.stream("POST", f"{address}/v1/messages", json=_REQUEST) as response:
-        async for chunk in response.aiter_raw():
+    async with client.stream("POST", f"{address}/v1/messages", json=_REQUEST) as answer:
+        async for chunk in answer.aiter_raw():
             size += len(chunk)
             now_s = time.monotonic() - began_s
             at += [now_s] * (bisect_left(ends, size + 1) - len(at))
-    assert response.status_code == 200
+    assert answer.status_code == 200
     assert len(at) == len(ends)
     assert size == ends[-1]
     return at

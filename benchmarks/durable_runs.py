@@ -1,9 +1,10 @@
 """Cost of a journal: runs with `journal=Journal(file)` and without, over loopback, in one benchmark.
 
-The server is in another process. It writes a text and a call of a tool at the pace of a model, 80 tokens per second.
-The time to the second request counts from the start of a run to the first event of the second response, which comes at
-once. The sides alternate, and the medians are compared. Noise is two standard errors of their difference. The file is
-in the temporary folder of the machine: the time of a commit is mostly that of its disk (`synchronous=FULL`).
+The server is in another process. It writes a text and a call of a tool, in padded events, at the pace of a model, 80
+tokens per second. A third of the characters is text. The time to the second request counts from the start of a run to
+the first event of the second response, which comes at once. The sides alternate, and the medians are compared. Noise is
+two standard errors of their difference. The file is in the temporary folder of the machine: the time of a commit is
+mostly that of its disk (`synchronous=FULL`).
 
 Then 1,000 runs of the same kind at once write into one file, with a server that does not wait. Their commits are shared
 (group commit): the journal has many more writes than commits.
@@ -31,9 +32,10 @@ import eagerstream
 from eagerstream import HTTPTransport, RunStatus, TurnStart
 from eagerstream.journal import Journal
 from eagerstream.journal._sqlite import SQLite
-from eagerstream.testing import Scenario, Timing, reply, text, tool_use
+from eagerstream.testing import Scenario, Timing, text, tool_use
 
 from .served import served
+from .streams import response
 from .targets import Row
 
 TARGET: Final = 1.03
@@ -45,9 +47,8 @@ _REQUEST: dict[str, Any] = {"model": "m", "max_tokens": 1, "messages": [{"role":
 
 def _scenario(tokens_per_second: float | None) -> Scenario:
     call = tool_use("note", {"text": "word " * 100}, fragment_chars=16)
-    first = reply(text("I shall note that. " * 10), call)
     timing = None if tokens_per_second is None else Timing(tokens_per_second=tokens_per_second)
-    return Scenario(first, reply(text("Done.")), timing=timing)
+    return Scenario(response(call), response(text("Done.")), timing=timing)
 
 
 @eagerstream.tool

@@ -1,9 +1,10 @@
 """Start times of tools, and the time saved: eagerstream, the anthropic tool runner and pydantic-ai on one response.
 
 The response calls `fast1` and `fast2`, whose inputs end at 0.1 and 0.2 s. It also calls `write`, whose input ends at
-1.88 s. The response ends at 1.9 s. All sides send requests to the same kind of embedded server through the anthropic
-client, one after the other. Times count from the arrival of the request. The delay of the server is in all of them.
-The tool runner runs without message threads (`thread=False`), because the server has none.
+1.88 s. The response ends at 1.9 s. Its events are padded. It has no text before the calls, because a script sets
+the times of the calls. All sides send requests to the same kind of embedded server through the anthropic client, one
+after the other. Times count from the arrival of the request. The delay of the server is in all of them. The tool runner
+runs without message threads (`thread=False`), because the server has none.
 
 Early start has a limit: the call that is written last starts no earlier than elsewhere, unless its tool streams.
 """
@@ -27,7 +28,9 @@ from rich.table import Table
 import eagerstream
 from eagerstream import InputDelta, ItemStream, Recording
 from eagerstream.recordings import Chunk
-from eagerstream.testing import ReplayServer, Scenario, encode_event, reply, text
+from eagerstream.testing import ReplayServer, Scenario, encode_event, text
+
+from .streams import padded, response
 
 FAST_CLOSED_S = (0.10, 0.20)
 WRITTEN_S = 1.88
@@ -66,7 +69,7 @@ def _schedule() -> tuple[Recording, dict[str, float]]:
     end = {"stop_reason": "tool_use", "stop_sequence": None}
     events.append((END_S, {"type": "message_delta", "delta": end, "usage": {"output_tokens": 9}}))
     events.append((END_S, {"type": "message_stop"}))
-    return Recording(tuple(Chunk(at_s, encode_event(event)) for at_s, event in events)), marks
+    return padded(Recording(tuple(Chunk(at_s, encode_event(event)) for at_s, event in events))), marks
 
 
 @dataclass
@@ -115,7 +118,7 @@ async def _served(marks: Marks) -> AsyncIterator[AsyncAnthropic]:
 
     def second(_: Any) -> Recording:
         marks.requests.append(marks.now())
-        return reply(text("Done."))
+        return response(text("Done."))
 
     with ReplayServer(Scenario(first, second), buffer_inputs=False) as server:  # the same times for all sides
         async with AsyncAnthropic(base_url=server.base_url, api_key="k", max_retries=0) as client:

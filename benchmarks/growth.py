@@ -3,7 +3,8 @@
 Measured in this run are the costs of the process that holds the runs:
 
 - Its CPU per event and per turn, over a socket from a server in another process that writes each event separately. The
-  benchmark uses two lengths of response, and the slope between them.
+  benchmark uses two lengths of response, and the slope between them. A third of the characters of a response is text,
+  the rest is the input of a call, and the events are padded.
 - Its memory per run, with all runs in the middle of a response.
 - The cost of a call on a Ray cluster of this machine, for its event loop and for the worker.
 
@@ -40,10 +41,10 @@ from rich.console import Console
 from rich.table import Table
 
 import eagerstream
-from eagerstream import HTTPTransport, RunStatus
+from eagerstream import HTTPTransport, Recording, RunStatus
 from eagerstream.inputs import GrowingInput
 from eagerstream.integrations.ray import RayExecutor, RayPool
-from eagerstream.testing import Scenario, Timing, reply, text, tool_use
+from eagerstream.testing import Scenario, Timing, text, tool_use
 from eagerstream.tools import ToolCall
 from eagerstream.wire import InputAccumulator
 from eagerstream.workers._messages import Begin, Ended, Started
@@ -51,6 +52,7 @@ from eagerstream.workers._messages import Begin, Ended, Started
 from .growth_model import Cluster, Costs, Kind, Paper, Seen, Work, simulate
 from .queueing import percentile
 from .served import served
+from .streams import response
 from .targets import Row
 
 RUNS: Final = (100, 1_000, 3_000, 10_000)
@@ -67,8 +69,8 @@ KINDS: Final = (
 _REAL_DIR: Final = Path(os.environ.get("EAGERSTREAM_RECORDINGS") or Path(__file__).parents[2] / "shared" / "recordings")
 _EVENTS: Final = (10, 20, 40, 80, 160, 320, 640)
 _LENGTHS: Final = (4, 120)
-"""Numbers of fragments of the measured responses."""
-_TIMED: Final = 80
+"""Numbers of fragments of the inputs of the measured responses."""
+_TIMED: Final = 70
 """Number of measured runs, with 2,700 events per second. With fewer runs, the process sleeps between events, and each
 event costs two or three times the CPU. With more runs, the server sometimes writes several events at once."""
 _FRAGMENT_CHARS: Final = 16
@@ -108,10 +110,14 @@ class Measured:
     message_bytes: int
 
 
+def _response(fragments: int) -> Recording:
+    content = {"content": "x" * fragments * _FRAGMENT_CHARS}
+    return response(tool_use("make_file", content, fragment_chars=_FRAGMENT_CHARS))
+
+
 def _scenario(fragments: int) -> Scenario:
-    whole = tool_use("make_file", {"content": "x" * fragments * _FRAGMENT_CHARS}, fragment_chars=_FRAGMENT_CHARS)
     timing = Timing(tokens_per_second=_FRAGMENT_CHARS / 4 / _PACE_S)
-    return Scenario(reply(whole), reply(text("Done.")), timing=timing)
+    return Scenario(_response(fragments), response(text("Done.")), timing=timing)
 
 
 async def _holding(url: str, runs: int) -> tuple[float, int]:
@@ -196,8 +202,9 @@ def measure(*, quick: bool) -> Measured:
         with served(partial(_scenario, fragments)) as url:
             repeats = [anyio.run(_holding, url, _TIMED)[0] for _ in range(2 if quick else 4)]
             taken.append(min(repeats) / _TIMED)
-    event_s = max(0.0, taken[1] - taken[0]) / (_LENGTHS[1] - _LENGTHS[0])
-    turn_s = max(0.0, taken[0] - _LENGTHS[0] * event_s) / 2  # each of those runs has two turns
+    short, long = (len(_response(fragments).chunks) for fragments in _LENGTHS)
+    event_s = max(0.0, taken[1] - taken[0]) / (long - short)
+    turn_s = max(0.0, taken[0] - short * event_s) / 2  # each of those runs has two turns
     runs = 50 if quick else 200
     with served(partial(_scenario, _LENGTHS[1])) as url:
         _, held = anyio.run(_holding, url, runs)

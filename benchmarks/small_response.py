@@ -1,11 +1,13 @@
 """One request with one call of 200 characters, through one client of anthropic: the CPU above the client's own.
 
+The call comes after a text of 100 characters, and all events are padded, as in recorded responses.
+
 "The client alone" sends the same body, and drains the raw bytes of the response. `stream()` and `messages.stream()` are
 iterated to the end, and the partial input is read at each delta. A run sends two requests, and its tool is called in
 between. It is compared with the tool runner of anthropic, and both with the client alone, which sends the same two
 bodies. The server is in another process, and the connection stays open. The response comes in one write, or with one
-event per write and two milliseconds between the writes. The figures are the CPU time of this process, user and system,
-per conversation. The sides alternate, and the least of the rounds counts.
+event per write and two or three milliseconds between the writes. The figures are the CPU time of this process, user and
+system, per conversation. The sides alternate, and the least of the rounds counts.
 """
 
 from __future__ import annotations
@@ -25,15 +27,16 @@ from rich.table import Table
 
 import eagerstream
 from eagerstream import InputDelta, RunStatus
-from eagerstream.testing import Scenario, Timing, reply, text, tool_use
+from eagerstream.testing import Scenario, Timing, text, tool_use
 
 from .served import served
-from .streams import make_input
+from .streams import make_input, response, text_before
 from .targets import Row
 
 INPUT: Final = make_input("one string", 169)
 CHARS: Final = len(json.dumps(INPUT, ensure_ascii=False))
 FRAGMENT_CHARS: Final = 7  # the median of real streams
+_CALL: Final = tool_use("make_file", json.dumps(INPUT, ensure_ascii=False), fragment_chars=FRAGMENT_CHARS)
 PACE_S: Final = 0.002
 TARGET: Final = 0.5
 _NOISE: Final = 1.2
@@ -59,14 +62,13 @@ _REQUEST: Final[dict[str, Any]] = {**_LIMITS, "messages": _MESSAGES, "tools": [_
 
 
 def _scenario(timing: Timing) -> Scenario:
-    call = tool_use("make_file", json.dumps(INPUT, ensure_ascii=False), fragment_chars=FRAGMENT_CHARS)
-    return Scenario(reply(call), reply(text("Done.")), timing=timing)
+    return Scenario(response(_CALL), response(text("Done.")), timing=timing)
 
 
 async def _drain(client: AsyncAnthropic, *requests: dict[str, Any]) -> None:
     for request in requests:
-        async with client.messages.with_streaming_response.create(**request, stream=True) as response:
-            async for _ in response.http_response.aiter_raw():
+        async with client.messages.with_streaming_response.create(**request, stream=True) as answer:
+            async for _ in answer.http_response.aiter_raw():
                 pass
 
 
@@ -75,7 +77,8 @@ async def _stream(client: AsyncAnthropic) -> None:
         async for event in stream:
             if type(event) is InputDelta:
                 _ = event.input.partial
-    assert stream.message["content"][0]["input"] == INPUT
+    before, call = stream.message["content"]
+    assert (before["text"], call["input"]) == (text_before(_CALL), INPUT)
 
 
 async def _peer(client: AsyncAnthropic) -> None:
@@ -83,7 +86,8 @@ async def _peer(client: AsyncAnthropic) -> None:
         async for _ in stream:
             pass  # each delta has the partial input
         message = await stream.get_final_message()
-    assert message.content[0].to_dict()["input"] == INPUT
+    before, call = (block.to_dict() for block in message.content)
+    assert (before["text"], call["input"]) == (text_before(_CALL), INPUT)
 
 
 async def _run(client: AsyncAnthropic) -> list[Mapping[str, Any]]:

@@ -1,16 +1,16 @@
 """Conversations with and without message threads: bytes sent, and the time to the first token.
 
-A conversation calls a tool in each turn except the last. Each call returns 20 KB of text. Three sides run over the same
-client, `AsyncAnthropic`, against the same double, `ReplayServer(threads=MessageThreads())`, in the same run:
-`eagerstream.run` with threads and without, and `client.beta.messages.tool_runner`, which uses threads by default. The
-server counts the bytes of the request bodies. It is in this process, in its own thread, and works only while the client
-waits.
+A conversation calls a tool in each turn except the last, after a text of half the size of the input. Events are padded.
+Each call returns 20 KB of text. Three sides run over the same client, `AsyncAnthropic`, against the same double,
+`ReplayServer(threads=MessageThreads())`, in the same run: `eagerstream.run` with threads and without, and
+`client.beta.messages.tool_runner`, which uses threads by default. The server counts the bytes of the request bodies. It
+is in this process, in its own thread, and works only while the client waits.
 
 The time to the first token starts when the tool returns, or when the run starts. It ends when the program gets the
 first text or input delta of the next response. It has three parts:
 
-- The client's own work, which is measured. eagerstream checks the complete history before each request, so
-  its work grows with the conversation.
+- The client's own work, which is measured. eagerstream checks the complete history before each request, so its work
+  grows with the conversation.
 - The double's work, about the same for all sides, which is measured. It checks the complete conversation each time.
 - The network and the API, which are a model: a delay in proportion to the size of the request (`read_bytes_per_s`). It
   counts from the arrival of the request, so the double works during it.
@@ -18,8 +18,8 @@ first text or input delta of the next response. It has three parts:
 The model comes in two forms. "Upload" assumes 100 Mbit/s, a usual rate of offices and homes: 12.5 MB/s, 80 ns per byte.
 "Upload and tokens" adds the same time again, because the API turns new text into tokens: tokenizers such as tiktoken
 read 9 to 14 MB/s on one core. It assumes that the API does not tokenize a kept conversation again, which is not
-documented. Latency of the network, queues and the work of Claude are the same on all sides, and are left out. The
-delay is linear: at a tenth of the rate, it is ten times as long.
+documented. Latency of the network, queues and the work of Claude are the same on all sides, and are left out. The delay
+is linear: at a tenth of the rate, it is ten times as long.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ from rich.table import Table
 
 import eagerstream
 from eagerstream import InputDelta, RunStatus, TextDelta, TurnStart
-from eagerstream.testing import MessageThreads, ReplayServer, Scenario, reply, text, tool_use
+from eagerstream.testing import MessageThreads, ReplayServer, Scenario, text, tool_use
 
+from .streams import response
 from .targets import Row
 
 PACE: Final = "without pauses, after a delay that models the upload"
@@ -165,8 +166,8 @@ class Side:
 
 
 def _scenario(turns: int) -> Scenario:
-    calls = [reply(tool_use("fetch", {"n": n}, id=f"toolu_{n}"), message_id=f"msg_{n}") for n in range(turns - 1)]
-    return Scenario(*calls, reply(text("Done."), message_id="msg_last"))
+    calls = [response(tool_use("fetch", {"n": n}, id=f"toolu_{n}"), message_id=f"msg_{n}") for n in range(turns - 1)]
+    return Scenario(*calls, response(text("Done."), message_id="msg_last"))
 
 
 async def measure(lengths: Sequence[int], repeats: int) -> list[list[Side]]:

@@ -1,11 +1,12 @@
 """Cost of traces: a run over loopback with `instrument` and without, with an SDK and without.
 
-The response calls a tool with an input in fragments of 16 characters, a millisecond apart, from a server in another
-process. The second response ends the run. The figures are the CPU time of this process, user and system. All sides
-alternate on one connection, and the median of many short runs counts. The least would not be fair: in the cheapest runs
-several events came together by chance. The run without `instrument` is measured twice, as two sides. Their difference
-shows the noise of the machine. The others are compared with both together. Noise is two standard errors of that
-difference of medians. With an SDK, spans and metrics go to its in-memory exporters.
+The response has a text and calls a tool with an input in fragments of 16 characters. A third of its characters is text,
+and its events are padded. It comes from a server in another process, 16 characters in each millisecond. The second
+response ends the run. The figures are the CPU time of this process, user and system. All sides alternate on one
+connection, and the median of many short runs counts. The least would not be fair: in the cheapest runs several events
+came together by chance. The run without `instrument` is measured twice, as two sides. Their difference shows the noise
+of the machine. The others are compared with both together. Noise is two standard errors of that difference of medians.
+With an SDK, spans and metrics go to its in-memory exporters.
 
 Without an SDK, `instrument` does its work once for each run. That work is also timed alone. A run of the benchmarks
 fails on its share of a run, because the difference of two runs is mostly noise of the machine.
@@ -40,7 +41,7 @@ from eagerstream.integrations.otel._instrumentation import tracing
 from eagerstream.testing import Scenario, Timing, reply, text, tool_use
 
 from .served import served
-from .streams import make_input
+from .streams import make_input, response
 from .targets import Row
 
 FRAGMENT_CHARS: Final = 16
@@ -53,8 +54,8 @@ _REQUEST: dict[str, Any] = {"model": "m", "max_tokens": 1, "messages": [{"role":
 
 def _scenario(chars: int) -> Scenario:
     raw = json.dumps(make_input("lines", chars), ensure_ascii=False)
-    call = reply(tool_use("make_file", raw, fragment_chars=FRAGMENT_CHARS))
-    return Scenario(call, reply(text("Done.")), timing=Timing(tokens_per_second=FRAGMENT_CHARS / 4 / PACE_S))
+    call = response(tool_use("make_file", raw, fragment_chars=FRAGMENT_CHARS))
+    return Scenario(call, response(text("Done.")), timing=Timing(tokens_per_second=FRAGMENT_CHARS / 4 / PACE_S))
 
 
 @eagerstream.tool

@@ -1,13 +1,14 @@
 """CPU of a run over each client, one event per read, compared with draining the same bytes with httpx2.
 
-The first response calls a tool with an input of 100 KB, in fragments of 16 characters. The second response ends the
-run. A server in another process writes each event by itself, 0.3 ms apart, and not before the client has read the one
-before it. So a busy machine changes nothing: "wakeups" is how often the client waited per event.
+The first response has a text of 50 KB, and calls a tool with an input of 100 KB, in fragments of 16 characters. The
+second response ends the run. All events are padded. A server in another process writes each event by itself, 0.3 ms
+apart, and not before the client has read the one before it. So a busy machine changes nothing: "wakeups" is how often
+the client waited per event.
 
 Each client works in a fresh process, which first has a short conversation to load modules and to open the connection.
 The figures are the CPU time of that process, user and system, for the complete conversation after it. The repetitions
-alternate. The least of each side counts, and ratios are to the least of `httpx2 alone` on asyncio. The spread shows
-the least and the largest ratio of all repetitions.
+alternate. The least of each side counts, and ratios are to the least of `httpx2 alone` on asyncio. The spread shows the
+least and the largest ratio of all repetitions.
 
 `blocking socket` and `asyncio.Protocol` are bounds: they only look for the end of the body, and do not read HTTP. The
 part with TLS repeats the sides with targets. A compiled side has the compiled core, as in a wheel for a platform.

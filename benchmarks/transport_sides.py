@@ -25,10 +25,10 @@ from urllib.parse import urlsplit
 
 import eagerstream
 from eagerstream import HTTPTransport, InputDelta, RunStatus
-from eagerstream.testing import Timing, reply, retime, text, tool_use
+from eagerstream.testing import Scripted, text, tool_use
 
 from .cpu_shares import CPUShares
-from .streams import make_input
+from .streams import make_input, response, text_before
 
 FRAGMENT_CHARS: Final = 16
 WARM_UP: Final = "warm-up"
@@ -53,10 +53,13 @@ def value(model: str, share: float = 1.0) -> dict[str, Any]:
 
 
 def conversation(model: str, share: float = 1.0) -> list[list[bytes]]:
-    """Return the two responses, each as its events: a call of `make_file`, and the text that ends the run."""
-    written = json.dumps(value(model, share), ensure_ascii=False)
-    replies = (reply(tool_use("make_file", written, fragment_chars=FRAGMENT_CHARS)), reply(text("Done.")))
-    return [[chunk.data for chunk in retime(whole, Timing.instant()).chunks] for whole in replies]
+    """Return the two responses, each as its events: a text with a call of `make_file`, and the last text."""
+    responses = (response(_call(model, share)), response(text("Done.")))
+    return [[chunk.data for chunk in each.chunks] for each in responses]
+
+
+def _call(model: str, share: float) -> Scripted:
+    return tool_use("make_file", json.dumps(value(model, share), ensure_ascii=False), fragment_chars=FRAGMENT_CHARS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +100,8 @@ class Peer:
         """Return bodies of both requests, of the size that a run sends."""
         call = {"type": "tool_use", "id": "toolu_0", "name": "make_file", "input": value(model, self.share)}
         result = {"type": "tool_result", "tool_use_id": "toolu_0", "content": _RESULT}
-        later = [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+        before = {"type": "text", "text": text_before(_call(model, self.share))}
+        later = [{"role": "assistant", "content": [before, call]}, {"role": "user", "content": [result]}]
         requests = ({"model": model, "max_tokens": 1, "messages": [_QUESTION, *more]} for more in ([], later))
         return [json.dumps({**request, "stream": True}).encode() for request in requests]
 
@@ -116,9 +120,9 @@ async def _httpx(peer: Peer, *, module: str) -> AsyncIterator[Converse]:
         async def drain(model: str) -> None:
             for body in peer.bodies(model):
                 url = f"{peer.url}/v1/messages"
-                async with client.stream("POST", url, content=body, headers=_HEADERS) as response:
-                    assert response.status_code == 200
-                    async for _ in response.aiter_raw():
+                async with client.stream("POST", url, content=body, headers=_HEADERS) as answer:
+                    assert answer.status_code == 200
+                    async for _ in answer.aiter_raw():
                         pass
 
         yield drain
@@ -134,9 +138,9 @@ async def _aiohttp(peer: Peer) -> AsyncIterator[Converse]:
 
         async def drain(model: str) -> None:
             for body in peer.bodies(model):
-                async with session.post(f"{peer.url}/v1/messages", data=body, headers=_HEADERS) as response:
-                    assert response.status == 200
-                    async for _ in response.content.iter_any():
+                async with session.post(f"{peer.url}/v1/messages", data=body, headers=_HEADERS) as answer:
+                    assert answer.status == 200
+                    async for _ in answer.content.iter_any():
                         pass
 
         yield drain
@@ -241,10 +245,11 @@ async def _messages_stream(peer: Peer, *, open_client: OpenClient) -> AsyncItera
                     async for _ in stream:
                         pass
                     message = await stream.get_final_message()
-                blocks = [block.model_dump(include={"type", "id", "name", "input"}) for block in message.content]
-                result = {"type": "tool_result", "tool_use_id": blocks[0].get("id"), "content": _RESULT}
+                included = {"type", "text", "id", "name", "input"}
+                blocks = [block.model_dump(include=included) for block in message.content]
+                result = {"type": "tool_result", "tool_use_id": blocks[-1].get("id"), "content": _RESULT}
                 messages += [{"role": "assistant", "content": blocks}, {"role": "user", "content": [result]}]
-            assert messages[1]["content"][0]["input"] == value(model, peer.share)
+            assert messages[1]["content"][1]["input"] == value(model, peer.share)
 
         yield converse
 
