@@ -3,8 +3,9 @@
 The time starts when the HTTP library returns the chunk with the input's last brace and its `content_block_stop`. It
 ends at the first line of an `async def` tool with four parameters and an input of 1 KB. The chunks come over a loopback
 socket from a server in another process, two milliseconds apart. Calls follow one another in the same response while it
-continues. The first case has nothing else in the event loop. The second case also has eight streams that are read to
-their ends. Each of these has an event every 5 ms, several times as fast as models write.
+continues. Before them is a text, a third of the characters. It has no calls to measure, so its chunks are only 0.5 ms
+apart. All events are padded. The first case has nothing else in the event loop. The second case also has eight streams
+that are read to their ends. Each of these has an event every 5 ms, several times as fast as models write.
 
 The floor is measured on the same responses in the same process. A loop that only takes chunks from the HTTP library
 starts a task at that moment. The caches are cold during most of that time: the same path takes a third if the chunks
@@ -23,7 +24,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import anyio
@@ -35,23 +36,24 @@ from rich.table import Table
 import eagerstream
 from eagerstream import HTTPTransport, RunStatus
 from eagerstream.recordings import Chunk, Recording
-from eagerstream.testing import Scenario, Timing, reply, text, tool_use
-from eagerstream.testing._body import body_events
+from eagerstream.testing import Scenario, Timing, text, tool_use
 
 from .served import served
-from .streams import make_input
+from .streams import TEXT_FRAGMENT_CHARS, make_input, response
 from .targets import Row
 
 CALLS = 50  # in one response
 FRAGMENT_CHARS = 128
 PACE_S = 0.002
 PACE = f"one chunk every {PACE_S * 1e3:g} ms"
+TEXT_PACE_S = 0.0005
 OTHERS = 8
 OTHER_PACE_S = 0.005
 TARGETS_MS = {50: 0.15, 99: 1.0}
 PERCENTILES = (50, 90, 99, 100)
 _REQUEST: dict[str, Any] = {"max_tokens": 1, "messages": [{"role": "user", "content": "Go."}]}
 _STOP = b"event: content_block_stop"
+_FRAGMENT = b"input_json_delta"
 
 
 def _input(number: int) -> dict[str, Any]:
@@ -62,27 +64,33 @@ def _input(number: int) -> dict[str, Any]:
 def _calls() -> Recording:
     """Return a response with the calls, one event per chunk. The end of an input comes with its last fragment."""
     calls = [tool_use("edit", _input(number), fragment_chars=FRAGMENT_CHARS) for number in range(CALLS)]
-    body = reply(*calls).body
-    ends = [0, *(event.end for event in body_events(body))]
-    events = [body[start:end] for start, end in pairwise(ends)]
     pieces: list[bytes] = []
-    for event in events:
+    for _, event in response(*calls).chunks:
         if event.startswith(_STOP):
             pieces[-1] += event
         else:
             pieces.append(event)
-    return Recording(tuple(Chunk(number * PACE_S, piece) for number, piece in enumerate(pieces)))
+    paces = (TEXT_PACE_S if b"text_delta" in piece else PACE_S for piece in pieces)
+    return Recording(tuple(map(Chunk, accumulate(paces), pieces)))
+
+
+def _ends_input(chunk: bytes) -> bool:
+    """Return whether a chunk has the end of an input. A text has an end, too."""
+    return _STOP in chunk and _FRAGMENT in chunk
 
 
 def _scenario() -> Scenario:
     calls = _calls()
-    whole = json.dumps(make_input("lines", 16 * int(calls.duration_s / OTHER_PACE_S)), ensure_ascii=False)
-    other = reply(tool_use("make_file", whole, fragment_chars=16))
+    chars = TEXT_FRAGMENT_CHARS * int(calls.duration_s / OTHER_PACE_S)
+    whole = json.dumps(make_input("lines", chars), ensure_ascii=False)
+    # Input and text have the same fragments, so the same pace.
+    other = response(tool_use("make_file", whole, fragment_chars=TEXT_FRAGMENT_CHARS))
 
     def first(request: Any) -> Recording:
         return other if request["model"] == "other" else calls
 
-    return Scenario(first, reply(text("Done.")), timing=Timing(tokens_per_second=4 / OTHER_PACE_S))
+    timing = Timing(tokens_per_second=TEXT_FRAGMENT_CHARS / 4 / OTHER_PACE_S)
+    return Scenario(first, response(text("Done.")), timing=timing)
 
 
 class Moment(NamedTuple):
@@ -111,8 +119,8 @@ class Clock:
 
     def hand_offs(self) -> list[Moment]:
         """Return the times between, of each call."""
-        pairs = list(zip(self.ended, self.began, strict=False))  # the text of the last response has an end, too
-        assert len(pairs) == len(self.began) == CALLS
+        pairs = list(zip(self.ended, self.began, strict=True))
+        assert len(pairs) == CALLS
         assert all(ended < began for ended, began in pairs)
         return [Moment(*(later - earlier for earlier, later in zip(*pair, strict=True))) for pair in pairs]
 
@@ -126,7 +134,7 @@ class _Stamped(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for chunk in self._body:
-            if _STOP in chunk:
+            if _ends_input(chunk):
                 self._clock.ended.append(Moment.now())
             yield chunk
 
@@ -140,9 +148,9 @@ class _Connections(httpx2.AsyncHTTPTransport):
         self._clock = clock
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        response = await super().handle_async_request(request)
-        response.stream = _Stamped(response.stream, self._clock)
-        return response
+        answer = await super().handle_async_request(request)
+        answer.stream = _Stamped(answer.stream, self._clock)
+        return answer
 
 
 async def _run(url: str) -> list[Moment]:
@@ -179,10 +187,10 @@ async def _bare(url: str) -> list[Moment]:
     async with (
         httpx2.AsyncClient(transport=_Connections(clock)) as client,
         anyio.create_task_group() as tasks,
-        client.stream("POST", f"{url}/v1/messages", json=request) as response,
+        client.stream("POST", f"{url}/v1/messages", json=request) as answer,
     ):
-        async for chunk in response.aiter_bytes():
-            if _STOP in chunk:
+        async for chunk in answer.aiter_bytes():
+            if _ends_input(chunk):
                 tasks.start_soon(begin)
     return clock.hand_offs()
 

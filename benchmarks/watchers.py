@@ -1,10 +1,10 @@
 """A run of 100 events per second with 200 watchers, compared with the same run without one: its timing and losses.
 
-The run is one response with a tool input in 500 fragments, from a server in another process. Its watchers are clients
-of the page's server-sent events, over loopback sockets, in a third process. Or they are tasks in the run's event loop.
-The runs alternate. The delay of an event at the consumer counts from the time at which the server should send it. The
-event with the smallest delay counts as on time. The delay at a watcher counts from the time of the record. Up to 50 ms
-of it are the interval in which deltas are joined.
+The run is one response with a text in 200 deltas and a tool input in 400, all padded, from a server in another process.
+Its watchers are clients of the page's server-sent events, over loopback sockets, in a third process. Or they are tasks
+in the run's event loop. The runs alternate. The delay of an event at the consumer counts from the time at which the
+server should send it. The event with the smallest delay counts as on time. The delay at a watcher counts from the time
+of the record. Up to 50 ms of it are the interval in which deltas are joined.
 """
 
 from __future__ import annotations
@@ -28,29 +28,30 @@ from rich.console import Console
 from rich.table import Table
 
 import eagerstream
-from eagerstream import HTTPTransport, InputDelta, SSEDecoder
+from eagerstream import HTTPTransport, InputDelta, SSEDecoder, TextDelta
 from eagerstream.progress import Hub, RunLog
 from eagerstream.progress.web import serve
-from eagerstream.testing import Scenario, Timing, reply, retime, tool_use
+from eagerstream.testing import Scenario, Timing, retime, tool_use
 
 from .served import served
-from .streams import make_input
+from .streams import TEXT_FRAGMENT_CHARS, make_input, response
 from .targets import Row
 
 WATCHERS: Final = 200
-EVENTS: Final = 500
+EVENTS: Final = 600
 PER_SECOND: Final = 100
 PACE: Final = f"{PER_SECOND} events per second"
 TARGET: Final = 1.05
-FRAGMENT_CHARS: Final = 8
+FRAGMENT_CHARS: Final = TEXT_FRAGMENT_CHARS  # so the deltas of text and input have the same pace
 _REQUEST: dict[str, Any] = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "Go."}]}
 _START_S: Final = 60.0
 
 
 def make_scenario(events: int) -> Scenario:
-    """Return a scenario with one response, whose fragments are 10 ms apart."""
-    text = json.dumps(make_input("lines", events * FRAGMENT_CHARS), ensure_ascii=False)[: events * FRAGMENT_CHARS]
-    whole = reply(tool_use("make_file", text, fragment_chars=FRAGMENT_CHARS))
+    """Return a scenario with one response in so many deltas, 10 ms apart. A third of them is text."""
+    chars = events * 2 // 3 * FRAGMENT_CHARS
+    text = json.dumps(make_input("lines", chars), ensure_ascii=False)[:chars]
+    whole = response(tool_use("make_file", text, fragment_chars=FRAGMENT_CHARS))
     return Scenario(retime(whole, Timing(tokens_per_second=PER_SECOND * FRAGMENT_CHARS / 4)))
 
 
@@ -58,7 +59,7 @@ def make_scenario(events: int) -> Scenario:
 class Watched:
     """Records that one watcher got."""
 
-    fragments: int = 0
+    deltas: int = 0
     chars: int = 0
     ended: bool = False
     late_s: list[float] = field(default_factory=list)
@@ -67,9 +68,9 @@ class Watched:
         """Count the records of a batch that has just arrived."""
         now_s = time.monotonic()
         for record in records:
-            if record["type"] == "input_delta":
-                self.fragments += record.get("count", 1)
-                self.chars += len(record["fragment"])
+            if record["type"] in ("text_delta", "input_delta"):
+                self.deltas += record.get("count", 1)
+                self.chars += len(record["text" if record["type"] == "text_delta" else "fragment"])
                 self.late_s.append(now_s - began_s - record.get("to_s", record["at_s"]))
             self.ended = self.ended or record["type"] == "run_stop"
 
@@ -81,7 +82,7 @@ class Took:
     duration_s: float
     late_s: list[float]  # of each event, at the consumer of the run
     cpu_s: float  # of the process with the run and the server of the page
-    fragments: int = 0
+    deltas: int = 0
     chars: int = 0
     watched: list[Watched] = field(default_factory=list)
 
@@ -109,9 +110,9 @@ async def _run(address: str, watchers: str) -> Took:
         chars = 0
         async with stream:
             async for event in stream:
-                if isinstance(event, InputDelta):
+                if isinstance(event, TextDelta | InputDelta):
                     arrived.append(time.monotonic())
-                    chars += len(event.fragment)
+                    chars += len(event.text if isinstance(event, TextDelta) else event.fragment)
         duration_s = arrived[-1] - arrived[0]
         cpu_s = time.process_time() - cpu_s
         if readers is not None:
@@ -240,7 +241,7 @@ def _figures(runs: Sequence[Took], alone_s: float) -> dict[str, Any]:
         "late_p50_ms": float(late_ms[0]),
         "late_p99_ms": float(late_ms[1]),
         "cpu_s": float(np.median([run.cpu_s for run in runs])),
-        "lost": sum(abs(run.fragments - one.fragments) for run in runs for one in run.watched),
+        "lost": sum(abs(run.deltas - one.deltas) for run in runs for one in run.watched),
         "seen_p50_ms": float(np.percentile(seen_ms, 50)),
         "seen_p99_ms": float(np.percentile(seen_ms, 99)),
     }
