@@ -1,13 +1,14 @@
 """Accuracy of `run.latency` on a response with known gaps, and the cost of its marks.
 
-A server in another process plays a response with a tool's input in 160 fragments, at irregular, known times. The run of
-a client in this process records their arrival. The benchmark compares the gaps between fragments, and each mark's time
-since the first byte, with the played ones. The cost is the CPU time of a run, user and system, compared with the same
-run whose marks do nothing. The runs alternate, and the least of the repetitions counts. There are two cases:
+A server in another process plays a response at irregular, known times. It has a text, a third of its characters, and a
+tool's input in 160 fragments. All its events are padded. The run of a client in this process records their arrival. The
+benchmark compares the gaps between fragments, and each mark's time since the first byte, with the played ones. The cost
+is the CPU time of a run, user and system, compared with the same run whose marks do nothing. The runs alternate, and
+the least of the repetitions counts. There are two cases:
 
-- `in chunks of its own`: over loopback, one millisecond between the events.
-- `at once`: played in this process, all events of the input in a few large chunks. The run waits for nothing else, so
-  the share of the marks is the largest possible.
+- `in chunks of its own`: over loopback, one millisecond for each 16 characters, which are a fragment of the input.
+- `at once`: played in this process, all events in one large chunk. The run waits for nothing else, so the share of the
+  marks is the largest possible.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ from eagerstream import HTTPTransport, Recording, RunStatus
 from eagerstream.loop import RunLatency, RunMarks
 from eagerstream.recordings import Chunk
 from eagerstream.streaming import ReplyMarks
-from eagerstream.testing import Scenario, Timing, reply, retime, text, tool_use
+from eagerstream.testing import Scenario, Timing, text, tool_use
 
 from .served import served
-from .streams import make_input
+from .streams import make_input, response
 from .targets import Row
 
 FRAGMENTS: Final = 160
@@ -53,27 +54,31 @@ def _input_text(chars: int) -> str:
     return json.dumps(make_input("lines", chars), ensure_ascii=False)
 
 
+def _call(chars: int) -> Recording:
+    return response(tool_use("make_file", _input_text(chars), fragment_chars=FRAGMENT_CHARS))
+
+
 def known_reply(fragments: int) -> Recording:
     """Return a response whose chunks arrive at irregular times: 1 to 40 ms apart."""
-    whole = reply(tool_use("make_file", _input_text(fragments * FRAGMENT_CHARS), fragment_chars=FRAGMENT_CHARS))
-    chunks = retime(whole, Timing()).chunks
     gaps = random.Random("gaps")
     at_s = 0.3
     timed = []
-    for chunk in chunks:
+    for chunk in _call(fragments * FRAGMENT_CHARS).chunks:
         timed.append(Chunk(at_s, chunk.data))
         at_s += gaps.uniform(0.001, 0.04)
     return Recording(tuple(timed))
 
 
+def _done() -> Recording:
+    return response(text("Done."), message_id="msg_done")
+
+
 def _known_scenario(fragments: int) -> Scenario:
-    return Scenario(known_reply(fragments), reply(text("Done."), message_id="msg_done"))
+    return Scenario(known_reply(fragments), _done())
 
 
 def _paced_scenario(chars: int) -> Scenario:
-    call = reply(tool_use("make_file", _input_text(chars), fragment_chars=FRAGMENT_CHARS))
-    done = reply(text("Done."), message_id="msg_done")
-    return Scenario(call, done, timing=Timing(tokens_per_second=FRAGMENT_CHARS / 4 / PACE_S))
+    return Scenario(_call(chars), _done(), timing=Timing(tokens_per_second=FRAGMENT_CHARS / 4 / PACE_S))
 
 
 @eagerstream.tool
@@ -99,7 +104,7 @@ def _is_fragment(data: bytes) -> bool:
 def errors_ms(known: Recording, latency: RunLatency) -> tuple[list[float], list[float]]:
     """Return the errors of the gaps between fragments, and of the times since the first byte, in milliseconds."""
     request = latency.to_dict(arrivals=True)["requests"][0]
-    (block,) = request["blocks"]
+    _, block = request["blocks"]  # the text, and the call
     arrivals = [at_s for at_s, count, _ in block["arrivals"] for _ in range(count)]
     chunks = [chunk.at_s for chunk in known.chunks]
     played = [chunk.at_s for chunk in known.chunks if _is_fragment(chunk.data)]
@@ -137,14 +142,9 @@ def _nothing(*_: object, **__: object) -> None: ...
 def without_marks() -> Iterator[None]:
     """Turn off the marks of responses and runs within the block."""
     of_both = ("sending", "opened", "take", "ended", "end")
+    of_calls = ("call_admitted", "call_started", "call_progressed", "call_ended")
     with ExitStack() as stack:
-        for marks, names in (
-            (
-                RunMarks,
-                (*of_both, "accepted", "settle", "call_admitted", "call_started", "call_progressed", "call_ended"),
-            ),
-            (ReplyMarks, of_both),
-        ):
+        for marks, names in ((RunMarks, (*of_both, "accepted", "settle", *of_calls)), (ReplyMarks, of_both)):
             for name in names:
                 stack.enter_context(patch.object(marks, name, _nothing))
         yield
@@ -194,8 +194,7 @@ class _AtOnce(eagerstream.transports.Transport):
 
 
 def _instant_scenario(chars: int) -> Scenario:
-    call = reply(tool_use("make_file", _input_text(chars), fragment_chars=FRAGMENT_CHARS))
-    return Scenario(call, reply(text("Done."), message_id="msg_done"))
+    return Scenario(*(Recording.from_body(each.body) for each in (_call(chars), _done())))
 
 
 def main(console: Console, *, quick: bool) -> dict[str, Any]:
