@@ -24,7 +24,7 @@ from eagerstream.transports import Reply, RequestBody, StreamedReply, Transport
 from eagerstream.wire import FragmentDecoder, MessageAssembler, PartialJSON, SSEDecoder, TextDelta, ToolInput
 from eagerstream.wire._settled_messages import SettledMessages, request_json
 
-from .streams import make_input, padded, response
+from .streams import TEXT_FRAGMENT_CHARS, make_input, padded
 from .wire_core import WireCore
 
 _FRAGMENT_CHARS: Final = 7  # the median of recorded streams
@@ -70,9 +70,9 @@ def _chunks(events: int) -> list[bytes]:
     return _events(tool_use("make_file", _text("one string", events), fragment_chars=_FRAGMENT_CHARS))
 
 
-def _events(block: Scripted) -> list[bytes]:
-    """Return the events of a response with this block alone. An input and a text are separate pieces."""
-    return [chunk.data for chunk in padded(reply(block)).chunks]
+def _events(*blocks: Scripted) -> list[bytes]:
+    """Return the events of a response with these blocks alone. An input and a text are separate pieces."""
+    return [chunk.data for chunk in padded(reply(*blocks)).chunks]
 
 
 def _partial_json(kind: str) -> Prepare:
@@ -251,14 +251,10 @@ def _calls(count: int, turn: int = 0, fragment_chars: int = _FRAGMENT_CHARS) -> 
     return [tool_use("read", {"path": path}, id=f"toolu_{path}", fragment_chars=fragment_chars) for path in paths]
 
 
-def _events(*blocks: Scripted, number: int = 0) -> list[bytes]:
-    return [chunk.data for chunk in response(*blocks, message_id=f"msg_{number}").chunks]
-
-
-_DONE: Final = _events(text("It is done. " * 10, fragment_chars=11), number=9)
-_AGENT: Final = (_events(*_calls(2, 1), number=1), _events(*_calls(1, 2), number=2), _DONE)
+_TEXT: Final = text("I shall read them now. " * 2, fragment_chars=TEXT_FRAGMENT_CHARS)
+_AGENT: Final = (_events(_TEXT, *_calls(2, 1)), _events(*_calls(1, 2)), _events(_TEXT))
 """A run of three requests."""
-_MANY_CALLS: Final = ([chunk.data for chunk in padded(reply(*_calls(30, fragment_chars=100))).chunks], _DONE)
+_MANY_CALLS: Final = (_events(*_calls(30, fragment_chars=100)), _events(_TEXT))
 """Each call has three events: nearly all of the cost is the hand-off of its input to its tool, and the way back."""
 
 

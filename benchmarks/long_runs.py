@@ -30,12 +30,12 @@ from rich.table import Table
 
 import eagerstream
 from eagerstream import HTTPTransport, InputDelta, RunStatus
-from eagerstream.testing import reply, text, tool_use
+from eagerstream.testing import Scripted, reply, text, tool_use
 
 from . import cpu_shares
 from .cpu_shares import CPUShares
 from .paced_server import Conversation, paced
-from .streams import padded
+from .streams import padded, response
 from .targets import Row
 
 LONG: Final = "long"
@@ -61,18 +61,15 @@ _QUESTION: Final = {"role": "user", "content": "Go."}
 def _responses(kind: str, turns: int) -> list[bytes]:
     """Return the bodies of all responses of a run."""
     if kind == TYPICAL:
-        whole = "The sea sends the parts, and lets the listener choose. " * (TEXT_CHARS // 55 // turns)
+        whole = text("The sea sends the parts, and lets the listener choose. " * (TEXT_CHARS // 55 // turns))
         calls = [[_call(kind, f"{turn}_{number}") for number in range(count)] for turn, count in enumerate(CALLS)]
-        replies = [reply(text(whole, fragment_chars=20), *some, message_id=f"m{n}") for n, some in enumerate(calls)]
-        last = text(whole, fragment_chars=20)
-    else:
-        replies = [reply(_call(kind, str(turn)), message_id=f"m{turn}") for turn in range(turns - 1)]
-        last = text("Done.")
-    bodies = [one.body for one in (*replies, reply(last, message_id="last"))]
-    return [b"".join(padded(e + b"\n\n", n) for n, e in enumerate(body.split(b"\n\n")[:-1])) for body in bodies]
+        blocks = [*([whole, *some] for some in calls), [whole]]
+        return [padded(reply(*some, message_id=f"m{turn}")).body for turn, some in enumerate(blocks)]
+    calls_and_texts = [response(_call(kind, str(turn)), message_id=f"m{turn}") for turn in range(turns - 1)]
+    return [one.body for one in (*calls_and_texts, response(text("Done."), message_id="last"))]
 
 
-def _call(kind: str, number: str) -> Any:
+def _call(kind: str, number: str) -> Scripted:
     input = {"path": f"src/part_{number}.py", "kind": kind}
     return tool_use("fetch", input, id=f"toolu_{number}", fragment_chars=7)
 

@@ -1,8 +1,9 @@
 """Code that runs while it is written: `CodeTool`, and the same work in other ways.
 
 Each side runs in a new process and sends its requests to the same kind of embedded server, which writes at a fixed
-speed, in fragments of 8 characters. Times count from the start of the run. Of three runs, the median counts. Two sides
-run at once, because they wait most of the time. The tasks:
+speed, in fragments of 8 characters, and in padded events. There is no text before a call, which would add the same
+seconds to all sides. Times count from the start of the run. Of three runs, the median counts. Two sides run at once,
+because they wait most of the time. The tasks:
 
 - prototype: two calls that take 1 s start in the first two lines, 200 more lines take 2 s to write, and the last line
   awaits the calls.

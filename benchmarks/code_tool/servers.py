@@ -13,6 +13,7 @@ from typing import Any, Final
 from eagerstream import Recording
 from eagerstream.testing import ReplayServer, Scenario, Timing, reply, text, tool_use
 
+from ..streams import padded
 from .tasks import CITIES, Call, Task, report
 
 FRAGMENT_CHARS: Final = 8
@@ -21,7 +22,10 @@ ANSWER: Final = "Done."
 
 def code_turns(code: str) -> list[Recording]:
     """Return the responses of a model that writes code: one call, then the answer."""
-    return [reply(tool_use("run_code", {"code": code}, fragment_chars=FRAGMENT_CHARS)), reply(text(ANSWER))]
+    return [
+        padded(reply(tool_use("run_code", {"code": code}, fragment_chars=FRAGMENT_CHARS))),
+        padded(reply(text(ANSWER))),
+    ]
 
 
 def call_turns(task: Task, *, together: bool) -> list[Recording]:
@@ -33,7 +37,8 @@ def call_turns(task: Task, *, together: bool) -> list[Recording]:
     """
     turns: Sequence[Sequence[Call]] = task.turns if together else [[call] for turn in task.turns for call in turn]
     calls = [[tool_use(*call, fragment_chars=FRAGMENT_CHARS) for call in turn] for turn in turns]
-    return [*(reply(*turn, message_id=f"msg_{number}") for number, turn in enumerate(calls)), reply(text(ANSWER))]
+    replies = [*(reply(*turn, message_id=f"msg_{number}") for number, turn in enumerate(calls)), reply(text(ANSWER))]
+    return [padded(one) for one in replies]
 
 
 @contextmanager

@@ -1,4 +1,9 @@
-"""Time saved by early start in a framework: one paced scenario, alternately with the framework alone and with us."""
+"""Time saved by early start in a framework: one paced scenario, alternately with the framework alone and with us.
+
+The first response has three short calls, and a call with a long array. It is written at 50 tokens per second, in padded
+events. There is no text before the calls, which would add the same seconds to both sides. The second response ends the
+run.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +19,8 @@ import anyio
 from rich.console import Console
 
 from eagerstream.testing import Scenario, Timing, reply, text, tool_use
+
+from ..streams import padded
 
 MODULES: Final = ("langgraph", "pydantic_ai", "openai", "mcp", "claude_agent_sdk")
 _PATIENCE_S: Final = 300.0
@@ -52,7 +59,8 @@ def scenario(tokens_per_second: float = TOKENS_PER_SECOND, lines: int = len(LINE
     """Return a scenario with three calls and a tool over a long array in one response, then the answer."""
     calls = [tool_use("get_weather", {"city": city}) for city in CITIES]
     long = tool_use("write", {"lines": LINES[:lines]})
-    return Scenario(reply(*calls, long), reply(text("Done.")), timing=Timing(tokens_per_second=tokens_per_second))
+    replies = padded(reply(*calls, long)), padded(reply(text("Done.")))
+    return Scenario(*replies, timing=Timing(tokens_per_second=tokens_per_second))
 
 
 async def compare(alone: Side, early: Side, *, repeats: int) -> tuple[list[Course], list[Course]]:

@@ -26,13 +26,15 @@ from eagerstream.integrations.claude_agent_sdk import EarlyTools
 from eagerstream.testing import Scenario, Timing, reply, text, tool_use
 
 from ..served import served
+from ..streams import padded
 from . import LINES, TOKENS_PER_SECOND, Course, measure
 
 
 def scenario(tokens_per_second: float = TOKENS_PER_SECOND, lines: int = len(LINES)) -> Scenario:
     """Return a scenario with one call over a long array, then the answer."""
     call = tool_use("mcp__ours__write", {"lines": LINES[:lines]})
-    return Scenario(reply(call), reply(text("Done.")), timing=Timing(tokens_per_second=tokens_per_second))
+    replies = padded(reply(call)), padded(reply(text("Done.")))
+    return Scenario(*replies, timing=Timing(tokens_per_second=tokens_per_second))
 
 
 def _options(url: str, folder: str) -> ClaudeAgentOptions:
