@@ -159,7 +159,7 @@ async def measure(lengths: Mapping[str, Sequence[int]], repeats: int) -> tuple[d
                 await side(url, TYPICAL, *LENGTHS[TYPICAL])  # a warm-up
             for kind, turns in [(kind, turns) for kind, of_kind in lengths.items() for turns in of_kind]:
                 cells = least.setdefault(kind, {}).setdefault(turns, dict.fromkeys(sides, math.inf))
-                for _ in range(repeats if kind == LONG else repeats * 5):
+                for _ in range(repeats * 5 if kind == TYPICAL else repeats):
                     for name, side in sides.items():
                         gc.collect()
                         start = time.process_time()

@@ -23,6 +23,7 @@ from ..wire._checks import check_count
 from ..wire._history import MAX_BREAKPOINTS, is_prefill, validate_history
 from ..wire._repair import repair_history
 from ..wire._server_tools import server_calls
+from ..wire._settled_messages import notable
 from ..wire._stop_reasons import PAUSES
 from ._compaction import Compaction
 from ._continuing import Continuing
@@ -211,8 +212,12 @@ class Course:
         body = self._requests.body(self._continuing.retry_max_tokens, most_breakpoints=self.max_breakpoints)
         return self.compaction.request(body) if self.compaction.is_under_way else body
 
-    def begin(self) -> Turn:
-        """Return the turn of a request that is about to be sent, or has been."""
+    def begin(self, messages: Sequence[Mapping[str, Any]] | None = None) -> Turn:
+        """Return the turn of a request that is about to be sent, or has been.
+
+        Args:
+            messages: Those of the request, from this step of the event loop. Default: the history as it is now.
+        """
         self.close_turn()
         self.awaits_reply = False
         self.output.begin()
@@ -225,7 +230,7 @@ class Course:
             limits=self.limits,
             host=self.host,
             listeners=self.listeners,
-            server_calls=server_calls(self._requests.history().notable),
+            server_calls=server_calls(notable(self._requests.history() if messages is None else messages)),
         )
         # A summary calls nothing, and a call of a hostile peer must not run.
         self._turn.is_stopped = self.compaction.is_under_way

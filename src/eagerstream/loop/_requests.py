@@ -112,6 +112,7 @@ class Requests:
         self._request = output.request(parameters)  # of the turn under way
         self._lists_all_tools = False  # that request, in `tools`: its messages must not change them
         self._prepared = 0  # the number of that turn
+        self._checked: KnownMessages | None = None  # the history as `prepare` has checked it, until `body` takes it
         self._settled = SettledMessages()
         self.has_inline_tools: bool = options["inline_tools"] is not None
 
@@ -144,6 +145,7 @@ class Requests:
         """
         system = count_breakpoints(self._request.get("system"))
         history, request = self.history(), self._request
+        self._checked = None if may_grow else history
         if has_tool_changes(history):
             request = without_inline_tools({**request, "messages": history})
         model = request.get("model")
@@ -306,7 +308,8 @@ class Requests:
             max_tokens: Replaces that of the turn, if its response was cut.
             most_breakpoints: Maximum number of cache breakpoints.
         """
-        history = self.history()
+        # Nearly always nothing has run since `prepare`. To compare a long history once more would cost as much as that.
+        history, self._checked = self._checked or self.history(), None
         messages = without_tool_changes(history) if self._lists_all_tools else history
         request = {**self._request, "messages": messages}
         if max_tokens is not None:

@@ -213,7 +213,7 @@ class RunDriver:
         course.prepare()
         request = course.complete_request()
         is_retry = course.retries
-        turn = self.turn = self.course.begin()
+        turn = self.turn = self.course.begin(request["messages"])
         # A request that is sent again belongs to the same turn, after its `Restarted` (test_a_retry_is_told).
         if not is_retry:
             self._delivery.put(TurnStart(turn.number))
