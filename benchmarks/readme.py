@@ -23,6 +23,7 @@ _COSTS: Final = ("unwatched", "hand_off", "many_inputs", "memory", "blocking", "
 _SPEED: Final = {
     "transport": "",
     "small_response": "",
+    "long_runs": "",
     "thousand_runs": "",
     "partial_values": "a value after every fragment",
     "hand_off": "",
