@@ -226,7 +226,7 @@ UVLOOP: Final = ", uvloop"
 FROZEN: Final = ", frozen"
 SELDOM: Final = ", seldom collected"
 GC_THRESHOLDS: Final = (700, 10, 1_000)
-"""How often the collector of cycles looks: at young objects as by default, at all of them 100 times less often."""
+"""Thresholds of the collector of cycles: young objects as by default, all objects 100 times less often."""
 DRAIN: Final = "httpx2 alone"
 DRAIN_AIOHTTP: Final = "aiohttp alone"
 RUN: Final = "run, HTTPTransport on aiohttp"
