@@ -128,7 +128,7 @@ def run_input(plain: Any) -> tuple[dict[str, Any], RunAgentInput]:
         input = RunAgentInput.model_validate(plain)
         check_tools(input)
     except ValidationError as error:
-        # pydantic describes each fault. If there are very many, only their number is told.
+        # pydantic describes each fault. If there are very many, the answer has only their number.
         if (count := error.error_count()) > _MAX_FAULTS:
             told = f"it has {count:,} faults"
         else:
