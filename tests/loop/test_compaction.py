@@ -110,6 +110,18 @@ async def test_what_shapes_a_reply_is_left_out() -> None:
     assert following["messages"] == conversation.result.messages == [SUMMARY]
 
 
+def test_a_request_has_nothing_of_one_that_was_refused_before() -> None:
+    """A history that cannot be sent is replaced, and a summary is asked of the new one."""
+    conversation = Conversation(tools=[now], **REQUEST)
+    call = {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "now", "input": {}}]}
+    conversation.result.messages[:] = [USER, call, USER]
+    with pytest.raises(eagerstream.HistoryError):
+        conversation.request()
+    conversation.replace_history([USER])
+    conversation.compact()
+    assert conversation.request()["messages"] == [USER]
+
+
 @pytest.mark.parametrize(
     "summary",
     [

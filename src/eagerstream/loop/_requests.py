@@ -134,18 +134,18 @@ class Requests:
         """Note that another process has sent the requests of this many turns."""
         self._prepared = turns
 
-    def check(self, *, may_grow: bool = False) -> None:
-        """Check the history and the tools of the request of the turn under way.
+    def check(self, *, may_grow: bool = False) -> KnownMessages:
+        """Check the history and the tools of the request of the turn under way. Return the history as it is now.
 
         Args:
-            may_grow: A message of the user may still follow the history, before it is sent.
+            may_grow: A message of the user may still follow the history, before it is sent. One is added to what is
+                returned, if the history needs it.
 
         Raises:
             HistoryError: The API would refuse the request.
         """
         system = count_breakpoints(self._request.get("system"))
         history, request = self.history(), self._request
-        self._checked = None if may_grow else history
         if has_tool_changes(history):
             request = without_inline_tools({**request, "messages": history})
         model = request.get("model")
@@ -161,6 +161,7 @@ class Requests:
         )
         if faults:
             raise HistoryError(faults)
+        return history
 
     def prepare(self, turn: int) -> bool:
         """Find the parameters of the request of a turn; a request that is sent again keeps them.
@@ -193,7 +194,7 @@ class Requests:
             self._prepared = turn
         # Before each request, not only the first: the hook may have changed everything. The error names every fault at
         # once; the API's 400 would name one, after the upload.
-        self.check()
+        self._checked = self.check()
         return self._result.messages is not earlier
 
     def _changed(self, request: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
