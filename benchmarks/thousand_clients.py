@@ -98,24 +98,28 @@ async def _anthropic_on_aiohttp(url: str, runs: int) -> AsyncIterator[ClientOf]:
 # --- conversations ----------------------------------------------------------------------------------------------------
 
 
+async def _read_with_httpx2(client: httpx2.AsyncClient, url: str, body: str) -> int:
+    """Read a response to its end. Return its status."""
+    async with client.stream("POST", url, content=body, headers=_HEADERS) as response:
+        async for _ in response.aiter_raw():
+            pass
+    return response.status_code
+
+
+async def _read_with_aiohttp(session: aiohttp.ClientSession, url: str, body: str) -> int:
+    """Read a response to its end. Return its status."""
+    async with session.post(url, data=body, headers=_HEADERS) as response:
+        async for _ in response.content.iter_any():
+            pass
+    return response.status
+
+
 @asynccontextmanager
-async def _draining(url: str, runs: int, *, on_aiohttp: bool = False) -> AsyncIterator[Converse]:
+async def _draining(
+    url: str, runs: int, *, open_clients: OpenClients, read: Callable[[Any, str, str], Awaitable[int]]
+) -> AsyncIterator[Converse]:
     """Enter conversations that read the bytes of each response, and nothing else."""
-
-    async def read_httpx2(client: httpx2.AsyncClient, body: str) -> int:
-        async with client.stream("POST", f"{url}/v1/messages", content=body, headers=_HEADERS) as response:
-            async for _ in response.aiter_raw():
-                pass
-        return response.status_code
-
-    async def read_aiohttp(session: aiohttp.ClientSession, body: str) -> int:
-        async with session.post(f"{url}/v1/messages", data=body, headers=_HEADERS) as response:
-            async for _ in response.content.iter_any():
-                pass
-        return response.status
-
-    read: Callable[[Any, str], Awaitable[int]] = read_aiohttp if on_aiohttp else read_httpx2
-    async with (_aiohttp_session if on_aiohttp else _httpx2_clients)(url, runs) as client_of:
+    async with open_clients(url, runs) as client_of:
 
         async def drain(run: int) -> Told:
             messages = request_of(run)["messages"]
@@ -123,7 +127,7 @@ async def _draining(url: str, runs: int, *, on_aiohttp: bool = False) -> AsyncIt
                 if turn:
                     messages += _history(run, turn - 1)
                 body = json.dumps({**request_of(run), "stream": True, "messages": messages})
-                assert await read(client_of(run), body) == 200
+                assert await read(client_of(run), f"{url}/v1/messages", body) == 200
             return Told()
 
         yield drain
@@ -231,8 +235,8 @@ DRAIN: Final = "httpx2 alone"
 DRAIN_AIOHTTP: Final = "aiohttp alone"
 RUN: Final = "run, HTTPTransport on aiohttp"
 SIDES: Final[Mapping[str, Callable[[str, int], AbstractAsyncContextManager[Converse]]]] = {
-    DRAIN: _draining,
-    DRAIN_AIOHTTP: partial(_draining, on_aiohttp=True),
+    DRAIN: partial(_draining, open_clients=_httpx2_clients, read=_read_with_httpx2),
+    DRAIN_AIOHTTP: partial(_draining, open_clients=_aiohttp_session, read=_read_with_aiohttp),
     RUN: partial(_running, open_clients=_on_aiohttp),
     f"{RUN}{FROZEN}": partial(_running, open_clients=_on_aiohttp),
     f"{RUN}{SELDOM}": partial(_running, open_clients=_on_aiohttp),
