@@ -47,8 +47,8 @@ def test_a_package_that_is_missing_is_told_once(tmp_path: Path) -> None:
         "import sys, tests.missing, pytest\n"
         "tests.missing._ABSENT = frozenset({'ray', 'matplotlib'})\n"
         "sys.modules['ray'] = sys.modules['matplotlib'] = None\n"
-        "import tests.conftest\n"
-        "sys.exit(pytest.main(sys.argv[1:], plugins=[tests.conftest]))\n"
+        "import conftest\n"
+        "sys.exit(pytest.main(sys.argv[1:], plugins=[conftest]))\n"
     )
     command = [sys.executable, "-c", program, "-q", "-p", "no:cacheprovider", "-c", "/dev/null", str(tmp_path)]
     environment = {
