@@ -1,5 +1,7 @@
 PYTHON ?= python3
-VENV := .venv
+# P=wire, or another package, or the core: an environment for the tests of one package.
+VENV := .venv$(P:%=/%)
+FOLDER := $(if $(filter core,$P),.,packages/$P)
 BIN := $(VENV)/bin
 
 # Containers often set it; without byte code, every program would compile all that it imports, every time.
@@ -14,7 +16,8 @@ export EAGERSTREAM_COMPILE := 0
 # All local packages, editable: in one call, so that the exact versions that they ask for are found without an index.
 PACKAGES := $(patsubst %/pyproject.toml,%,$(wildcard packages/*/pyproject.toml))
 METADATA := pyproject.toml $(PACKAGES:%=%/pyproject.toml)
-local = $(addprefix --editable ,. $(PACKAGES))
+local = $(addprefix --editable ,$(if $P,$(shell .ci/packages needs $P),. $(PACKAGES)))
+test_groups = $(if $P,--group $(FOLDER)/pyproject.toml:test,--group test $(PACKAGES:%=--group %/pyproject.toml:test))
 
 # One environment, which grows: each command installs what it needs when it runs for the first time, and again after a
 # pyproject.toml has changed. uv does it if it is installed, otherwise pip, with what editable packages are built with
@@ -52,16 +55,16 @@ with_all := demo test docs
 with_docs := demo test
 with_fuzz := demo test
 $(VENV)/.test $(VENV)/.all $(VENV)/.docs $(VENV)/.fuzz: $(VENV)/.%: $(METADATA) | $(VENV)/.python
-	@echo '==> Installing eagerstream and its dependency group "$*" into $(VENV)'
-	@$(if $(LOCKED),$(install_locked) --group $* --group test,$(install_groups) $(local) --group $* $(PACKAGES:%=--group %/pyproject.toml:test))
+	@echo '==> Installing $(if $P,what the tests of $P need,eagerstream and its dependency group "$*") into $(VENV)'
+	@$(if $(LOCKED),$(install_locked) --group $* --group test,$(install_groups) $(local) $(if $(filter test,$*),,--group $*) $(test_groups))
 	@touch $@ $(addprefix $(VENV)/.,$(with_$*))
 
 demo: $(VENV)/.demo  ## the main job, on the embedded server
 	$(BIN)/eagerstream demo
 
 # At most four processes: each collects all tests, for some seconds.
-test: $(VENV)/.test  ## the quick tests
-	@$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal
+test: $(VENV)/.test  ## the quick tests; with P=wire or P=core, those of one package, with nothing but what it asks for
+	@$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(if $P,$(FOLDER)/tests)
 
 test-all: $(VENV)/.all  ## all tests, the slow ones too
 	@$(BIN)/pytest -m '' --timeout 600 --numprocesses auto --maxprocesses 2 --dist loadfile
@@ -124,16 +127,16 @@ bench-check: $(VENV)/.all  ## whether the hot path costs more than it did, or mo
 	$(BIN)/python -m benchmarks.guard
 
 MAKER := build/maker
-$(MAKER)/.installed: .ci/build.txt .ci/build-env | $(VENV)/.python
+$(MAKER)/.installed: packages/wire/build.txt .ci/build-env | $(VENV)/.python
 	@.ci/build-env $(MAKER) $(PYTHON)
 	@touch $@
 
 make_wheel := $(MAKER)/bin/python -m build --no-isolation --wheel --outdir dist
-wheel: $(MAKER)/.installed  ## both wheels into dist/: pure Python, and with compiled modules for this platform and this Python
+wheel: $(MAKER)/.installed  ## the wheels of all packages into dist/, that of wire also with compiled modules for this platform and this Python
 	rm -f dist/*.whl
-	$(make_wheel)
+	for package in . $(PACKAGES); do $(make_wheel) $$package || exit 1; done
 	@if echo '#include <Python.h>' | $${CC:-cc} -E -I"$$($(MAKER)/bin/python -c 'import sysconfig; print(sysconfig.get_path("include"))')" - >/dev/null 2>&1; \
-	then EAGERSTREAM_COMPILE=1 $(make_wheel); \
+	then EAGERSTREAM_COMPILE=1 $(make_wheel) packages/wire; \
 	else echo 'The compiled wheel is left out: it needs a C compiler and the headers of Python (python3-dev).'; fi
 
 wheels:  ## the wheels of all Pythons of pyenv, or of PYTHONS=..., into dist/; each is tested
@@ -149,14 +152,16 @@ page:  ## the web page's module for records, built anew from the TypeScript pack
 version:  ## V=1.2.3 as the version of all packages, and of what they ask of each other
 	.ci/packages version '$(V)'
 
-pins:  ## the requirements with hashes in .ci, written anew from uv.lock; needs uv
-	for group in build release; do uv export --quiet --frozen --no-annotate --only-group $$group --output-file .ci/$$group.txt >/dev/null || exit 1; done
+pins:  ## the requirements with hashes of what builds wheels and releases, written anew from uv.lock; needs uv
+	for file in packages/wire/build.txt .ci/release.txt; do \
+	    uv export --quiet --frozen --no-annotate --only-group $$(basename $$file .txt) --output-file $$file >/dev/null || exit 1; \
+	done
 
 audit: $(VENV)/.test  ## known vulnerabilities of the locked dependencies, and of the oldest ones that pyproject.toml allows; asks OSV
 	$(BIN)/python -m tests.audit
 
 vectors: $(VENV)/.test  ## the conformance vectors, written anew
-	$(BIN)/python -m tests.conformance
+	$(BIN)/python -m packages.wire.tests.conformance
 
 screenshots: $(VENV)/.all  ## the pictures of the README and the docs, taken anew; needs Chromium and its driver
 	CI=1 EAGERSTREAM_SCREENSHOTS=examples $(BIN)/pytest -m 'slow or nightly' tests/progress/test_web_page.py tests/latency/test_report_page.py tests/progress/test_notebook_kernel.py -k 'from_its_beginning or picture or notebook'

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
-
 from tests import missing, sampling
 
 # Time limits per example would make slow machines fail; pytest-timeout guards against hangs. CI tries more examples. It

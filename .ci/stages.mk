@@ -12,10 +12,11 @@ find = $(or $(lastword $(sort $(wildcard $(HOME)/.pyenv/versions/$1.*/bin/python
 others := $(foreach version,3.12 3.13,$(if $(call find,$(version)),$(version)))
 pythons := $(others:%=python%) python3.14
 
-# The slow tests of a folder are a stage: make starts the next one on whatever core is free. Those that take minutes start
+# The slow tests of a package, and of a folder of the core, are a stage: make starts the next one on whatever core is free. Those that take minutes start
 # first. `top` has the files that are in no folder.
 long := progress integrations loop reliability builtin testing latency journal streaming
-rooms := $(filter-out data __pycache__,$(patsubst tests/%/,%,$(wildcard tests/*/)))
+packages := $(patsubst packages/%/tests,%,$(wildcard packages/*/tests))
+rooms := $(packages) $(filter-out data __pycache__,$(patsubst tests/%/,%,$(wildcard tests/*/)))
 slow := $(patsubst %,slow-%,$(filter $(long),$(rooms)) $(filter-out $(long),$(rooms)) top)
 
 .PHONY: all
@@ -65,7 +66,7 @@ fuzz: quick
 	$(stage) '.venv/bin/python -m tests.fuzz --without flavors --seconds 60 --seed $(seed) --max-len 64'
 
 # The quick tests of the core on the other versions of Python, without the optional packages, as after `make test`.
-core := tests/wire tests/loop tests/tools tests/transports tests/streaming tests/calls tests/inputs tests/builtin/_code/test_statements.py tests/test_package.py
+core := packages/wire/tests tests/loop tests/tools tests/transports tests/streaming tests/calls tests/inputs tests/builtin/_code/test_statements.py tests/test_package.py
 python%: venv = build/ci/$@
 $(others:%=python%): python%: quick
 	$(stage) 'make $(venv)/.test VENV=$(venv) PYTHON=$(call find,$*); $(venv)/bin/pytest $(core)'
@@ -77,6 +78,6 @@ python3.14: quick
 
 $(slow): export EAGERSTREAM_ALL_PACKAGES := 1
 $(slow): slow-%: quick
-	$(stage) '.venv/bin/pytest -m "slow or nightly" --timeout 600 --durations 10 $(if $(filter top,$*),tests/test_*.py,tests/$*) || [ $$? = 5 ]'
+	$(stage) '.venv/bin/pytest -m "slow or nightly" --timeout 600 --durations 10 $(if $(filter top,$*),tests/test_*.py,$(if $(filter $(packages),$*),packages/$*/tests,tests/$*)) || [ $$? = 5 ]'
 .PHONY: slow
 slow: $(slow)

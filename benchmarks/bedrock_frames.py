@@ -22,7 +22,7 @@ from rich.table import Table
 
 from eagerstream.recordings import Recording
 from eagerstream.testing._framing import AWS_EVENT_STREAM, in_aws_frames
-from eagerstream.wire import AWSEventStreamDecoder, WireEvent
+from eagerstream_wire import AWSEventStreamDecoder, WireEvent
 
 from .streams import body_chunks, make_input
 

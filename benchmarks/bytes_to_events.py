@@ -30,7 +30,7 @@ from rich.table import Table
 import eagerstream
 from eagerstream.limits import DEFAULT_LIMITS, Limits
 from eagerstream.testing import encode_event
-from eagerstream.wire import InputDelta
+from eagerstream_wire import InputDelta
 
 from . import flavors
 from .flavors import Flavor

@@ -8,6 +8,7 @@ cycles cannot be interrupted, so its time is measured, and not sampled.
 from __future__ import annotations
 
 import gc
+import re
 import signal
 import time
 from collections import Counter
@@ -34,7 +35,7 @@ _PARTS: Final = {
     "/pydantic/": "pydantic",
     "/benchmarks/": "the benchmark",
 }
-_OURS: Final = "/eagerstream/"
+_OURS: Final = re.compile(r".*/(eagerstream\w*)/(\w+)")
 _COLLECTOR: Final = "collector of cycles"
 OTHERS: Final = "others"
 
@@ -97,9 +98,9 @@ class CPUShares:
 
 @cache
 def _part_of(path: str) -> str | None:
-    if _OURS in path:
-        room, *module = path.rpartition(_OURS)[2].split("/")
-        return f"eagerstream.{room if module else room.removesuffix('.py')}"
+    if found := _OURS.match(path):
+        package, room = found.groups()
+        return f"eagerstream.{room}" if package == "eagerstream" else package
     return next((part for folder, part in _PARTS.items() if folder in path), None)
 
 

@@ -24,8 +24,8 @@ import eagerstream
 from eagerstream import Tool
 from eagerstream.inputs import GrowingInput
 from eagerstream.tools import Executor, InProcessExecutor, ToolCall
-from eagerstream.wire import InputAccumulator
 from eagerstream.workers import ProcessExecutor, ProcessPool
+from eagerstream_wire import InputAccumulator
 
 from .targets import Row
 

@@ -51,11 +51,11 @@ from anthropic import AnthropicError, AsyncAnthropic, Timeout, beta_async_tool
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
+from tests.reliability.schedules import SCENARIO, BySchedule, Schedule, at_bytes, at_events, first_message
 
 import eagerstream
 from eagerstream import EagerStreamError, InputInterrupted, ItemStream, Limits, validate_history
 from eagerstream.testing import FaultKind, ReplayServer
-from tests.reliability.schedules import SCENARIO, BySchedule, Schedule, at_bytes, at_events, first_message
 
 PATIENCE_S: Final = 10.0
 PACE: Final = "one event per write, without pauses"

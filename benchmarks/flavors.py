@@ -1,6 +1,6 @@
 """Both flavors of the package in one run: a measuring function in a subprocess for each.
 
-*Pure* is the checkout's `src/`. *Compiled* is the wheel whose `eagerstream.wire` mypyc has compiled. It is built from
+*Pure* is the checkout's `src/`. *Compiled* is the wheel whose `eagerstream_wire` mypyc has compiled. It is built from
 the same checkout and unpacked into `build/compiled/`. A process can import only one of them, so each flavor has a
 subprocess. Each subprocess checks its flavor: a build that compiled nothing must not be measured as compiled.
 
@@ -28,14 +28,15 @@ from typing import Any
 
 
 class Flavor(StrEnum):
-    """Form of `eagerstream.wire`."""
+    """Form of `eagerstream_wire`."""
 
     PURE = "pure"
     COMPILED = "compiled"
 
 
 ROOT = Path(__file__).parents[1]
-_PATHS = {Flavor.PURE: ROOT / "src", Flavor.COMPILED: ROOT / "build" / "compiled"}
+_WIRE = ROOT / "packages" / "wire"
+_PATHS = {Flavor.PURE: _WIRE / "src", Flavor.COMPILED: ROOT / "build" / "compiled"}
 _DIGEST = _PATHS[Flavor.COMPILED] / "built-from.sha256"  # digest of the sources of the compiled flavor
 
 
@@ -97,7 +98,7 @@ def path_of(flavor: Flavor) -> Path:
 
 def _digest_of_sources() -> str:
     """Return a digest of the complete package, not only of its compiled part. The rest must not be stale either."""
-    sources = [*_PATHS[Flavor.PURE].rglob("*.py"), ROOT / "pyproject.toml"]
+    sources = [*_PATHS[Flavor.PURE].rglob("*.py"), _WIRE / "pyproject.toml"]
     digest = hashlib.sha256(sys.version.encode())
     for source in sorted(sources):
         digest.update(f"\0{source.relative_to(ROOT)}\0".encode() + source.read_bytes())
@@ -114,7 +115,7 @@ def _build(target: Path) -> None:
         raise NoCompilerError
     shutil.rmtree(target, ignore_errors=True)
     with tempfile.TemporaryDirectory() as dist:
-        _run("-m", "build", "--wheel", "--outdir", dist, str(ROOT), env=os.environ | {"EAGERSTREAM_COMPILE": "1"})
+        _run("-m", "build", "--wheel", "--outdir", dist, str(_WIRE), env=os.environ | {"EAGERSTREAM_COMPILE": "1"})
         (wheel,) = Path(dist).glob("*.whl")
         _run("-m", "pip", "install", "--no-deps", "--no-compile", "--target", str(target), str(wheel))
 
@@ -137,7 +138,7 @@ def _has_compiler() -> bool:
 
 def _verify(flavor: Flavor) -> None:
     """Exit unless this process runs `flavor`."""
-    from eagerstream.wire import _partial_json as partial_json
+    from eagerstream_wire import _partial_json as partial_json
 
     file = Path(partial_json.__file__)
     runs = Flavor.PURE if file.suffix == ".py" else Flavor.COMPILED

@@ -173,7 +173,7 @@ def _update(console: Console) -> None:
 
 
 def _is_pure() -> bool:
-    spec = find_spec("eagerstream.wire._partial_json")
+    spec = find_spec("eagerstream_wire._partial_json")
     return spec is not None and isinstance(spec.loader, SourceFileLoader)
 
 

@@ -21,8 +21,8 @@ from eagerstream import Limits
 from eagerstream.streaming._event_buffer import EventBuffer
 from eagerstream.testing import Scripted, reply, text, tool_use
 from eagerstream.transports import Reply, RequestBody, StreamedReply, Transport
-from eagerstream.wire import FragmentDecoder, MessageAssembler, PartialJSON, SSEDecoder, TextDelta, ToolInput
-from eagerstream.wire._settled_messages import SettledMessages, request_json
+from eagerstream_wire import FragmentDecoder, MessageAssembler, PartialJSON, SSEDecoder, TextDelta, ToolInput
+from eagerstream_wire._settled_messages import SettledMessages, request_json
 
 from .streams import TEXT_FRAGMENT_CHARS, make_input, padded
 from .wire_core import WireCore

@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from eagerstream.wire import Outcome
+from eagerstream_wire import Outcome
 
 from .long_inputs import END_OF_INPUT, LONG_KINDS, events_of, fragments_of, text_of
 from .targets import Row

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from eagerstream.wire import PartialJSON
+from eagerstream_wire import PartialJSON
 
 from . import jsonriver
 from .peers import PEERS

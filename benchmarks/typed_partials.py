@@ -30,7 +30,7 @@ from rich.progress import track
 from rich.table import Table
 
 from eagerstream.inputs import TypedPartial
-from eagerstream.wire import PartialJSON
+from eagerstream_wire import PartialJSON
 
 from .targets import Row
 

@@ -27,7 +27,7 @@ from rich.progress import track
 from rich.table import Table
 
 from eagerstream.testing._body import body_events, is_fragment
-from eagerstream.wire import InputStop, Outcome, ServerToolUse
+from eagerstream_wire import InputStop, Outcome, ServerToolUse
 
 from . import flavors
 from .flavors import Flavor

@@ -18,7 +18,7 @@ from rich.progress import track
 from rich.table import Table
 
 from eagerstream.inputs import GrowingInput
-from eagerstream.wire import InputAccumulator
+from eagerstream_wire import InputAccumulator
 
 from .streams import KINDS, make_input
 from .targets import Row

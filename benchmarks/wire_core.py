@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from eagerstream.limits import DEFAULT_LIMITS, Limits
-from eagerstream.wire import FragmentDecoder, MessageAssembler
+from eagerstream_wire import FragmentDecoder, MessageAssembler
 
 LONG_INPUTS: Final = Limits(max_values=10_000_000)
 """An input of megabytes may have more values than an input may have by default."""

@@ -110,7 +110,7 @@ def with_names(text: str, moves: dict[str, str]) -> str:
     """Return a text with the dotted names and the paths as they are after the moves."""
     for old, new in moves.items():
         end = r"(?![\w-])" if "/" in old else "(?=/)"  # one word may be a word of a sentence
-        text = re.sub(rf"(?<![\w./-]){re.escape(old)}{end}", new, text)
+        text = re.sub(rf"(?:(?<=/main/)|(?<![\w./-])){re.escape(old)}{end}", new, text)
         if old.endswith(".py") or "/" not in old:
             continue
         old_name, new_name = (

@@ -15,9 +15,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from eagerstream.recordings import Recording
-from eagerstream.testing import http_error
-
 _ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """The older rule. The newest one for a `tool_use` allows 200 characters, of any kind."""
@@ -78,11 +75,6 @@ def check_request(request: Mapping[str, Any]) -> list[str]:
     if len(json.dumps(request)) > _MAX_REQUEST_BYTES:
         faults.append("request_too_large: Request exceeds the maximum size")
     return faults
-
-
-def refused(faults: Sequence[str]) -> Recording:
-    """Return the HTTP 400 that the API answers a request with that has these faults."""
-    return http_error(400, "invalid_request_error", "; ".join(faults).encode(errors="replace").decode())
 
 
 def unresolved(messages: Sequence[Mapping[str, Any]]) -> list[_Block]:

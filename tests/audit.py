@@ -16,7 +16,7 @@ import urllib.request
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, TypeAlias
 
-from .versions.requirements import ROOT, lower_bounds, project, pyproject
+from .versions.requirements import ROOT, lower_bounds, pyproject
 
 ACCEPTED: Final = {
     "GHSA-6wgj-66m2-xxp2": "Ray has no fix: whoever reaches its ports runs code. SECURITY.md trusts the cluster.",
@@ -31,11 +31,15 @@ Pin: TypeAlias = tuple[str, str]
 
 
 def oldest() -> set[Pin]:
-    """The lower bounds of all dependencies, extras and groups."""
-    extras = project()["optional-dependencies"].values()
-    groups = pyproject()["dependency-groups"].values()
-    lines = [*project()["dependencies"], *(line for lines in (*extras, *groups) for line in lines)]
-    return {_pin(bound) for bound in lower_bounds(line for line in lines if isinstance(line, str))}
+    """The lower bounds of all dependencies, extras and groups of all packages."""
+    found: set[Pin] = set()
+    for folder in (ROOT, *(file.parent for file in ROOT.glob("packages/*/pyproject.toml"))):
+        content = pyproject(folder)
+        extras = content["project"].get("optional-dependencies", {}).values()
+        groups = content.get("dependency-groups", {}).values()
+        lines = [*content["project"]["dependencies"], *(line for lines in (*extras, *groups) for line in lines)]
+        found |= {_pin(bound) for bound in lower_bounds(line for line in lines if isinstance(line, str))}
+    return found
 
 
 def packages() -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from zlib import crc32
 
 from botocore.eventstream import EventStreamBuffer, ParserError
 
-from eagerstream.wire import WireEvent
+from eagerstream_wire import WireEvent
 
 Header: TypeAlias = tuple[bytes, int, Any]
 """Name, the number of its type, value: a `bool` is one of two types, 6 is bytes, 7 is text in bytes, 9 is 16 bytes."""

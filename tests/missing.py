@@ -6,14 +6,13 @@ with which a missing package fails the run.
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import os
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import pytest
-
-from eagerstream.errors import MissingExtraError
 
 _OPTIONAL: Final = (
     "PIL",
@@ -68,9 +67,10 @@ def _absent_package(error: BaseException | None) -> str | None:
         if isinstance(error, BaseExceptionGroup):
             packages = [_absent_package(member) for member in error.exceptions]
             return packages[0] if all(packages) else None
-        name = error.module if isinstance(error, MissingExtraError) else getattr(error, "name", None)
-        package = str(name).partition(".")[0]
-        if isinstance(error, MissingExtraError | ModuleNotFoundError) and package in _ABSENT:
+        # By its name: in an environment for one package alone, there may be no module to import it from.
+        lacks_extra = type(error).__name__ == "MissingExtraError"
+        package = str(getattr(error, "module" if lacks_extra else "name", None)).partition(".")[0]
+        if (lacks_extra or isinstance(error, ModuleNotFoundError)) and package in _ABSENT:
             return package
         error = error.__cause__ or error.__context__
     return None
@@ -90,3 +90,12 @@ def skips(skipped: list[Any]) -> Iterator[str]:
 def _files(nodeids: Iterable[str]) -> str:
     files = len({nodeid.partition("::")[0] for nodeid in nodeids})
     return f"tests in {files} {'file' if files == 1 else 'files'}"
+
+
+def anthropic_since(version: str) -> pytest.MarkDecorator:
+    """Leaves out a test of what the anthropic package has only since `version`, where an older one is installed."""
+    installed = importlib.metadata.version("anthropic")
+    older = [int(number) for number in installed.split(".")[:2]] < [int(number) for number in version.split(".")]
+    return pytest.mark.skipif(
+        older, reason=f"the anthropic package has it since {version}, and {installed} is installed"
+    )

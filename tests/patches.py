@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from eagerstream.limits import DEFAULT_LIMITS, Limits
-from eagerstream.wire import PartialJSON, Patch
+from eagerstream_wire import ParsingLimits, PartialJSON, Patch
+from eagerstream_wire._limits import DEFAULT_LIMITS
 
 
 class Patches:
     """A parser that reports, and the names of the fields that the last fragment finished."""
 
-    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, limits: ParsingLimits = DEFAULT_LIMITS) -> None:
         self.parser = PartialJSON(limits=limits, reports=True)
 
     def feed(self, fragment: str) -> Patch:

@@ -22,9 +22,15 @@ from tests.prose import sentences
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SOURCES: Final = [
-    path for folder in ("src", "examples", "benchmarks") for path in sorted((ROOT / folder).rglob("*.py"))
+    path
+    for folder in (ROOT / "src", *sorted(ROOT.glob("packages/*/src")), ROOT / "examples", ROOT / "benchmarks")
+    for path in sorted(folder.rglob("*.py"))
 ]
-PAGES: Final = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES: Final = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted(ROOT.glob("packages/*/README.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 
 SENTENCE_WORDS: Final = 40
 MEAN_WORDS: Final = 19

@@ -16,7 +16,7 @@ from typing import Any, NoReturn, TypeVar
 import pytest
 from hypothesis import strategies as st
 
-from eagerstream.wire import (
+from eagerstream_wire import (
     JSON,
     BlockStart,
     BlockStop,
@@ -231,3 +231,12 @@ def event_line(event: Any) -> tuple[Any, ...]:
             return name, written(data)
         case _:
             raise AssertionError(f"not an event of a stream: {event!r}")
+
+
+# --- requests ----------------------------------------------------------------------------------------------------------
+
+USER: dict[str, Any] = {"role": "user", "content": "How is the weather in Oslo?"}
+"""The first message of a conversation."""
+
+REQUEST: dict[str, Any] = {"model": "claude-made-1", "max_tokens": 1024, "messages": [USER]}
+"""What a request needs at least."""

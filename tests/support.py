@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.metadata
+import importlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import anyio
 import anyio.lowlevel
-import pytest
 import sniffio
 from pydantic import BaseModel, field_validator
 
 from eagerstream.recordings import Recording
-from eagerstream.testing import encode_event
+from eagerstream.testing import encode_event, http_error
 from eagerstream.tools import CallListener, ToolCall
-from eagerstream.wire import WireEvent
+from eagerstream_wire import WireEvent
 from tests import api_rules
 from tests.streams import block_stop, input_delta, tool_start
 
@@ -202,15 +201,6 @@ class LocalAPI:
         return library.Response(status, headers=headers, stream=Body())
 
 
-def anthropic_since(version: str) -> pytest.MarkDecorator:
-    """Leaves out a test of what the anthropic package has only since `version`, where an older one is installed."""
-    installed = importlib.metadata.version("anthropic")
-    older = [int(number) for number in installed.split(".")[:2]] < [int(number) for number in version.split(".")]
-    return pytest.mark.skipif(
-        older, reason=f"the anthropic package has it since {version}, and {installed} is installed"
-    )
-
-
 def anthropic_http_library() -> Any:
     """`httpx2` or `httpx`: what the installed anthropic package is made on."""
     from anthropic import DefaultAsyncHttpxClient
@@ -227,15 +217,14 @@ def anthropic_client(base_url: str) -> AsyncAnthropic:
     return AsyncAnthropic(api_key="k", base_url=base_url, max_retries=0, http_client=http_client)
 
 
-USER: dict[str, Any] = {"role": "user", "content": "How is the weather in Oslo?"}
-"""The first message of a conversation."""
-
-REQUEST: dict[str, Any] = {"model": "claude-made-1", "max_tokens": 1024, "messages": [USER]}
-"""What a request needs at least."""
-
 # --- the law ----------------------------------------------------------------------------------------------------------
 
 _RESULT_KEYS = {"type", "tool_use_id", "content", "is_error", "toolset_name"}
+
+
+def refused(faults: Sequence[str]) -> Recording:
+    """The HTTP 400 that the API answers a request with that has these faults."""
+    return http_error(400, "invalid_request_error", "; ".join(faults).encode(errors="replace").decode())
 
 
 def check_history(messages: Sequence[Mapping[str, Any]]) -> None:

@@ -17,16 +17,17 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from examples.computer_in_chromium import ChromiumPage, chromium_page, keys_named
 from selenium.webdriver.common.keys import Keys
 
 import eagerstream
 from eagerstream.builtin import Computer
 from eagerstream.errors import ToolError
 from eagerstream.testing import ReplayServer, Scenario, Scripted, reply, text, tool_use
-from examples.computer_in_chromium import ChromiumPage, chromium_page, keys_named
 from tests.browser import require_chromium
 from tests.sites import Site, site
-from tests.support import REQUEST, anthropic_client
+from tests.streams import REQUEST
+from tests.support import anthropic_client
 
 PAGE = """<!doctype html><meta charset=utf-8><title>Page</title>
 <style>

@@ -32,7 +32,7 @@ from eagerstream.testing import (
     tool_use,
 )
 from eagerstream.testing._eager_requests import eager_tools
-from eagerstream.wire import SSEDecoder
+from eagerstream_wire import SSEDecoder
 from tests.sampling import drawn
 from tests.tables import rows
 

@@ -63,7 +63,7 @@ from eagerstream.streaming._output_format import OutputFormat
 from eagerstream.testing import encode_event, error_event, reply, text, thinking, tool_use
 from eagerstream.testing._received import RequestLog
 from eagerstream.tools import CircuitBreaker, RunningCall, Tool, ToolCall, ToolFailure, ask_elsewhere
-from eagerstream.wire import (
+from eagerstream_wire import (
     MessageAssembler,
     PartialJSON,
     SSEDecoder,
@@ -73,9 +73,11 @@ from eagerstream.wire import (
     repair_history,
     validate_history,
 )
-from eagerstream.wire._type_variables import InputT_co
+from eagerstream_wire._type_variables import InputT_co
+from tests.source_tree import modules, sources
 from tests.streams import (
     MESSAGE_STOP,
+    REQUEST,
     block_delta,
     block_start,
     block_stop,
@@ -85,7 +87,7 @@ from tests.streams import (
     text_delta,
     tool_start,
 )
-from tests.support import REQUEST, Broken, LocalAPI, Piece
+from tests.support import Broken, LocalAPI, Piece
 from tests.tables import rows
 
 CANARY = "hunter2"
@@ -141,6 +143,7 @@ def test_there_is_an_event_of_each_class() -> None:
     public = {name for name in eagerstream.__all__ if is_dataclass(getattr(eagerstream, name))}
     of_runs = {"ToolStart", "ToolStop", "ToolProgress", "TurnStart", "TurnStop", "Restarted", "RunResult"}
     others = {"Limits", "Recording", "ToolCall", "ToolResponse", "Group", "Reject", "HistoryFault", "OutputDelta"}
+    others |= {"HistoryRepair", "ModelFacts", "ParsingLimits"}
     assert public - of_runs - others == names
 
 
@@ -296,11 +299,9 @@ _STR_OF_OLDER_LIBRARIES = ("Message",)
 
 
 def _public_modules() -> Iterator[str]:
-    for file in sorted(_ROOT.rglob("*.py")):
-        *folders, name = file.relative_to(_ROOT.parent).with_suffix("").parts
-        parts = folders if name == "__init__" else [*folders, name]
-        if not any(part.startswith("_") for part in parts):
-            yield ".".join(parts)
+    for module in (module for package in sources() for module in modules(package)):
+        if not any(part.startswith("_") for part in module.split(".")):
+            yield module
 
 
 _HAS_ALL = importlib.util.find_spec("rich") is not None
@@ -316,7 +317,7 @@ def _public_classes(name: str) -> Iterator[type[Any]]:
     module = importlib.import_module(name)
     exported = getattr(module, "__all__", None)
     for value in map(partial(getattr, module), exported or [key for key in vars(module) if not key.startswith("_")]):
-        if not isinstance(value, type) or not value.__module__.startswith("eagerstream." if exported else name):
+        if not isinstance(value, type) or not value.__module__.startswith("eagerstream" if exported else name):
             continue
         if _ways(value) != _ways(object) and not issubclass(value, dict | Enum) and not is_typeddict(value):
             yield value
@@ -342,7 +343,7 @@ def _is_content(annotation: Any) -> bool:
         return False
     if not isinstance(annotation, type) or is_typeddict(annotation):
         return True
-    return not (annotation.__module__.startswith("eagerstream.") or issubclass(annotation, Enum))
+    return not (annotation.__module__.startswith("eagerstream") or issubclass(annotation, Enum))
 
 
 def _filled(cls: type[Any]) -> object:
@@ -370,7 +371,7 @@ def _instances_of(cls: type[Any]) -> list[object]:
     if _has_made_repr(cls):
         return [_filled(cls)]
     writer = next(base for base in cls.__mro__ if "__repr__" in vars(base))
-    if writer.__module__.startswith("eagerstream."):
+    if writer.__module__.startswith("eagerstream"):
         return [value for value in _instances() if _ways(type(value)) == _ways(cls)]
     return [value for value in _instances() if type(value) is cls]
 

@@ -5,22 +5,18 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-import os
-import re
 import subprocess
 import sys
-import tomllib
 import typing
-from collections.abc import Iterable, Iterator, Sequence
-from graphlib import TopologicalSorter
-from importlib.machinery import ExtensionFileLoader
-from importlib.util import find_spec
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import eagerstream
+import eagerstream_wire
+from tests.source_tree import check_mirrored, imports, imports_of, modules, order_of_modules
 from tests.tables import rows
 
 _SOURCE = Path(eagerstream.__file__)
@@ -37,19 +33,17 @@ def _declared() -> list[str]:
     """The names that type checkers see."""
     nodes = [node for node in ast.parse(_SOURCE.read_text()).body if isinstance(node, ast.If)]
     (block,) = [node for node in nodes if ast.unparse(node.test) == "TYPE_CHECKING"]
-    names = []
+    names: list[str] = []
     for node in block.body:
         assert isinstance(node, ast.ImportFrom)
+        if node.module == "eagerstream_wire":
+            assert [alias.name for alias in node.names] == ["*"]
+            names += set(eagerstream_wire.__all__) - {"EagerStreamError", "LimitError", "ProtocolError", "UsageError"}
+            continue
         for alias in node.names:
             assert alias.asname == alias.name, "only `X as X` exports to type checkers"
             names.append(alias.name)
     return names
-
-
-def _is_compiled(module: str) -> bool:
-    spec = find_spec(module)
-    assert spec is not None
-    return isinstance(spec.loader, ExtensionFileLoader)
 
 
 def test_type_checkers_see_the_public_names() -> None:
@@ -86,7 +80,6 @@ _ROOMS = (
         "limits",
         "errors",
         "_support",
-        "wire",
     ),
 )
 """From the top: a room imports those after it only."""
@@ -96,30 +89,16 @@ _WITHIN_REACH = ("limits", "errors", "_support")
 """The rooms of the core whose modules every other room may import."""
 
 
-_IMPORT = re.compile(r"^[ \t]*(from [.\w]+ import (?:\([^)]*\)|.*)|import [\w., ]+)", re.MULTILINE)
-
-
-def _imports(tree: ast.Module, folders: Sequence[str]) -> Iterator[list[str]]:
-    """The modules of the package that a file in these folders imports anywhere, also for type checkers, as their parts."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom):
-            above = folders[: len(folders) - node.level + 1] if node.level else ()
-            named = [*above, *(node.module.split(".") if node.module else [])]
-            named = named if node.level else named[1:] if named[0] == "eagerstream" else []
-            if node.module is None:
-                yield from ([*named, alias.name] for alias in node.names)
-            elif named:
-                yield named
-        elif isinstance(node, ast.Import):
-            yield from (alias.name.split(".")[1:] for alias in node.names if alias.name.startswith("eagerstream."))
-
-
-def _upwards(own: str, imports: Iterable[list[str]]) -> Iterator[str]:
+def _upwards(own: str, imported: Iterable[str]) -> Iterator[str]:
     """The imports that a module of the room `own` must not have."""
-    for room, *inner in imports:
+    for name in imported:
+        package, *parts = name.split(".")
+        if package != "eagerstream" or not parts:
+            continue
+        room, *inner = parts
         reaches_in = _ROOMS.index(own) < _CORE <= _ROOMS.index(room) and room not in _WITHIN_REACH
         if _ROOMS.index(own) > _ROOMS.index(room) or (reaches_in and inner):
-            yield ".".join([room, *inner])
+            yield ".".join(parts)
 
 
 def test_rooms_import_downwards() -> None:
@@ -127,27 +106,16 @@ def test_rooms_import_downwards() -> None:
     root = _SOURCE.parent
     rooms = {entry.stem for entry in root.iterdir() if entry.suffix == ".py" or (entry / "__init__.py").exists()}
     assert rooms - {"__init__"} == set(_ROOMS)
-    for file in root.rglob("*.py"):
-        own, *_ = parts = file.relative_to(root).with_suffix("").parts
-        if own == "__init__":
-            continue
-        source = file.read_text(encoding="utf-8")
-        # Lines that look like imports are parsed 20 times as fast as all lines. Some may stand in a string.
-        if any(_upwards(own, _imports(ast.parse("\n".join(_IMPORT.findall(source))), parts[:-1]))):
-            assert list(_upwards(own, _imports(ast.parse(source), parts[:-1]))) == [], file
+    for module, file in modules("eagerstream").items():
+        _, *parts = module.split(".")
+        if parts:
+            assert list(_upwards(parts[0], (name for name, _ in imports(module, file)))) == [], file
 
 
 def test_no_circle_of_imports() -> None:
     """A reader can open the modules one after the other, each after those that it uses. Imports for types count, too."""
-    root = _SOURCE.parent
-    used: dict[str, set[str]] = {}
-    for file in root.rglob("*.py"):
-        parts = file.relative_to(root).with_suffix("").parts
-        if parts[-1] != "__init__":
-            tree = ast.parse("\n".join(_IMPORT.findall(file.read_text(encoding="utf-8"))))
-            used[".".join(parts)] = {".".join(module) for module in _imports(tree, parts[:-1])}
-    order = list(TopologicalSorter(used).static_order())  # raises the circle
-    assert order.index("wire._values") < order.index("inputs._growing_input") < order.index("loop._run")
+    order = order_of_modules("eagerstream")
+    assert order.index("eagerstream.tools._call") < order.index("eagerstream.loop._run")
 
 
 def test_imports_upwards_are_found() -> None:
@@ -159,21 +127,23 @@ if TYPE_CHECKING:
     )
 def f():
     from .. import tools
-    from . import _partial_json
-    import eagerstream.streaming, eagerstream.wire
+    from . import _growing_input
+    import eagerstream.streaming, eagerstream.inputs, eagerstream_wire
     from eagerstream.workers import Worker
 """
-    imported = list(_imports(ast.parse("\n".join(_IMPORT.findall(source))), ["wire"]))
-    assert imported == [["loop"], ["tools"], ["wire", "_partial_json"], ["streaming"], ["wire"], ["workers"]]
-    assert list(_upwards("wire", imported)) == ["loop", "tools", "streaming", "workers"]
-    assert list(_upwards("workers", [["loop", "_run"], ["loop"], ["_support", "files"]])) == ["loop._run"]
+    imported = [name for name, _ in imports_of(ast.parse(source), ["eagerstream", "inputs"])]
+    own = ["loop", "tools", "inputs._growing_input", "streaming", "inputs", "workers"]
+    assert sorted(imported) == sorted([*(f"eagerstream.{name}" for name in own), "eagerstream_wire"])
+    assert sorted(_upwards("inputs", imported)) == ["loop", "streaming", "tools", "workers"]
+    inner = ["eagerstream.loop._run", "eagerstream.loop", "eagerstream._support.files"]
+    assert list(_upwards("workers", inner)) == ["loop._run"]
 
 
 _TESTS = Path(__file__).parent
 
 _WITHOUT_TESTS = {
     "_support/error_groups": "test_hosted_tasks.py and tests/tools/test_response.py have groups of every form",
-    "_support/checks": "tests/wire/test_checks.py has the checks",
+    "_support/checks": "packages/wire/tests/test_checks.py has the checks",
     "_support/json_values": "tests/tools/test_content.py has values of every kind",
     "_support/slots": "tests/tools/test_slots.py has calls that wait for each other",
     "_support/terms": "names of several packages; test_tool_kind.py and test_content.py have them",
@@ -191,18 +161,9 @@ _WITHOUT_TESTS = {
     "streaming/_delivery": "test_event_feed.py has the consumer, test_observers.py those who look on",
     "streaming/_exchange": "test_reading.py reads with it",
     "streaming/_merged_event": "test_event_buffer.py and test_thinning.py merge events",
-    "wire/_block_faults": "test_history.py has the faults of blocks and of histories",
     "tools/_approval": "test_turn.py has approvals in a response",
     "transports/_error_responses": "test_failures.py has errors of both kinds",
     "transports/_client": "protocols without code; tests/types checks what they accept",
-    "wire/_message_inputs": "test_accumulator.py has the inputs, test_message.py those of its messages",
-    "wire/_open_block": "test_message.py has blocks of every kind",
-    "wire/_places": "test_accumulator.py has indexes that come twice",
-    "wire/_errors": "test_errors.py has all exceptions",
-    "wire/_limits": "test_limits.py has all bounds",
-    "wire/_parser": "a protocol without code",
-    "wire/_mypyc": "only says what to do without mypyc",
-    "wire/_type_variables": "has no code that runs",
 }
 """Modules of the core without a test file of their name, and the reason."""
 
@@ -238,27 +199,23 @@ _BEHAVIOURS = {
     "transports/flood": "peers that send without a pause, on every HTTP client",
     "transports/http_sockets": "the HTTP transport over real connections",
     "transports/platforms": "the clients of every platform",
-    "wire/whole_bodies": "recorded bodies, from their bytes to the message",
 }
 """Test files of the core that are named after a behaviour of several modules."""
 
 
 def test_tests_mirror_the_core() -> None:
     """Whoever opens a module finds its tests by its name, and whoever opens a test file finds its module."""
-    modules: set[str] = set()
+    found: set[str] = set()
     tests: set[str] = set()
     for room in _ROOMS[_CORE:]:
         folder = _SOURCE.parent / room
         if folder.is_dir():
-            modules |= {f"{room}/{file.stem}" for file in folder.glob("*.py") if file.stem != "__init__"}
+            found |= {f"{room}/{file.stem}" for file in folder.glob("*.py") if file.stem != "__init__"}
             tests |= {f"{room}/{file.stem.removeprefix('test_')}" for file in (_TESTS / room).rglob("test_*.py")}
         else:
-            modules.add(room)
+            found.add(room)
             tests |= {room} if (_TESTS / f"test_{room}.py").exists() else set()
-    assert _WITHOUT_TESTS.keys() <= modules
-    tested = {module.replace("/_", "/") for module in modules - _WITHOUT_TESTS.keys()}
-    assert tested - tests == set(), "modules without a test file of their name"
-    assert tests - tested == _BEHAVIOURS.keys(), "test files without a module of their name"
+    check_mirrored(found, tests, _WITHOUT_TESTS, _BEHAVIOURS)
 
 
 @rows("name", eagerstream.__all__)
@@ -288,7 +245,7 @@ def test_public_methods(name: str) -> None:
 def test_type_hints_of_typed_dicts() -> None:
     """Programs read them, for example to make a form or a command line of the options."""
     found = 0
-    for room in ("", ".loop", ".streaming", ".tools", ".wire", ".testing", ".progress", ".latency", ".transports"):
+    for room in ("", ".loop", ".streaming", ".tools", ".testing", ".progress", ".latency", ".transports"):
         module = importlib.import_module(f"eagerstream{room}")
         for value in (getattr(module, name) for name in getattr(module, "__all__", ())):
             if typing.is_typeddict(value):
@@ -316,8 +273,6 @@ _CLIENTS = {"anthropic", "httpx", "httpx2"}
 _HEAVY = {*_CLIENTS, "anyio", "asyncio", "partial_json_parser", "pydantic"}
 _STEPS = {
     "import eagerstream": {*_HEAVY, "trio", "rich", "typer", "uvicorn", "starlette"},
-    # A gateway that only wants the core must not pay a second of imports, nor need the packages.
-    "import eagerstream.wire": {*_HEAVY, "trio", "rich", "typer", "uvicorn", "starlette"},
     "eagerstream.PartialJSON": {*_HEAVY, "trio", "rich", "typer", "uvicorn", "starlette"},
     # A recording is streamed without a client library.
     "eagerstream.stream, eagerstream.Recording": _CLIENTS,
@@ -365,7 +320,7 @@ def test_no_function_has_the_name_of_a_module() -> None:
 
 def test_there_are_few_names() -> None:
     """Few are in the root, and not many in all: nobody learns more."""
-    assert len(eagerstream.__all__) <= 70
+    assert len(set(eagerstream.__all__) - set(eagerstream_wire.__all__)) <= 70
     root = _SOURCE.parent
     packages = {file.parent for file in root.rglob("__init__.py")} - {root}
     public = [path for path in packages if not any(name.startswith("_") for name in path.relative_to(root).parts)]
@@ -377,19 +332,17 @@ def test_how_much_other_loops_load() -> None:
     loaded = _python("""
 import sys
 from eagerstream import EarlyCalls
-print(*(name for name in sys.modules if name.startswith("eagerstream.")))
+print(*(name for name in sys.modules if name.startswith(("eagerstream.", "eagerstream_"))))
 """).split()
-    assert {name.split(".")[1] for name in loaded} == {
+    assert {name.split(".")[1] for name in loaded if name.startswith("eagerstream.")} == {
         "_support",
         "calls",
         "errors",
         "inputs",
         "limits",
         "tools",
-        "wire",
     }
-    paths = [_SOURCE.parent.joinpath(*name.split(".")[1:]) for name in loaded]
-    files = [path / "__init__.py" if path.is_dir() else path.with_suffix(".py") for path in paths]
+    files = [{**modules("eagerstream"), **modules("eagerstream_wire")}[name] for name in loaded]
     assert len(files) <= 80
     assert sum(file.read_text(encoding="utf-8").count("\n") for file in files) <= 13_500
 
@@ -397,15 +350,3 @@ print(*(name for name in sys.modules if name.startswith("eagerstream.")))
 def test_the_version_is_typed() -> None:
     """Type checkers are told that there are types."""
     assert (_SOURCE.parent / "py.typed").exists()
-
-
-_PROJECT = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())
-_COMPILED = _PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]["modules"]
-
-
-@pytest.mark.skipif("EAGERSTREAM_EXPECT" not in os.environ, reason="says which wheel is installed: pure or compiled")
-@rows("name", _COMPILED)
-def test_the_flavor_of_the_wheel(name: str) -> None:
-    """A compiled wheel in which a module is not compiled would pass all other tests, and be slow."""
-    assert _is_compiled(name) is (os.environ["EAGERSTREAM_EXPECT"] == "compiled")
-    assert (_SOURCE.parent.parent / f"{name.replace('.', '/')}.py").exists(), "tracebacks read the source"

@@ -11,19 +11,20 @@ import sys
 import pytest
 
 _WITHOUT_UNIX = """
-import asyncio, builtins, importlib, os, pkgutil, signal, socket, sys
+import asyncio, builtins, importlib, os, signal, socket, sys
 import eagerstream
+from tests.source_tree import modules, sources
 
 def import_all():
-    for module in pkgutil.walk_packages(eagerstream.__path__, "eagerstream.", onerror=lambda name: None):
-        if not module.name.endswith("__main__"):
+    for name in (name for package in sources() for name in modules(package)):
+        if not name.endswith("__main__"):
             try:
-                importlib.import_module(module.name)
-            except eagerstream.EagerStreamError:
+                importlib.import_module(name)
+            except (eagerstream.EagerStreamError, ImportError):
                 pass  # an optional package is missing
 
 import_all()  # loads the other packages, which must not meet the imitation
-for name in [name for name in sys.modules if name.partition(".")[0] == "eagerstream"]:
+for name in [name for name in sys.modules if name.startswith("eagerstream")]:
     del sys.modules[name]
 
 real_import = builtins.__import__

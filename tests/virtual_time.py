@@ -14,7 +14,7 @@ from eagerstream.recordings import Chunk
 from eagerstream.testing import Scenario, encode_event
 from eagerstream.transports import Reply, RequestBody, Transport
 from eagerstream.transports._playback import PlaybackTransport
-from eagerstream.wire import WireEvent
+from eagerstream_wire import WireEvent
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from eagerstream.builtin._code.sandbox import CodeFunction, CodeSandbox
 from eagerstream.builtin._code.statements import Statement
 from eagerstream.calls import EarlyCalls
 from eagerstream.tools import Tool
-from eagerstream.wire import JSON
+from eagerstream_wire import JSON
 
 _STARTS: Final = 15
 _STATEMENTS: Final = 300

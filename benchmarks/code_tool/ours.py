@@ -23,7 +23,7 @@ from eagerstream.builtin._code.sandbox import (
 )
 from eagerstream.builtin._code.statements import Statement, StatementSplitter
 from eagerstream.tools import Tool
-from eagerstream.wire import PartialJSON
+from eagerstream_wire import PartialJSON
 
 from .program import Job, Parsed, main
 from .workplace import Marks, Workplace

@@ -11,7 +11,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from conformance.run import KINDS
+from packages.wire.conformance.run import KINDS
 
 from .page import RESULTS, total
 from .peers import PEERS

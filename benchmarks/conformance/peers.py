@@ -45,9 +45,9 @@ class Peer:
     def module(self) -> str:
         """Return the module that the runner imports."""
         if self.language == "TypeScript":
-            return "conformance.adapters.program"
+            return "packages.wire.conformance.adapters.program"
         own = self.package == "eagerstream"
-        return "conformance.adapters.eagerstream" if own else f"benchmarks.conformance.python.{self.adapter}"
+        return f"{'packages.wire.conformance.adapters' if own else 'benchmarks.conformance.python'}.{self.adapter}"
 
     @property
     def environment(self) -> dict[str, str]:

@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.run import KINDS, judged, number
+from packages.wire.conformance.run import KINDS, judged, number
 
 from .peers import PEERS, Peer
 
-VECTORS: Final = Path(__file__).parents[2] / "conformance"
+VECTORS: Final = Path(__file__).parents[2] / "packages/wire/conformance"
 _EXAMPLE_CHARS: Final = 240
 
 

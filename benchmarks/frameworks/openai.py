@@ -13,11 +13,11 @@ from typing import Any
 import anyio
 from openai import AsyncOpenAI
 from openai.lib.streaming.chat import ChatCompletionStreamState
+from tests.integrations.chat.server import ChatServer
 
 from eagerstream import EarlyCalls, ItemStream, tool
 from eagerstream.integrations.openai import ChatChunks, to_messages, to_openai
 from eagerstream.testing import Scenario
-from tests.integrations.chat.server import ChatServer
 
 from ..served import served
 from . import HEAD, TOOL_S, Course, compare, row, scenario

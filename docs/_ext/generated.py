@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin, get
 from benchmarks import readme, results as benchmark_results
 from benchmarks.conformance import page as conformance_page
 from benchmarks.results import grid
+
 from eagerstream.latency._metrics import METRICS
 from eagerstream.limits import Limits
-from eagerstream.wire import ParsingLimits
+from eagerstream_wire import ParsingLimits
 
 from .pages import FOLDER
 from .public_names import attribute_docs
@@ -150,7 +151,7 @@ def _limit(field: dataclasses.Field[Any], docs: Mapping[str, list[str]]) -> tupl
     what, _, then = " ".join(" ".join(docs.get(field.name, ())).split()).partition(". ")
     if not then:
         raise LookupError(f"the docstring of Limits lacks {field.name}, or what happens when it is reached")
-    owner = "eagerstream.Limits" if field.name in Limits.__annotations__ else "eagerstream.wire.ParsingLimits"
+    owner = "eagerstream.Limits" if field.name in Limits.__annotations__ else "eagerstream_wire.ParsingLimits"
     return f"[`{field.name}`](#{owner}.{field.name})", _amount(field.default, field.name), f"{what}.", then
 
 

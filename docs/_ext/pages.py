@@ -8,7 +8,8 @@ A page lists names in blocks, and the build puts the documentation of each name 
     rest of loop
     ```
 
-Names are written without `eagerstream.`. `rest of loop` stands for the names of that module that no page lists.
+Names of the core are written without `eagerstream.`, those of other packages with theirs. `rest of loop` stands for
+the names of that module that no page lists.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def names_in(block: str) -> Iterator[PublicName]:
     """
     for line in block.splitlines():
         if line.startswith(_REST):
-            module = f"eagerstream.{line.removeprefix(_REST)}"
+            module = _with_package(line.removeprefix(_REST))
             rest = [name for full, name in public_names().items() if name.module == module and full not in _listed()]
             yield from sorted(rest, key=lambda name: (not name.name[0].isupper(), name.name))
         elif line:
@@ -78,10 +79,15 @@ def _listed() -> frozenset[str]:
     return frozenset(listed)
 
 
+def _with_package(name: str) -> str:
+    """Return a name with its package. The core is meant if none is named."""
+    return name if name.startswith("eagerstream_") else f"eagerstream.{name}"
+
+
 def _public(text: str) -> PublicName:
-    found = by_definition().get(f"eagerstream.{text}")
+    found = by_definition().get(_with_package(text))
     if found is None:
         raise PageError(f"the reference lists {text}, which is no public name")
-    if found.full != f"eagerstream.{text}":
+    if found.full != _with_package(text):
         raise PageError(f"the reference lists {text}: write {found.full.removeprefix('eagerstream.')}")
     return found

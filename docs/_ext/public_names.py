@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, is_typeddict
 
-import eagerstream
+from tests.source_tree import modules, sources
 
 ELSEWHERE: Final = ("eagerstream.cli", "eagerstream.testing.demos")
 """Modules that are no API: the command, which has a page of its own, and what `eagerstream demo` plays."""
@@ -26,7 +26,7 @@ class PublicName:
     """A name that the documentation lists.
 
     Attributes:
-        module: The public module to import it from: the root if the root has it.
+        module: The public module to import it from: of the package that defines it, the root if that has it.
         name: The name in that module.
         value: The class, function, alias or constant.
         aliases: Full names under which other public modules have the same object.
@@ -52,10 +52,8 @@ class PublicName:
 
 @cache
 def public_modules() -> tuple[str, ...]:
-    """Return the root and all modules without an underscore in their path."""
-    root = Path(eagerstream.__file__).parent
-    paths = (file.relative_to(root.parent).with_suffix("") for file in root.rglob("*.py"))
-    names = (".".join(path.parts).removesuffix(".__init__") for path in paths)
+    """Return the packages and all their modules without an underscore in their path."""
+    names = (name for package in sources() for name in modules(package))
     shown = (name for name in names if not any(part.startswith("_") for part in name.split(".")))
     return tuple(sorted(name for name in shown if not name.startswith(ELSEWHERE)))
 
@@ -74,10 +72,10 @@ def public_names() -> Mapping[str, PublicName]:
             homes.setdefault((name, id(value)), []).append(module_name)
             values[f"{module_name}.{name}"] = value
     names = {}
-    for (name, _), modules in homes.items():
-        value = values[f"{modules[0]}.{name}"]
-        home = _home(modules, value)
-        aliases = tuple(f"{module}.{name}" for module in modules if module != home)
+    for (name, _), places in homes.items():
+        value = values[f"{places[0]}.{name}"]
+        home = _home(places, value)
+        aliases = tuple(f"{module}.{name}" for module in places if module != home)
         names[f"{home}.{name}"] = PublicName(module=home, name=name, value=value, aliases=aliases)
     return names
 
@@ -101,10 +99,20 @@ def _assigned(module: ModuleType) -> Iterator[str]:
                 pass
 
 
-def _home(modules: list[str], value: object) -> str:
-    """Return the module to import a name from: the root, else the one that is nearest to the definition."""
+def _home(places: list[str], value: object) -> str:
+    """Return the module to import a name from: in the package that defines it, its root or the nearest one."""
     defined_in = getattr(value, "__module__", None) or ""
-    return min(modules, key=lambda module: (module.count("."), not f"{defined_in}.".startswith(f"{module}.")))
+    package = defined_in.partition(".")[0]
+    if not package.startswith("eagerstream"):
+        package = "eagerstream_wire"  # a constant or an alias: the core exports those of the package below it, too
+    return min(
+        places,
+        key=lambda module: (
+            module.partition(".")[0] != package,
+            module.count("."),
+            not f"{defined_in}.".startswith(f"{module}."),
+        ),
+    )
 
 
 @cache
@@ -149,7 +157,7 @@ def _member(name: PublicName, member: str) -> str | None:
 def _named(text: str, module: str) -> PublicName | None:
     if found := by_definition().get(text):
         return found
-    if text.startswith("eagerstream."):
+    if text.startswith("eagerstream"):
         return None
     around = module.split(".")
     for length in range(len(around), 0, -1):
@@ -163,7 +171,7 @@ def members(value: type) -> frozenset[str]:
     """Return the members of a class that the reference shows under it."""
     shown: set[str] = set()
     for number, base in enumerate(value.__mro__):
-        if number and (base.__module__.split(".")[0] != "eagerstream" or is_public(base)):
+        if number and (not base.__module__.startswith("eagerstream") or is_public(base)):
             continue  # a public base has them itself
         shown |= {name for name, member in vars(base).items() if _is_documented(member)}
         shown |= set(attribute_docs(base)) | (set(own_keys(base)) if is_typeddict(base) else set())

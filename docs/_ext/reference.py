@@ -371,7 +371,7 @@ def _link_literals(app: Sphinx, doctree: nodes.document) -> None:
 
 def _stands_for_a_name(text: str) -> bool:
     """Return True if a word of a page means a name: `TextDelta` and `eagerstream.run` do, `text` may be anything."""
-    return bool(re.fullmatch(r"(eagerstream\.[\w.]+|[A-Z]\w*[a-z]\w*(\.\w+)?|\w+\.\w+)(\(\))?", text))
+    return bool(re.fullmatch(r"(eagerstream\w*\.[\w.]+|[A-Z]\w*[a-z]\w*(\.\w+)?|\w+\.\w+)(\(\))?", text))
 
 
 def _is_in(node: nodes.Node, kind: type[nodes.Node]) -> bool:

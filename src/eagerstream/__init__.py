@@ -5,21 +5,17 @@ Names are loaded when they are first used: `import eagerstream` alone loads none
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from ._support.lazy import lazy_exports
 
 __version__ = "0.1.0"
 
-if os.environ.get("EAGERSTREAM_PURE", "0") not in ("", "0"):
-    from ._support.flavor import import_sources
-
-    import_sources(__path__[0])
-
 __all__: list[str]
 
 if TYPE_CHECKING:
+    from eagerstream_wire import *
+
     from ._support.redaction import printable as printable
     from .calls import EarlyCalls as EarlyCalls, RunStatus as RunStatus
     from .errors import (
@@ -72,33 +68,6 @@ if TYPE_CHECKING:
         tool as tool,
     )
     from .transports import HTTPTransport as HTTPTransport
-    from .wire import (
-        INVALID_JSON as INVALID_JSON,
-        BlockStart as BlockStart,
-        BlockStop as BlockStop,
-        CitationDelta as CitationDelta,
-        InputAccumulator as InputAccumulator,
-        InputDelta as InputDelta,
-        InputStart as InputStart,
-        InputStop as InputStop,
-        MessageAssembler as MessageAssembler,
-        MessageStart as MessageStart,
-        MessageStop as MessageStop,
-        Outcome as Outcome,
-        PartialJSON as PartialJSON,
-        ServerSentEvent as ServerSentEvent,
-        ServerToolResult as ServerToolResult,
-        ServerToolUse as ServerToolUse,
-        SSEDecoder as SSEDecoder,
-        TextDelta as TextDelta,
-        ThinkingDelta as ThinkingDelta,
-        TolerantJSON as TolerantJSON,
-        ToolInput as ToolInput,
-        UnknownEvent as UnknownEvent,
-        copy_json as copy_json,
-        repair_history as repair_history,
-        validate_history as validate_history,
-    )
 else:  # or type checkers would take any name for one that is there
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
@@ -150,31 +119,73 @@ else:  # or type checkers would take any name for one that is there
                 "tool",
             ),
             ".transports": ("HTTPTransport",),
-            ".wire": (
+            "eagerstream_wire": (
                 "INVALID_JSON",
+                "JSON",
+                "AWSEventStreamDecoder",
+                "AssistantMessage",
+                "Block",
                 "BlockStart",
                 "BlockStop",
                 "CitationDelta",
+                "Decoder",
+                "EagerSupport",
+                "FragmentDecoder",
+                "HistoryFault",
+                "HistoryRepair",
                 "InputAccumulator",
                 "InputDelta",
+                "InputEvent",
+                "InputFragment",
                 "InputStart",
                 "InputStop",
+                "JSONObject",
+                "Message",
                 "MessageAssembler",
+                "MessageEvent",
                 "MessageStart",
+                "MessageState",
                 "MessageStop",
+                "ModelFacts",
                 "Outcome",
+                "ParseFault",
+                "Parser",
+                "ParserFactory",
+                "ParsingLimits",
                 "PartialJSON",
+                "Patch",
+                "PatchOp",
+                "Path",
+                "RepairKind",
+                "SSEDecoder",
                 "ServerSentEvent",
                 "ServerToolResult",
                 "ServerToolUse",
-                "SSEDecoder",
+                "StopReason",
                 "TextDelta",
+                "TextFragment",
                 "ThinkingDelta",
                 "TolerantJSON",
                 "ToolInput",
                 "UnknownEvent",
+                "Usage",
+                "WireDecoder",
+                "WireEvent",
+                "apply_patch",
+                "classify",
                 "copy_json",
+                "count_breakpoints",
+                "decode_event",
+                "is_compiled",
+                "merge_patches",
+                "model_facts",
+                "model_table",
+                "pointer",
                 "repair_history",
+                "request_faults_of_model",
+                "steps_of",
+                "text_of",
+                "total_tokens",
                 "validate_history",
             ),
         },

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self
 
-from .wire._errors import (
+from eagerstream_wire._errors import (
     EagerStreamError,
     LimitError,
     ProtocolError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from .wire._limits import ParsingLimits
+from eagerstream_wire._limits import ParsingLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import pytest
 
 from eagerstream._support.frames import is_all_ours, places
 from eagerstream.errors import UsageError
-from eagerstream.wire._checks import check_count
+from eagerstream_wire._checks import check_count
 
 
 def _ours() -> UsageError:
@@ -25,7 +25,7 @@ def test_an_error_of_the_library() -> None:
     """Its own places are shown, as there are no others."""
     error = _ours()
     assert is_all_ours(error)
-    assert "/eagerstream/" in places(error)[-1]
+    assert "/eagerstream_wire/" in places(error)[-1]
 
 
 @pytest.mark.anyio

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 
 import pytest
-
 from benchmarks.code_tool import servers
 from benchmarks.code_tool.ours import counting, run
 from benchmarks.code_tool.program import SIZED, Job, do
 from benchmarks.code_tool.tasks import BEFORE, TASKS, Task, code_of, edited
+
 from eagerstream.testing import Timing
 from tests.tables import rows
 

@@ -6,9 +6,9 @@ import json
 import time
 
 import pytest
-
 from benchmarks.cpu_shares import CPUShares
-from eagerstream.wire import PartialJSON
+
+from eagerstream_wire import PartialJSON
 
 
 def test_the_parts_of_a_program() -> None:
@@ -20,5 +20,5 @@ def test_the_parts_of_a_program() -> None:
         while time.process_time() < end:
             PartialJSON().feed(text)
     found = shares.shares()
-    assert next(iter(found)) == "eagerstream.wire"
+    assert next(iter(found)) == "eagerstream_wire"
     assert sum(found.values()) == pytest.approx(1)

@@ -6,9 +6,9 @@ from functools import partial
 
 import anyio
 import pytest
-
 from benchmarks.frameworks import compare, row, scenario
 from benchmarks.frameworks.langgraph import sides
+
 from eagerstream.testing import ReplayServer
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-
 from benchmarks.frameworks import compare, row, scenario
 from benchmarks.frameworks.mcp import CALLS, sides
+
 from eagerstream.testing import ReplayServer
 
 

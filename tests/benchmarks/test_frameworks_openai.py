@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-
 from benchmarks.frameworks import compare, row, scenario
 from benchmarks.frameworks.openai import sides
+
 from tests.integrations.chat.server import ChatServer
 
 

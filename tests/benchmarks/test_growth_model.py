@@ -3,7 +3,6 @@
 from functools import cache
 
 import pytest
-
 from benchmarks.growth_model import Cluster, Costs, Kind, Paper, Work, simulate
 
 COSTS = Costs(event_s=1e-4, turn_s=5e-3, call_s=2e-3, worker_call_s=1e-3, run_bytes=1, gateway_bytes=1)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-
 from benchmarks.guard import BASELINE, CPU_TIME, INSTRUCTIONS, Method, find, with_baseline
 from benchmarks.hot_path import REFERENCE, WORKLOADS
 from benchmarks.work_counts import Count, Counts
+
 from tests.tables import rows
 
 

@@ -3,7 +3,6 @@
 import random
 
 import pytest
-
 from benchmarks.queueing import (
     Process,
     Simulation,
@@ -15,6 +14,7 @@ from benchmarks.queueing import (
     percentile,
     staffed,
 )
+
 from tests.tables import rows
 
 

@@ -7,9 +7,9 @@ import re
 from typing import Any
 
 import pytest
-
 from benchmarks import readme
 from benchmarks.results import BENCHMARKS, NOT_RECORDED, paces_of, peers_of, read
+
 from tests.streams import needs_recordings, real_recordings
 from tests.tables import rows
 

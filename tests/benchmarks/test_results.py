@@ -6,8 +6,6 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from benchmarks import machine
 from benchmarks.results import (
     BENCHMARKS,
@@ -24,6 +22,8 @@ from benchmarks.results import (
     write,
 )
 from benchmarks.targets import Row
+from rich.table import Table
+
 from tests.tables import rows
 
 

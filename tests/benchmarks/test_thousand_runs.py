@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from benchmarks.thousand_runs import measure
 
 RUNS = 200

@@ -6,7 +6,6 @@ import socket
 import sys
 
 import pytest
-
 from benchmarks.unread import Unread
 
 

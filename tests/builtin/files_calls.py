@@ -18,7 +18,7 @@ import pytest
 from eagerstream.builtin import Files
 from eagerstream.inputs import GrowingInput
 from eagerstream.tools import InProcessExecutor, Tool, ToolCall, ToolResponse
-from eagerstream.wire import InputAccumulator
+from eagerstream_wire import InputAccumulator
 from tests.streams import block_stop, input_delta, message_delta, tool_start
 
 SLOWLY_S = 50

@@ -16,7 +16,8 @@ from eagerstream import validate_history
 from eagerstream.loop import RunResult
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import Tool
-from tests.support import REQUEST, anthropic_client, check_history
+from tests.streams import REQUEST
+from tests.support import anthropic_client, check_history
 
 
 async def conversation(tool: Tool, *inputs: dict[str, Any], **options: Any) -> RunResult:

@@ -36,7 +36,8 @@ from tests.builtin.bash_support import (
 )
 from tests.builtin.cases import case
 from tests.builtin.support import conversation, results
-from tests.support import REQUEST, anthropic_client, check_history, until
+from tests.streams import REQUEST
+from tests.support import anthropic_client, check_history, until
 
 pytestmark = pytest.mark.anyio
 

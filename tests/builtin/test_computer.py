@@ -22,7 +22,8 @@ from eagerstream.errors import UsageError
 from eagerstream.testing import ReplayServer, Scenario, Scripted, reply, text, tool_use
 from eagerstream.tools import InProcessExecutor, ToolCall
 from tests.builtin.cases import case
-from tests.support import REQUEST, anthropic_client
+from tests.streams import REQUEST
+from tests.support import anthropic_client
 from tests.tables import rows
 from tests.tools.calls import a_call
 

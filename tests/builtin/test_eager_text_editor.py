@@ -20,8 +20,8 @@ from eagerstream.builtin._growing_file import GrowingFile
 from eagerstream.loop import Run
 from eagerstream.testing import encode_event, reply, text
 from tests.builtin.support import conversation, handles_in, names, needs_proc, results, said, texts
-from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start
-from tests.support import REQUEST, Broken, Gate, LocalAPI, Piece, check_history, until
+from tests.streams import MESSAGE_STOP, REQUEST, block_stop, input_delta, message_delta, message_start, tool_start
+from tests.support import Broken, Gate, LocalAPI, Piece, check_history, until
 
 DONE = reply(text("Done."), message_id="msg_done")
 CREATE = '{"command": "create", "path": "/repo/new/poem.txt", "file_text": "'

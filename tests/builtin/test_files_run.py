@@ -16,7 +16,8 @@ from eagerstream.builtin import Files
 from eagerstream.recordings import Recording
 from eagerstream.testing import ReplayServer, Scenario, Timing, reply, text, tool_use
 from tests.builtin.files_calls import tree
-from tests.support import REQUEST, anthropic_client, check_history
+from tests.streams import REQUEST
+from tests.support import anthropic_client, check_history
 
 POEM = "".join(f"line {number}\n" for number in range(400))
 

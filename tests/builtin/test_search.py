@@ -26,7 +26,8 @@ from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ToolResponse
 from tests.builtin.cases import case
 from tests.builtin.files_calls import answer_of
-from tests.support import REQUEST, anthropic_client
+from tests.streams import REQUEST
+from tests.support import anthropic_client
 from tests.tables import rows
 
 KEY = "BSA-top-secret-key"

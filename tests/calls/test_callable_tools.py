@@ -13,7 +13,7 @@ from eagerstream.testing import reply, tool_use
 from eagerstream.tools import ToolCall
 from tests.loop.serial import DONE, Serial, now
 from tests.loop.server_tools import told
-from tests.support import REQUEST
+from tests.streams import REQUEST
 from tests.tables import rows
 
 

@@ -27,10 +27,11 @@ from eagerstream import (
     tool,
 )
 from eagerstream.tools import CallState, ToolCall
-from eagerstream.wire import WireEvent
+from eagerstream_wire import WireEvent
 from tests.loop.serial import only_new_garbage
 from tests.streams import (
     MESSAGE_STOP,
+    REQUEST,
     block_start,
     block_stop,
     each_recording,
@@ -41,7 +42,7 @@ from tests.streams import (
     tool_start,
     wire_events,
 )
-from tests.support import REQUEST, LocalAPI, all_tasks_blocked
+from tests.support import LocalAPI, all_tasks_blocked
 
 pytestmark = pytest.mark.anyio
 

@@ -15,6 +15,7 @@ from eagerstream.calls import RunStatus, _policy
 from eagerstream.errors import LimitError
 from eagerstream.loop import Run
 from eagerstream.testing import reply, text, tool_use
+from eagerstream.tools import ToolStatus
 from tests.loop.cases import CASES, HALF, HALF_CUT, Case, one_call, with_container
 from tests.loop.serial import (
     DONE,
@@ -27,8 +28,8 @@ from tests.loop.serial import (
     result,
     running,
 )
-from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_start, tool_start
-from tests.support import USER, Gate, LocalAPI
+from tests.streams import MESSAGE_STOP, USER, block_stop, input_delta, message_start, tool_start
+from tests.support import Gate, LocalAPI
 
 pytestmark = pytest.mark.anyio
 
@@ -201,3 +202,10 @@ async def test_max_turns_that_are_not_needed() -> None:
     """A run that ends by itself on its last turn is complete."""
     api = Listed(reply(tool_use("now", {})), DONE)
     assert (await finished(api.transport(), max_turns=2)).result.status is RunStatus.COMPLETED
+
+
+def test_statuses_are_texts() -> None:
+    """They print as their value, and compare with it."""
+    for status in (*RunStatus, *ToolStatus):
+        assert f"{status}" == str(status) == status == status.value
+        assert json.dumps([status]) == f'["{status.value}"]'

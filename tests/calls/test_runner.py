@@ -36,8 +36,8 @@ from tests.loop.serial import (
     results,
     running,
 )
-from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start
-from tests.support import REQUEST, USER, Broken, Gate, LocalAPI, Piece, all_tasks_blocked, whole_call
+from tests.streams import MESSAGE_STOP, REQUEST, USER, block_stop, input_delta, message_delta, message_start, tool_start
+from tests.support import Broken, Gate, LocalAPI, Piece, all_tasks_blocked, whole_call
 
 pytestmark = pytest.mark.anyio
 

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.to_thread
 import pytest
 from hypothesis import given, settings, strategies as st
+from packages.wire.tests.test_history import assistant, server_call, told
 
 import eagerstream
 from eagerstream.calls import RunStatus
-from eagerstream.calls._policy import Keeps
+from eagerstream.calls._policy import BROKEN_OFF, Keeps, ending_of
 from eagerstream.calls._settle import settle
+from eagerstream.errors import EagerStreamError
 from eagerstream.inputs import GrowingInput
 from eagerstream.loop import ToolStart, TurnStop
+from eagerstream.recordings import Recording
 from eagerstream.testing import block, reply, server_tool_use, text, thinking, tool_use
 from eagerstream.tools import CallState, ToolCall, tool
-from eagerstream.wire import InputStop, MessageAssembler, Outcome, WireEvent
+from eagerstream_wire import InputStop, MessageAssembler, MessageState, Outcome, SSEDecoder, WireEvent, decode_event
 from tests.loop.serial import (
     DONE,
     END,
@@ -34,16 +38,19 @@ from tests.loop.serial import (
 )
 from tests.streams import (
     MESSAGE_STOP,
+    REQUEST,
+    USER,
     block_delta,
     block_start,
     block_stop,
+    each_recording,
     input_delta,
     message_delta,
     message_start,
     text_delta,
     tool_start,
 )
-from tests.support import REQUEST, USER, LocalAPI, check_history
+from tests.support import LocalAPI, check_history
 
 pytestmark = pytest.mark.anyio
 
@@ -320,3 +327,37 @@ async def test_calls_before_a_fallback_step_by_step() -> None:
     conversation = await by_hand(Listed(first, DONE).transport(), tools=[book])
     assert ran == ["Bergen"]
     assert [call.state for call in conversation.result.calls] == [CallState.WITHDRAWN, CallState.ANSWERED]
+
+
+@each_recording
+def test_histories_of_recordings(recording: Path) -> None:
+    """What is kept of a real reply, with all its calls answered, can be sent."""
+    assembler = MessageAssembler(input_type=GrowingInput)
+    calls = []
+    decoder = SSEDecoder()
+    outs: list[Any] = []
+    try:
+        for event in decoder.feed(Recording.load(recording).body):
+            outs += assembler.feed(decode_event(event.data))
+    except EagerStreamError:
+        pass  # an error event, or a body that is none: what came before it counts
+    if assembler.state is not MessageState.STOPPED:
+        outs += assembler.close()
+    inputs = {id(out.input): out.input for out in outs if isinstance(out, InputStop) and out.input.kind == "tool_use"}
+    for input in sorted(inputs.values(), key=lambda input: input.index):
+        calls.append(ToolCall(input, 1))
+        if input.outcome is Outcome.VALID:
+            calls[-1].start()
+            calls[-1].answer("done")
+    message = assembler.message
+    ending = BROKEN_OFF
+    if assembler.state is MessageState.STOPPED:
+        ending = ending_of(message.get("stop_reason"), on_truncated="stop", forbids_retry=bool(calls))
+    # A result whose call is in the reply before this one needs that reply.
+    known = {block.get("id") for block in message["content"]}
+    late = [block["tool_use_id"] for block in message["content"] if block.get("tool_use_id", "") not in {"", *known}]
+    before = [assistant(*map(server_call, late))] if late else []
+    assert told([USER, *settle(message, calls, ending.keeps)]) == [], "an orphan is left out"
+    history = settle(message, calls, ending.keeps, server_calls=late)
+    assert [index for index, _ in told([USER, *history])] == [1] * len(late)
+    assert told([USER, *before, *history]) == []

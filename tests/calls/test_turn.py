@@ -15,7 +15,7 @@ from eagerstream.loop import TurnStop
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.testing import ReplayServer, reply, text, tool_use
 from eagerstream.tools import InProcessExecutor, ToolCall
-from eagerstream.wire import MessageStop, TextDelta
+from eagerstream_wire import MessageStop, TextDelta
 from tests.loop.serial import (
     DONE,
     NOT_RUN,
@@ -38,6 +38,8 @@ from tests.loop.serial import (
 )
 from tests.streams import (
     MESSAGE_STOP,
+    REQUEST,
+    USER,
     block_start,
     block_stop,
     input_delta,
@@ -46,17 +48,7 @@ from tests.streams import (
     one_by_one,
     tool_start,
 )
-from tests.support import (
-    REQUEST,
-    USER,
-    Gate,
-    LocalAPI,
-    Piece,
-    all_tasks_blocked,
-    anthropic_client,
-    check_history,
-    whole_call,
-)
+from tests.support import Gate, LocalAPI, Piece, all_tasks_blocked, anthropic_client, check_history, whole_call
 
 pytestmark = pytest.mark.anyio
 

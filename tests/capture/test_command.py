@@ -20,7 +20,7 @@ from eagerstream import Recording
 from eagerstream.capture._command import default_upstream
 from eagerstream.testing import ReplayServer, Scenario, Timing, reply, retime, text, tool_use
 from tests.cli.test_commands import ENVIRONMENT, InProcess, assert_one_line
-from tests.support import REQUEST
+from tests.streams import REQUEST
 from tests.tables import rows
 
 KEY = "sk-ant-api03-Zx9_abc-DEF"

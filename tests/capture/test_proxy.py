@@ -36,8 +36,8 @@ from eagerstream.testing import (
 )
 from eagerstream.testing._application import MAX_REQUEST_BYTES
 from tests.capture.proxies import JSON, TIMEOUT_S, exchange, load, post, wire
-from tests.streams import event_line, made_recordings
-from tests.support import REQUEST, USER, anthropic_client, until
+from tests.streams import REQUEST, USER, event_line, made_recordings
+from tests.support import anthropic_client, until
 from tests.tables import rows
 
 KEY = "sk-ant-api03-Zx9_abc-DEF"

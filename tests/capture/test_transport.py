@@ -18,8 +18,8 @@ from eagerstream.errors import APIError, UsageError
 from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, Timing, reply, retime, text, tool_use
 from eagerstream.transports import Reply, RequestBody, Transport, as_transport
 from tests.capture import proxies
-from tests.streams import event_line, made_recordings
-from tests.support import REQUEST, Broken, Gate, LocalAPI, anthropic_client, check_history
+from tests.streams import REQUEST, event_line, made_recordings
+from tests.support import Broken, Gate, LocalAPI, anthropic_client, check_history
 
 KEY = "sk-ant-api03-Zx9_abc-DEF"
 SAID = retime(reply(text("Hello there.")), Timing(cut="event", speed=float("inf")))

@@ -24,7 +24,7 @@ from eagerstream.cli._commands import _log_request
 from eagerstream.errors import APIError
 from eagerstream.recordings import Recording
 from eagerstream.testing import FaultKind, Faults, Platform, ReceivedRequest, buffered, reply, text
-from eagerstream.wire import is_compiled
+from eagerstream_wire import is_compiled
 from tests.tables import rows
 
 DATA = Path(__file__).parent.parent / "data"

@@ -22,7 +22,8 @@ from eagerstream.errors import EagerStreamError, JournalError, UsageError
 from eagerstream.journal import Journal
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ask_elsewhere
-from tests.support import REQUEST, anthropic_client
+from tests.streams import REQUEST
+from tests.support import anthropic_client
 from tests.tables import rows
 
 PROGRAM = """

@@ -13,7 +13,8 @@ import eagerstream
 from eagerstream import ToolStop
 from eagerstream.compat import anthropic_tools, helloagents
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
-from tests.support import REQUEST, anthropic_client
+from tests.streams import REQUEST
+from tests.support import anthropic_client
 
 TIMEOUT_S = 0.05
 Work = Callable[[int], str]

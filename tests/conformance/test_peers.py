@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from benchmarks.conformance.page import read, rendered
 from benchmarks.conformance.peers import PEERS
 from benchmarks.conformance.scoring import VECTORS, cases, scores
-from conformance.run import KINDS, judged
+from packages.wire.conformance.run import KINDS, judged
+
 from tests.clients import need_packages
 from tests.sampling import SEED
 
@@ -64,8 +64,8 @@ def test_committed_verdicts_are_those_of_the_adapter(package: str) -> None:
 
 _COMPARE = """
 import { readFileSync, writeFileSync } from "node:fs";
-import { judged, read, type Case, type Adapter } from "ROOT/conformance/run.ts";
-import * as adapter from "ROOT/conformance/adapters/program.ts";
+import { judged, read, type Case, type Adapter } from "ROOT/packages/wire/conformance/run.ts";
+import * as adapter from "ROOT/packages/wire/conformance/adapters/program.ts";
 const verdicts: unknown[] = [];
 void (async () => {
   for (const [kind, one] of read(readFileSync(process.argv[2]!, "utf8")) as unknown as [string, Case][])
@@ -80,7 +80,9 @@ _SHARE = 12  # of the cases, one of so many goes through both runners
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("adapter", ["conformance.adapters.eagerstream", "tests.conformance.wrong_adapter"])
+@pytest.mark.parametrize(
+    "adapter", ["packages.wire.conformance.adapters.eagerstream", "tests.conformance.wrong_adapter"]
+)
 def test_both_runners_give_the_same_verdicts(adapter: str, tmp_path: Path) -> None:
     """For the core, and for an adapter that is wrong in every way that a runner has to notice."""
     need_packages(_NPM)
@@ -89,7 +91,7 @@ def test_both_runners_give_the_same_verdicts(adapter: str, tmp_path: Path) -> No
     (tmp_path / "drawn.json").write_text(json.dumps(drawn))
     script, found = tmp_path / "verdicts.mts", tmp_path / "verdicts.json"
     script.write_text(_COMPARE.replace("ROOT", str(_ROOT)))
-    program = f"{sys.executable} -m conformance.adapters.lines {adapter}"
+    program = f"{sys.executable} -m packages.wire.conformance.adapters.lines {adapter}"
     done = subprocess.run(
         ["node", str(_NPM / "node_modules/tsx/dist/cli.mjs"), str(script), str(tmp_path / "drawn.json"), str(found)],
         capture_output=True,
@@ -121,4 +123,4 @@ def test_runner_in_typescript_is_strictly_typed_and_short() -> None:
         ["node", "node_modules/typescript/bin/tsc", "-p", "."], capture_output=True, text=True, check=False, cwd=_NPM
     )
     assert done.stdout == ""
-    assert len((_ROOT / "conformance/run.ts").read_text().splitlines()) <= 150
+    assert len((_ROOT / "packages/wire/conformance/run.ts").read_text().splitlines()) <= 150

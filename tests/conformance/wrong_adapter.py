@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from conformance.adapters import eagerstream
+from packages.wire.conformance.adapters import eagerstream
 
 lacks = ["deep"]
 

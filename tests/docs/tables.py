@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from eagerstream.testing._assumptions import Assumption, assumption_table
-from eagerstream.wire import ModelFacts, model_table
+from eagerstream_wire import ModelFacts, model_table
 
 _GUIDES: Final = Path(__file__).parents[2] / "docs/guides"
 

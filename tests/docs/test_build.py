@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from docs._ext.public_names import members, public_names
+
 from tests.clients import installed_file
 
 if TYPE_CHECKING:

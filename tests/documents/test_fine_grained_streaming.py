@@ -18,8 +18,8 @@ import eagerstream
 from eagerstream import InputAccumulator, InputDelta, InputStart, InputStop, Outcome, Recording
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from tests.documents.requests import GET_WEATHER_REQUEST, MAKE_FILE_REQUEST
-from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start
-from tests.support import REQUEST, anthropic_client, check_history
+from tests.streams import MESSAGE_STOP, REQUEST, block_stop, input_delta, message_delta, message_start, tool_start
+from tests.support import anthropic_client, check_history
 from tests.virtual_time import in_virtual_time, timed
 
 POEM: Final = ["The harbour keeps its hours,", 'a bell says "so",', "the water knows\tthe way.", "—"]

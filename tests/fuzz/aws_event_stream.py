@@ -9,10 +9,9 @@ from typing import Any, Final
 
 from botocore.eventstream import InvalidPayloadLength
 
-from eagerstream.errors import LimitError, ProtocolError
-from eagerstream.limits import DEFAULT_LIMITS
-from eagerstream.wire import AWSEventStreamDecoder, WireEvent, decode_event
-from eagerstream.wire._decoding import decode_json
+from eagerstream_wire import AWSEventStreamDecoder, LimitError, ProtocolError, WireEvent, decode_event
+from eagerstream_wire._decoding import decode_json
+from eagerstream_wire._limits import DEFAULT_LIMITS
 from tests.aws_frames import chunk_frame, event_frame, exception_frame, frame, frame_of, header_bytes, read_by_botocore
 from tests.streams import written
 

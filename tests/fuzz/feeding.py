@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from eagerstream.errors import LimitError, ProtocolError
-from eagerstream.wire import Decoder
+from eagerstream_wire import Decoder, LimitError, ProtocolError
 
 T = TypeVar("T")
 ReaderT = TypeVar("ReaderT", bound=Any)

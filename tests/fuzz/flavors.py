@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.flavors import Flavor, path_of
-from eagerstream.wire import is_compiled
+
+from eagerstream_wire import is_compiled
 
 from .misuse import MISUSES
 from .transcripts import transcript

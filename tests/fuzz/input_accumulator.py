@@ -7,28 +7,31 @@ from collections.abc import Iterable, Iterator
 from types import MappingProxyType
 from typing import Any, Final
 
-from eagerstream.errors import LimitError, ProtocolError
-from eagerstream.limits import DEFAULT_LIMITS, Limits
-from eagerstream.wire import (
+from packages.wire.tests.summaries import input_summary
+
+from eagerstream_wire import (
     InputAccumulator,
     InputDelta,
     InputStart,
     InputStop,
+    LimitError,
     Outcome,
+    ParsingLimits,
+    ProtocolError,
     ToolInput,
     WireEvent,
     decode_event,
 )
+from eagerstream_wire._limits import DEFAULT_LIMITS
 from tests.streams import strict_loads, written
-from tests.wire.summaries import input_summary
 
 from .choices import Choices, pieces
 from .cost import check_cost, check_kept, is_sampled
 from .feeding import fed
 from .wire_text import wire_events
 
-_SMALL: Final = Limits(max_input_chars=40, max_depth=3, max_integer_digits=9, max_blocks=3)
-_MEDIUM: Final = Limits(max_input_chars=2_000, max_depth=100, max_blocks=50)
+_SMALL: Final = ParsingLimits(max_input_chars=40, max_depth=3, max_integer_digits=9, max_blocks=3)
+_MEDIUM: Final = ParsingLimits(max_input_chars=2_000, max_depth=100, max_blocks=50)
 _LIMITS: Final = (DEFAULT_LIMITS, DEFAULT_LIMITS, _MEDIUM, _SMALL)
 _MAX_VIOLATIONS: Final = 100
 
@@ -118,7 +121,7 @@ def _settled(accumulator: InputAccumulator, events: Iterable[WireEvent]) -> list
     return settled
 
 
-def _check_input(input: ToolInput, limits: Limits) -> None:
+def _check_input(input: ToolInput, limits: ParsingLimits) -> None:
     assert len(input.raw) <= limits.max_input_chars or not input.chars
     json.dumps(input.wrapped, allow_nan=False)
     if input.outcome is Outcome.VALID:

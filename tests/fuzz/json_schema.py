@@ -14,7 +14,7 @@ import jsonschema_rs
 from eagerstream._support.plain_json import load_json
 from eagerstream.inputs import InputError
 from eagerstream.inputs._raw_schema import RawSchema
-from eagerstream.wire._values import encodable
+from eagerstream_wire._values import encodable
 
 from .choices import Choices
 from .cost import check_cost, is_sampled

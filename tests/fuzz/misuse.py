@@ -10,12 +10,12 @@ from collections.abc import Callable, Hashable, Iterator
 from types import MappingProxyType
 from typing import Any, Final
 
-from eagerstream import wire
-from eagerstream.limits import Limits
-from eagerstream.wire import (
+import eagerstream_wire as wire
+from eagerstream_wire import (
     FragmentDecoder,
     InputAccumulator,
     MessageAssembler,
+    ParsingLimits,
     PartialJSON,
     SSEDecoder,
     TolerantJSON,
@@ -67,7 +67,7 @@ def _values() -> tuple[Any, ...]:
     return (
         None, True, 0, 1, -1, 1.5, 10**30, _Number.ONE, "", "a", '{"a":[1,', "\ud800", _Text("x"), b"", b"data: x\n\n",
         bytearray(b"x"), memoryview(b"x"), [], [1], {}, {"type": "ping"}, {"a": {"b": [1]}}, (), (0, "x"), (0,), ("a", 0),
-        tool_start(0), input_delta(0, "{"), MappingProxyType({"type": "ping"}), iter([(0, "x")]), _Foreign(), Limits(max_depth=3),
+        tool_start(0), input_delta(0, "{"), MappingProxyType({"type": "ping"}), iter([(0, "x")]), _Foreign(), ParsingLimits(max_depth=3),
         PartialJSON, len, range(2), frozenset({1}), complex(1, 2),
     )  # fmt: skip
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from eagerstream.limits import DEFAULT_LIMITS, Limits
-from eagerstream.wire import JSON, PartialJSON, Path
+from packages.wire.tests.json_texts import reference_value
+
+from eagerstream_wire import JSON, ParsingLimits, PartialJSON, Path
+from eagerstream_wire._limits import DEFAULT_LIMITS
 from tests.streams import strict_loads, written
-from tests.wire.json_texts import reference_value
 
 from .choices import Choices, pieces
 from .cost import check_cost, check_kept, is_sampled
 from .feeding import fed
 from .json_text import json_text
 
-_SMALL: Final = Limits(max_input_chars=60, max_depth=4, max_integer_digits=9)
-_MEDIUM: Final = Limits(max_input_chars=4_000, max_depth=100, max_integer_digits=100)
+_SMALL: Final = ParsingLimits(max_input_chars=60, max_depth=4, max_integer_digits=9)
+_MEDIUM: Final = ParsingLimits(max_input_chars=4_000, max_depth=100, max_integer_digits=100)
 _LIMITS: Final = (DEFAULT_LIMITS, DEFAULT_LIMITS, _MEDIUM, _SMALL)
 _LIMIT_FAULTS: Final = ("nested deeper than", "an integer of more", "longer than")
 
@@ -58,7 +59,7 @@ def check(data: bytes) -> None:
         check_kept(lambda: fed(PartialJSON(limits=limits), cut), 400 * length)
 
 
-def _check_paths(limits: Limits, text: str, cut: Sequence[str], summary: tuple[Any, ...]) -> None:
+def _check_paths(limits: ParsingLimits, text: str, cut: Sequence[str], summary: tuple[Any, ...]) -> None:
     """The same paths finish in the same order; and with them, the parser takes no short cut."""
     reporting, whole = PartialJSON(limits=limits, reports=True), PartialJSON(limits=limits, reports=True)
     finished: list[tuple[Path, JSON]] = []

@@ -6,15 +6,15 @@ import json
 from math import inf
 from typing import Any, Final
 
-from eagerstream.limits import DEFAULT_LIMITS, Limits
-from eagerstream.wire import PartialJSON, apply_patch, merge_patches
+from eagerstream_wire import ParsingLimits, PartialJSON, apply_patch, merge_patches
+from eagerstream_wire._limits import DEFAULT_LIMITS
 from tests.patches import Patches
 from tests.streams import written
 
 from .choices import Choices, pieces
 from .json_text import json_text
 
-_SMALL: Final = Limits(max_input_chars=60, max_depth=4, max_integer_digits=9)
+_SMALL: Final = ParsingLimits(max_input_chars=60, max_depth=4, max_integer_digits=9)
 _LIMITS: Final = (DEFAULT_LIMITS, DEFAULT_LIMITS, DEFAULT_LIMITS, _SMALL)
 
 

@@ -13,7 +13,7 @@ from eagerstream.progress.agui import frontend_tools, messages_of
 from eagerstream.progress.agui._app import run_input
 from eagerstream.progress.agui._history import system_of
 from eagerstream.progress.vercel._app import _chat_request
-from eagerstream.wire import validate_history
+from eagerstream_wire import validate_history
 
 from .choices import Choices
 from .cost import check_cost, is_sampled

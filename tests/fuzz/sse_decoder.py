@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from eagerstream.errors import LimitError, ProtocolError
-from eagerstream.wire import ServerSentEvent, SSEDecoder, WireDecoder, WireEvent, decode_event
-from tests.conformance.reading_sse import read
+from packages.wire.tests.conformance.reading_sse import read
+
+from eagerstream_wire import (
+    LimitError,
+    ProtocolError,
+    ServerSentEvent,
+    SSEDecoder,
+    WireDecoder,
+    WireEvent,
+    decode_event,
+)
 from tests.streams import written
 
 from .choices import Choices, pieces

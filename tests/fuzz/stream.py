@@ -15,7 +15,7 @@ from eagerstream.errors import APIError, LimitError, ProtocolError, StreamInterr
 from eagerstream.limits import DEFAULT_LIMITS, Limits
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.transports._error_responses import event_error, may_be_events, no_stream_error
-from eagerstream.wire import (
+from eagerstream_wire import (
     InputDelta,
     InputStart,
     InputStop,
@@ -25,8 +25,7 @@ from eagerstream.wire import (
     ThinkingDelta,
     WireDecoder,
 )
-from tests.streams import event_line, written
-from tests.support import REQUEST
+from tests.streams import REQUEST, event_line, written
 
 from .choices import Choices, pieces
 from .cost import check_cost, is_sampled

@@ -7,7 +7,7 @@ import json
 import sys
 from typing import Any
 
-from eagerstream import wire
+import eagerstream_wire as wire
 
 
 def surface() -> dict[str, Any]:

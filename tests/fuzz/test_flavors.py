@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from eagerstream import wire
+import eagerstream_wire as wire
 from eagerstream.errors import ProtocolError, UsageError
 from eagerstream.limits import DEFAULT_LIMITS
-from eagerstream.wire import (
+from eagerstream_wire import (
     INVALID_JSON,
     InputAccumulator,
     PartialJSON,
@@ -26,7 +26,7 @@ from eagerstream.wire import (
     decode_event,
     is_compiled,
 )
-from eagerstream.wire._message_inputs import MessageInputs
+from eagerstream_wire._message_inputs import MessageInputs
 from tests.streams import tool_start
 from tests.tables import rows
 

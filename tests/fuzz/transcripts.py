@@ -12,7 +12,7 @@ from typing import Any, Final
 import eagerstream
 from eagerstream.limits import DEFAULT_LIMITS, Limits
 from eagerstream.recordings import Chunk, Recording
-from eagerstream.wire import (
+from eagerstream_wire import (
     FragmentDecoder,
     InputAccumulator,
     InputDelta,
@@ -26,9 +26,8 @@ from eagerstream.wire import (
     WireDecoder,
     WireEvent,
 )
-from eagerstream.wire._values import is_deeper
-from tests.streams import written
-from tests.support import REQUEST
+from eagerstream_wire._values import is_deeper
+from tests.streams import REQUEST, written
 
 from .choices import Choices, pieces
 from .json_text import json_text

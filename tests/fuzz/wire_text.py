@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from eagerstream.wire import WireEvent
+from eagerstream_wire import WireEvent
 from tests import streams
 
 from .choices import Choices

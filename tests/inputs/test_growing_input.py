@@ -19,7 +19,7 @@ from eagerstream.errors import InputInterrupted, UsageError
 from eagerstream.inputs import GrowingInput
 from eagerstream.limits import Limits
 from eagerstream.tools import ItemStream, tool
-from eagerstream.wire import InputAccumulator, Outcome, PartialJSON, TolerantJSON
+from eagerstream_wire import InputAccumulator, Outcome, PartialJSON, TolerantJSON
 from tests.streaming.streams import turns_of_others
 from tests.streams import block_stop, cut_at, input_delta, message_delta, tool_start
 from tests.support import all_tasks_blocked

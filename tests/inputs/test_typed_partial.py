@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 from eagerstream.errors import UsageError
 from eagerstream.inputs import InputError, Partial, TypedPartial, adapter_of
 from eagerstream.limits import Limits
-from eagerstream.wire import PartialJSON, TolerantJSON
+from eagerstream_wire import PartialJSON, TolerantJSON
 from tests.streams import cut_at
 from tests.tables import rows
 

@@ -10,7 +10,7 @@ import pytest
 
 from eagerstream.errors import UsageError
 from eagerstream.inputs import InputError, TypedPartial, adapter_of
-from eagerstream.wire import PartialJSON
+from eagerstream_wire import PartialJSON
 from tests.tables import rows
 
 _calls: list[Any] = []

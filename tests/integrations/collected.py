@@ -26,8 +26,8 @@ from eagerstream.integrations.otel._instrumentation import tracing
 from eagerstream.loop import Run
 from eagerstream.recordings import Recording
 from eagerstream.testing import Faults, ReplayServer, Scenario, reply, text
-from tests.streams import MESSAGE_STOP, message_delta, message_start
-from tests.support import REQUEST, Piece, anthropic_http_library, whole_call
+from tests.streams import MESSAGE_STOP, REQUEST, message_delta, message_start
+from tests.support import Piece, anthropic_http_library, whole_call
 
 CLIENT_TRACES = "open_telemetry" in inspect.signature(AsyncAnthropic.__init__).parameters
 needs_client_spans = pytest.mark.skipif(not CLIENT_TRACES, reason="this version of the client has no spans of its own")

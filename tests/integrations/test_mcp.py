@@ -29,7 +29,8 @@ from eagerstream.tools import InProcessExecutor, ToolCall
 from eagerstream.transports import HTTPTransport
 from tests.builtin.support import conversation
 from tests.integrations import mcp_server
-from tests.support import REQUEST, Heard, check_history, until
+from tests.streams import REQUEST
+from tests.support import Heard, check_history, until
 from tests.tools.calls import a_call
 
 pytestmark = pytest.mark.anyio

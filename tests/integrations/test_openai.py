@@ -13,7 +13,7 @@ import pytest
 from eagerstream import EarlyCalls, ItemStream, Outcome, ToolResponse, UsageError, tool
 from eagerstream.integrations.openai import ChatChunks, ResponseEvents, to_items, to_messages, to_openai
 from eagerstream.tools import ToolCall
-from eagerstream.wire import InputAccumulator
+from eagerstream_wire import InputAccumulator
 from tests.support import all_tasks_blocked
 from tests.tables import rows
 

@@ -20,7 +20,7 @@ from eagerstream.integrations.otel._instrumentation import CAPTURE, _asked_for_c
 from eagerstream.testing import reply, text, thinking, tool_use
 from eagerstream.tools import ToolCall
 from tests.integrations.collected import AGENT, CHAT, Collected, attributes, fail, finished
-from tests.support import USER
+from tests.streams import USER
 from tests.tables import rows
 
 KEY = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz"

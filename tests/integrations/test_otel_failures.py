@@ -38,8 +38,8 @@ from tests.integrations.collected import (
     now,
     parents,
 )
-from tests.streams import message_start
-from tests.support import REQUEST, Broken, Gate, LocalAPI, all_tasks_blocked, whole_call
+from tests.streams import REQUEST, message_start
+from tests.support import Broken, Gate, LocalAPI, all_tasks_blocked, whole_call
 
 
 @pytest.mark.anyio

@@ -35,7 +35,8 @@ from tests.integrations.collected import (
     parents,
     trace_of,
 )
-from tests.support import REQUEST, LocalAPI
+from tests.streams import REQUEST
+from tests.support import LocalAPI
 from tests.tables import rows
 
 

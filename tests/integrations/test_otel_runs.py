@@ -43,8 +43,8 @@ from tests.integrations.collected import (
 )
 from tests.loop.durable import client_of
 from tests.loop.journals import MemoryJournal
-from tests.streams import message_start
-from tests.support import REQUEST, Gate, LocalAPI, all_tasks_blocked, whole_call
+from tests.streams import REQUEST, message_start
+from tests.support import Gate, LocalAPI, all_tasks_blocked, whole_call
 
 
 @pytest.mark.anyio

@@ -21,7 +21,7 @@ from eagerstream.inputs import GrowingInput
 from eagerstream.integrations.ray import RayExecutor, RayPool
 from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ToolCall
-from eagerstream.wire import InputAccumulator
+from eagerstream_wire import InputAccumulator
 from tests.integrations import ray_tools
 from tests.integrations.ray_cluster import NODE
 from tests.streams import block_delta, block_stop, tool_start

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from eagerstream.errors import LimitError
 from eagerstream.integrations.tool_call_chunks import ToolCallChunks
 from eagerstream.limits import Limits
-from eagerstream.wire import InputAccumulator, InputStop, Outcome, ToolInput
+from eagerstream_wire import InputAccumulator, InputStop, Outcome, ToolInput
 from tests.streams import cut_at
 from tests.tables import rows
 

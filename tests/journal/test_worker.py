@@ -20,7 +20,8 @@ from eagerstream.loop import TurnStop, When, resume
 from eagerstream.testing import Scenario, reply, text, tool_use
 from eagerstream.tools import Tool, ask_elsewhere
 from tests.loop.durable import client_of
-from tests.support import REQUEST, until
+from tests.streams import REQUEST
+from tests.support import until
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,7 @@ from eagerstream.latency._metrics import METRICS, figures
 from eagerstream.latency._wire import Exchange, Seen, WireLog, as_events, eager_form, wire_latency
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.testing import Timing, error_event, reply, retime, text, tool_use
-from eagerstream.wire import MessageAssembler
+from eagerstream_wire import MessageAssembler
 from tests.tables import rows
 
 TIMING = Timing(first_byte_s=1.0, tokens_per_second=10)

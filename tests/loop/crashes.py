@@ -12,7 +12,7 @@ from eagerstream.testing import Scenario
 from tests.loop.durable import Played, World, check, taken_up
 from tests.loop.journals import MemoryJournal, plain
 from tests.loop.steered import Steered
-from tests.support import REQUEST
+from tests.streams import REQUEST
 
 Tools = Callable[[World, MemoryJournal, Any], Sequence[Any]]
 

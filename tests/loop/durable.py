@@ -14,7 +14,8 @@ from eagerstream.testing import Scenario, reply, text, thinking, tool_use
 from eagerstream.tools import Tool
 from tests.loop.journals import MemoryJournal, plain
 from tests.loop.serial import UntilBlocked
-from tests.support import REQUEST, Exchange, LocalAPI, Piece
+from tests.streams import REQUEST
+from tests.support import Exchange, LocalAPI, Piece
 
 
 class World:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any
 
 from eagerstream.errors import OwnershipLostError, RunExistsError, RunNotFoundError
-from eagerstream.wire import JSONObject
+from eagerstream_wire import JSONObject
 
 
 def plain(value: Any) -> Any:

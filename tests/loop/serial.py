@@ -18,20 +18,10 @@ from eagerstream.recordings import Recording
 from eagerstream.streaming import MessageStream
 from eagerstream.testing import ReplayServer, Scenario, Timing, http_error, reply, retime, text
 from eagerstream.tools import Group, ItemStream, TextStream
-from eagerstream.wire import WireEvent
+from eagerstream_wire import WireEvent
 from tests import api_rules
-from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start
-from tests.support import (
-    REQUEST,
-    USER,
-    Exchange,
-    Gate,
-    LocalAPI,
-    Piece,
-    all_tasks_blocked,
-    anthropic_client,
-    check_history,
-)
+from tests.streams import MESSAGE_STOP, REQUEST, USER, block_stop, input_delta, message_delta, message_start, tool_start
+from tests.support import Exchange, Gate, LocalAPI, Piece, all_tasks_blocked, anthropic_client, check_history, refused
 
 SLOWLY_S = 20
 Message = dict[str, Any]
@@ -52,7 +42,7 @@ class Serial:
     def _answer(self, request: Mapping[str, Any]) -> Recording:
         self.bodies.append(dict(request))
         if faults := api_rules.check_request(request):
-            return api_rules.refused(faults)
+            return refused(faults)
         if len(self.bodies) > len(self._replies):
             return http_error(400, "invalid_request_error", "one request too many")
         answer = self._replies[len(self.bodies) - 1]
@@ -75,7 +65,7 @@ class Listed(LocalAPI):
     def body_for(self, exchange: Exchange) -> Sequence[Piece] | Recording:
         """Return the reply to this request, or say what is wrong with it."""
         if faults := api_rules.check_request(exchange.body):
-            return api_rules.refused(faults)
+            return refused(faults)
         if len(self.exchanges) >= len(self._bodies):
             return http_error(400, "invalid_request_error", "one request too many")
         answer = self._bodies[len(self.exchanges)]

@@ -6,7 +6,7 @@ from typing import Any
 
 import eagerstream
 from eagerstream.loop import ToolStart
-from eagerstream.wire import ServerToolResult, ServerToolUse
+from eagerstream_wire import ServerToolResult, ServerToolUse
 from tests.loop.serial import now, running
 
 SEARCH = {"type": "web_search_20250305", "name": "web_search"}

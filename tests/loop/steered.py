@@ -12,7 +12,8 @@ from eagerstream import HTTPTransport
 from eagerstream.streaming import FeedEnd
 from eagerstream.testing import MessageThreads, ReplayServer, Scenario
 from tests.loop.serial import SLOWLY_S, checked, now
-from tests.support import REQUEST, USER, check_history
+from tests.streams import REQUEST, USER
+from tests.support import check_history
 
 
 class Steered:

@@ -17,7 +17,7 @@ from eagerstream.loop import Run, TurnStop
 from eagerstream.recordings import Recording
 from eagerstream.testing import block, encode_event, reply, text, tool_use
 from eagerstream.tools import ToolCall
-from eagerstream.wire import MessageStart
+from eagerstream_wire import MessageStart
 from tests.loop.cases import FALLBACK
 from tests.loop.serial import (
     DONE,
@@ -37,8 +37,8 @@ from tests.loop.serial import (
     results_in,
     running,
 )
-from tests.streams import block_start, block_stop, input_delta, message_start, tool_start
-from tests.support import REQUEST, Gate, LocalAPI, Piece, check_history
+from tests.streams import REQUEST, block_start, block_stop, input_delta, message_start, tool_start
+from tests.support import Gate, LocalAPI, Piece, check_history
 
 pytestmark = pytest.mark.anyio
 

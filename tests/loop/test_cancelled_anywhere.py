@@ -18,8 +18,8 @@ from eagerstream.loop import Run
 from eagerstream.progress import Hub, RunLog, RunView
 from eagerstream.tools import tool
 from tests.loop.serial import DONE, SLOWLY_S, checked
-from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start
-from tests.support import REQUEST, Broken, LocalAPI, Piece
+from tests.streams import MESSAGE_STOP, REQUEST, block_stop, input_delta, message_delta, message_start, tool_start
+from tests.support import Broken, LocalAPI, Piece
 
 WAYS = ["scope", "cancel()", "leave", "time-out"]
 _MOST_STEPS = 5_000  # of no use but to end: the event loop goes on stepping while the threads of tools take their time

@@ -24,11 +24,11 @@ from eagerstream.testing import (
     text,
     tool_use,
 )
-from eagerstream.wire import BlockStop
+from eagerstream_wire import BlockStop
 from tests.loop.serial import DONE, SLOWLY_S, now, running
 from tests.loop.steered import Steered, steered
-from tests.streams import block_start, block_stop, message_start
-from tests.support import REQUEST, USER, Gate, LocalAPI, anthropic_client
+from tests.streams import REQUEST, USER, block_start, block_stop, message_start
+from tests.support import Gate, LocalAPI, anthropic_client
 
 pytestmark = pytest.mark.anyio
 

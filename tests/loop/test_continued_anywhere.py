@@ -16,7 +16,7 @@ from eagerstream.testing import Scenario, Scripted, reply, text, tool_use
 from eagerstream.tools import Reject, Tool
 from tests.loop.durable import Played, World, answers, check, taken_up
 from tests.loop.journals import MemoryJournal, MemoryLog, Written, plain
-from tests.support import REQUEST
+from tests.streams import REQUEST
 
 pytestmark = pytest.mark.anyio
 

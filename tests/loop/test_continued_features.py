@@ -32,7 +32,8 @@ from tests.loop.crashes import from_each_write
 from tests.loop.durable import LONG_S, Played, World, answers, check
 from tests.loop.journals import MemoryJournal, MemoryLog
 from tests.loop.server_tools import SEARCH
-from tests.support import REQUEST, until
+from tests.streams import REQUEST
+from tests.support import until
 
 pytestmark = pytest.mark.anyio
 

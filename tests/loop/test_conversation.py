@@ -36,7 +36,8 @@ from tests.loop.serial import (
     result,
     results,
 )
-from tests.support import REQUEST, USER, LocalAPI, all_tasks_blocked, check_history
+from tests.streams import REQUEST, USER
+from tests.support import LocalAPI, all_tasks_blocked, check_history
 from tests.tables import rows
 
 pytestmark = pytest.mark.anyio

@@ -17,7 +17,7 @@ from eagerstream.tools import Tool, ToolCall, ask_elsewhere
 from tests.loop.durable import Played, World, answers, check, kept, left_at, scenario, taken_up
 from tests.loop.journals import MemoryJournal, MemoryLog, plain
 from tests.loop.serial import running
-from tests.support import REQUEST
+from tests.streams import REQUEST
 
 pytestmark = pytest.mark.anyio
 

@@ -25,8 +25,8 @@ from eagerstream import (
 from eagerstream.loop import Run
 from eagerstream.testing import encode_event, reply
 from tests.loop.serial import DONE, SLOWLY_S, Scribe, ended, finished, only_result, opened, running
-from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start
-from tests.support import REQUEST, Broken, Gate, LocalAPI, Piece, all_tasks_blocked
+from tests.streams import MESSAGE_STOP, REQUEST, block_stop, input_delta, message_delta, message_start
+from tests.support import Broken, Gate, LocalAPI, Piece, all_tasks_blocked
 
 pytestmark = pytest.mark.anyio
 

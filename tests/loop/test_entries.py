@@ -17,7 +17,7 @@ from eagerstream.loop import check_entries
 from tests import sampling
 from tests.loop.durable import Played, World, scenario, taken_up
 from tests.loop.journals import MemoryJournal, plain
-from tests.support import REQUEST
+from tests.streams import REQUEST
 from tests.tables import rows
 
 BEGIN: dict[str, Any] = {"kind": "begin", "turn": 0, "model": "m", "max_tokens": 9, "messages": [], "options": {}}

@@ -14,7 +14,7 @@ from eagerstream.inputs import GrowingInput
 from eagerstream.loop import Restarted, TurnStart
 from eagerstream.testing import reply, tool_use
 from eagerstream.tools import Reject, tool
-from eagerstream.wire import InputDelta
+from eagerstream_wire import InputDelta
 from tests.loop.cases import cut_off, one_call
 from tests.loop.serial import DONE, TOOLS, Serial, events_of, finished, now, running
 from tests.streams import MESSAGE_STOP, message_delta, message_start

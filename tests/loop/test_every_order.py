@@ -25,9 +25,9 @@ from eagerstream.loop import _course
 from eagerstream.loop._course import Course
 from eagerstream.tools import CallState, Invoked, ItemStream, Tool, ToolCall, ToolResponse, _call, tool
 from eagerstream.tools._results import result_for
-from eagerstream.wire import MessageAssembler, MessageState, Outcome
-from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start
-from tests.support import REQUEST, check_history
+from eagerstream_wire import MessageAssembler, MessageState, Outcome
+from tests.streams import MESSAGE_STOP, REQUEST, block_stop, input_delta, message_delta, message_start, tool_start
+from tests.support import check_history
 from tests.tables import rows
 
 REASONS = ("tool_use", "end_turn", "max_tokens", "refusal", "pause_turn")

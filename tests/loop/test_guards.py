@@ -28,8 +28,8 @@ from eagerstream import (
 )
 from eagerstream.testing import encode_event, reply
 from tests.loop.serial import DONE, Scribe, ended, finished, next_turn, only_result, opened, running
-from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start
-from tests.support import REQUEST, Gate, LocalAPI, Piece, all_tasks_blocked
+from tests.streams import MESSAGE_STOP, REQUEST, block_stop, input_delta, message_delta, message_start, tool_start
+from tests.support import Gate, LocalAPI, Piece, all_tasks_blocked
 
 pytestmark = pytest.mark.anyio
 

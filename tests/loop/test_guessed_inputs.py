@@ -13,10 +13,10 @@ from eagerstream.calls import RunStatus
 from eagerstream.limits import Limits
 from eagerstream.testing import reply, tool_use
 from eagerstream.tools import Tool, tool
-from eagerstream.wire import Outcome
+from eagerstream_wire import Outcome
 from tests.loop.serial import CUT, DONE, assistant, call, error, finished, now, result, results
-from tests.streams import is_json
-from tests.support import USER, LocalAPI
+from tests.streams import USER, is_json
+from tests.support import LocalAPI
 
 pytestmark = pytest.mark.anyio
 
@@ -68,7 +68,9 @@ MORE = {
 
 def _vectors() -> list[str]:
     """The texts of the vectors for partial JSON that are no objects, or no JSON."""
-    cases = json.loads((Path(__file__).parents[2] / "conformance" / "partial_json.json").read_bytes())["cases"]
+    cases = json.loads((Path(__file__).parents[2] / "packages/wire/conformance/partial_json.json").read_bytes())[
+        "cases"
+    ]
     raws = {"".join(step.get("feed", "") for step in case["steps"]) for case in cases}
     return sorted(raw for raw in raws if raw and len(raw) < 100 and not (is_json(raw) and raw.strip().startswith("{")))
 

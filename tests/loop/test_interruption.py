@@ -33,7 +33,7 @@ from eagerstream.loop._course import Course
 from eagerstream.recordings import Recording
 from eagerstream.testing import http_error, reply, text, tool_use
 from eagerstream.tools import Group, Reject, tool
-from eagerstream.wire._assistant_message import empty_message
+from eagerstream_wire._assistant_message import empty_message
 from tests.loop.serial import (
     DONE,
     END,
@@ -59,6 +59,8 @@ from tests.loop.serial import (
 )
 from tests.streams import (
     MESSAGE_STOP,
+    REQUEST,
+    USER,
     block_start,
     block_stop,
     input_delta,
@@ -67,7 +69,7 @@ from tests.streams import (
     text_delta,
     tool_start,
 )
-from tests.support import REQUEST, USER, Broken, Gate, LocalAPI, Piece, all_tasks_blocked, anthropic_client, whole_call
+from tests.support import Broken, Gate, LocalAPI, Piece, all_tasks_blocked, anthropic_client, whole_call
 
 pytestmark = pytest.mark.anyio
 

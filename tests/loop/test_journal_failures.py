@@ -20,7 +20,8 @@ from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ToolCall, ask_elsewhere
 from tests.loop.durable import Played, World, answers, taken_up
 from tests.loop.journals import MemoryJournal, MemoryLog
-from tests.support import REQUEST, Gate, LocalAPI, anthropic_client
+from tests.streams import REQUEST
+from tests.support import Gate, LocalAPI, anthropic_client
 
 pytestmark = pytest.mark.anyio
 

@@ -11,8 +11,7 @@ import eagerstream
 from eagerstream import RunStatus
 from eagerstream.loop import Gaps
 from tests.loop.timing import CITY, DONE, about, call_events, calls, latency_of, quick
-from tests.streams import MESSAGE_STOP, block_stop, message_delta, message_start, text_delta
-from tests.support import REQUEST
+from tests.streams import MESSAGE_STOP, REQUEST, block_stop, message_delta, message_start, text_delta
 from tests.virtual_time import Playing, in_virtual_time, timed
 
 

@@ -15,7 +15,7 @@ from eagerstream import Group, ItemStream, Reject, Tool, tool
 from eagerstream.loop import RunLatency
 from eagerstream.tools import ToolCall
 from tests.loop.timing import CITY, DONE, about, call_events, calls, latency_of, quick, slow
-from tests.support import REQUEST
+from tests.streams import REQUEST
 from tests.virtual_time import Playing, in_virtual_time
 
 

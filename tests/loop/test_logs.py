@@ -11,8 +11,8 @@ import eagerstream
 from eagerstream.errors import APIError
 from eagerstream.testing import http_error, reply, text, tool_use
 from tests.loop.serial import get_weather
-from tests.streams import message_start
-from tests.support import REQUEST, Broken, LocalAPI
+from tests.streams import REQUEST, message_start
+from tests.support import Broken, LocalAPI
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +31,7 @@ async def _run(
         except APIError:
             pass
     assert "hunter2" not in caplog.text
-    ours = [record for record in caplog.records if record.name.startswith("eagerstream.")]
+    ours = [record for record in caplog.records if record.name.startswith("eagerstream")]
     return [f"{record.levelname} {record.getMessage().replace(run.id, 'RUN')}" for record in ours]
 
 

@@ -27,7 +27,8 @@ from eagerstream.testing import (
     tool_use,
 )
 from tests.loop.serial import SLOWLY_S, checked
-from tests.support import REQUEST, USER, anthropic_client
+from tests.streams import REQUEST, USER
+from tests.support import anthropic_client
 from tests.tables import rows
 
 pytestmark = pytest.mark.anyio

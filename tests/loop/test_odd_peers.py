@@ -37,6 +37,8 @@ from tests.loop.serial import (
 from tests.streams import (
     MADE_DIR,
     MESSAGE_STOP,
+    REQUEST,
+    USER,
     block_delta,
     block_start,
     block_stop,
@@ -45,7 +47,7 @@ from tests.streams import (
     message_start,
     tool_start,
 )
-from tests.support import REQUEST, USER, Broken, LocalAPI, Piece, whole_call
+from tests.support import Broken, LocalAPI, Piece, whole_call
 from tests.virtual_time import Playing, in_virtual_time, timed
 
 pytestmark = pytest.mark.anyio

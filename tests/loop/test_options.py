@@ -10,7 +10,7 @@ from eagerstream import Conversation, UsageError
 from eagerstream.loop import ConversationOptions, RunOptions
 from eagerstream.loop._options import CALL_DEFAULTS, LOOP_DEFAULTS, CallOptions, LoopOptions
 from eagerstream.streaming import StreamOptions
-from tests.support import REQUEST
+from tests.streams import REQUEST
 
 
 @pytest.mark.parametrize(("options", "defaults"), [(LoopOptions, LOOP_DEFAULTS), (CallOptions, CALL_DEFAULTS)])

@@ -15,8 +15,8 @@ from eagerstream.inputs import InputError
 from eagerstream.recordings import Recording
 from eagerstream.testing import http_error, reply, text, thinking, tool_use
 from tests.loop.serial import Listed, now
-from tests.streams import block_start, block_stop, message_delta, message_start, text_delta
-from tests.support import REQUEST, Broken, LocalAPI, Piece
+from tests.streams import REQUEST, block_start, block_stop, message_delta, message_start, text_delta
+from tests.support import Broken, LocalAPI, Piece
 
 pytestmark = pytest.mark.anyio
 

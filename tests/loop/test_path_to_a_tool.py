@@ -20,8 +20,7 @@ import pytest
 import eagerstream
 from eagerstream import EarlyCalls, HTTPTransport, Tool, tool
 from eagerstream.testing import encode_event
-from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start
-from tests.support import REQUEST
+from tests.streams import MESSAGE_STOP, REQUEST, block_stop, input_delta, message_delta, message_start, tool_start
 
 _SOURCE = str(Path(eagerstream.__file__).parent)
 _ROOMS = tuple(f"{_SOURCE}/{room}/" for room in ("loop", "calls", "tools"))

@@ -26,12 +26,14 @@ from eagerstream.loop import Run, RunResult, When
 from eagerstream.recordings import Recording
 from eagerstream.tools import Group, ItemStream, Later, Reject, ToolCall, tool
 from eagerstream.tools._running_call import record_of
-from eagerstream.wire import Outcome, WireEvent
+from eagerstream_wire import Outcome, WireEvent
 from tests import api_rules
 from tests.loop.serial import SLOWLY_S, next_response
 from tests.sampling import at_length
 from tests.streams import (
     MESSAGE_STOP,
+    REQUEST,
+    USER,
     block_delta,
     block_start,
     block_stop,
@@ -41,7 +43,7 @@ from tests.streams import (
     text_delta,
     tool_start,
 )
-from tests.support import REQUEST, USER, Broken, Exchange, LocalAPI, Piece, check_history
+from tests.support import Broken, Exchange, LocalAPI, Piece, check_history, refused
 
 # --- tools ------------------------------------------------------------------------------------------------------------
 
@@ -643,7 +645,7 @@ class Peer(LocalAPI):
             faults.append("the run does not end")
         self.faults += faults
         if faults:
-            return api_rules.refused(faults)
+            return refused(faults)
         pending = api_rules.unresolved(request["messages"])
         if number < len(self._responses):
             return self._responses[number].pieces(pending)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any
+from uuid import uuid4
 
 import anyio
 import httpx
 import pytest
+from packages.wire.tests.test_models import ASSISTANT
 
 import eagerstream
 from eagerstream import Conversation, HistoryError, HTTPTransport, UsageError, tool
 from eagerstream.calls import RunStatus
-from eagerstream.testing import http_error, reply, server_tool_use, tool_use
+from eagerstream.testing import http_error, reply, server_tool_use, text, tool_use
 from tests.loop.serial import (
     DONE,
     END,
@@ -25,8 +28,8 @@ from tests.loop.serial import (
     result,
     results,
 )
-from tests.streams import block_stop, input_delta, message_start, tool_start
-from tests.support import REQUEST, USER, Broken, LocalAPI, Piece, check_history
+from tests.streams import REQUEST, USER, block_stop, input_delta, message_start, tool_start
+from tests.support import Broken, LocalAPI, Piece, check_history
 
 pytestmark = pytest.mark.anyio
 
@@ -376,3 +379,28 @@ async def test_the_legacy_beta_beside_a_toolset(given: dict[str, Any]) -> None:
     toolset = {"type": "computer_toolset_20260801", "name": "computer"}
     with pytest.raises(UsageError, match="together with computer_toolset_20260801"):
         eagerstream.stream(LocalAPI([DONE]).transport(), **REQUEST, tools=[toolset], **given)
+
+
+@pytest.mark.anyio
+async def test_a_run_does_not_send_what_its_model_refuses(caplog: pytest.LogCaptureFixture) -> None:
+    """It says so before the request, unless something is said to it. For an unknown model it warns, once."""
+    request = {**REQUEST, "messages": [USER, ASSISTANT]}
+    known = {**request, "model": "claude-opus-4-7"}
+    api = LocalAPI([reply(text("."))])
+    with pytest.raises(HistoryError, match="prefill"):
+        async with eagerstream.run(api.transport(), **known) as run:
+            await run.finish()
+    assert api.exchanges == []
+    run = eagerstream.run(api.transport(), **known)
+    run.say("Go on.")
+    async with run:
+        assert (await run.finish()).status is RunStatus.COMPLETED
+    model = f"made-{uuid4().hex}"
+    for _ in range(2):
+        api = LocalAPI([reply(text("."))])
+        async with eagerstream.run(api.transport(), **{**request, "model": model}) as run:
+            await run.finish()
+    warned = [record.message for record in caplog.records if model in record.message]
+    assert len(warned) == 1
+    assert "Half of" not in warned[0]
+    assert logging.WARNING in {record.levelno for record in caplog.records}

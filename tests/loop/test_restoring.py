@@ -17,7 +17,7 @@ from eagerstream.tools import Done, ToolCall
 from tests.loop.durable import Played, World, answers, client_of, continued, left_at, scenario, taken_up
 from tests.loop.journals import MemoryJournal
 from tests.loop.steered import Steered
-from tests.support import REQUEST
+from tests.streams import REQUEST
 
 pytestmark = pytest.mark.anyio
 

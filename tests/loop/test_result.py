@@ -35,8 +35,8 @@ from tests.loop.serial import (
     running,
     said,
 )
-from tests.streams import block_start, block_stop, input_delta, message_start, text_delta, tool_start
-from tests.support import REQUEST, USER, Broken, LocalAPI, Piece
+from tests.streams import REQUEST, USER, block_start, block_stop, input_delta, message_start, text_delta, tool_start
+from tests.support import Broken, LocalAPI, Piece
 from tests.tables import rows
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ from eagerstream.loop import resume
 from eagerstream.testing import Scenario, reply, tool_use
 from tests.loop.durable import Played, World, check, kept, scenario, taken_up
 from tests.loop.journals import MemoryJournal, plain
-from tests.support import REQUEST
+from tests.streams import REQUEST
 
 pytestmark = pytest.mark.anyio
 

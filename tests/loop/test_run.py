@@ -32,7 +32,7 @@ from eagerstream.testing import (
 )
 from eagerstream.tools import tool
 from eagerstream.transports import Reply, Transport
-from eagerstream.wire import MessageStart, WireEvent
+from eagerstream_wire import MessageStart, WireEvent
 from tests.loop.serial import (
     DONE,
     SLOWLY_S,
@@ -55,6 +55,8 @@ from tests.loop.serial import (
 from tests.loop.steered import Steered
 from tests.streams import (
     MESSAGE_STOP,
+    REQUEST,
+    USER,
     block_start,
     block_stop,
     input_delta,
@@ -63,7 +65,7 @@ from tests.streams import (
     text_delta,
     tool_start,
 )
-from tests.support import REQUEST, USER, Broken, Gate, LocalAPI, Piece, all_tasks_blocked, anthropic_client
+from tests.support import Broken, Gate, LocalAPI, Piece, all_tasks_blocked, anthropic_client
 
 pytestmark = pytest.mark.anyio
 

@@ -11,10 +11,10 @@ import eagerstream
 from eagerstream.calls import RunStatus
 from eagerstream.recordings import Recording
 from eagerstream.testing import block, error_event, reply, server_tool_use, text, tool_use
-from eagerstream.wire import InputStop, ServerToolResult, ServerToolUse
+from eagerstream_wire import InputStop, ServerToolResult, ServerToolUse
 from tests.loop.serial import DONE, SLOWLY_S, Listed, Serial, now
 from tests.loop.server_tools import SEARCH, told
-from tests.support import REQUEST, USER
+from tests.streams import REQUEST, USER
 
 pytestmark = pytest.mark.anyio
 

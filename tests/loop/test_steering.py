@@ -17,11 +17,11 @@ from eagerstream import Conversation, RunningCall, RunResult, UsageError, tool
 from eagerstream.calls import RunStatus
 from eagerstream.loop import MessageDelivered, Restarted, Run, ToolProgress, ToolStart, TurnStart, TurnStop
 from eagerstream.testing import http_error, reply, server_tool_use, text, tool_use
-from eagerstream.wire import InputDelta, MessageStop, TextDelta
+from eagerstream_wire import InputDelta, MessageStop, TextDelta
 from tests.loop.serial import CALLER, DONE, SLOWLY_S, checked, now, result, running
 from tests.loop.steered import Steered
-from tests.streams import block_start, block_stop, input_delta, message_start, text_delta, tool_start
-from tests.support import REQUEST, USER, Broken, Gate, LocalAPI, all_tasks_blocked
+from tests.streams import REQUEST, USER, block_start, block_stop, input_delta, message_start, text_delta, tool_start
+from tests.support import Broken, Gate, LocalAPI, all_tasks_blocked
 from tests.tables import rows
 
 pytestmark = pytest.mark.anyio

@@ -20,8 +20,8 @@ from eagerstream.streaming import stream
 from eagerstream.testing import http_error, reply, text, tool_use
 from eagerstream.tools import Tool
 from tests.loop.serial import only_new_garbage
-from tests.streams import message_start
-from tests.support import REQUEST, Gate, LocalAPI, all_tasks_blocked
+from tests.streams import REQUEST, message_start
+from tests.support import Gate, LocalAPI, all_tasks_blocked
 from tests.virtual_time import Playing, in_virtual_time, timed
 
 pytestmark = pytest.mark.anyio

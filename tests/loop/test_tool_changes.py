@@ -27,7 +27,8 @@ from eagerstream.testing import (
 )
 from tests.loop.serial import DONE, SLOWLY_S, checked, now
 from tests.loop.steered import Steered, steered
-from tests.support import REQUEST, USER, anthropic_client
+from tests.streams import REQUEST, USER
+from tests.support import anthropic_client
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,7 @@ import eagerstream
 from eagerstream.errors import APIError, EagerStreamError, UsageError
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.testing import ReplayServer, Scenario, http_error
-from tests.support import REQUEST
+from tests.streams import REQUEST
 from tests.tables import rows
 
 _HTML = "<!DOCTYPE html>\n<html>\n<head>\n<title>502 Bad\n Gateway</title>" + "<p>hunter2</p>\n" * 200 + "</html>"

@@ -15,7 +15,7 @@ import pytest
 
 import eagerstream
 from eagerstream.testing import Timing, reply, retime, text
-from tests.support import REQUEST
+from tests.streams import REQUEST
 
 _ARRIVAL = 2  # callbacks: the bytes arrive, and the reader wakes
 _CONSUMER = 1  # it wakes

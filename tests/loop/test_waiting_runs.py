@@ -18,9 +18,8 @@ import eagerstream
 from eagerstream import InputDelta, tool
 from eagerstream.limits import Limits
 from eagerstream.transports import Reply, RequestBody, Transport
-from eagerstream.wire import WireEvent
-from tests.streams import input_delta, message_start, tool_start
-from tests.support import REQUEST
+from eagerstream_wire import WireEvent
+from tests.streams import REQUEST, input_delta, message_start, tool_start
 
 _RUNS = 20
 _MOST = 190 if sys.version_info < (3, 14) else 224  # from 3.14 on, it visits dicts of plain values, too

@@ -23,8 +23,8 @@ import pytest
 import eagerstream
 from eagerstream.errors import StreamInterrupted
 from eagerstream.tools import tool
-from tests.streams import MESSAGE_STOP, block_start, message_delta, message_start, text_delta
-from tests.support import REQUEST, Gate, LocalAPI, until, whole_call
+from tests.streams import MESSAGE_STOP, REQUEST, block_start, message_delta, message_start, text_delta
+from tests.support import Gate, LocalAPI, until, whole_call
 from tests.tables import rows
 
 pytestmark = pytest.mark.anyio

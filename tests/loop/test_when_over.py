@@ -15,8 +15,8 @@ from eagerstream.calls import RunStatus
 from eagerstream.loop import Conversation
 from eagerstream.testing import reply, tool_use
 from tests.loop.serial import DONE, SLOWLY_S, by_hand, ended, opened
-from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start
-from tests.support import REQUEST, Broken, Gate, LocalAPI, Piece, until
+from tests.streams import MESSAGE_STOP, REQUEST, block_stop, input_delta, message_delta, message_start, tool_start
+from tests.support import Broken, Gate, LocalAPI, Piece, until
 
 pytestmark = pytest.mark.anyio
 

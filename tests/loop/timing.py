@@ -11,8 +11,7 @@ import pytest
 import eagerstream
 from eagerstream import Recording, RunningCall, tool
 from eagerstream.loop import RunLatency
-from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start
-from tests.support import REQUEST
+from tests.streams import MESSAGE_STOP, REQUEST, block_stop, input_delta, message_delta, message_start, tool_start
 from tests.virtual_time import Playing, in_virtual_time, timed
 
 DONE = timed((0.25, message_start(id="msg_2")), (0.5, message_delta("end_turn")), (0.75, MESSAGE_STOP))

@@ -10,7 +10,7 @@ from eagerstream.loop import RunEvent, TurnStart
 from eagerstream.progress import Record, RunRecorder, RunView
 from eagerstream.streaming import FeedEnd
 from eagerstream.tools import ToolCall
-from eagerstream.wire import InputStart, MessageAssembler, WireEvent
+from eagerstream_wire import InputStart, MessageAssembler, WireEvent
 from tests.streams import block_stop, input_delta, message_start, tool_start
 
 

@@ -19,8 +19,8 @@ from eagerstream.tools import RunningCall
 from tests.progress.observed import viewed
 from tests.reliability.conversations import AT_ONCE, converse
 from tests.reliability.schedules import SCENARIO, BySchedule, Schedule
-from tests.streams import made_recordings, random_pieces, real_recordings
-from tests.support import REQUEST, LocalAPI, Piece, anthropic_client
+from tests.streams import REQUEST, made_recordings, random_pieces, real_recordings
+from tests.support import LocalAPI, Piece, anthropic_client
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
 _CALL = re.compile(rb'"type":\s*"tool_use"[^{}]*"name":\s*"([a-zA-Z0-9_-]{1,64})"')

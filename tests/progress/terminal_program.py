@@ -15,6 +15,7 @@ import eagerstream
 from eagerstream.progress.terminal import terminal_progress
 from tests.streams import (
     MESSAGE_STOP,
+    REQUEST,
     block_start,
     block_stop,
     input_delta,
@@ -23,7 +24,7 @@ from tests.streams import (
     text_delta,
     tool_start,
 )
-from tests.support import REQUEST, Gate, LocalAPI, Piece, whole_call
+from tests.support import Gate, LocalAPI, Piece, whole_call
 
 LINES = [
     "東京の港は時を守る",

@@ -23,14 +23,15 @@ from eagerstream.progress import Hub
 from eagerstream.progress.agui import AGUIEncoder, agui_app, frontend_tools, messages_of
 from eagerstream.progress.agui._history import system_of
 from eagerstream.testing import ReplayServer, block, error_event, reply, server_tool_use, text, thinking, tool_use
-from eagerstream.wire import SSEDecoder
+from eagerstream_wire import SSEDecoder
 from tests.clients import run_client, serving
 from tests.progress.agui_client import Client
 from tests.progress.asgi import client_of, scope_of
 from tests.progress.streams import IMAGE
 from tests.reliability.conversations import Travel
 from tests.reliability.schedules import SCENARIO, BySchedule, at_events, first_message
-from tests.support import REQUEST, Gate, LocalAPI, Piece, check_history
+from tests.streams import REQUEST
+from tests.support import Gate, LocalAPI, Piece, check_history
 
 USER = {"id": "user", "role": "user", "content": "What is the weather?"}
 ASK = {

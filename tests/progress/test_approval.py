@@ -22,7 +22,8 @@ from eagerstream.testing import reply, tool_use
 from tests.progress.made_log import MadeCall, made_log
 from tests.progress.observed import viewed
 from tests.progress.page_modules import PageModules
-from tests.support import REQUEST, LocalAPI
+from tests.streams import REQUEST
+from tests.support import LocalAPI
 
 LARGE = 9007199254740993  # as a double it is 9007199254740992
 ACCOUNT = '{"account": 10000000000000001, "amount": 9007199254740993}'

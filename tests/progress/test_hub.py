@@ -24,10 +24,10 @@ from eagerstream.progress import Hub, Record, RunLog, RunView
 from eagerstream.progress._fold import CallPhase
 from eagerstream.testing import reply, text, tool_use
 from eagerstream.tools import tool
-from eagerstream.wire import InputDelta, InputStop
+from eagerstream_wire import InputDelta, InputStop
 from tests.progress.observed import viewed
-from tests.streams import input_delta, message_start, tool_start
-from tests.support import REQUEST, Broken, Gate, LocalAPI, until
+from tests.streams import REQUEST, input_delta, message_start, tool_start
+from tests.support import Broken, Gate, LocalAPI, until
 
 pytestmark = pytest.mark.anyio
 

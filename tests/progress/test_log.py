@@ -12,6 +12,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from hypothesis import given, strategies as st
+from packages.wire.tests.json_texts import documents
 
 from eagerstream.errors import UsageError
 from eagerstream.progress import Record, RunLog, WatcherDropped, _merge as merge
@@ -22,7 +23,6 @@ from tests.progress.made_log import add
 from tests.progress.observed import events_of, recorded, viewed
 from tests.streams import cut_at, written
 from tests.support import until
-from tests.wire.json_texts import documents
 
 FRAGMENTS = ['{"name": "po', "em.t", 'xt", "lines": ["one', '", "tw', 'o"], "n": 1', "2}"]
 pytestmark = pytest.mark.anyio

@@ -11,8 +11,8 @@ from eagerstream.loop import Restarted, RunEvent, SubRunStart, SubRunStop, ToolP
 from eagerstream.progress import Record, RunRecorder, RunView
 from eagerstream.progress._plain_lines import PlainLines
 from eagerstream.streaming import FeedEnd
-from eagerstream.wire import MessageAssembler, MessageStart, TextDelta
-from eagerstream.wire._assistant_message import empty_message
+from eagerstream_wire import MessageAssembler, MessageStart, TextDelta
+from eagerstream_wire._assistant_message import empty_message
 from tests.progress.observed import Clock, events_of, tool_call_of
 from tests.streams import block_start, block_stop, input_delta, message_start, tool_start
 

@@ -30,8 +30,8 @@ from eagerstream.progress._fold import CallPhase
 from eagerstream.progress._joined import RecordsEnd
 from eagerstream.progress._record import record_adapter
 from eagerstream.streaming import FeedEnd, OutputDelta
-from eagerstream.wire import MessageAssembler, MessageStart, TextDelta, apply_patch
-from eagerstream.wire._assistant_message import empty_message
+from eagerstream_wire import MessageAssembler, MessageStart, TextDelta, apply_patch
+from eagerstream_wire._assistant_message import empty_message
 from tests.progress.observed import events_of, recorded, recorded_body, tool_call_of, viewed
 from tests.streams import (
     MESSAGE_STOP,

@@ -25,7 +25,7 @@ from tests.loop.durable import World, client_of, left_at, scenario
 from tests.loop.journals import MemoryJournal
 from tests.progress.observed import events_of, recorded, tool_call_of
 from tests.progress.page_modules import PageModules
-from tests.support import REQUEST
+from tests.streams import REQUEST
 from tests.tables import rows
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 
 from eagerstream._serving.asgi_server import ThreadedServer
 from eagerstream.progress._sse import EventStream, Write, encode_json, encode_message
-from eagerstream.wire import SSEDecoder
+from eagerstream_wire import SSEDecoder
 
 pytestmark = pytest.mark.anyio
 

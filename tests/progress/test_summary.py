@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 import pytest
 from hypothesis import given, strategies as st
+from packages.wire.tests.inputs import ended
 from rich.console import Console
 
 import eagerstream
@@ -25,12 +26,11 @@ from eagerstream.progress.terminal import terminal_progress
 from eagerstream.progress.web import serve
 from eagerstream.testing import reply, text, thinking, tool_use
 from eagerstream.tools import ToolErrorCode
-from eagerstream.wire import ToolInput
+from eagerstream_wire import ToolInput
 from tests.progress.observed import viewed
-from tests.streams import wire_events
-from tests.support import REQUEST, LocalAPI
+from tests.streams import REQUEST, wire_events
+from tests.support import LocalAPI
 from tests.tables import rows
-from tests.wire.inputs import ended
 
 SECRET = "hunter2"
 

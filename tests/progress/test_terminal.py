@@ -33,8 +33,8 @@ from eagerstream.recordings import Recording
 from eagerstream.testing import Timing, reply, retime, text, tool_use
 from eagerstream.tools import tool
 from tests.progress.observed import events_of, recorded
-from tests.streams import each_recording, input_delta, message_start, tool_start
-from tests.support import REQUEST, Gate, LocalAPI
+from tests.streams import REQUEST, each_recording, input_delta, message_start, tool_start
+from tests.support import Gate, LocalAPI
 
 pytestmark = pytest.mark.anyio
 

@@ -20,8 +20,8 @@ from eagerstream.progress.vercel._app import encode_chunks
 from eagerstream.testing import reply, text
 from tests.progress.asgi import scope_of
 from tests.progress.ui_messages import Reader
-from tests.streams import MESSAGE_STOP, message_delta, message_start
-from tests.support import REQUEST, Gate, LocalAPI, Piece, whole_call
+from tests.streams import MESSAGE_STOP, REQUEST, message_delta, message_start
+from tests.support import Gate, LocalAPI, Piece, whole_call
 
 pytestmark = pytest.mark.anyio
 

@@ -31,8 +31,8 @@ from tests.progress.stories import HOSTILE, Story, stories
 from tests.progress.streams import Told, told_faults, told_recordings
 from tests.progress.ui_messages import Reader
 from tests.reliability.schedules import at_bytes, at_events
-from tests.streams import MESSAGE_STOP, message_delta, message_start
-from tests.support import REQUEST, LocalAPI, Piece, check_history, whole_call
+from tests.streams import MESSAGE_STOP, REQUEST, message_delta, message_start
+from tests.support import LocalAPI, Piece, check_history, whole_call
 
 READERS: Final[dict[str, Any]] = {"ai5": 5, "ai": 6, "ai7": 7}
 USER = {"role": "user", "parts": [{"type": "text", "text": "Hello"}]}

@@ -27,12 +27,12 @@ from eagerstream.errors import UsageError
 from eagerstream.progress import Hub, web
 from eagerstream.progress.web import serve, web_app
 from eagerstream.testing import reply, text, tool_use
-from eagerstream.wire import ServerSentEvent, SSEDecoder
+from eagerstream_wire import ServerSentEvent, SSEDecoder
 from tests.progress import asgi
 from tests.progress.asgi import scope_of
 from tests.progress.made_log import add, hub_of, made_log
-from tests.streams import MESSAGE_STOP, message_delta, message_start, text_delta
-from tests.support import REQUEST, LocalAPI, all_tasks_blocked, whole_call
+from tests.streams import MESSAGE_STOP, REQUEST, message_delta, message_start, text_delta
+from tests.support import LocalAPI, all_tasks_blocked, whole_call
 
 pytestmark = pytest.mark.anyio
 

@@ -21,7 +21,7 @@ from eagerstream.progress.web import serve, web_app
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ask_elsewhere
 from tests.loop.durable import client_of
-from tests.support import REQUEST
+from tests.streams import REQUEST
 
 TOKEN = new_token()
 HOST = "127.0.0.1:8765"

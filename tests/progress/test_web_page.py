@@ -36,8 +36,8 @@ from tests.browser import chromium
 from tests.clients import installed_file
 from tests.patches import Patches
 from tests.progress.made_log import MadeCall, add, hub_of, made_log
-from tests.streams import MESSAGE_STOP, message_delta, message_start, text_delta
-from tests.support import REQUEST, LocalAPI, whole_call
+from tests.streams import MESSAGE_STOP, REQUEST, message_delta, message_start, text_delta
+from tests.support import LocalAPI, whole_call
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
+from packages.wire.tests.recordings import for_recordings
 
 from eagerstream.errors import UsageError
 from eagerstream.recordings import Chunk, Recording
 from tests.tables import rows
-from tests.wire.recordings import for_recordings
 
 _EVENT = b'event: ping\ndata: {"type": "ping"}\n\n'
 _HEADER = '{"eagerstream_recording": 1}'

@@ -10,6 +10,7 @@ from time import process_time
 from typing import Any
 
 from hypothesis import given, settings, strategies as st
+from packages.wire.tests.recordings import for_recordings
 
 from eagerstream.errors import EagerStreamError
 from eagerstream.recordings import Chunk, Recording
@@ -27,10 +28,9 @@ from eagerstream.testing import (
     thinking,
     tool_use,
 )
-from eagerstream.wire import MessageAssembler, MessageStop, SSEDecoder, WireDecoder, WireEvent
+from eagerstream_wire import MessageAssembler, MessageStop, SSEDecoder, WireDecoder, WireEvent
 from tests.streams import cut_at
 from tests.tables import rows
-from tests.wire.recordings import for_recordings
 
 CITATION = {"type": "char_location", "cited_text": "qzcited", "document_index": 3, "document_title": "qztitle"}
 RESULT = {

@@ -18,7 +18,7 @@ from eagerstream.builtin import CodeTool
 from eagerstream.testing import Timing, reply, retime, text, tool_use
 from eagerstream.testing._body import body_events
 from eagerstream.tools import ToolCall
-from eagerstream.wire import WireEvent
+from eagerstream_wire import WireEvent
 
 CODE: Final = """\
 await mark(1)

@@ -23,7 +23,7 @@ from eagerstream.inputs import GrowingInput
 from eagerstream.loop import Conversation, Run, RunResult
 from eagerstream.streaming._event_buffer import EventBuffer
 from eagerstream.tools import InProcessExecutor, ToolCall
-from eagerstream.wire import MessageAssembler, PartialJSON
+from eagerstream_wire import MessageAssembler, PartialJSON
 
 WATCHED: Final = (
     Run,

@@ -20,12 +20,12 @@ from eagerstream import EagerStreamError, InputAccumulator, ToolProgress
 from eagerstream.builtin._code.statements import StatementSplitter
 from eagerstream.loop import Run
 from eagerstream.testing import reply, text
-from eagerstream.wire import WireEvent
+from eagerstream_wire import WireEvent
 from tests.loop.serial import checked
 from tests.reliability.code_conversations import CODE, FIRST_EVENTS, SECOND, CodeWorld
 from tests.sampling import is_in_part
-from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta
-from tests.support import REQUEST, USER, Broken, Exchange, Gate, LocalAPI, Piece
+from tests.streams import MESSAGE_STOP, REQUEST, USER, block_stop, input_delta, message_delta
+from tests.support import Broken, Exchange, Gate, LocalAPI, Piece
 
 pytestmark = pytest.mark.anyio
 

@@ -30,7 +30,8 @@ from eagerstream.testing import (
 from tests import api_rules
 from tests.loop.serial import SLOWLY_S
 from tests.sampling import drawn
-from tests.support import REQUEST
+from tests.streams import REQUEST
+from tests.support import refused
 
 _NAMES: Final = "abcde"
 _KINDS: Final = (FaultKind.CLOSE, FaultKind.RESET, FaultKind.ERROR_EVENT, FaultKind.HTTP_ERROR)
@@ -70,7 +71,7 @@ class _Model:
         faults = [*api_rules.check(request["messages"]), *_unknown_tools(request)]
         if faults:
             self.faults += faults
-            return api_rules.refused(faults)
+            return refused(faults)
         if not self._knows_changes and any(message["role"] == "system" for message in request["messages"]):
             return http_error(400, "invalid_request_error", "Input tag 'tool_addition' does not match")
         id = f"msg_{self._count}"

@@ -35,7 +35,7 @@ from eagerstream.testing._threads import _refused
 from tests.loop.serial import SLOWLY_S, checked
 from tests.reliability.conversations import Travel
 from tests.sampling import drawn
-from tests.support import REQUEST, USER
+from tests.streams import REQUEST, USER
 
 _TURNS: Final = 4
 _WHEN: Final[tuple[When, ...]] = ("next_turn", "when_idle", "now")

@@ -18,9 +18,10 @@ from eagerstream.recordings import Chunk, Recording
 from eagerstream.streaming import MessageStream, StreamEvent
 from eagerstream.testing import reply, text, tool_use
 from eagerstream.transports import HTTPTransport
-from eagerstream.wire import MessageAssembler, MessageState, WireDecoder
+from eagerstream_wire import MessageAssembler, MessageState, WireDecoder
 from tests.streams import (
     MESSAGE_STOP,
+    REQUEST,
     block_stop,
     event_line,
     input_delta,
@@ -29,7 +30,7 @@ from tests.streams import (
     tool_start,
     written,
 )
-from tests.support import REQUEST, LocalAPI, anthropic_client
+from tests.support import LocalAPI, anthropic_client
 
 WEATHER = reply(text("Let me look."), tool_use("get_weather", {"city": "Oslo", "days": [1, 2, 3]}))
 

@@ -20,7 +20,7 @@ from eagerstream.recordings import Chunk, Recording
 from eagerstream.streaming import StreamEvent
 from eagerstream.testing import ReplayServer
 from eagerstream.transports import HTTPTransport
-from eagerstream.wire import MessageStart, MessageStop
+from eagerstream_wire import MessageStart, MessageStop
 from tests.streaming.streams import (
     HELD,
     NEVER_S,
@@ -35,8 +35,8 @@ from tests.streaming.streams import (
     kinds,
     long_input,
 )
-from tests.streams import MESSAGE_STOP, block_start, block_stop, message_delta, message_start, text_delta
-from tests.support import REQUEST, Gate, LocalAPI, Piece
+from tests.streams import MESSAGE_STOP, REQUEST, block_start, block_stop, message_delta, message_start, text_delta
+from tests.support import Gate, LocalAPI, Piece
 from tests.virtual_time import in_virtual_time
 
 pytestmark = pytest.mark.anyio

@@ -15,7 +15,7 @@ from eagerstream.inputs import GrowingInput
 from eagerstream.limits import DEFAULT_LIMITS
 from eagerstream.streaming._event_buffer import BufferMode, EventBuffer
 from eagerstream.streaming._thinning import Thinning
-from eagerstream.wire import (
+from eagerstream_wire import (
     BlockStart,
     BlockStop,
     InputAccumulator,
@@ -29,7 +29,7 @@ from eagerstream.wire import (
     ThinkingDelta,
     apply_patch,
 )
-from eagerstream.wire._assistant_message import empty_message
+from eagerstream_wire._assistant_message import empty_message
 from tests.streams import input_delta, one_by_one, tool_start
 from tests.support import all_tasks_blocked
 

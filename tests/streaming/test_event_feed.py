@@ -16,9 +16,9 @@ from eagerstream.errors import UsageError
 from eagerstream.streaming import EventFeed, FeedEnd
 from eagerstream.streaming._delivery import Delivery
 from eagerstream.streaming._event_buffer import EventBuffer
-from eagerstream.wire import BlockStart, TextDelta
-from tests.streams import text_delta
-from tests.support import REQUEST, Gate, LocalAPI, all_tasks_blocked
+from eagerstream_wire import BlockStart, TextDelta
+from tests.streams import REQUEST, text_delta
+from tests.support import Gate, LocalAPI, all_tasks_blocked
 
 pytestmark = pytest.mark.anyio
 

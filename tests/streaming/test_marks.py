@@ -16,11 +16,12 @@ import eagerstream
 from eagerstream.streaming import ReplyMarks, _marks as marks_module
 from eagerstream.streaming._marks import Arrival, FinishedField
 from eagerstream.testing import Timing, reply, retime, text, thinking, tool_use
-from eagerstream.wire import FragmentDecoder, MessageAssembler, SSEDecoder, decode_event
+from eagerstream_wire import FragmentDecoder, MessageAssembler, SSEDecoder, decode_event
 from tests.sampling import drawn
 from tests.streaming.streams import finished
 from tests.streams import (
     MESSAGE_STOP,
+    REQUEST,
     block_delta,
     block_start,
     block_stop,
@@ -32,7 +33,6 @@ from tests.streams import (
     text_delta,
     tool_start,
 )
-from tests.support import REQUEST
 from tests.tables import rows
 from tests.virtual_time import in_virtual_time, timed
 

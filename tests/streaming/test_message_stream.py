@@ -38,7 +38,7 @@ from eagerstream.testing import (
     tool_use,
 )
 from eagerstream.tools import tool
-from eagerstream.wire import InputDelta, InputStart, InputStop, MessageStart, MessageStop, Outcome, TextDelta
+from eagerstream_wire import InputDelta, InputStart, InputStop, MessageStart, MessageStop, Outcome, TextDelta
 from tests.sampling import SEED, drawn
 from tests.streaming.streams import (
     HELD,
@@ -61,6 +61,7 @@ from tests.streaming.streams import (
 )
 from tests.streams import (
     MESSAGE_STOP,
+    REQUEST,
     block_start,
     block_stop,
     event_line,
@@ -73,7 +74,7 @@ from tests.streams import (
     text_delta,
     tool_start,
 )
-from tests.support import REQUEST, Broken, Gate, LocalAPI, Piece, all_tasks_blocked, anthropic_client
+from tests.support import Broken, Gate, LocalAPI, Piece, all_tasks_blocked, anthropic_client
 from tests.tables import rows
 
 pytestmark = pytest.mark.anyio

@@ -17,7 +17,7 @@ from eagerstream.errors import APIError
 from eagerstream.streaming import EventFeed, FeedEnd, on_every_feed, on_feed
 from eagerstream.testing import error_event, reply, text, tool_use
 from tests.streaming.streams import finished
-from tests.support import REQUEST
+from tests.streams import REQUEST
 from tests.virtual_time import Playing
 
 pytestmark = pytest.mark.anyio

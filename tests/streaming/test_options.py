@@ -10,7 +10,7 @@ from anthropic.types.beta import message_create_params
 from eagerstream import Conversation, UsageError
 from eagerstream.streaming import stream
 from eagerstream.streaming._options import FEED_DEFAULTS, INPUT_DEFAULTS, FeedOptions, InputOptions, RequestParameters
-from tests.support import REQUEST
+from tests.streams import REQUEST
 from tests.tables import rows
 
 _IN_SIGNATURES = {"model", "max_tokens", "messages", "tools", "stream"}

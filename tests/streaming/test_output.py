@@ -18,11 +18,12 @@ from eagerstream.limits import Limits
 from eagerstream.recordings import Recording
 from eagerstream.streaming import GrowingOutput, MessageStream
 from eagerstream.testing import reply, server_tool_use, text, thinking, tool_use
-from eagerstream.wire import BlockStart, MessageStop
+from eagerstream_wire import BlockStart, MessageStop
 from tests.sampling import drawn
 from tests.streaming.streams import finished
 from tests.streams import (
     MESSAGE_STOP,
+    REQUEST,
     block_start,
     block_stop,
     message_delta,
@@ -32,7 +33,7 @@ from tests.streams import (
     text_delta,
     wire_events,
 )
-from tests.support import REQUEST, Broken, Gate, LocalAPI, Piece
+from tests.support import Broken, Gate, LocalAPI, Piece
 
 pytestmark = pytest.mark.anyio
 

@@ -16,7 +16,7 @@ from eagerstream.errors import APIError, LimitError, ProtocolError, StreamInterr
 from eagerstream.limits import Limits
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.testing import ReplayServer, encode_event, error_event, reply, text, tool_use
-from eagerstream.wire import InputDelta, InputStart, InputStop, MessageStart, MessageStop, Outcome
+from eagerstream_wire import InputDelta, InputStart, InputStop, MessageStart, MessageStop, Outcome
 from tests.streaming.streams import (
     HELD,
     WEATHER,
@@ -33,6 +33,7 @@ from tests.streaming.streams import (
 )
 from tests.streams import (
     MESSAGE_STOP,
+    REQUEST,
     block_start,
     block_stop,
     input_delta,
@@ -41,7 +42,7 @@ from tests.streams import (
     text_delta,
     tool_start,
 )
-from tests.support import REQUEST, Broken, LocalAPI
+from tests.support import Broken, LocalAPI
 
 pytestmark = pytest.mark.anyio
 

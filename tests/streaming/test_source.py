@@ -15,8 +15,8 @@ import pytest
 import eagerstream
 from eagerstream import MessageStream, UsageError
 from eagerstream.testing import ReplayServer, reply, text, tool_use
-from tests.streams import event_line
-from tests.support import REQUEST, anthropic_client
+from tests.streams import REQUEST, event_line
+from tests.support import anthropic_client
 
 pytestmark = pytest.mark.anyio
 

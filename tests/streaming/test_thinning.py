@@ -11,7 +11,7 @@ import pytest
 from eagerstream.errors import UsageError
 from eagerstream.streaming._event_buffer import EventBuffer
 from eagerstream.streaming._thinning import Thinning
-from eagerstream.wire import BlockStop, InputDelta, InputStop, TextDelta
+from eagerstream_wire import BlockStop, InputDelta, InputStop, TextDelta
 from tests.streaming.test_event_buffer import an_input, drained
 from tests.support import all_tasks_blocked
 from tests.tables import rows

@@ -13,8 +13,7 @@ import eagerstream
 from eagerstream import HTTPTransport, ItemStream, Recording, RunStatus, tool
 from eagerstream.testing import ReplayServer, Scenario, Timing
 from eagerstream.testing._one_piece import final_message
-from tests.streams import wire_events
-from tests.support import REQUEST
+from tests.streams import REQUEST, wire_events
 from tests.tables import rows
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

@@ -6,23 +6,21 @@ import math
 import re
 from collections.abc import Mapping
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 import anthropic
 import anyio
 import pytest
 
-import eagerstream
 from eagerstream.errors import APIError
 from eagerstream.testing import ReplayServer, Scenario, http_error, reply, text, tool_use
 from eagerstream.testing._assumptions import Answer, Assumption, assumption_table, faults
 from eagerstream.testing._verifying import AssumedModel, verdict_of
+from tests.source_tree import sources
 from tests.tables import rows
 
 TABLE = assumption_table()
 ROWS: tuple[Assumption, ...] = TABLE["assumptions"]
-_SOURCE = Path(eagerstream.__file__).parent
 
 
 def test_the_table() -> None:
@@ -31,7 +29,7 @@ def test_the_table() -> None:
     for row in ROWS:
         assert row.statement.endswith("."), row.id
         assert row.code, row.id
-        assert [path for path in row.code if not (_SOURCE / path).is_file()] == [], row.id
+        assert [path for path in row.code if not (sources()[path.split("/")[0]].parent / path).is_file()] == [], row.id
         assert row.source.startswith(("https://", "recorded responses")), row.id
         assert date(2024, 1, 1) <= date.fromisoformat(row.date) <= date.fromisoformat(TABLE["stated_at"]), row.id
         assert row.model in (None, *TABLE["prices"]), row.id

@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.testing import Scripted, Timing, block, buffered, error_event, reply, retime, text, thinking, tool_use
 from eagerstream.testing._one_piece import final_message
-from eagerstream.wire import JSON
+from eagerstream_wire import JSON
 from tests.sampling import drawn
 from tests.streams import made_recordings, real_recordings, wire_events
 from tests.tables import rows

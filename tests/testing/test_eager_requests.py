@@ -25,7 +25,7 @@ from eagerstream.testing import (
 )
 from eagerstream.testing._eager_requests import InputBuffering, eager_tools
 from eagerstream.testing._framing import framing_of, in_aws_frames
-from eagerstream.wire._tool_kind import EAGER_FIELD, LEGACY_BETA
+from eagerstream_wire._tool_kind import EAGER_FIELD, LEGACY_BETA
 from tests.streams import wire_events
 from tests.tables import rows
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from packages.wire.tests.decoding import decoded
+from packages.wire.tests.recordings import for_recordings
 
 from eagerstream.errors import ProtocolError
 from eagerstream.recordings import Chunk, Recording
@@ -17,9 +20,9 @@ from eagerstream.testing._body import body_events
 from eagerstream.testing._faults import BYTEWISE, ERROR_STATUS, INSTEAD
 from eagerstream.testing._framing import AWS_EVENT_STREAM, AWS_EXCEPTIONS, SSE, aws_frame, framing_of, in_aws_frames
 from eagerstream.testing._injection import break_reply
-from eagerstream.wire import AWSEventStreamDecoder, WireDecoder, WireEvent
+from eagerstream_wire import AWSEventStreamDecoder, WireDecoder, WireEvent
 from tests.aws_frames import chunk_frame, frame, read_by_botocore
-from tests.streams import written
+from tests.streams import random_pieces, written
 from tests.tables import rows
 
 _REPLY = retime(
@@ -262,3 +265,23 @@ def test_instead_of_the_reply(kind: FaultKind) -> None:
     broken = break_reply(_FRAMED, Fault(kind, status=429 if kind is FaultKind.HTTP_ERROR else None)).recording
     assert framing_of(broken) is not AWS_EVENT_STREAM
     assert (broken.body == _FRAMED.body) is (kind is FaultKind.CONTENT_TYPE)
+
+
+@for_recordings
+def test_recordings_are_what_the_anthropic_client_reads(recording: Path) -> None:
+    """Every reply gives the events that the client's own decoder gives."""
+    from anthropic.lib.bedrock import _stream_decoder
+
+    body = in_aws_frames(Recording.load(recording)).body
+    theirs = _stream_decoder.AWSEventStreamDecoder().iter_bytes(iter([body]))
+    expected: list[Any] = []
+    try:
+        for sse in theirs:
+            expected.append(json.loads(sse.data))
+    except ValueError:
+        pass  # what older versions make of an exception frame
+    events, failure = decoded(AWSEventStreamDecoder(), random_pieces(body, seed=5, largest=300))
+    assert failure == ""
+    assert written(events[: len(expected)]) == written(expected)
+    assert {event["type"] for event in events[len(expected) :]} <= {"error"}
+    assert events

@@ -16,7 +16,7 @@ from eagerstream.testing._faults import BYTEWISE, ERROR_STATUS, INSTEAD
 from eagerstream.testing._framing import AWS_EVENT_STREAM
 from eagerstream.testing._injection import _what_goes_on, break_reply
 from eagerstream.testing._one_piece import final_message
-from eagerstream.wire import PartialJSON
+from eagerstream_wire import PartialJSON
 from tests.streams import wire_events
 from tests.tables import rows
 

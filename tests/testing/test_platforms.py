@@ -16,9 +16,9 @@ from eagerstream.testing._faults import ERROR_STATUS
 from eagerstream.testing._framing import AWS_EVENT_STREAM, in_aws_frames
 from eagerstream.testing._platforms import DIALECTS, PLAIN, Dialect, Refused
 from eagerstream.testing._refusals import KINDS_WITHOUT_BETA
-from eagerstream.wire import EagerSupport
-from eagerstream.wire._tool_kind import LEGACY_BETA
-from tests.support import REQUEST
+from eagerstream_wire import EagerSupport
+from eagerstream_wire._tool_kind import LEGACY_BETA
+from tests.streams import REQUEST
 from tests.tables import rows
 
 _REPLY = retime(reply(text("Hello, world.")), Timing.instant())

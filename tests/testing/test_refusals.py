@@ -6,9 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import httpx
+import pytest
+from anthropic.types import ToolUnionParam
+from packages.wire.tests.test_block_rules import FAULTY
+from packages.wire.tests.test_history import CACHED, user, words
+from packages.wire.tests.test_tool_kind import kinds_of_the_package
 
-from eagerstream.testing import ReplayServer, reply, text
-from eagerstream.testing._refusals import parameter_faults
+from eagerstream.testing import ReplayServer, Scenario, reply, text
+from eagerstream.testing._refusals import KINDS_WITHOUT_BETA, parameter_faults, request_faults
+from tests.missing import anthropic_since
+from tests.streams import REQUEST
+from tests.support import anthropic_client
 from tests.tables import rows
 
 TOOLS = [{"name": "f", "input_schema": {"type": "object"}}]
@@ -70,3 +78,46 @@ def test_over_http() -> None:
             answer = httpx.post(f"{server.base_url}/v1/messages{path}", json={**body, **more})
             assert answer.status_code == 400
             assert answer.json()["error"]["message"] == "Tool 'f' not found in provided tools"
+
+
+@pytest.mark.anyio
+async def test_faulty_histories() -> None:
+    """With the same words, through the client of the anthropic package."""
+    async with ReplayServer(Scenario.scripted()) as server, anthropic_client(server.base_url) as client:
+        messages: Any
+        mended: Any
+        for messages, words, mended in FAULTY[:-1]:  # that one no client can send
+            with pytest.raises(Exception, match="400") as caught:
+                await client.messages.create(model="claude-haiku-4-5", max_tokens=9, messages=messages)
+            assert words in str(caught.value)
+            await client.messages.create(model="claude-haiku-4-5", max_tokens=9, messages=mended)
+
+
+@rows(
+    "change, message",
+    [
+        ({"model": None}, "model: Field required"),
+        ({"messages": None}, "messages: Field required"),
+        ({"max_tokens": None}, "max_tokens: Field required"),
+        ({"max_tokens": -1}, "max_tokens: must be greater than or equal to 0"),
+        ({"max_tokens": "9"}, "max_tokens: Input should be a valid integer"),
+        ({"tools": 5}, "tools: Input should be a valid list"),
+    ],
+)
+def test_a_wrong_request(change: dict[str, Any], message: str) -> None:
+    """What every request has is asked for first."""
+    assert list(request_faults({**REQUEST, **change})) == [message]
+    assert list(request_faults(REQUEST)) == []
+    assert list(request_faults({**REQUEST, "max_tokens": 0})) == [], "it only fills the cache, and the API allows it"
+
+
+def test_breakpoints_of_the_system_prompt() -> None:
+    """They count like all others."""
+    body = {**REQUEST, "system": [words() | CACHED], "messages": [user(*(words() | CACHED for _ in range(4)))]}
+    assert list(request_faults(body)) == ["A maximum of 4 blocks with cache_control may be provided. Found 5."]
+
+
+@anthropic_since("2.12")  # its kinds were betas in older versions
+def test_kinds_without_a_beta_are_those_of_the_anthropic_package() -> None:
+    """The double accepts them without one. A new kind is noticed here."""
+    assert list(KINDS_WITHOUT_BETA) == sorted(set(kinds_of_the_package(ToolUnionParam)))

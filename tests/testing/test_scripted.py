@@ -22,7 +22,7 @@ from eagerstream.testing import (
     thinking,
     tool_use,
 )
-from eagerstream.wire import MessageAssembler, MessageState, Outcome
+from eagerstream_wire import MessageAssembler, MessageState, Outcome
 from tests.streams import wire_events
 from tests.tables import rows
 

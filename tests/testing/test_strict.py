@@ -14,7 +14,8 @@ import eagerstream
 from eagerstream.errors import APIError
 from eagerstream.testing import ReplayServer, Scenario, Timing, reply, retime, text
 from eagerstream.transports import HTTPTransport
-from tests.support import REQUEST, USER, anthropic_client
+from tests.streams import REQUEST, USER
+from tests.support import anthropic_client
 
 SLOWLY_S = 15
 _REPLY = retime(reply(text("Hello, world.")), Timing.instant())
@@ -57,7 +58,7 @@ def _turns(*contents: list[dict[str, Any]]) -> dict[str, Any]:
     return {"messages": [USER, *({"role": role, "content": said} for role, said in zip(roles, contents, strict=False))]}
 
 
-# `tests/wire/test_history.py` has the other faults of a history, in the same words.
+# `packages/wire/tests/test_history.py` has the other faults of a history, in the same words.
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no model": ({"model": None}, "model: Field required"),
     "no messages": ({"messages": None}, "messages: Field required"),

@@ -12,7 +12,7 @@ import anyio.to_thread
 from eagerstream.inputs import GrowingInput
 from eagerstream.limits import DEFAULT_LIMITS, Limits
 from eagerstream.tools import CallState, InProcessExecutor, RunningCall, Tool, ToolCall, tool
-from eagerstream.wire import InputAccumulator
+from eagerstream_wire import InputAccumulator
 from tests.streams import block_stop, input_delta, message_delta, tool_start
 
 

@@ -16,7 +16,7 @@ from hypothesis import given, strategies as st
 from eagerstream.errors import ToolError
 from eagerstream.limits import Limits
 from eagerstream.tools import InProcessExecutor, ToolResponse, document_text, image_bytes, tool
-from eagerstream.wire._block_rules import tool_result
+from eagerstream_wire._block_rules import tool_result
 from tests.tables import rows
 from tests.tools.calls import WEATHER_ID, a_call, answer_to, answered, contents
 from tests.tools.contents import DOCUMENT_BLOCK, HALF, JPEG, JPEG_BLOCK

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from eagerstream._support.json_values import dump_json
 from eagerstream.errors import UsageError
 from eagerstream.tools import content_of, document_bytes, document_text, image_bytes
-from eagerstream.wire._block_rules import tool_result
+from eagerstream_wire._block_rules import tool_result
 from tests.tables import rows
 from tests.tools.contents import DOCUMENT_BLOCK, HALF, JPEG, JPEG_BLOCK
 

@@ -21,7 +21,7 @@ from anthropic.types.beta import (
 
 from eagerstream.errors import UsageError
 from eagerstream.tools import ForeignTool, InProcessExecutor, ToolCall, as_tool, tool
-from tests.support import anthropic_since
+from tests.missing import anthropic_since
 from tests.tables import rows
 from tests.tools.calls import a_call
 

@@ -14,7 +14,8 @@ import eagerstream
 from eagerstream import EarlyCalls, tool
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ToolCall
-from tests.support import REQUEST, anthropic_since
+from tests.missing import anthropic_since
+from tests.streams import REQUEST
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("loop", ["run", "EarlyCalls"])]
 

@@ -14,10 +14,10 @@ from pydantic import BaseModel
 from eagerstream.errors import ToolError
 from eagerstream.tools import ToolResponse, ToolStatus, content_of, error_response, error_text, rendered
 from eagerstream.tools._results import invalid_result
-from eagerstream.wire import InputAccumulator, ToolInput
-from eagerstream.wire._block_rules import tool_result
+from eagerstream_wire import InputAccumulator, ToolInput
+from eagerstream_wire._block_rules import tool_result
+from tests.missing import anthropic_since
 from tests.streams import block_stop, input_delta, tool_start
-from tests.support import anthropic_since
 from tests.tables import rows
 from tests.tools.calls import WEATHER_ID, a_call, answered
 from tests.tools.contents import HALF, JPEG, JPEG_BLOCK

@@ -16,7 +16,7 @@ from eagerstream.calls._runner import execute
 from eagerstream.limits import DEFAULT_LIMITS
 from eagerstream.tools import CallState, Group, InProcessExecutor, Toolbox, ToolCall, tool
 from eagerstream.tools._call import CallHost
-from eagerstream.wire._assistant_message import empty_message
+from eagerstream_wire._assistant_message import empty_message
 from tests.support import all_tasks_blocked, until
 from tests.tools.calls import a_call, a_toolset, contents, execute_all
 

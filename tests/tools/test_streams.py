@@ -13,7 +13,7 @@ from eagerstream.errors import InputInterrupted, UsageError
 from eagerstream.inputs import GrowingInput
 from eagerstream.tools import ItemStream, Later, TextStream, Tool, tool
 from eagerstream.tools._streams import repeated_key
-from eagerstream.wire import InputAccumulator
+from eagerstream_wire import InputAccumulator
 from tests.streams import block_stop, input_delta, message_delta, tool_start
 from tests.support import all_tasks_blocked, awaiting
 from tests.tables import rows

@@ -21,7 +21,7 @@ from eagerstream.limits import Limits
 from eagerstream.transports import HTTPTransport, StreamedReply
 from eagerstream.transports._http_clients import Library
 from tests.streaming.streams import error_of, finished
-from tests.support import REQUEST
+from tests.streams import REQUEST
 from tests.transports.peers import (
     HALF,
     HELLO,

@@ -17,9 +17,8 @@ from eagerstream.testing import reply, text
 from eagerstream.transports import HTTPTransport, Reply, RequestBody, Transport, as_transport
 from eagerstream.transports._anthropic import AnthropicTransport
 from eagerstream.transports._playback import PlaybackTransport
-from eagerstream.wire import MessageStop, WireEvent
-from tests.streams import MESSAGE_STOP, message_delta, message_start
-from tests.support import REQUEST
+from eagerstream_wire import MessageStop, WireEvent
+from tests.streams import MESSAGE_STOP, REQUEST, message_delta, message_start
 from tests.tables import rows
 
 

@@ -16,8 +16,8 @@ from eagerstream.limits import DEFAULT_LIMITS, Limits
 from eagerstream.testing import encode_event, reply, tool_use
 from eagerstream.transports import HTTPTransport, StreamedReply
 from eagerstream.transports._body import BodyTransport
-from eagerstream.wire import FragmentDecoder, MessageAssembler
-from eagerstream.wire._decoding import to_wire_event
+from eagerstream_wire import FragmentDecoder, MessageAssembler
+from eagerstream_wire._decoding import to_wire_event
 from tests.streaming.streams import error_of, finished, turns_of_others
 from tests.support import LocalAPI
 

@@ -16,8 +16,8 @@ import eagerstream
 from eagerstream.testing import ReplayServer, reply, text, tool_use
 from eagerstream.transports import as_transport
 from eagerstream.transports._body import BodyTransport
-from tests.streams import event_line
-from tests.support import REQUEST, anthropic_client
+from tests.streams import REQUEST, event_line
+from tests.support import anthropic_client
 
 pytestmark = pytest.mark.anyio
 

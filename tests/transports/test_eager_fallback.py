@@ -29,11 +29,11 @@ from eagerstream.testing import error_event, http_error, reply, text, tool_use
 from eagerstream.tools import tool
 from eagerstream.transports import HTTPTransport, Reply, RequestBody, Transport
 from eagerstream.transports._eager_fallback import EagerFallback
-from eagerstream.wire import MessageStop, WireEvent
-from eagerstream.wire._tool_kind import LEGACY_BETA
+from eagerstream_wire import MessageStop, WireEvent
+from eagerstream_wire._tool_kind import LEGACY_BETA
 from tests.streaming.streams import error_of, finished
-from tests.streams import MESSAGE_STOP, message_delta, message_start
-from tests.support import REQUEST, Exchange, LocalAPI, Piece, all_tasks_blocked, anthropic_http_library, check_history
+from tests.streams import MESSAGE_STOP, REQUEST, message_delta, message_start
+from tests.support import Exchange, LocalAPI, Piece, all_tasks_blocked, anthropic_http_library, check_history
 from tests.tables import rows
 
 SLOWLY_S = 20

@@ -23,7 +23,7 @@ from eagerstream.transports._error_responses import (
     status_error,
 )
 from eagerstream.transports._failures import interruption, is_resent_by_clients, raise_as, refusal
-from eagerstream.wire import decode_event
+from eagerstream_wire import decode_event
 from tests.support import anthropic_http_library
 from tests.tables import rows
 

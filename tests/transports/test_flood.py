@@ -15,8 +15,7 @@ from eagerstream.testing import encode_event
 from eagerstream.transports import HTTPTransport
 from eagerstream.transports._http_clients import LIBRARIES
 from tests.streaming.streams import finished
-from tests.streams import block_start, message_start, text_delta
-from tests.support import REQUEST
+from tests.streams import REQUEST, block_start, message_start, text_delta
 from tests.transports.peers import PATIENCE_S, Connection, Peer, Request
 
 pytestmark = pytest.mark.anyio

@@ -16,7 +16,7 @@ from eagerstream.errors import UsageError
 from eagerstream.transports import HTTPTransport
 from eagerstream.transports._http_clients import LIBRARIES, Library
 from tests.streaming.streams import error_of, finished
-from tests.support import REQUEST
+from tests.streams import REQUEST
 from tests.transports.peers import (
     CA,
     HALF,

@@ -14,10 +14,9 @@ from eagerstream.limits import Limits
 from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.transports import HTTPTransport, _http_settings as settings
 from eagerstream.transports._http_clients import Library
-from eagerstream.wire import MessageStop
+from eagerstream_wire import MessageStop
 from tests.streaming.streams import finished
-from tests.streams import event_line
-from tests.support import REQUEST
+from tests.streams import REQUEST, event_line
 from tests.transports.peers import made_client
 
 pytestmark = pytest.mark.anyio

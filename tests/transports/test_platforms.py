@@ -29,12 +29,12 @@ from eagerstream.testing import (
     tool_use,
 )
 from eagerstream.tools import tool
-from eagerstream.wire import EagerSupport
-from eagerstream.wire._tool_kind import LEGACY_BETA
+from eagerstream_wire import EagerSupport
+from eagerstream_wire._tool_kind import LEGACY_BETA
 from tests.platforms import CLIENTS, PlatformClient, each_client, each_platform
 from tests.streaming.streams import error_of, finished
-from tests.streams import event_line, made_recordings, needs_recordings, real_recordings
-from tests.support import REQUEST, USER, check_history
+from tests.streams import REQUEST, USER, event_line, made_recordings, needs_recordings, real_recordings
+from tests.support import check_history
 
 pytestmark = pytest.mark.anyio
 

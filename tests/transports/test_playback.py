@@ -12,9 +12,10 @@ from eagerstream.errors import APIError, UsageError
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.testing import http_error, reply, text, tool_use
 from eagerstream.testing._framing import in_aws_frames
-from eagerstream.wire import MessageStart, MessageStop
+from eagerstream_wire import MessageStart, MessageStop
 from tests.streaming.streams import finished
-from tests.support import REQUEST, check_history
+from tests.streams import REQUEST
+from tests.support import check_history
 
 pytestmark = pytest.mark.anyio
 

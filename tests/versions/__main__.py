@@ -33,7 +33,7 @@ _TESTS: Final = (
     "tests/compat/anthropic_tools/test_automatic.py",  # the clients of older programs
     "tests/compat/anthropic_tools/test_manual.py",
     "tests/tools/test_foreign.py",
-    "tests/wire/test_history.py",
+    "packages/wire/tests/test_history.py",
     "tests/tools/test_official_tools.py",  # the package's own tools, from the version that brings each
     "tests/tools/test_response.py",
     "tests/tools/test_results.py",
@@ -93,12 +93,12 @@ def main() -> int:
         rows = random.Random(options.seed).sample(rows, min(options.count, len(rows)))
     options.folder.mkdir(parents=True, exist_ok=True)
     try:
-        wheel = _build_wheel(options.folder / "wheel")
+        wheels = _build_wheels(options.folder / "wheels")
     except _StepError as error:
         print(error)
         return 1
     start = time.monotonic()
-    outcomes = [_run(row, options.folder, wheel) for row in rows]
+    outcomes = [_run(row, options.folder, wheels) for row in rows]
     print(f"\n{table(outcomes)}\n{len(outcomes)} versions in {time.monotonic() - start:.0f} s")
     for outcome in outcomes:
         if outcome.failure:
@@ -119,14 +119,14 @@ def table(outcomes: Sequence[Outcome]) -> str:
     return "\n".join("{:<11}{:<11}{:<15}{:<8}{:>8}{:>8}{:>9}{:>9}".format(*line) for line in lines)
 
 
-def _run(row: Row, folder: Path, wheel: Path) -> Outcome:
+def _run(row: Row, folder: Path, wheels: Path) -> Outcome:
     """One row; what fails is in the outcome, and the other rows go on."""
     outcome = Outcome(row)
     start = time.monotonic()
     try:
         version = _resolve(row.requested)
         environment = folder / (f"{version}-oldest" if row.oldest else version)
-        python = _environment(row, version, environment, wheel)
+        python = _environment(row, version, environment, wheels)
         outcome.installed, outcome.library = json.loads(_output(str(python), "-c", _PROBE))
         _say(row, f"{outcome.installed} on {outcome.library}")
         _test(outcome, python, environment)
@@ -137,11 +137,12 @@ def _run(row: Row, folder: Path, wheel: Path) -> Outcome:
     return outcome
 
 
-def _build_wheel(folder: Path) -> Path:
-    """The project as users get it."""
+def _build_wheels(folder: Path) -> Path:
+    """The packages as users get them."""
     shutil.rmtree(folder, ignore_errors=True)
-    _pip("wheel", "--no-deps", "--wheel-dir", str(folder), str(ROOT))
-    return next(folder.glob("*.whl"))
+    packages = (ROOT, *(file.parent for file in sorted(ROOT.glob("packages/*/pyproject.toml"))))
+    _pip("wheel", "--no-deps", "--wheel-dir", str(folder), *map(str, packages))
+    return folder
 
 
 def _resolve(requested: str) -> str:
@@ -152,8 +153,8 @@ def _resolve(requested: str) -> str:
     return version
 
 
-def _environment(row: Row, version: str, folder: Path, wheel: Path) -> Path:
-    """The interpreter of an environment with the wheel in it; all but the wheel stays from the last time where it fits."""
+def _environment(row: Row, version: str, folder: Path, wheels: Path) -> Path:
+    """The interpreter of an environment with the wheels in it; all but these stays from the last time where it fits."""
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     into = ("--python", str(python), "install", "--no-compile")
     extras = extras_for(oldest=row.oldest)
@@ -162,14 +163,14 @@ def _environment(row: Row, version: str, folder: Path, wheel: Path) -> Path:
     wanted = json.dumps([sys.version, project()["dependencies"], requirements_of(extras), constraints, tools])
     ready = folder / "ready.json"
     if ready.is_file() and ready.read_text() == wanted and python.exists():
-        _pip(*into, "--no-deps", "--force-reinstall", str(wheel))
+        _pip(*into, "--no-deps", "--force-reinstall", *map(str, wheels.glob("*.whl")))
         return python
     _say(row, f"{version} gets an environment")
     shutil.rmtree(folder, ignore_errors=True)
     venv.create(folder, with_pip=False, symlinks=os.name != "nt")
     listed = folder / "constraints.txt"
     listed.write_text("\n".join(constraints))
-    _pip(*into, "--constraint", str(listed), f"{wheel}[{','.join(extras)}]", *tools)
+    _pip(*into, "--constraint", str(listed), "--find-links", str(wheels), f"eagerstream[{','.join(extras)}]", *tools)
     ready.write_text(wanted)
     return python
 

@@ -21,9 +21,9 @@ _TOOLS: Final = frozenset(
 _NEWER_TOOLS: Final = frozenset({"mcp"})
 
 
-def pyproject() -> dict[str, Any]:
-    """pyproject.toml."""
-    with (ROOT / "pyproject.toml").open("rb") as file:
+def pyproject(folder: Path = ROOT) -> dict[str, Any]:
+    """The pyproject.toml of a package; of the core if no folder is given."""
+    with (folder / "pyproject.toml").open("rb") as file:
         return tomllib.load(file)
 
 

@@ -15,7 +15,7 @@ from anyio.abc import TaskGroup
 from eagerstream.inputs import GrowingInput
 from eagerstream.limits import DEFAULT_LIMITS, Limits
 from eagerstream.tools import Executor, ToolCall
-from eagerstream.wire import InputAccumulator
+from eagerstream_wire import InputAccumulator
 from tests.streams import block_stop, input_delta, message_delta, tool_start
 from tests.support import Heard
 

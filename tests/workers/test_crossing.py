@@ -19,7 +19,6 @@ from pydantic import BaseModel
 
 from eagerstream.errors import ToolError
 from eagerstream.tools import ToolResponse
-from eagerstream.wire._block_rules import text_block
 from eagerstream.workers import ProcessExecutor, ProcessPool
 from eagerstream.workers._crossing import (
     RemoteError,
@@ -34,6 +33,7 @@ from eagerstream.workers._crossing import (
 from eagerstream.workers._frames import HEADER, Failed, FromProcess, NoMessageError, Ready, answer, answer_from
 from eagerstream.workers._messages import Cancelled, Ended, Progress, Refused, Started
 from eagerstream.workers._process import ProcessLine
+from eagerstream_wire._block_rules import text_block
 from tests.tables import rows
 from tests.workers import evil, tools
 from tests.workers.calls import a_call, answered, content

@@ -16,7 +16,7 @@ import anyio.from_thread
 
 from eagerstream import InputInterrupted, ItemStream, Later, RunningCall, TextStream, ToolError, ToolResponse, tool
 from eagerstream.tools import Group
-from eagerstream.wire._block_rules import text_block
+from eagerstream_wire._block_rules import text_block
 
 
 def note(log: str, text: str) -> None:

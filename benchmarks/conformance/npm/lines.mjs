@@ -1,4 +1,4 @@
-// Speaks the lines of conformance/adapters/program.py for an adapter in JavaScript: `node lines.mjs peers/jsonriver.mjs`.
+// Speaks the lines of packages/wire/conformance/adapters/program.py for an adapter in JavaScript: `node lines.mjs peers/jsonriver.mjs`.
 
 import {createInterface} from 'node:readline';
 import {resolve} from 'node:path';

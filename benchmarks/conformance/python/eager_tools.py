@@ -8,7 +8,7 @@ from typing import Any
 
 from eager_tools import SealDetector
 
-from eagerstream.wire import SSEDecoder
+from eagerstream_wire import SSEDecoder
 
 
 def inputs(chunks: Sequence[bytes]) -> dict[str, Any]:

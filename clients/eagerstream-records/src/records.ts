@@ -93,7 +93,7 @@ export interface InputDeltaRecord {
   readonly type: "input_delta";
   /** JSON text, as it was sent, of one fragment or several. */
   readonly fragment: string;
-  /** The changes to the best-effort value, to be applied in order. See `eagerstream.wire.PatchOp`. */
+  /** The changes to the best-effort value, to be applied in order. See `eagerstream_wire.PatchOp`. */
   readonly patch: readonly PatchOp[];
   /** Names of the input's fields that were finished. */
   readonly finished: readonly string[];

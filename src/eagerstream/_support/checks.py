@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..wire._checks import check_choice, check_count, check_fraction, check_positive, check_seconds
-from ..wire._places import check_block_count
+from eagerstream_wire._checks import check_choice, check_count, check_fraction, check_positive, check_seconds
+from eagerstream_wire._places import check_block_count
 
 __all__ = ["check_block_count", "check_choice", "check_count", "check_fraction", "check_positive", "check_seconds"]

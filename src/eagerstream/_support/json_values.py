@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from ..wire._values import as_mapping, encodable, is_deeper
+from eagerstream_wire._values import as_mapping, encodable, is_deeper
 
 __all__ = ["as_mapping", "dump_json", "encodable", "is_deeper", "to_json"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ..wire._block_rules import text_block, tool_result
-from ..wire._events import TEXT_FIELDS
-from ..wire._message_inputs import TOOL_BLOCKS
-from ..wire._server_tools import error_code_of, is_error_result, is_server_result
-from ..wire._stop_reasons import standard_stop_reason
-from ..wire._tool_kind import (
+from eagerstream_wire._block_rules import text_block, tool_result
+from eagerstream_wire._events import TEXT_FIELDS
+from eagerstream_wire._message_inputs import TOOL_BLOCKS
+from eagerstream_wire._server_tools import error_code_of, is_error_result, is_server_result
+from eagerstream_wire._stop_reasons import standard_stop_reason
+from eagerstream_wire._tool_kind import (
     EAGER_FIELD,
     LEGACY_BETA,
     USER_DEFINED,
@@ -19,7 +19,7 @@ from ..wire._tool_kind import (
     forbids_legacy_beta,
     tool_kind,
 )
-from ..wire._type_variables import InputT
+from eagerstream_wire._type_variables import InputT
 
 __all__ = [
     "BETA_HEADER",

@@ -13,9 +13,10 @@ from typing import Final
 
 from anyio.to_thread import run_sync
 
+from eagerstream_wire import Outcome
+
 from ..errors import InputInterrupted, ToolError
 from ..tools import RunningCall, Tool, ToolErrorCode
-from ..wire import Outcome
 
 MAX_FILE_BYTES: Final = 16 * 1024 * 1024
 """Maximum size of a file to read or write. Larger files are refused."""

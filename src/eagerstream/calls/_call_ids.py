@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from eagerstream_wire._echo import stand_in_id
+
 from ..inputs._growing_input import GrowingInput
 from ..tools._call import ToolCall
-from ..wire._echo import stand_in_id
 
 
 class CallIds:

@@ -8,6 +8,12 @@ from types import TracebackType
 from typing import Any, Final, Self
 from uuid import uuid4
 
+from eagerstream_wire import INVALID_JSON, AssistantMessage, InputFragment, MessageAssembler, ParserFactory, PartialJSON
+from eagerstream_wire._assistant_message import empty_message
+from eagerstream_wire._decoding import to_wire_event
+from eagerstream_wire._events import InputDelta, InputEvent, InputStart, InputStop, MessageEvent, ServerToolUse
+from eagerstream_wire._message_inputs import check_invalid_key
+
 from .._support.callbacks import call_all
 from .._support.hosted_tasks import HostedTasks
 from ..errors import ProtocolError, UsageError
@@ -19,11 +25,6 @@ from ..tools._definition import Tool
 from ..tools._executor import Executor
 from ..tools._foreign import ForeignTool
 from ..tools._toolbox import Toolbox
-from ..wire import INVALID_JSON, AssistantMessage, InputFragment, MessageAssembler, ParserFactory, PartialJSON
-from ..wire._assistant_message import empty_message
-from ..wire._decoding import to_wire_event
-from ..wire._events import InputDelta, InputEvent, InputStart, InputStop, MessageEvent, ServerToolUse
-from ..wire._message_inputs import check_invalid_key
 from ._callable_tools import callable_tools
 from ._policy import BROKEN_OFF, Begins, Ending, ending_of
 from ._runner import CallRunner

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Final, Literal, TypeAlias
 
-from ..wire._stop_reasons import standard_stop_reason
+from eagerstream_wire._stop_reasons import standard_stop_reason
 
 OnTruncated: TypeAlias = Literal["stop", "retry", "report", "raise"]
 """The reaction to a response that `max_tokens` cut.

@@ -9,18 +9,19 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from eagerstream_wire import Outcome
+from eagerstream_wire._assistant_message import AssistantMessage, Block
+from eagerstream_wire._block_rules import THINKING, ends_in_white_space, is_empty_text
+from eagerstream_wire._echo import has_json_form
+from eagerstream_wire._events import Message
+from eagerstream_wire._message_inputs import TOOL_BLOCKS
+from eagerstream_wire._server_tools import SERVER_CALLS, is_server_result
+from eagerstream_wire._stop_reasons import PAUSES, standard_stop_reason
+from eagerstream_wire._values import encodable
+
 from .._support.json_values import to_json
 from .._support.terms import NOT_RUN
 from ..tools._call import ToolCall
-from ..wire import Outcome
-from ..wire._assistant_message import AssistantMessage, Block
-from ..wire._block_rules import THINKING, ends_in_white_space, is_empty_text
-from ..wire._echo import has_json_form
-from ..wire._events import Message
-from ..wire._message_inputs import TOOL_BLOCKS
-from ..wire._server_tools import SERVER_CALLS, is_server_result
-from ..wire._stop_reasons import PAUSES, standard_stop_reason
-from ..wire._values import encodable
 from ._policy import Keeps
 
 

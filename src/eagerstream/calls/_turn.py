@@ -11,15 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from ..errors import UsageError
-from ..inputs import GrowingInput
-from ..limits import Limits
-from ..tools._call import CallHost, CallListener, CallState, ToolCall
-from ..tools._definition import Tool
-from ..tools._executor import Executor
-from ..tools._results import REPEATED
-from ..tools._toolbox import Toolbox
-from ..wire import (
+from eagerstream_wire import (
     BlockStart,
     InputDelta,
     InputStart,
@@ -30,9 +22,18 @@ from ..wire import (
     TextDelta,
     ThinkingDelta,
 )
-from ..wire._assistant_message import AssistantMessage, Block, empty_message
-from ..wire._block_rules import text_block
-from ..wire._events import Message
+from eagerstream_wire._assistant_message import AssistantMessage, Block, empty_message
+from eagerstream_wire._block_rules import text_block
+from eagerstream_wire._events import Message
+
+from ..errors import UsageError
+from ..inputs import GrowingInput
+from ..limits import Limits
+from ..tools._call import CallHost, CallListener, CallState, ToolCall
+from ..tools._definition import Tool
+from ..tools._executor import Executor
+from ..tools._results import REPEATED
+from ..tools._toolbox import Toolbox
 from ._policy import Begins, Ending
 from ._settle import kept_blocks, settle, taken_over, without_result
 

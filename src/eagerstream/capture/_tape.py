@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Final, Protocol
 
+from eagerstream_wire import AWSEventStreamDecoder
+
 from .._support.terms import media_type
 from .._support.unpacking import Unpacker, UnpackingError
 from ..recordings import Chunk
-from ..wire import AWSEventStreamDecoder
 from ._upstream import HOP_BY_HOP
 
 _CHUNK_BYTES: Final = 200

@@ -18,12 +18,13 @@ import typer
 from rich.console import Console
 from typer.core import TyperCommand
 
+from eagerstream_wire import EagerSupport, is_compiled
+
 from .._support.checks import check_positive
 from .._support.redaction import printable
 from ..errors import UsageError
 from ..latency._command import bench_app
 from ..recordings import Recording
-from ..wire import EagerSupport, is_compiled
 from ._runs import runs_app
 from ._verify import verify
 

@@ -8,13 +8,14 @@ from typing import Any, Final, NamedTuple, Protocol, overload
 import anyio
 import anyio.lowlevel
 
-from ..errors import InputInterrupted
+from eagerstream_wire import INVALID_JSON, Outcome, ParserFactory, PartialJSON, ToolInput
+from eagerstream_wire._values import MISSING, Path, find
+from eagerstream_wire._watchers import Table
+
+from ..errors import InputInterrupted, UsageError
 from ..limits import Limits
-from ..wire import INVALID_JSON, Outcome, ParserFactory, ToolInput
-from ..wire._values import MISSING, Path, find
-from ..wire._watchers import Table
 from ._faults import InputError
-from ._typed_partial import T
+from ._typed_partial import T, TypedPartial
 
 
 def _tell_nobody(_: int) -> None: ...
@@ -71,6 +72,7 @@ class GrowingInput(ToolInput):
         self._end: anyio.Event | None = None
         # The number of characters that were read of a string, and the last ones: all would cost too much to compare.
         self._read_texts: dict[Path, tuple[int, str]] = {}
+        self._typed: dict[Any, TypedPartial[Any]] | None = None  # the typed values, by model
         self.interrupted: str | None = None
         """The reason why nothing more of it is wanted; see `interrupt`."""
         self.on_wait: Callable[[int], object] = _tell_nobody
@@ -199,13 +201,51 @@ class GrowingInput(ToolInput):
     @overload
     def partial_as(self, model: type[T]) -> T: ...
     def partial_as(self, model: Any) -> Any:
-        """See `ToolInput.partial_as`; here, type checkers know the type of the value."""
-        return super().partial_as(model)
+        """Return the input so far as an instance of a model; see `TypedPartial` for its rules.
+
+        Fields that have not arrived are None. Finished items are validated, each one once. The open one shows its
+        fields so far. The first call for a model reads the text so far. Each further call costs O(new text).
+
+        The value is live: it grows when this is called again. An item that does not fit stays as it was written, and
+        is reported by `fault_as`. Nothing here affects the call: a tool checks its complete input itself.
+
+        Args:
+            model: A pydantic model, a dataclass, a TypedDict or a `msgspec.Struct`. Or a `Tool`: the value is then a
+                mapping of its parameters that have arrived.
+
+        Raises:
+            UsageError: The model is none of these, or the input has a parser that is no `PartialJSON`.
+        """
+        return self._typed_partial(model).value
 
     def fault_as(self, model: Any) -> InputError | None:
-        """See `ToolInput.fault_as`."""
-        fault: InputError | None = super().fault_as(model)
-        return fault
+        """Return the first fault of the finished items, for a model as for `partial_as`; None if they fit.
+
+        It is known when the item is finished, long before the input ends: `fault.place` is `items[3].price`.
+
+        Raises:
+            UsageError: As for `partial_as`.
+        """
+        return self._typed_partial(model).fault
+
+    def _typed_partial(self, model: Any) -> TypedPartial[Any]:
+        parser = self._caught_up()
+        model = getattr(model, "input_type", model) if not isinstance(model, type) else model
+        is_given = not self.chars and (self._given is not None or self.outcome is Outcome.VALID)
+        if not isinstance(parser, PartialJSON):
+            raise UsageError("typed values need the parser PartialJSON, or a subclass of it")
+        self._typed = {} if self._typed is None else self._typed
+        try:
+            typed = self._typed.get((model, is_given))
+        except TypeError as error:
+            raise UsageError(f"{model!r:.200} is no type for partial values") from error
+        if typed is None:
+            if is_given:  # it came complete, without a text to parse
+                parser = PartialJSON()
+                parser.feed(self.raw or "{}")
+                parser.close()
+            typed = self._typed[model, is_given] = TypedPartial(model, parser)
+        return typed
 
     async def begun(self) -> None:
         """Wait until the object of the input is open, or the input is settled. Cancelling this loses nothing."""

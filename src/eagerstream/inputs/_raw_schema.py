@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+from eagerstream_wire import JSONObject, copy_json
+from eagerstream_wire._values import encodable
+
 from .._support.inspecting import MAX_SCHEMA_CHARS, MAX_SCHEMA_DEPTH, TooMuchError, check_size, head
 from .._support.warn_once import warn_once
 from ..errors import UsageError
-from ..wire import JSONObject, copy_json
-from ..wire._values import encodable
 from ._compiled_schema import MAX_STEPS, CompiledSchema, Engine, StoppedError, check_form, engines
 from ._faults import InputError
 from ._schema_faults import faults_of

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 from urllib.parse import unquote, urldefrag, urljoin
 
+from eagerstream_wire import copy_json
+
 from .._support.inspecting import check_size, head
 from ..errors import UsageError
-from ..wire import copy_json
 
 DEFINITIONS: Final = frozenset({"$defs", "definitions"})
 _NAMED: Final = DEFINITIONS | {"dependencies", "dependentSchemas", "patternProperties", "properties"}

@@ -8,7 +8,7 @@ from dataclasses import fields
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-from ..wire import JSON
+from eagerstream_wire import JSON
 
 
 class View(NamedTuple):

@@ -16,8 +16,9 @@ from typing import Annotated, Any, Final, Generic, Protocol, TypeAlias, cast
 
 from typing_extensions import TypeVar
 
+from eagerstream_wire import JSON, PartialJSON, Path
+
 from ..errors import UsageError
-from ..wire import JSON, PartialJSON, Path
 from ._faults import InputError, joined
 from ._typed_nodes import Node
 

@@ -15,8 +15,9 @@ from typing import Any, Final
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator, core_schema
 
-from ..wire import JSON, copy_json
-from ..wire._values import encodable
+from eagerstream_wire import JSON, copy_json
+from eagerstream_wire._values import encodable
+
 from ._typed_dicts import readable
 from ._typed_nodes import Node, View, view_of_dataclass
 from ._validation import as_json, explained, validated

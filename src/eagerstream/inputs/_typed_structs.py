@@ -12,8 +12,9 @@ from typing import Annotated, Any, Final, Union, get_args, get_origin
 
 import msgspec
 
-from ..wire import JSON
-from ..wire._values import encodable
+from eagerstream_wire import JSON
+from eagerstream_wire._values import encodable
+
 from ._typed_nodes import Node, View
 from ._validation import as_json
 

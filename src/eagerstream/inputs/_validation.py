@@ -9,8 +9,9 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
-from ..wire import copy_json
-from ..wire._values import encodable
+from eagerstream_wire import copy_json
+from eagerstream_wire._values import encodable
+
 from ._faults import MAX_TOLD, InputError, InputFaults, joined
 
 

@@ -9,9 +9,10 @@ import json
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from typing import Any, Final
 
+from eagerstream_wire import JSONObject
+
 from .._support.redaction import printable, redact
 from ..errors import JournalError, LimitError, UsageError
-from ..wire import JSONObject
 
 _SETTLED: Final = ("begin", "turn", "end")
 """The kinds of the first entry, and of those that take the place of others."""

@@ -28,6 +28,8 @@ from typing import Any, Final, Unpack
 import anyio
 import anyio.to_thread
 
+from eagerstream_wire import Block
+
 from .._support.inspecting import MAX_SCHEMA_CHARS, MAX_SCHEMA_DEPTH, TooMuchError, check_size
 from .._support.terms import IN_DEFINITION, text_block
 from ..errors import MissingExtraError, ProtocolError, UsageError
@@ -41,7 +43,6 @@ from ..tools import (
     block_of_bytes,
     document_text,
 )
-from ..wire import Block
 
 try:
     from mcp import MCPError

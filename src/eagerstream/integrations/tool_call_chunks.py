@@ -22,11 +22,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Generic
 from uuid import uuid4
 
+from eagerstream_wire import InputEvent, InputStart
+
 from .._support.checks import check_block_count
 from .._support.terms import InputT, standard_stop_reason
 from ..errors import LimitError
 from ..limits import DEFAULT_LIMITS, Limits
-from ..wire import InputEvent, InputStart
 
 _CUT: Final = ("max_tokens", "model_context_window_exceeded", "refusal")
 

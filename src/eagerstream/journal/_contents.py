@@ -10,10 +10,11 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from eagerstream_wire import JSONObject
+
 from .._support.plain_json import load_json
 from .._support.redaction import redact
 from ..errors import JournalError, MissingExtraError, UsageError
-from ..wire import JSONObject
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM

@@ -13,12 +13,13 @@ from typing import Any, Final, Self, TypeVar, get_args
 
 import anyio
 
+from eagerstream_wire import JSONObject, validate_history
+
 from .._support.checks import check_choice, check_count, check_positive, check_seconds
 from ..calls import RunStatus
 from ..errors import JournalError, RunNotFoundError, RunOwnedError, UsageError
 from ..loop import RunLog, When
 from ..tools import Decision
-from ..wire import JSONObject, validate_history
 from . import _sql as sql
 from ._contents import Contents
 from ._database import Database

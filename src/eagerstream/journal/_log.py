@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from eagerstream_wire import JSONObject
+
 from ..errors import EagerStreamError, JournalError, LimitError, OwnershipLostError, UsageError
-from ..wire import JSONObject
 from . import _sql as sql
 from ._contents import Contents, encoded
 from ._database import Database, Rows, Statement

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from eagerstream_wire import JSONObject
+
 from ..errors import JournalError, LimitError, RunNotFoundError
-from ..wire import JSONObject
 from . import _sql as sql
 from ._contents import Contents, decoded
 from ._database import Database

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from eagerstream_wire import JSONObject
+
 from ..errors import JournalError
 from ..loop import check_entries
-from ..wire import JSONObject
 from ._summaries import RunSummary
 
 

@@ -13,10 +13,11 @@ from typing import Any, Final, TypeAlias
 import anyio
 import anyio.abc
 
+from eagerstream_wire import JSONObject
+
 from .._support.checks import check_count, check_positive, check_seconds
 from ..errors import APIError, EagerStreamError, RunNotFoundError, RunOwnedError, UsageError
 from ..loop import Run, check_entries, resume
-from ..wire import JSONObject
 from ._journal import Journal
 
 _log = logging.getLogger(__name__)

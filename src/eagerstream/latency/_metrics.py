@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from eagerstream_wire import Outcome
+
 from ..loop import RequestLatency, RunLatency
-from ..wire import Outcome
 from ._kinds import MEANINGS
 
 Unit: TypeAlias = Literal["s", "/s", "share"]

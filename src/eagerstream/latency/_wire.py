@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from time import monotonic, sleep
 from typing import Any, Final, Literal
 
+from eagerstream_wire import MessageAssembler, SSEDecoder, WireEvent, decode_event
+
 from .._serving.access import Access
 from .._serving.asgi_server import ASGIApplication, ASGIMessage, Receive, Send, ThreadedServer
 from .._support.terms import EAGER_FIELD, LEGACY_BETA, media_type
@@ -25,7 +27,6 @@ from ..errors import EagerStreamError
 from ..loop import RequestMarks, RunLatency, RunMarks
 from ..recordings import Chunk
 from ..streaming import ReplyMarks
-from ..wire import MessageAssembler, SSEDecoder, WireEvent, decode_event
 
 EagerForm = Literal["field", "header"]
 

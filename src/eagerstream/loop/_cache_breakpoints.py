@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
+from eagerstream_wire._block_rules import THINKING
+from eagerstream_wire._history import MAX_BREAKPOINTS, count_breakpoints
+from eagerstream_wire._settled_messages import notable
+from eagerstream_wire._values import as_mapping
+
 from ..streaming._message_stream import SentDefinition
-from ..wire._block_rules import THINKING
-from ..wire._history import MAX_BREAKPOINTS, count_breakpoints
-from ..wire._settled_messages import notable
-from ..wire._values import as_mapping
 
 _EPHEMERAL: Final = {"type": "ephemeral"}
 

@@ -12,8 +12,9 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from eagerstream_wire._assistant_message import AssistantMessage
+
 from ..errors import UsageError
-from ..wire._assistant_message import AssistantMessage
 
 Summarize: TypeAlias = Callable[[Sequence[Mapping[str, Any]]], Awaitable[str | Sequence[Mapping[str, Any]]]]
 """Writes the summary of a history: a text, or the messages that replace the history."""

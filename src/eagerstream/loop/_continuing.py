@@ -6,12 +6,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from eagerstream_wire._stop_reasons import standard_stop_reason
+
 from ..calls._policy import RunStatus, Then, ending_of
 from ..calls._turn import Turn
 from ..errors import APIError, ProtocolError
 from ..limits import Limits
 from ..tools._call import ToolCall
-from ..wire._stop_reasons import standard_stop_reason
 from ._interruption import Restarts
 from ._options import LoopOptions
 from ._result import RunResult

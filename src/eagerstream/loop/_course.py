@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
 
+from eagerstream_wire._assistant_message import AssistantMessage
+from eagerstream_wire._checks import check_count
+from eagerstream_wire._history import MAX_BREAKPOINTS, is_prefill, validate_history
+from eagerstream_wire._repair import repair_history
+from eagerstream_wire._server_tools import server_calls
+from eagerstream_wire._settled_messages import notable
+from eagerstream_wire._stop_reasons import PAUSES
+
 from ..calls._call_ids import CallIds
 from ..calls._callable_tools import callable_tools
 from ..calls._policy import BROKEN_OFF, CANCELLED, INTERRUPTED, SUMMARY, Ending, RunStatus, Then, ending_of
@@ -18,13 +26,6 @@ from ..tools._call import CallHost, CallListener, ToolCall
 from ..tools._definition import Tool
 from ..tools._executor import Executor
 from ..tools._toolbox import Toolbox
-from ..wire._assistant_message import AssistantMessage
-from ..wire._checks import check_count
-from ..wire._history import MAX_BREAKPOINTS, is_prefill, validate_history
-from ..wire._repair import repair_history
-from ..wire._server_tools import server_calls
-from ..wire._settled_messages import notable
-from ..wire._stop_reasons import PAUSES
 from ._compaction import Compaction
 from ._continuing import Continuing
 from ._options import CALL_DEFAULTS, LOOP_DEFAULTS, ConversationOptions, RunOptions, check_loop_options

@@ -28,6 +28,10 @@ from typing import Any, Final
 import anyio
 from anyio.abc import TaskGroup
 
+from eagerstream_wire import JSONObject, MessageAssembler
+from eagerstream_wire._assistant_message import AssistantMessage
+from eagerstream_wire._values import encodable
+
 from .._support.json_values import to_json
 from .._support.terms import CANCELLED_TEXT
 from ..calls._policy import RunStatus
@@ -35,9 +39,6 @@ from ..calls._sub_runs import ParentCall
 from ..calls._turn import Turn
 from ..errors import EagerStreamError, JournalError, LimitError, RunExistsError, UsageError
 from ..tools._call import Decision, ToolCall
-from ..wire import JSONObject, MessageAssembler
-from ..wire._assistant_message import AssistantMessage
-from ..wire._values import encodable
 from ._course import Course
 from ._entries import check_entries
 from ._journal import RunJournal, RunLog

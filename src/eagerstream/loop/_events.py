@@ -6,11 +6,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from eagerstream_wire._assistant_message import AssistantMessage, Block, is_lower_bound
+
 from ..calls._policy import RunStatus
 from ..errors import APIError, ProtocolError
 from ..streaming import StreamEvent
 from ..tools._call import ToolCall
-from ..wire._assistant_message import AssistantMessage, Block, is_lower_bound
 
 
 @dataclass(slots=True)

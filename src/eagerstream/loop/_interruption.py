@@ -5,11 +5,12 @@ from __future__ import annotations
 from random import uniform
 from typing import Any, Final
 
+from eagerstream_wire import MessageAssembler
+from eagerstream_wire._assistant_message import AssistantMessage
+
 from ..calls._turn import Turn
 from ..errors import APIError, ProtocolError, StreamInterrupted
 from ..limits import Limits
-from ..wire import MessageAssembler
-from ..wire._assistant_message import AssistantMessage
 from ._options import LoopOptions
 
 LOST_START: Final = "a call of the response came without its start"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from typing import Protocol
 
+from eagerstream_wire import JSONObject
+
 from ..errors import UsageError
-from ..wire import JSONObject
 
 
 def check_journal(journal: object) -> None:

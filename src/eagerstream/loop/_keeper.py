@@ -7,12 +7,13 @@ from typing import Any
 
 from anyio.abc import TaskGroup
 
+from eagerstream_wire import MessageAssembler
+from eagerstream_wire._assistant_message import AssistantMessage
+
 from ..calls._sub_runs import ParentCall
 from ..calls._turn import Turn
 from ..errors import EagerStreamError
 from ..tools._call import CallHost, CallListener
-from ..wire import MessageAssembler
-from ..wire._assistant_message import AssistantMessage
 from ._restoring import OpenTurn
 
 

@@ -14,8 +14,9 @@ from itertools import chain, zip_longest
 from statistics import quantiles
 from typing import Any, Final, Literal, TypeVar, cast
 
+from eagerstream_wire import Outcome, ToolInput
+
 from ..streaming._marks import MAX_FIELDS, BlockMarks, FinishedField
-from ..wire import Outcome, ToolInput
 from ._latency_baseline import waiting_s
 from ._latency_data import BlockData, CallData, GapsData, LatencyData, RequestData
 from ._marks import CallMarks, RequestMarks, RunMarks

@@ -17,15 +17,16 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
+from eagerstream_wire._assistant_message import AssistantMessage
+from eagerstream_wire._history import count_breakpoints
+from eagerstream_wire._values import as_mapping
+
 from ..errors import APIError
 from ..limits import Limits
 from ..transports import Reply, RequestBody, Transport
 from ..transports._base import with_betas
 from ..transports._memory import ClientMemory
 from ..transports._opening import Opening
-from ..wire._assistant_message import AssistantMessage
-from ..wire._history import count_breakpoints
-from ..wire._values import as_mapping
 from ._resending import ResendingTransport
 
 _log = logging.getLogger(__name__)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypedDict, get_args
 
+from eagerstream_wire._checks import check_choice, check_count, check_seconds
+
 from ..calls._policy import OnInterrupt, OnTruncated
 from ..errors import UsageError
 from ..limits import Limits
 from ..streaming._options import FeedOptions, InputOptions, OutputOptions, RequestParameters
 from ..tools._breaker import CircuitBreaker
 from ..tools._executor import Executor
-from ..wire._checks import check_choice, check_count, check_seconds
 from ._journal import RunJournal
 
 BetaUse: TypeAlias = Literal["auto", "always"] | None

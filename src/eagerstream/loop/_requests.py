@@ -7,6 +7,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from eagerstream_wire._checks import check_count
+from eagerstream_wire._history import MAX_BREAKPOINTS, count_breakpoints, is_prefill
+from eagerstream_wire._models import model_facts
+from eagerstream_wire._settled_messages import KnownMessages, SettledMessages
+from eagerstream_wire._stop_reasons import PAUSES
+
 from .._support.warn_once import warn_once
 from ..calls._callable_tools import toolbox_of
 from ..errors import HistoryError, UsageError
@@ -15,11 +21,6 @@ from ..streaming._options import FEED_DEFAULTS, INPUT_DEFAULTS
 from ..tools._executor import Executor
 from ..tools._foreign import ForeignTool
 from ..tools._toolbox import Toolbox
-from ..wire._checks import check_count
-from ..wire._history import MAX_BREAKPOINTS, count_breakpoints, is_prefill
-from ..wire._models import model_facts
-from ..wire._settled_messages import KnownMessages, SettledMessages
-from ..wire._stop_reasons import PAUSES
 from ._cache_breakpoints import with_breakpoints
 from ._compaction import check_compaction
 from ._options import LoopOptions

@@ -10,6 +10,9 @@ from typing import Any, Final
 
 import anyio
 
+from eagerstream_wire import JSONObject, Outcome
+from eagerstream_wire._assistant_message import add_usage
+
 from .._support.cancellation import raise_if_cancelled
 from .._support.json_values import dump_json
 from ..errors import JournalError, UsageError
@@ -19,8 +22,6 @@ from ..tools._invoke import invoke
 from ..tools._options import Done
 from ..tools._response import ToolErrorCode, ToolResponse, error_text, response_of
 from ..tools._toolbox import Toolbox
-from ..wire import JSONObject, Outcome
-from ..wire._assistant_message import add_usage
 from ._course import Course
 
 _log = logging.getLogger(__name__)

@@ -11,26 +11,27 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast
 
 from pydantic import BaseModel
 
-from .._support.json_values import to_json
-from ..calls._policy import RunStatus
-from ..errors import EagerStreamError, UsageError
-from ..inputs._typed_partial import adapter_of
-from ..tools._call import ToolCall
-from ..wire import Outcome
-from ..wire._assistant_message import (
+from eagerstream_wire import Outcome
+from eagerstream_wire._assistant_message import (
     AssistantMessage,
     Usage,
     add_usage,
     is_lower_bound,
     text_of,
     total_tokens,
-    typed_message,
 )
-from ..wire._events import Message
-from ..wire._repair import HistoryRepair
-from ..wire._stop_reasons import standard_stop_reason
-from ..wire._type_variables import OutputT
-from ..wire._values import encodable
+from eagerstream_wire._events import Message
+from eagerstream_wire._repair import HistoryRepair
+from eagerstream_wire._stop_reasons import standard_stop_reason
+from eagerstream_wire._type_variables import OutputT
+from eagerstream_wire._values import encodable
+
+from .._support.json_values import to_json
+from ..calls._policy import RunStatus
+from ..errors import EagerStreamError, UsageError
+from ..inputs._typed_partial import adapter_of
+from ..streaming._typed_message import typed_message
+from ..tools._call import ToolCall
 
 if TYPE_CHECKING:
     from anthropic.types import Message as AnthropicMessage

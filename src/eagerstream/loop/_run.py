@@ -8,6 +8,10 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Self
 
+from eagerstream_wire import JSONObject
+from eagerstream_wire._assistant_message import AssistantMessage
+from eagerstream_wire._type_variables import OutputT
+
 from .._support.event_loops import LoopThread
 from ..calls._sub_runs import ParentCall
 from ..errors import EagerStreamError, JournalError, UsageError
@@ -15,9 +19,6 @@ from ..streaming import EventFeed
 from ..streaming._delivery import Delivery
 from ..transports._client import check_key
 from ..transports._eager_fallback import EagerForm
-from ..wire import JSONObject
-from ..wire._assistant_message import AssistantMessage
-from ..wire._type_variables import OutputT
 from ._compaction import Summarize
 from ._durability import Durability
 from ._events import RunEvent

@@ -11,6 +11,9 @@ from typing import Final, Literal
 import anyio
 import anyio.lowlevel
 
+from eagerstream_wire import MessageAssembler, Outcome
+from eagerstream_wire._assistant_message import AssistantMessage, empty_message
+
 from .._support.callbacks import call_all
 from .._support.hosted_tasks import HostedTasks
 from ..calls._policy import BROKEN_OFF, CANCELLED, CUT_BY_GUARD, CUT_BY_MESSAGE, Begins, RunStatus
@@ -25,8 +28,6 @@ from ..streaming._options import InputOptions
 from ..streaming._reading import read_reply
 from ..transports import RequestBody
 from ..transports._eager_fallback import EagerFallback
-from ..wire import MessageAssembler, Outcome
-from ..wire._assistant_message import AssistantMessage, empty_message
 from ._compaction import Summarize, as_history
 from ._course import Course
 from ._events import MessageDelivered, Restarted, RunEvent, TurnStart, TurnStop

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Unpack
 from uuid import uuid4
 
+from eagerstream_wire._echo import has_json_form
+from eagerstream_wire._message_inputs import check_invalid_key
+from eagerstream_wire._type_variables import OutputT
+
 from ..streaming._options import FEED_DEFAULTS, INPUT_DEFAULTS, delivery_for, taken
 from ..tools._foreign import ForeignTool
 from ..transports import Client, as_transport
 from ..transports._eager_fallback import EagerFallback
-from ..wire._echo import has_json_form
-from ..wire._message_inputs import check_invalid_key
-from ..wire._type_variables import OutputT
 from ._course import Course
 from ._journal import check_journal, check_run_id
 from ._marks import RunMarks

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, get_args
 
+from eagerstream_wire._checks import check_choice
+from eagerstream_wire._history import validate_history
+from eagerstream_wire._stop_reasons import PAUSES
+
 from ..calls._policy import RunStatus
 from ..errors import UsageError
-from ..wire._checks import check_choice
-from ..wire._history import validate_history
-from ..wire._stop_reasons import PAUSES
 from ._result import RunResult
 
 When: TypeAlias = Literal["next_turn", "when_idle", "now"]

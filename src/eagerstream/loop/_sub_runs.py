@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from eagerstream_wire._assistant_message import add_usage
+
 from .._support.event_loops import LoopThread
 from ..calls._policy import RunStatus
 from ..calls._sub_runs import CallRuns, ParentCall
 from ..streaming import FeedEnd, Observer
 from ..tools._call import ToolCall
-from ..wire._assistant_message import add_usage
 from ._events import RunEvent, SubRunStart, SubRunStop
 from ._result import RunResult
 

@@ -14,13 +14,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from eagerstream_wire._settled_messages import notable
+
 from ..errors import APIError, UsageError
 from ..limits import Limits
 from ..transports import Reply, RequestBody, Transport
 from ..transports._base import with_betas
 from ..transports._memory import ClientMemory
 from ..transports._opening import Opening
-from ..wire._settled_messages import notable
 from ._compaction import COMPACTION_BETA, has_summary
 from ._resending import ResendingTransport
 

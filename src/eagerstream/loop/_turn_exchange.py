@@ -9,6 +9,9 @@ from functools import partial
 import anyio
 import anyio.lowlevel
 
+from eagerstream_wire import MessageAssembler
+from eagerstream_wire._assistant_message import AssistantMessage
+
 from ..calls._runner import CallRunner
 from ..calls._turn import DELTAS, Turn
 from ..inputs import GrowingInput
@@ -18,8 +21,6 @@ from ..streaming._delivery import Delivery
 from ..streaming._exchange import Exchange
 from ..streaming._output import OutputReader
 from ..transports import Reply, RequestBody
-from ..wire import MessageAssembler
-from ..wire._assistant_message import AssistantMessage
 from ._events import RunEvent
 from ._interruption import Unwanted, message_of
 from ._keeper import Keeper

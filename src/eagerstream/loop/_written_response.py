@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from eagerstream_wire import JSONObject, MessageAssembler, Outcome
+from eagerstream_wire._assistant_message import AssistantMessage, Block
+
 from ..calls._turn import Turn
 from ..tools._call import ToolCall
-from ..wire import JSONObject, MessageAssembler, Outcome
-from ..wire._assistant_message import AssistantMessage, Block
 from ._interruption import message_of
 
 

@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from ..wire import JSON
+from eagerstream_wire import JSON
 
 KEY: Final = "$number"
 """The only key of an object that represents a number."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, cast
 
+from eagerstream_wire import InputStart, MessageAssembler, WireEvent
+
 from ..inputs import GrowingInput
 from ..loop import RequestMarks, RunLatency, RunMarks
 from ..streaming import BlockMarks, ReplyMarks
 from ..tools import ToolCall
-from ..wire import InputStart, MessageAssembler, WireEvent
 from ._merge import DELTA_TEXTS
 from ._record import Record
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
-from ..wire import apply_patch, copy_json, merge_patches
+from eagerstream_wire import apply_patch, copy_json, merge_patches
+
 from ._record import Record
 
 DELTA_TEXTS: Final = {"text_delta": "text", "thinking_delta": "thinking", "input_delta": "fragment"}

@@ -16,8 +16,9 @@ from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.text import Text
 
+from eagerstream_wire import JSON
+
 from .._support.wording import SHOWN_CHARS, clean, count_text, duration_text, size_text, value_text, visible
-from ..wire import JSON
 from ._fold import CallPhase
 from ._lines import LineProgress, TextLines
 from ._rows import CURSOR, Row, end_of, ending, line_rows

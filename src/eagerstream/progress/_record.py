@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, Literal, NotRequired, TypeAlias, cast
 from pydantic import Field, TypeAdapter
 from typing_extensions import TypedDict
 
-from ..wire import PatchOp
+from eagerstream_wire import PatchOp
 
 VERSION: Final = 2
 
@@ -210,7 +210,7 @@ class InputDeltaRecord(_Delta):
     Attributes:
         block: The number of the block in the run.
         fragment: JSON text, as it was sent, of one fragment or several.
-        patch: The changes to the best-effort value, to be applied in order. See `eagerstream.wire.PatchOp`.
+        patch: The changes to the best-effort value, to be applied in order. See `eagerstream_wire.PatchOp`.
         finished: Names of the input's fields that were finished.
     """
 

@@ -11,6 +11,21 @@ from uuid import uuid4
 
 from pydantic_core import to_jsonable_python
 
+from eagerstream_wire import (
+    BlockStart,
+    BlockStop,
+    CitationDelta,
+    InputDelta,
+    InputStart,
+    InputStop,
+    MessageStart,
+    MessageStop,
+    TextDelta,
+    ThinkingDelta,
+    UnknownEvent,
+    merge_patches,
+)
+
 from .._support.json_values import encodable
 from ..errors import UsageError
 from ..inputs import GrowingInput
@@ -28,20 +43,6 @@ from ..loop import (
 )
 from ..streaming import FeedEnd, OutputDelta
 from ..tools import ToolCall
-from ..wire import (
-    BlockStart,
-    BlockStop,
-    CitationDelta,
-    InputDelta,
-    InputStart,
-    InputStop,
-    MessageStart,
-    MessageStop,
-    TextDelta,
-    ThinkingDelta,
-    UnknownEvent,
-    merge_patches,
-)
 from ._joined import RecordsEnd
 from ._record import VERSION, Fault, Record, without_contents
 from ._summary import Summaries

@@ -10,6 +10,8 @@ import anyio
 import anyio.to_thread
 from pydantic import ValidationError
 
+from eagerstream_wire import PartialJSON, apply_patch
+
 from .._support.checks import check_positive
 from .._support.files import open_instead, replacing, sync
 from .._support.json_values import is_deeper
@@ -17,7 +19,6 @@ from .._support.plain_json import load_json
 from .._support.redaction import FindSecrets, finding_also, redact, redact_text
 from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS
-from ..wire import PartialJSON, apply_patch
 from ._exact import dumps, unmarked
 from ._joined import continued, continues
 from ._log import RunLog

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
+from eagerstream_wire import ToolInput
+
 from .._support.redaction import printable
 from ..tools import ToolCall
-from ..wire import ToolInput
 
 _WORD_CHARS: Final = 80
 """Maximum length of a value in a line. Of a longer one, for example a path, the end is shown."""

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from eagerstream_wire import apply_patch
+
 from .._support.terms import error_code_of
 from .._support.wording import clean, count_text, usage_texts
-from ..wire import apply_patch
 from ._fold import CallFold, CallPhase, Result, RunFold, SubRunFold
 from ._joined import gap_text
 from ._lines import TextLines

@@ -9,11 +9,12 @@ from typing import Final
 
 import pytest
 
+from eagerstream_wire import count_breakpoints, validate_history
+
 from .._support.redaction import printable, redact_excerpt
 from ..errors import UsageError
 from ..testing import ReceivedRequest, ReplayServer, Scenario
 from ..tools import ToolFailure
-from ..wire import count_breakpoints, validate_history
 from ._picture import picture
 from ._script import Exchange, Script
 from ._settings import Settings

@@ -22,11 +22,12 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from eagerstream_wire import FragmentDecoder, MessageAssembler
+
 from .._support.redaction import printable, redact, redact_excerpt
 from ..recordings import Recording
 from ..testing import ReceivedRequest
 from ..testing._faults import INSTEAD
-from ..wire import FragmentDecoder, MessageAssembler
 from ._script import Exchange
 
 _MAX_TEXT_CHARS: Final = 300

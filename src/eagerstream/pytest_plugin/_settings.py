@@ -8,9 +8,10 @@ from typing import Any, Literal, Self
 
 import pytest
 
+from eagerstream_wire import EagerSupport
+
 from ..errors import UsageError
 from ..testing import Fault, Faults, Timing
-from ..wire import EagerSupport
 
 
 @dataclass(frozen=True, kw_only=True)

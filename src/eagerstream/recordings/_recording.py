@@ -23,10 +23,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from eagerstream_wire import AWSEventStreamDecoder, SSEDecoder, decode_event
+
 from .._support.files import replacing
 from .._support.terms import media_type
 from ..errors import ProtocolError, UsageError
-from ..wire import AWSEventStreamDecoder, SSEDecoder, decode_event
 
 if TYPE_CHECKING:
     from .._support.redaction import FindSecrets

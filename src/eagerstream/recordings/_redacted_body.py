@@ -14,13 +14,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Final
 
+from eagerstream_wire import WireEvent, decode_event
+from eagerstream_wire._events import TEXT_FIELDS
+
 from .._support.redaction import until_stable
 from .._support.secrets import SecretSpan, secret_spans
 from .._support.secrets.finding import Batch, Document
 from .._support.secrets.json_text import may_be_json, read_json
 from ..errors import ProtocolError
-from ..wire import WireEvent, decode_event
-from ..wire._events import TEXT_FIELDS
 
 _BATCH_CHARS: Final = 262_144
 _LINE: Final = re.compile(rb"[^\r\n]++")

@@ -19,8 +19,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from eagerstream_wire import PartialJSON, WireEvent, decode_event
+
 from ..errors import ProtocolError
-from ..wire import PartialJSON, WireEvent, decode_event
 from ._redacted_body import Piece, Written, is_json, piece_at
 
 _FILLER: Final = b"*"

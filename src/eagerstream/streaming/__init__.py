@@ -12,6 +12,7 @@ from ._options import FeedOptions, InputOptions, OutputOptions, RequestParameter
 from ._output import GrowingOutput, OutputDelta
 from ._output_format import OutputMode
 from ._source import events
+from ._typed_message import typed_message
 
 __all__ = [
     "Arrival",
@@ -37,4 +38,5 @@ __all__ = [
     "on_every_feed",
     "on_feed",
     "stream",
+    "typed_message",
 ]

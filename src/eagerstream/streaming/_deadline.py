@@ -10,9 +10,10 @@ from typing import Final
 
 import anyio
 
+from eagerstream_wire import InputFragment, WireEvent
+
 from ..errors import LimitError
 from ..limits import Limits
-from ..wire import InputFragment, WireEvent
 
 _GRACE_S: Final = 0.25
 """Seconds for which a body may continue after the message, before the connection is given up instead of used again."""

@@ -6,8 +6,9 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Generic, TypeVar, cast
 
+from eagerstream_wire import InputStart
+
 from ..inputs._growing_input import GrowingInput
-from ..wire import InputStart
 from ._event_buffer import EventBuffer
 from ._observers import FeedEnd, Observer, RequestObserver
 from ._thinning import Thinning

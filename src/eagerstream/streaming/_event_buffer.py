@@ -9,10 +9,11 @@ from typing import Final, Generic, Literal, TypeAlias, TypeVar
 import anyio
 import anyio.lowlevel
 
+from eagerstream_wire import InputDelta, TextDelta, ThinkingDelta
+from eagerstream_wire._checks import check_choice
+
 from ..errors import LimitError, UsageError
 from ..limits import DEFAULT_LIMITS
-from ..wire import InputDelta, TextDelta, ThinkingDelta
-from ..wire._checks import check_choice
 from ._merged_event import MergedEvent, merge_key
 from ._output import OutputDelta
 

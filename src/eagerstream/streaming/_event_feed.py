@@ -15,10 +15,11 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import anyio
 import anyio.lowlevel
 
+from eagerstream_wire import TextDelta
+
 from .._support.frames import is_all_ours, user_stacklevel
 from .._support.hosted_tasks import HostedTasks
 from ..errors import EagerStreamError, StreamInterrupted, UsageError
-from ..wire import TextDelta
 from ._delivery import Delivery
 from ._observers import FeedEnd, Observer, beginnings
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias
 
+from eagerstream_wire import MessageAssembler, MessageEvent, MessageState
+
 from ..inputs._growing_input import GrowingInput
 from ..transports import Reply, RequestBody
-from ..wire import MessageAssembler, MessageEvent, MessageState
 from ._deadline import ReplyDeadline
 from ._delivery import Delivery
 from ._output import OutputDelta, OutputReader

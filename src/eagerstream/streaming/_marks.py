@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from ..wire import (
+from eagerstream_wire import (
     BlockStart,
     BlockStop,
     InputDelta,
@@ -25,7 +25,8 @@ from ..wire import (
     ThinkingDelta,
     ToolInput,
 )
-from ..wire._values import Path
+from eagerstream_wire._values import Path
+
 from ._observers import FeedEnd
 
 Clock: TypeAlias = Callable[[], float]

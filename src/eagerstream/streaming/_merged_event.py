@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from ..wire import InputDelta, Patch, TextDelta, ThinkingDelta, merge_patches
+from eagerstream_wire import InputDelta, Patch, TextDelta, ThinkingDelta, merge_patches
+
 from ._output import OutputDelta
 
 

@@ -7,6 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, Unpack
 from uuid import uuid4
 
+from eagerstream_wire import MessageAssembler, Outcome
+from eagerstream_wire._assistant_message import AssistantMessage
+from eagerstream_wire._message_inputs import check_invalid_key
+from eagerstream_wire._tool_kind import EAGER_FIELD, USER_DEFINED, tool_kind
+from eagerstream_wire._type_variables import OutputT
+
 from .._support.hosted_tasks import HostedTasks
 from ..errors import UsageError
 from ..inputs._growing_input import GrowingInput
@@ -15,11 +21,6 @@ from ..transports import Client, RequestBody, as_transport
 from ..transports._base import betas_of, check_legacy_beta
 from ..transports._client import check_key
 from ..transports._eager_fallback import EagerFallback, EagerForm
-from ..wire import MessageAssembler, Outcome
-from ..wire._assistant_message import AssistantMessage, typed_message
-from ..wire._message_inputs import check_invalid_key
-from ..wire._tool_kind import EAGER_FIELD, USER_DEFINED, tool_kind
-from ..wire._type_variables import OutputT
 from ._delivery import Delivery
 from ._event_feed import EventFeed
 from ._exchange import Exchange, StreamEvent
@@ -28,6 +29,7 @@ from ._observers import FeedEnd
 from ._options import FEED_DEFAULTS, INPUT_DEFAULTS, InputOptions, StreamOptions, check_names, delivery_for, taken
 from ._output import GrowingOutput, OutputReader, output_reader
 from ._reading import read_reply
+from ._typed_message import typed_message
 
 if TYPE_CHECKING:
     from anthropic.types import Message as AnthropicMessage

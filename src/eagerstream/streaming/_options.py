@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar, cast
 
+from eagerstream_wire import INVALID_JSON, ParserFactory, PartialJSON
+
 from ..errors import UsageError
 from ..limits import Limits
-from ..wire import INVALID_JSON, ParserFactory, PartialJSON
 from ._delivery import Delivery
 from ._event_buffer import BufferMode, EventBuffer
 from ._marks import Clock

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, Final, Generic
 
+from eagerstream_wire import BlockStart, InputStart, MessageStart, MessageStop, Outcome, PartialJSON, TextDelta
+from eagerstream_wire._stop_reasons import standard_stop_reason
+from eagerstream_wire._type_variables import OutputT
+from eagerstream_wire._values import encodable, has_colliding_keys
+
 from ..errors import UsageError
 from ..inputs._faults import InputError
 from ..limits import DEFAULT_LIMITS, Limits
-from ..wire import BlockStart, InputStart, MessageStart, MessageStop, Outcome, PartialJSON, TextDelta
-from ..wire._stop_reasons import standard_stop_reason
-from ..wire._type_variables import OutputT
-from ..wire._values import encodable, has_colliding_keys
 from ._fenced_json import FencedJSON
 from ._output_format import OutputFormat
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 
+from eagerstream_wire import JSON, PartialJSON
+from eagerstream_wire._checks import check_choice
+
 from ..errors import UsageError
 from ..inputs._raw_schema import RawSchema
 from ..inputs._typed_partial import TypedPartial, adapter_of
-from ..wire import JSON, PartialJSON
-from ..wire._checks import check_choice
 
 OutputMode: TypeAlias = Literal["native", "prompted"]
 """The way in which the model is asked for JSON.

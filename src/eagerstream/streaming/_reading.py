@@ -11,6 +11,9 @@ from collections.abc import Iterable
 import anyio
 import anyio.lowlevel
 
+from eagerstream_wire import InputFragment, MessageEvent, MessageState, WireEvent
+from eagerstream_wire._message_inputs import EVENTS_AT_ONCE
+
 from .._support.cancellation import raise_if_cancelled
 from ..errors import APIError, StreamInterrupted
 from ..inputs._growing_input import GrowingInput
@@ -18,8 +21,6 @@ from ..limits import Limits
 from ..transports import Reply, RequestBody
 from ..transports._eager_fallback import EagerFallback
 from ..transports._error_responses import event_error
-from ..wire import InputFragment, MessageEvent, MessageState, WireEvent
-from ..wire._message_inputs import EVENTS_AT_ONCE
 from ._deadline import ReplyDeadline
 from ._exchange import Exchange
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
 from typing import Any, Unpack
 
+from eagerstream_wire import WireEvent
+from eagerstream_wire._message_inputs import check_invalid_key
+from eagerstream_wire._type_variables import OutputT
+
 from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS, Limits
 from ..transports._body import BodyTransport, is_body
 from ..transports._client import AsyncBody, AsyncResponse
 from ..transports._eager_fallback import EagerFallback
-from ..wire import WireEvent
-from ..wire._message_inputs import check_invalid_key
-from ..wire._type_variables import OutputT
 from ._message_stream import MessageStream
 from ._options import FEED_DEFAULTS, INPUT_DEFAULTS, SourceOptions, delivery_for, taken
 from ._output import output_reader

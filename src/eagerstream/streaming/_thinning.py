@@ -8,8 +8,9 @@ from typing import Any, Generic, TypeVar
 
 import anyio
 
-from ..wire import InputDelta, InputStop
-from ..wire._checks import check_count, check_seconds
+from eagerstream_wire import InputDelta, InputStop
+from eagerstream_wire._checks import check_count, check_seconds
+
 from ._event_buffer import EventBuffer
 from ._merged_event import MergedEvent
 

@@ -14,7 +14,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final, Literal
 
-from ..wire import model_facts
+from eagerstream_wire import model_facts
 
 _BASE: Final[Mapping[str, Any]] = {"max_tokens": 32, "messages": [{"role": "user", "content": "Say hello."}]}
 _CHARS_A_TOKEN: Final = 3

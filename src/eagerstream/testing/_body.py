@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from eagerstream_wire import SSEDecoder, WireEvent, decode_event
+
 from .._support.terms import TEXT_FIELDS
 from ..errors import ProtocolError
-from ..wire import SSEDecoder, WireEvent, decode_event
 
 
 class BodyEvent(NamedTuple):

@@ -7,8 +7,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from eagerstream_wire import PartialJSON, WireEvent
+
 from ..recordings import Chunk, Recording
-from ..wire import PartialJSON, WireEvent
 from ._body import block_index, is_fragment, model_text, noted, tool_name
 from ._framing import Framing, framing_of
 

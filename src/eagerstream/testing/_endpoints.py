@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from math import inf, isinf
 from typing import Any, NamedTuple, TypeAlias
 
+from eagerstream_wire import EagerSupport
+
 from ..recordings import Recording
-from ..wire import EagerSupport
 from ._eager_requests import InputBuffering, eager_tools
 from ._injection import Answer, break_reply
 from ._one_piece import in_one_piece

@@ -11,9 +11,10 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 from zlib import crc32
 
+from eagerstream_wire import AWSEventStreamDecoder, SSEDecoder
+
 from ..errors import EagerStreamError
 from ..recordings import Chunk, Recording
-from ..wire import AWSEventStreamDecoder, SSEDecoder
 from ._body import BodyEvent, body_events
 from ._scripted import encode_event
 
@@ -135,7 +136,7 @@ def framing_of(recording: Recording) -> Framing:
 
 
 def aws_frame(headers: Mapping[str, str], payload: bytes) -> bytes:
-    """Return one frame of an AWS event stream. `eagerstream.wire._aws_event_stream` describes its layout."""
+    """Return one frame of an AWS event stream. `eagerstream_wire._aws_event_stream` describes its layout."""
     encoded = b"".join(
         struct.pack(f"!B{len(name)}sBH", len(name), name.encode(), _STRING, len(value.encode())) + value.encode()
         for name, value in headers.items()

@@ -11,8 +11,9 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple, assert_never
 
+from eagerstream_wire import WireEvent
+
 from ..recordings import Chunk, Recording
-from ..wire import WireEvent
 from ._body import BodyEvent
 from ._endings import Ending, Repeat, break_chunking, close, reset, stall
 from ._faults import ERROR_STATUS, Fault, FaultKind

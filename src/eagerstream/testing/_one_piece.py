@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from eagerstream_wire import MessageAssembler, WireEvent
+
 from .._support.terms import TOOL_BLOCKS
 from ..errors import EagerStreamError
 from ..recordings import Chunk, Recording
-from ..wire import MessageAssembler, WireEvent
 from ._faults import ERROR_STATUS
 from ._framing import AWS_EVENT_STREAM, SSE, framing_of
 from ._scripted import dump_json, http_error

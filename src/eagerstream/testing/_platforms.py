@@ -14,9 +14,10 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from eagerstream_wire import EagerSupport
+
 from .._support.terms import betas_in
 from ..recordings import Chunk, Recording
-from ..wire import EagerSupport
 from ._framing import AWS_EVENT_STREAM, AWS_EXCEPTIONS, SSE, Framing, in_aws_frames
 from ._refusals import beta_faults, eager_faults, parameter_faults, request_faults, unknown_betas
 from ._token_count import count_faults

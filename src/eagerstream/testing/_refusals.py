@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from eagerstream_wire import EagerSupport
+
 from .._support.terms import EAGER_FIELD, LEGACY_BETA, accepted_betas, forbids_legacy_beta, tool_kind
-from ..wire import EagerSupport
 
 KINDS_WITHOUT_BETA: Final = (
     *("bash_20250124", "browser_toolset_20260801", "code_execution_20250522", "code_execution_20250825"),
@@ -33,7 +34,7 @@ def request_faults(
 ) -> Iterator[str]:
     """Yield the faults that the API would report for a request with these `required` fields, in its words and order."""
     # Imports pydantic, which readers of recordings do not need.
-    from ..wire import count_breakpoints, request_faults_of_model, validate_history
+    from eagerstream_wire import count_breakpoints, request_faults_of_model, validate_history
 
     for name in required:
         if body.get(name) is None:

@@ -14,10 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from eagerstream_wire import Message, WireEvent
+
 from .._support.checks import check_count
 from ..errors import UsageError
 from ..recordings import Chunk, Recording
-from ..wire import Message, WireEvent
 
 DEFAULT_MODEL: Final = "claude-sonnet-4-5"
 FRAGMENT_CHARS: Final = 7

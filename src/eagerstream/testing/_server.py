@@ -6,13 +6,14 @@ from collections.abc import Callable, Collection, Mapping
 from math import inf
 from typing import Final, get_args
 
+from eagerstream_wire import EagerSupport
+
 from .._serving.access import Access, token_for
 from .._serving.asgi_server import ThreadedServer
 from .._serving.guard import Guard, as_api_error
 from .._support.checks import check_choice, check_positive
 from ..errors import UsageError
 from ..recordings import Recording
-from ..wire import EagerSupport
 from ._application import make_application
 from ._eager_requests import InputBuffering
 from ._endpoints import Behaviour

@@ -99,7 +99,7 @@ class MessageThreads:
         if self.support == "refuses" or THREADS_BETA not in betas:
             raise Refused(400, "invalid_request_error", NO_THREADS)
         # Imports pydantic, which readers of recordings do not need.
-        from ..wire import count_breakpoints
+        from eagerstream_wire import count_breakpoints
 
         unsupported = [*self.unsupported]
         if sum(count_breakpoints(body.get(name)) for name in ("tools", "system", "messages")) > _MAX_BREAKPOINTS:

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from eagerstream_wire import TextFragment
+
 from ..errors import APIError
 from ..limits import DEFAULT_LIMITS
 from ..recordings import Recording
 from ..transports import as_transport
-from ..wire import TextFragment
 from ._answering import ScriptedModel
 from ._assumptions import Answer, Assumption, faults
 from ._scripted import reply, text, thinking, tool_use

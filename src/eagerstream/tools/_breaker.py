@@ -14,8 +14,9 @@ from typing import Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from eagerstream_wire._checks import check_count, check_seconds
+
 from ..errors import UsageError
-from ..wire._checks import check_count, check_seconds
 from ._response import ToolErrorCode, ToolResponse, ToolStatus
 
 NOT_THE_TOOLS_FAULT: Final = frozenset(

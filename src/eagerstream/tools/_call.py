@@ -16,14 +16,15 @@ import anyio
 import anyio.lowlevel
 from pydantic_core import to_jsonable_python
 
+from eagerstream_wire._assistant_message import Block, text_of
+from eagerstream_wire._block_rules import is_programmatic, text_block
+from eagerstream_wire._values import encodable
+
 from .._support.event_loops import LoopThread
 from .._support.terms import CANCELLED_TEXT, NOT_RUN
 from ..errors import UsageError
 from ..inputs._growing_input import GrowingInput
 from ..limits import DEFAULT_LIMITS, Limits
-from ..wire._assistant_message import Block, text_of
-from ..wire._block_rules import is_programmatic, text_block
-from ..wire._values import encodable
 from ._response import ToolErrorCode, ToolResponse, ToolStatus, error_response, response_of
 from ._results import begun_result, invalid_result, rendered, result_for
 from ._tool_failure import report_failure

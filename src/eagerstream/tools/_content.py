@@ -6,11 +6,12 @@ import base64
 from collections.abc import Mapping
 from typing import Any, Final
 
+from eagerstream_wire._assistant_message import Block
+from eagerstream_wire._block_rules import NEVER_IN_RESULTS, text_block
+
 from .._support.json_values import dump_json, to_json
 from .._support.terms import IMAGE_TYPES, PDF_TYPE
 from ..errors import UsageError
-from ..wire._assistant_message import Block
-from ..wire._block_rules import NEVER_IN_RESULTS, text_block
 
 
 def image_bytes(data: bytes, media_type: str | None = None) -> Block:

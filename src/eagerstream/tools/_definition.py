@@ -26,15 +26,16 @@ from typing import (
 import docstring_parser
 from typing_extensions import ParamSpec, TypeVar  # with defaults, which the ones of Python have from 3.13 on
 
+from eagerstream_wire import INVALID_JSON, JSONObject, copy_json
+from eagerstream_wire._block_rules import API_NAME
+from eagerstream_wire._echo import LEGAL_NAME
+from eagerstream_wire._tool_kind import EAGER_FIELD, USER_DEFINED, tool_kind
+from eagerstream_wire._values import encodable
+
 from .._support.terms import IN_DEFINITION
 from ..errors import InputInterrupted, UsageError
 from ..inputs._faults import InputError
 from ..inputs._growing_input import GrowingInput
-from ..wire import INVALID_JSON, JSONObject, copy_json
-from ..wire._block_rules import API_NAME
-from ..wire._echo import LEGAL_NAME
-from ..wire._tool_kind import EAGER_FIELD, USER_DEFINED, tool_kind
-from ..wire._values import encodable
 from ._call import ToolCall
 from ._invoke import Kind, invoke, kind_of
 from ._options import Group, Reject, ToolOptions, option_faults

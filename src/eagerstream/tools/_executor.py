@@ -11,14 +11,15 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
+from eagerstream_wire import INVALID_JSON, JSONObject, Outcome, ToolInput
+from eagerstream_wire._checks import check_count
+from eagerstream_wire._values import values_in
+
 from .._support.cancellation import raise_if_cancelled
 from .._support.slots import Slots
 from .._support.terms import CANCELLED_TEXT
 from ..inputs._faults import InputError
 from ..limits import DEFAULT_LIMITS, Limits
-from ..wire import INVALID_JSON, JSONObject, Outcome, ToolInput
-from ..wire._checks import check_count
-from ..wire._values import values_in
 from ._approval import approve
 from ._breaker import CircuitBreaker
 from ._call import CallState, Invoked, ToolCall

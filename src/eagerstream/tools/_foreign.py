@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
+from eagerstream_wire._tool_kind import EAGER_FIELD, classify, tool_kind
+
 from ..errors import UsageError
-from ..wire._tool_kind import EAGER_FIELD, classify, tool_kind
 from ._definition import ForeignDefinition, Tool
 
 _log = logging.getLogger(__name__)

@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
-from ..wire import JSONObject
+from eagerstream_wire import JSONObject
+
 from ._call import ToolCall
 
 

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Self
 
+from eagerstream_wire._assistant_message import Block
+
 from .._support.error_groups import alone_in, members_of
 from .._support.inspecting import without_middle
 from ..errors import ToolError
 from ..inputs._faults import InputError
-from ..wire._assistant_message import Block
 from ._content import content_of, is_content_block
 
 

@@ -6,12 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from eagerstream_wire import Outcome, ToolInput
+from eagerstream_wire._assistant_message import Block
+from eagerstream_wire._block_rules import is_empty_text, is_programmatic, text_block, tool_result
+from eagerstream_wire._values import encodable
+
 from .._support.inspecting import without_middle
 from .._support.json_values import dump_json, to_json
-from ..wire import Outcome, ToolInput
-from ..wire._assistant_message import Block
-from ..wire._block_rules import is_empty_text, is_programmatic, text_block, tool_result
-from ..wire._values import encodable
 from ._content import may_be_in_result
 from ._response import ToolResponse, ToolStatus
 

@@ -14,11 +14,12 @@ from pydantic import ConfigDict, Field, TypeAdapter, with_config
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined, to_jsonable_python
 
+from eagerstream_wire import JSON, JSONObject
+
 from ..inputs._faults import InputError
 from ..inputs._growing_input import GrowingInput
 from ..inputs._typed_dicts import readable, typed_dict_of
 from ..inputs._validation import Validator, checked
-from ..wire import JSON, JSONObject
 from ._call import ToolCall
 from ._streams import ItemStream, Later, TextStream, hides_a_stream, stream_kind, value_type
 

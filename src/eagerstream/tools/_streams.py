@@ -19,9 +19,10 @@ from typing import Annotated, Any, Generic, NoReturn, Protocol, Self, TypeVar, g
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
+from eagerstream_wire import JSON
+from eagerstream_wire._values import Path, encodable
+
 from ..errors import InputInterrupted
-from ..wire import JSON
-from ..wire._values import Path, encodable
 
 T = TypeVar("T")
 

@@ -13,11 +13,12 @@ from functools import partial
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from eagerstream_wire._values import encodable
+
 from .._support.terms import BETA_HEADER, betas_of_header
 from .._support.unpacking import ACCEPT_ENCODING
 from ..errors import APIError, UsageError
 from ..limits import Limits
-from ..wire._values import encodable
 from ._base import Reply, RequestBody, Transport, streamed
 from ._error_bodies import bounded_error_bodies
 from ._failures import is_resent_by_clients, raise_as, refusal

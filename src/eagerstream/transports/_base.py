@@ -11,15 +11,16 @@ from typing import Any, Final, Protocol, Self, TypeAlias
 import anyio
 import anyio.lowlevel
 
+from eagerstream_wire import AWSEventStreamDecoder, Decoder, FragmentDecoder, InputFragment, TextFragment, WireEvent
+from eagerstream_wire._events import TEXT_FIELDS
+from eagerstream_wire._tool_kind import LEGACY_BETA, forbids_legacy_beta, tool_kind
+from eagerstream_wire._values import mapping_in
+
 from .._support.cancellation import unwind
 from .._support.terms import BETA_HEADER, betas_in, media_type
 from .._support.unpacking import TooManyBytesError, Unpacker, UnpackingError, pieces_of
 from ..errors import APIError, LimitError, ProtocolError, UsageError
 from ..limits import Limits
-from ..wire import AWSEventStreamDecoder, Decoder, FragmentDecoder, InputFragment, TextFragment, WireEvent
-from ..wire._events import TEXT_FIELDS
-from ..wire._tool_kind import LEGACY_BETA, forbids_legacy_beta, tool_kind
-from ..wire._values import mapping_in
 from ._error_bodies import read_error
 from ._error_responses import MAX_ERROR_BYTES, may_be_events, no_stream_error, request_id_of
 from ._failures import interruption, raise_as

@@ -8,11 +8,12 @@ from typing import Any, Final, TypeGuard
 
 import anyio.lowlevel
 
+from eagerstream_wire import FragmentDecoder, InputFragment, WireEvent
+from eagerstream_wire._decoding import to_wire_event
+
 from .._support.cancellation import unwind
 from ..errors import ProtocolError, UsageError
 from ..limits import Limits
-from ..wire import FragmentDecoder, InputFragment, WireEvent
-from ..wire._decoding import to_wire_event
 from ._base import Reply, RequestBody, StreamedReply, Transport, portions_of, streamed
 from ._failures import interruption, raise_as
 

@@ -26,9 +26,10 @@ from enum import Enum
 from functools import partial
 from typing import Final, Literal, TypeAlias
 
+from eagerstream_wire._tool_kind import EAGER_FIELD, LEGACY_BETA, accepted_betas, betas_for, forbids_legacy_beta
+
 from ..errors import APIError, UsageError
 from ..limits import Limits
-from ..wire._tool_kind import EAGER_FIELD, LEGACY_BETA, accepted_betas, betas_for, forbids_legacy_beta
 from ._base import Reply, RequestBody, Transport, betas_of, check_legacy_beta, with_betas
 from ._memory import ClientMemory
 from ._opening import Opening

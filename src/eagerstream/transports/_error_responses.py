@@ -12,10 +12,11 @@ from email.utils import parsedate_to_datetime
 from html import unescape
 from typing import Any, Final, NamedTuple
 
+from eagerstream_wire import PartialJSON, WireEvent
+from eagerstream_wire._tool_kind import EAGER_FIELD, LEGACY_BETA
+
 from .._support.inspecting import TooMuchError, check_size, head
 from ..errors import APIError, ProtocolError
-from ..wire import PartialJSON, WireEvent
-from ..wire._tool_kind import EAGER_FIELD, LEGACY_BETA
 
 _REQUEST_ID_HEADERS: Final = ("request-id", "x-request-id", "x-amzn-requestid", "apim-request-id", "x-ms-request-id")
 _RETRYABLE_TYPES: Final = frozenset(

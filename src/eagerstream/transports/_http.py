@@ -10,13 +10,14 @@ from typing import Any, Final, Self
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
+from eagerstream_wire._settled_messages import request_json
+
 from .._support.cancellation import close_quietly
 from .._support.event_loops import event_loop, has_ended
 from .._support.terms import BETA_HEADER, betas_in, media_type
 from .._support.unpacking import ACCEPT_ENCODING
 from ..errors import APIError, UsageError
 from ..limits import Limits
-from ..wire._settled_messages import request_json
 from ._base import Reply, RequestBody, Transport, streamed
 from ._error_bodies import read_error
 from ._error_responses import body_error

@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 
 import anyio
 
+from eagerstream_wire import FragmentDecoder
+
 from ..limits import Limits
 from ..recordings._recording import Recording
-from ..wire import FragmentDecoder
 from ._base import DECODERS, Reply, RequestBody, StreamedReply, Transport
 from ._error_responses import body_error, request_id_of
 

@@ -12,6 +12,8 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
+from eagerstream_wire import JSONObject, Outcome
+
 from .._support.checks import check_count, check_positive
 from ..errors import UsageError, WorkerLost
 from ..inputs import GrowingInput, TextPlace
@@ -28,7 +30,6 @@ from ..tools import (
     as_tool,
     error_text,
 )
-from ..wire import JSONObject, Outcome
 from ._crossing import error_from, response_from, value_from
 from ._messages import (
     Begin,

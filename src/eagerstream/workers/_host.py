@@ -8,11 +8,12 @@ from typing import Any, Final
 import anyio
 import anyio.abc
 
+from eagerstream_wire import InputAccumulator, JSONObject, Outcome
+
 from .._support.cancellation import raise_if_cancelled
 from .._support.json_values import dump_json
 from ..inputs import GrowingInput, InputError
 from ..tools import CallListener, Invoked, Tool, ToolCall, ToolErrorCode, error_response, error_text, invoked
-from ..wire import InputAccumulator, JSONObject, Outcome
 from ._crossing import error_as_bytes, response_as_bytes, to_bytes
 from ._messages import (
     Begin,

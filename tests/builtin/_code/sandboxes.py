@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.results import grid
+
 from eagerstream.builtin import CodeSandbox, MontySandbox, ProcessSandbox
 from tests.builtin._code.attacks import Verdict, sandbox_mark
 

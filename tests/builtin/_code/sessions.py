@@ -18,7 +18,7 @@ from eagerstream.builtin._code.sandbox import (
     StatementResult,
 )
 from eagerstream.builtin._code.statements import StatementSplitter
-from eagerstream.wire import JSON
+from eagerstream_wire import JSON
 
 SLOWLY_S = 50.0
 FUNCTIONS = [

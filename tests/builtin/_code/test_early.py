@@ -20,7 +20,7 @@ from eagerstream.builtin._code.early import MAX_EARLY, EarlyCodeCalls
 from eagerstream.builtin._code.sandbox import CodeCallError
 from eagerstream.builtin._code.statements import Statement, StatementSplitter
 from eagerstream.tools import Tool, tool
-from eagerstream.wire import JSON
+from eagerstream_wire import JSON
 from tests.support import all_tasks_blocked
 
 pytestmark = pytest.mark.anyio

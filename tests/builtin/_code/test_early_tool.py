@@ -12,7 +12,8 @@ from eagerstream.builtin import CodeTool
 from eagerstream.testing import reply, tool_use
 from eagerstream.tools import Tool, ToolCall
 from tests.builtin.support import conversation
-from tests.support import REQUEST, LocalAPI
+from tests.streams import REQUEST
+from tests.support import LocalAPI
 
 pytestmark = pytest.mark.anyio
 

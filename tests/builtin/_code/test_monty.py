@@ -26,7 +26,7 @@ from eagerstream.builtin._code.monty_interpreter import Interpreter
 from eagerstream.builtin._code.sandbox import CodeFunction, CodeSandbox, CodeSession, CodeValue, StatementEnd
 from eagerstream.builtin._code.statements import Statement
 from eagerstream.errors import MissingExtraError, ToolError, UsageError
-from eagerstream.wire import JSON
+from eagerstream_wire import JSON
 from tests.builtin._code.sessions import FUNCTIONS, SLOWLY_S, Host, cancelled, opened, ran, ran_in, run
 from tests.builtin._code.test_tool import DONE as DONE_REPLY, ENDED, pieces, run_of
 from tests.builtin.cases import case

@@ -21,8 +21,8 @@ from eagerstream.calls import RunStatus
 from eagerstream.loop import Run
 from eagerstream.testing import reply, text
 from tests.builtin.cases import case
-from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start
-from tests.support import REQUEST, Gate, LocalAPI, Piece, until
+from tests.streams import MESSAGE_STOP, REQUEST, block_stop, input_delta, message_delta, message_start, tool_start
+from tests.support import Gate, LocalAPI, Piece, until
 
 pytestmark = pytest.mark.anyio
 

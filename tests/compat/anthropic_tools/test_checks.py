@@ -9,7 +9,7 @@ import pytest
 from eagerstream.compat.anthropic_tools import BaseTool
 from eagerstream.compat.anthropic_tools._checks import CallCheck, Validate
 from eagerstream.errors import UsageError
-from eagerstream.wire import MessageAssembler, ToolInput
+from eagerstream_wire import MessageAssembler, ToolInput
 from tests.compat.anthropic_tools.support import MISSING_B, AdditionTool
 from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start
 from tests.tables import rows

@@ -27,9 +27,10 @@ from eagerstream.compat.helloagents import (
 from eagerstream.loop import Run, RunResult
 from eagerstream.recordings import Recording
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
-from eagerstream.wire import InputDelta
+from eagerstream_wire import InputDelta
 from tests.compat.helloagents.tools import Async, MyTool, Plain, a_registry, failing
-from tests.support import REQUEST, all_tasks_blocked, anthropic_client
+from tests.streams import REQUEST
+from tests.support import all_tasks_blocked, anthropic_client
 
 pytestmark = pytest.mark.anyio
 

@@ -23,7 +23,8 @@ from eagerstream.compat.helloagents import (
 )
 from eagerstream.testing import ReplayServer, Scenario, reply, text
 from tests.compat.helloagents.tools import Async, MyTool, Plain, a_registry, failing
-from tests.support import REQUEST, anthropic_client
+from tests.streams import REQUEST
+from tests.support import anthropic_client
 
 DONE = ToolResponse.success("done")
 

@@ -23,7 +23,8 @@ from eagerstream.loop import Run
 from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, Timing, reply, text, tool_use
 from eagerstream.tools import ToolCall
 from tests.compat.helloagents.tools import records
-from tests.support import REQUEST, anthropic_client
+from tests.streams import REQUEST
+from tests.support import anthropic_client
 
 DONE = reply(text("Done."), message_id="msg_done")
 

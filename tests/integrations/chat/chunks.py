@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final
 
-from eagerstream.wire import WireEvent
+from eagerstream_wire import WireEvent
 
 _CREATED: Final = 1_760_000_000  # constant: the same response gives the same bytes
 _FINISH_REASONS: Final = {"tool_use": "tool_calls", "max_tokens": "length", "refusal": "content_filter"}

@@ -21,7 +21,7 @@ from eagerstream.testing._framing import SSE
 from eagerstream.testing._injection import Answer, break_reply
 from eagerstream.testing._platforms import Body, Dialect, Refused, api_error
 from eagerstream.testing._received import ReceivedRequest, RequestLog
-from eagerstream.wire import SSEDecoder
+from eagerstream_wire import SSEDecoder
 
 from .chunks import ChatRenderer, OllamaRenderer, VLLMRenderer, encode_chunk, encode_error
 

@@ -19,7 +19,8 @@ from eagerstream.builtin import BrowserToolset
 from eagerstream.integrations.langchain import as_langchain_tool, from_langchain_tool
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from tests.integrations.langchain.support import chat_model
-from tests.support import REQUEST, anthropic_client
+from tests.streams import REQUEST
+from tests.support import anthropic_client
 from tests.tables import rows
 
 pytestmark = pytest.mark.anyio

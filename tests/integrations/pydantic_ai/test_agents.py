@@ -43,7 +43,8 @@ from eagerstream import (
 from eagerstream.integrations.pydantic_ai import EagerToolset, EarlyStart, StreamedParts, as_eager_tool
 from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import image_bytes
-from tests.support import REQUEST, LocalAPI
+from tests.streams import REQUEST
+from tests.support import LocalAPI
 
 pytestmark = pytest.mark.anyio
 

@@ -24,7 +24,7 @@ from eagerstream.testing import (
     tool_use,
 )
 from eagerstream.testing._playback import Playback
-from eagerstream.wire import SSEDecoder
+from eagerstream_wire import SSEDecoder
 
 from .job import BROKEN, INPUT, RESULT, Driver, Job, Result
 from .matrix import CLIENTS, FEATURES, Client, cells, key

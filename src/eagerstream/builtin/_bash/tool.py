@@ -10,10 +10,11 @@ from typing import Any, Final, Literal, Self, Unpack
 import anyio
 from typing_extensions import TypedDict
 
+from eagerstream_wire import JSONObject
+
 from ..._support.checks import check_count, check_positive
 from ...errors import ToolError, UsageError
 from ...tools import Reject, RunningCall, Tool, ToolCall, ToolErrorCode, ToolResponse
-from ...wire import JSONObject
 from .._reporter import SHOWN_CHARS, Reporter
 from .._session_process import check_start, shell_environment
 from .output import Output

@@ -14,11 +14,12 @@ from typing import Any, Final, Self
 import anyio
 from anyio.abc import TaskGroup
 
+from eagerstream_wire import JSON
+
 from ...calls import EarlyCalls
 from ...errors import UsageError
 from ...limits import Limits
 from ...tools import Executor, RunningCall, Tool, ToolCall, ToolStatus, saved_response
-from ...wire import JSON
 from .early import EarlyCodeCalls
 from .sandbox import CodeCallError
 from .signatures import RESERVED

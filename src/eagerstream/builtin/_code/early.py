@@ -12,8 +12,9 @@ import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
+from eagerstream_wire import JSON
+
 from ...tools import Tool
-from ...wire import JSON
 from .literal_calls import LiteralCall, calls_in, key_of
 from .sandbox import CodeCallError
 from .signatures import parameters_of

@@ -11,9 +11,10 @@ from typing import Any, Final
 import anyio
 import anyio.lowlevel
 
+from eagerstream_wire import JSON
+
 from ...errors import InputInterrupted, ToolError
 from ...tools import RunningCall, TextStream, ToolErrorCode, ToolResponse
-from ...wire import JSON
 from .._bash.output import Output
 from .._reporter import SHOWN_CHARS, Reporter
 from .calls import CodeCalls, CodeSettings

@@ -17,7 +17,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any, Final
 
-from ...wire import JSON
+from eagerstream_wire import JSON
 
 MAX_CHARS: Final = 8_000
 """Maximum length of a statement to parse. Python's parser needs up to 3 ms for 1,000 characters. It holds the GIL

@@ -10,7 +10,8 @@ import anyio
 import anyio.abc
 import anyio.from_thread
 
-from ...wire import JSON
+from eagerstream_wire import JSON
+
 from .sandbox import CodeCallError, CodeFunction, CodeHost
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from eagerstream_wire import JSON
+
 from ..._support.watchdog import watchdog
-from ...wire import JSON
 from .monty_calls import CANCELLED, InterruptedCodeError, MontyCalls, Outcome
 from .monty_errors import Sources
 from .monty_prelude import ASYNCIO, RESET, START, WAIT, prelude_for

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
-from ...wire import JSON
+from eagerstream_wire import JSON
+
 from .statements import Statement
 
 

@@ -9,6 +9,8 @@ from typing import Any, Final, Self, Unpack
 
 from typing_extensions import TypedDict
 
+from eagerstream_wire import JSONObject
+
 from ..._support.checks import check_count, check_positive
 from ...errors import UsageError
 from ...inputs import GrowingInput
@@ -25,7 +27,6 @@ from ...tools import (
     ToolResponse,
     as_tool,
 )
-from ...wire import JSONObject
 from .calls import CodeSettings, tools_by_name
 from .early import MAX_EARLY
 from .execution import CodeExecution

@@ -18,7 +18,8 @@ from typing import Any, Final
 import anyio
 import anyio.abc
 
-from ...wire import JSON
+from eagerstream_wire import JSON
+
 from .._session_process import SessionProcess
 from .sandbox import CodeCallError, CodeFunction, CodeHost, CodeValue, StatementEnd, StatementResult
 from .statements import Statement

@@ -12,9 +12,10 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
+from eagerstream_wire import Block
+
 from ..._support.json_values import encodable
 from ...tools import RunningCall, Tool, ToolOptions, ToolResponse
-from ...wire import Block
 from .._tool_options import with_defaults
 from .._truncation import truncate_results
 

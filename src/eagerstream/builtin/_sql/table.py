@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Final
 
+from eagerstream_wire import JSON
+
 from ..._support.json_values import encodable, to_json
 from ...tools import ToolResponse
-from ...wire import JSON
 
 _MAX_BITS: Final = 1_000
 _SHOWN_BYTES: Final = 64

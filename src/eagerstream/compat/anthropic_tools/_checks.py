@@ -6,11 +6,12 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
+from eagerstream_wire import Outcome, ToolInput, copy_json
+
 from ..._support.plain_json import load_json
 from ...errors import UsageError
 from ...inputs import InputError
 from ...tools import InProcessExecutor, RunningCall, Tool, ToolResponse, error_text
-from ...wire import Outcome, ToolInput, copy_json
 from ._base_tool import BaseTool, is_required
 from ._history import result_content
 

@@ -6,10 +6,11 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from eagerstream_wire import Block, Message, copy_json, validate_history
+
 from ..._support.json_values import as_mapping, to_json
 from ..._support.terms import text_block, tool_result
 from ...tools import content_of
-from ...wire import Block, Message, copy_json, validate_history
 
 _TOOL_USE_IDS: Final = "_tool_use_ids"
 """Key of a `tool_inputs` message for the API's ids of its calls. The format itself has no ids."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from eagerstream_wire import copy_json
+
 from ...errors import UsageError
 from ...tools import error_text
-from ...wire import copy_json
 from .._sync import run_sync
 from ._checks import no_such_tool
 from ._tool_user import ToolUser

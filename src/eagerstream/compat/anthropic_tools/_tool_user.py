@@ -10,12 +10,13 @@ from typing import Any, Final, Literal, TypeAlias
 
 import anyio
 
+from eagerstream_wire import AssistantMessage, ToolInput
+
 from ..._support.inspecting import without_middle
 from ...calls import RunStatus
 from ...errors import APIError
 from ...loop import Conversation
 from ...streaming import MessageStream, stream
-from ...wire import AssistantMessage, ToolInput
 from .._clients import DEFAULT_MODEL, KeptClient, default_model
 from .._deprecation import deprecated
 from .._sync import SyncLoop, run_plain, run_sync

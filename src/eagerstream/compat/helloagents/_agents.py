@@ -12,10 +12,11 @@ from typing import Any, ClassVar, Final
 import anyio
 import anyio.to_thread
 
+from eagerstream_wire import TextDelta
+
 from ...calls import RunStatus
 from ...errors import UsageError
 from ...loop import Run, RunResult, run
-from ...wire import TextDelta
 from .._departed import departed_attribute
 from .._sync import SyncLoop, refuse_in_event_loop, run_sync
 from ._breaker import CircuitBreaker

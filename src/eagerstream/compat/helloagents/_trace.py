@@ -18,12 +18,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from eagerstream_wire import JSON
+
 from ..._support.files import open_private
 from ..._support.json_values import encodable
 from ..._support.redaction import REDACTED, redact, redact_excerpt
 from ...loop import Run
 from ...tools import ToolResponse
-from ...wire import JSON
 from ._trace_runs import RunWatcher
 
 MAX_TEXT_CHARS: Final = 64 * 1024

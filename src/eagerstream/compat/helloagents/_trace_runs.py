@@ -7,11 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from ...inputs import GrowingInput
-from ...loop import Restarted, Run, RunEvent, ToolStart, ToolStop, TurnStart, TurnStop
-from ...streaming import FeedEnd
-from ...tools import ToolCall, ToolResponse
-from ...wire import (
+from eagerstream_wire import (
     AssistantMessage,
     InputDelta,
     InputStart,
@@ -21,6 +17,11 @@ from ...wire import (
     text_of,
     total_tokens,
 )
+
+from ...inputs import GrowingInput
+from ...loop import Restarted, Run, RunEvent, ToolStart, ToolStop, TurnStart, TurnStop
+from ...streaming import FeedEnd
+from ...tools import ToolCall, ToolResponse
 
 _FIRST_SAMPLE_CHARS: Final = 64
 _STATUS: Final = {"completed": "success", "limit": "timeout"}

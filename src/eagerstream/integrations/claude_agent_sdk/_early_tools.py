@@ -14,12 +14,13 @@ from claude_agent_sdk import ClaudeAgentOptions, McpSdkServerConfig, ResultMessa
 from mcp.server import Server
 from mcp.types import CallToolResult, ListToolsResult
 
+from eagerstream_wire import Block
+
 from ..._support.hosted_tasks import HostedTasks
 from ..._support.json_values import dump_json
 from ...calls import EarlyCalls
 from ...errors import LimitError, ProtocolError, UsageError
 from ...tools import ForeignTool, ToolCall
-from ...wire import Block
 from .._calls import CallOptions, ExecutorOptions, run_call, sharing_executor, void_reply
 
 _TOOL_USE_ID: Final = "claudecode/toolUseId"

@@ -7,8 +7,9 @@ from typing import Final
 
 from claude_agent_sdk import ResultMessage, StreamEvent
 
+from eagerstream_wire import InputAccumulator, InputEvent, ToolInput
+
 from ...limits import DEFAULT_LIMITS, Limits
-from ...wire import InputAccumulator, InputEvent, ToolInput
 
 _MAX_AGENTS: Final = 1024
 """Maximum number of open responses to follow. Beyond it, the one with the oldest last message is closed."""

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from eagerstream_wire import JSONObject
+
 from ..._support.checks import check_count
 from ...errors import JournalError, MissingExtraError, OwnershipLostError, RunExistsError, RunNotFoundError, UsageError
 from ...loop import RunLog
-from ...wire import JSONObject
 from .._engine_log import EngineLog, applied, name_of, released, summary_of
 
 try:

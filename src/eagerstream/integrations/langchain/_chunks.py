@@ -7,8 +7,9 @@ from typing import Any, Final, Generic
 
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 
+from eagerstream_wire import InputEvent, InputStart
+
 from ..._support.terms import InputT
-from ...wire import InputEvent, InputStart
 from ..tool_call_chunks import ToolCallChunks
 
 _REASONS: Final = ("stop_reason", "finish_reason", "stopReason", "done_reason")

@@ -11,8 +11,9 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langchain_core.messages.tool import invalid_tool_call
 from langgraph.types import Command
 
+from eagerstream_wire import Block, Outcome
+
 from ...tools import ToolCall, ToolResponse
-from ...wire import Block, Outcome
 
 _STANDARD_CALLS: Final = ("tool_call", "tool_call_chunk", "invalid_tool_call")
 """Block types of calls in content of LangChain's standard form (`output_version="v1"`)."""

@@ -16,11 +16,12 @@ from langgraph.graph import END
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, Send
 
+from eagerstream_wire import Outcome
+
 from ...calls import EarlyCalls, OnInterrupt
 from ...errors import EagerStreamError, UsageError
 from ...limits import DEFAULT_LIMITS, Limits
 from ...tools import Executor, ForeignTool, InProcessExecutor, RunningCall, Tool, ToolCall, ToolResponse, as_tool
-from ...wire import Outcome
 from .._calls import CallOptions, ExecutorOptions, Listeners, RunOptions
 from ._chunks import ChunkReader, stop_reason
 from ._conversations import Conversations, is_sent

@@ -15,9 +15,10 @@ from langchain_core.runnables.config import (
     var_child_runnable_config,
 )
 
+from eagerstream_wire import InputDelta, InputEvent, InputStart, InputStop, JSONObject, copy_json
+
 from ...inputs import GrowingInput
 from ...tools import Tool, ToolCall, ToolStatus, rendered, response_of
-from ...wire import InputDelta, InputEvent, InputStart, InputStop, JSONObject, copy_json
 
 _SHARE: Final = 64
 """Divisor of the growth after which a partial input is reported again. All reports of an input together are then at

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic
 
+from eagerstream_wire import InputEvent
+
 from ..._support.terms import InputT
 from ...limits import DEFAULT_LIMITS, Limits
-from ...wire import InputEvent
 from ..tool_call_chunks import ToolCallChunks
 
 

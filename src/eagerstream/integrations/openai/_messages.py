@@ -6,10 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
+from eagerstream_wire import Block, Outcome
+
 from ..._support.json_values import encodable
 from ...errors import UsageError
 from ...tools import ForeignTool, ToolCall, as_tool
-from ...wire import Block, Outcome
 from ._deltas import EXTRA
 
 _ADDITIONAL: Final = "Images and documents that the tools returned, in order:"

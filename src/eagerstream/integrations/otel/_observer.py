@@ -26,11 +26,12 @@ from opentelemetry.trace import Link, Span, SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import AttributeValue
 
+from eagerstream_wire import MessageStart, MessageStop
+
 from ...calls import RunStatus
 from ...loop import RequestMarks, Restarted, Run, ToolStart, ToolStop, TurnStop
 from ...streaming import FeedEnd, MessageStream, ReplyMarks
 from ...tools import ToolCall, ToolFailure
-from ...wire import MessageStart, MessageStop
 from . import _conventions as names
 from ._attributes import bounded, error_type, peer_attributes, tool_error_type, usage_attributes
 from ._chat import Chat, Telemetry

@@ -13,11 +13,12 @@ from pydantic_ai import BinaryContent, DocumentUrl, ImageUrl, ModelRetry, RunCon
 from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.messages import ToolReturnPart
 
+from eagerstream_wire import Block, Outcome
+
 from ..._support.json_values import dump_json
 from ..._support.terms import text_block
 from ...errors import ToolError, UsageError
 from ...tools import ForeignDefinition, RunningCall, Tool, ToolCall, ToolErrorCode, ToolResponse, block_of_bytes
-from ...wire import Block, Outcome
 
 
 def as_eager_tool(

@@ -15,8 +15,9 @@ from pydantic_ai.messages import (
     ToolCallPartDelta,
 )
 
+from eagerstream_wire import InputEvent
+
 from ..._support.terms import InputT
-from ...wire import InputEvent
 from ..tool_call_chunks import ToolCallChunks
 
 _FINISH_REASONS: Final = {"tool_call": "tool_calls", "stop": "stop", "length": "length"}

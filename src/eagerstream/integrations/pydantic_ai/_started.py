@@ -213,7 +213,7 @@ def is_guarded(around: AbstractToolset[Any], toolset: AbstractToolset[Any]) -> b
     """Return whether an approval or a user's wrapper in `around` sees calls before the tools of `toolset`."""
     if isinstance(around, WrapperToolset):
         own = type(around).call_tool is not WrapperToolset.call_tool
-        is_foreign = own and not type(around).__module__.startswith(("pydantic_ai.", "eagerstream."))
+        is_foreign = own and not type(around).__module__.startswith(("pydantic_ai.", "eagerstream"))
         looks = is_foreign or isinstance(around, ApprovalRequiredToolset)
         return (looks and any(member is toolset for member in _members(around))) or is_guarded(around.wrapped, toolset)
     return any(is_guarded(member, toolset) for member in getattr(around, "toolsets", ()))

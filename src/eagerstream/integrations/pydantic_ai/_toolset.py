@@ -12,10 +12,11 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from typing_extensions import override
 
+from eagerstream_wire import InputAccumulator, JSONObject
+
 from ..._support.callbacks import call_all
 from ...calls import EarlyCalls
 from ...tools import ForeignTool, Tool
-from ...wire import InputAccumulator, JSONObject
 from .._calls import ExecutorOptions, RunOptions, feed_call, run_call, sharing_executor
 from ._conversion import returned_by
 

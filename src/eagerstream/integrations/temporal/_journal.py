@@ -13,10 +13,11 @@ from temporalio import activity
 from temporalio.client import Client
 from temporalio.exceptions import TemporalError
 
+from eagerstream_wire import JSONObject
+
 from ..._support.checks import check_count
 from ...errors import JournalError, OwnershipLostError, RunExistsError, RunNotFoundError
 from ...loop import RunLog
-from ...wire import JSONObject
 from .._engine_log import EngineLog
 from ._keeper import MAX_PIECE_BYTES
 

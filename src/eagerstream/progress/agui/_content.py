@@ -8,8 +8,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from eagerstream_wire import Block
+
 from ..._support.inspecting import without_middle
-from ...wire import Block
 
 Part: TypeAlias = dict[str, Any]
 """A content part in AG-UI's form."""

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
+from eagerstream_wire import INVALID_JSON, Block, Message
+
 from ..._support.inspecting import MAX_SCHEMA_CHARS, MAX_SCHEMA_DEPTH, TooMuchError, check_size
 from ..._support.plain_json import load_json
 from ..._support.terms import tool_result
 from ...calls import add_content, drop_last_thinking
 from ...errors import UsageError
 from ...tools import ForeignDefinition, RunningCall, Tool
-from ...wire import INVALID_JSON, Block, Message
 from ._content import METADATA_KEY, to_blocks
 from ._encoder import AWAITS_APPLICATION
 

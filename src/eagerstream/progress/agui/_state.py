@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from ...wire import JSON, copy_json, pointer, steps_of
+from eagerstream_wire import JSON, copy_json, pointer, steps_of
+
 from .._exact import escaped_key, marked
 from .._merge import text_size
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import anyio
 
+from eagerstream_wire import Message
+
 from ..._serving.access import Access, Refused
 from ...errors import EagerStreamError
 from ...loop import Run
-from ...wire import Message
 from .._endpoint import application, begin, drive, no_content
 from .._hub import MAX_REASON_CHARS, Hub
 from .._log import RunLog, WatcherDropped

@@ -13,12 +13,13 @@ from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
+from eagerstream_wire import INVALID_JSON, Block, Message
+
 from ..._support.json_values import encodable
 from ..._support.terms import IMAGE_TYPES, NOT_RUN, PDF_TYPE, tool_result
 from ...calls import add_content, drop_last_thinking
 from ...errors import UsageError
 from ...tools import document_text, is_content_block
-from ...wire import INVALID_JSON, Block, Message
 from .._exact import unmarked
 from ._values import TOOL_CALL_ID, from_readable
 

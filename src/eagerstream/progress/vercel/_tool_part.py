@@ -14,7 +14,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from ...wire import INVALID_JSON, JSON
+from eagerstream_wire import INVALID_JSON, JSON
+
 from .._exact import marked
 from .._fold import CallFold, Result
 from .._record import InputDeltaRecord, InputStartRecord, Record

@@ -11,9 +11,10 @@ import json
 import re
 from typing import Final
 
+from eagerstream_wire import JSON
+
 from ..._support.json_values import is_deeper
 from ..._support.plain_json import load_json
-from ...wire import JSON
 
 MAX_DEPTH: Final = 512
 """Maximum depth of a value that is sent unchanged, as the default of `Limits`. The reader fails between 2,000 and

@@ -1,1 +1,0 @@
-"""The wire core, tested alone: no network, no event loop."""
