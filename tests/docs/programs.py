@@ -20,7 +20,10 @@ from tests.integrations.chat.server import ChatServer
 ROOT = Path(__file__).parents[2]
 # `.ci/installed` gives the one of an environment with the installed package.
 PYTHON = os.environ.get("EAGERSTREAM_PROGRAMS_PYTHON", sys.executable)
-PAGES = sorted(page for folder in ("start", "guides") for page in (ROOT / "docs" / folder).glob("*.md"))
+PAGES = [
+    *sorted(page for folder in ("start", "guides") for page in (ROOT / "docs" / folder).glob("*.md")),
+    *sorted(ROOT.glob("packages/*/README.md")),
+]
 
 _FENCE = re.compile(
     r"^(?:<!-- program: (?P<name>[a-z0-9-]+) -->\n)?(?P<fence>```+)(?P<language>\w*)[^\n]*\n(?P<code>.*?)^(?P=fence)$",

@@ -637,3 +637,30 @@ def gateway(url: str, _: Path) -> None:
         records = [json.loads(line[6:]) for line in response.iter_lines() if line.startswith("data: {")]
     assert records[0]["type"] == "run_start"
     assert records[-1]["status"] == "completed"
+
+
+# --- packages/wire/README.md ------------------------------------------------------------------------------------------
+
+
+@program()
+def wire_partial_values(done: Done) -> None:
+    assert done.output.splitlines() == [
+        "{'lines': ['one li']}",
+        "{'lines': ['one line', 'tw']}",
+        "{'lines': ['one line', 'two']}",
+        "make_file valid {'lines': ['one line', 'two']}",
+    ]
+
+
+@program(reply(_WEATHER))
+def wire_early_calls(done: Done) -> None:
+    (found,) = ast.literal_eval(done.output)
+    assert found["content"] == "Paris: 15 degrees"
+    assert found["tool_use_id"].startswith("toolu_")
+
+
+@program()
+def wire_repair(done: Done) -> None:
+    fault, repair = done.output.splitlines()
+    assert fault.startswith("fault: messages.1: `tool_use` ids were found without `tool_result` blocks")
+    assert repair.startswith("repair: ")

@@ -43,7 +43,7 @@ from ._limits import ParsingLimits
 from ._message import MessageAssembler, MessageState
 from ._parser import Parser, ParserFactory
 from ._partial_json import PartialJSON
-from ._patch import Patch, PatchOp, apply_patch, merge_patches, pointer, steps_of
+from ._patch import apply_patch, merge_patches, pointer, steps_of
 from ._sse import ServerSentEvent, SSEDecoder
 from ._tool_input import INVALID_JSON, Outcome, ToolInput
 from ._tool_kind import EagerSupport, classify
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from ._aws_event_stream import AWSEventStreamDecoder
     from ._history import HistoryFault, count_breakpoints, validate_history
     from ._models import ModelFacts, model_facts, model_table, request_faults_of_model
+    from ._patch_types import Patch, PatchOp
     from ._repair import HistoryRepair, repair_history
     from ._repair_blocks import RepairKind
     from ._tolerant_json import TolerantJSON
@@ -61,6 +62,7 @@ else:  # what only some programs need
         "_aws_event_stream": ("AWSEventStreamDecoder",),
         "_history": ("HistoryFault", "count_breakpoints", "validate_history"),
         "_models": ("ModelFacts", "model_facts", "model_table", "request_faults_of_model"),
+        "_patch_types": ("Patch", "PatchOp"),
         "_repair": ("HistoryRepair", "repair_history"),
         "_repair_blocks": ("RepairKind",),
         "_tolerant_json": ("TolerantJSON",),

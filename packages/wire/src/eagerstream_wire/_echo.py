@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import Any, Final
 
 from ._server_tools import call_kind, is_server_result
@@ -46,6 +45,8 @@ def stand_in_id(seed: str, kind: str) -> str:
     It is a hash, not the legal characters of the seed, because ids that differ only in illegal characters must stay
     distinct. A counter would differ between the call and its result, which may come in another response.
     """
+    from hashlib import sha256  # takes as long as four of our modules, and few programs meet an illegal id
+
     return _PREFIXES.get(kind, "toolu_") + sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 

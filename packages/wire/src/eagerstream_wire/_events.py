@@ -6,13 +6,15 @@ A wire event stays the `dict` that was sent, so fields and types that this libra
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Generic, Literal, NotRequired, TypeAlias, TypedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NotRequired, TypeAlias, TypedDict
 
 from ._assistant_message import AssistantMessage, Block
-from ._patch import Patch
 from ._server_tools import ServerToolErrorCode, error_code_of, is_error_result
 from ._type_variables import InputT_co
+
+if TYPE_CHECKING:
+    from ._patch_types import Patch
 
 # --- on the wire ------------------------------------------------------------------------------------------------------
 
@@ -105,7 +107,7 @@ def _start_of(text: str) -> str:
     return f"{text[:_SHOWN_CHARS]!r}{'...' if len(text) > _SHOWN_CHARS else ''}"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class MessageStart:
     """The start of a response.
 
@@ -127,7 +129,7 @@ class MessageStart:
         return f"MessageStart(restarted={self.restarted})"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class BlockStart:
     """The start of a block that is not a tool call: text, thinking, a server tool's result, a fallback, a new kind.
 
@@ -143,7 +145,7 @@ class BlockStart:
         return f"BlockStart(index={self.index}, type={_kind(self.block)})"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class TextDelta:
     """More text of an open block.
 
@@ -159,7 +161,7 @@ class TextDelta:
         return f"TextDelta(index={self.index}, text={_start_of(self.text)})"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class ThinkingDelta:
     """More thinking of an open block.
 
@@ -178,7 +180,7 @@ class ThinkingDelta:
         return f"ThinkingDelta(index={self.index}, {len(self.thinking)} chars)"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class CitationDelta:
     """A citation of an open text block.
 
@@ -194,7 +196,7 @@ class CitationDelta:
         return f"CitationDelta(index={self.index}, type={_kind(self.citation)})"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class BlockStop:
     """The end of a block that is not a tool call.
 
@@ -210,7 +212,7 @@ class BlockStop:
         return f"BlockStop(index={self.index}, type={_kind(self.block)})"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class ServerToolResult(BlockStop):
     """The result of a tool that the API ran, or that it had an MCP server run. The client answers nothing.
 
@@ -259,7 +261,7 @@ class InputStart(Generic[InputT_co]):
     input: InputT_co
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class InputDelta(Generic[InputT_co]):
     """A new fragment of a tool's input.
 
@@ -273,8 +275,8 @@ class InputDelta(Generic[InputT_co]):
 
     input: InputT_co
     fragment: str
-    patch: Patch | None = field(default=None, repr=False)
-    finished: Sequence[str] = field(default=(), repr=False)
+    patch: Patch | None = None
+    finished: Sequence[str] = ()
 
     def __repr__(self) -> str:
         return f"InputDelta({self.input!r}, {len(self.fragment)} chars)"
@@ -304,7 +306,7 @@ class ServerToolUse(InputStop[InputT_co]):
     """
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class MessageStop:
     """The end of a complete response.
 
@@ -320,7 +322,7 @@ class MessageStop:
         return f"MessageStop(stop_reason={self.stop_reason!r:.80})"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class UnknownEvent:
     """A wire event that this version does not know: a new event type, or a new kind of delta.
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ._patch import Patch, escaped
+from ._patch import escaped
 from ._values import Path, copy_json
+
+if TYPE_CHECKING:
+    from ._patch_types import Patch
 
 
 def steps(node: Any) -> Path:

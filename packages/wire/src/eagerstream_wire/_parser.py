@@ -7,12 +7,14 @@ input must neither read a parser's internals nor parse the text a second time to
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ._json_scalars import ParseFault
 from ._limits import ParsingLimits
-from ._patch import Patch
 from ._values import JSON, Path
+
+if TYPE_CHECKING:
+    from ._patch_types import Patch
 
 
 class Parser(Protocol):

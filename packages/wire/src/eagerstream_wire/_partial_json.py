@@ -31,7 +31,7 @@ before anybody looks at it needs no such parser: jiter reads it (`read_whole`).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import jiter
 
@@ -62,8 +62,11 @@ from ._json_scalars import (
 )
 from ._limits import DEFAULT_LIMITS, ParsingLimits
 from ._mypyc import mypyc_attr
-from ._patch import Patch, finite
+from ._patch import finite
 from ._values import MISSING, JSONObject, Path, find
+
+if TYPE_CHECKING:
+    from ._patch_types import Patch
 
 _WHITE_SPACE: Final = " \t\n\r"  # RFC 8259, section 2; str.isspace() accepts more
 _NUMBER_START: Final = "-0123456789"

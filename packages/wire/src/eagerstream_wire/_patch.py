@@ -14,22 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import isinf
-from typing import Any, Literal, TypeAlias
-
-from typing_extensions import TypedDict  # pydantic checks patches, and takes no other before Python 3.12
+from typing import TYPE_CHECKING, Any
 
 from ._values import copy_json
 
-
-class PatchOp(TypedDict):
-    """One operation of a patch."""
-
-    op: Literal["add", "replace", "append"]
-    path: str
-    value: Any
-
-
-Patch: TypeAlias = list[PatchOp]
+if TYPE_CHECKING:
+    from ._patch_types import Patch
 
 
 def pointer(*steps: str | int) -> str:

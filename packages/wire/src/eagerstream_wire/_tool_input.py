@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from ._echo import legal_id, legal_name
 from ._errors import UsageError
@@ -21,11 +21,14 @@ from ._limits import DEFAULT_LIMITS, ParsingLimits
 from ._mypyc import mypyc_attr
 from ._parser import Parser, ParserFactory
 from ._partial_json import PartialJSON, read_whole
-from ._patch import Patch, finite, merge_patches
+from ._patch import finite, merge_patches
 from ._server_tools import SERVER_CALLS
 from ._value_count import ValueCount
 from ._values import MISSING, JSONObject, Path, copy_json, encodable, find, has_colliding_keys, is_deeper
 from ._watchers import Watchers
+
+if TYPE_CHECKING:
+    from ._patch_types import Patch
 
 INVALID_JSON: Final = "INVALID_JSON"
 """The default key under which an unusable input goes back to the model, verbatim."""
