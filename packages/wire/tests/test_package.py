@@ -29,6 +29,7 @@ _WITHOUT_TESTS = {
     "_errors": "test_accumulator.py and test_sse.py have those of peers, test_checks.py those of callers",
     "_limits": "test_accumulator.py and test_partial_json.py have inputs beyond each bound",
     "_parser": "a protocol without code",
+    "_patch_types": "test_patch.py has patches",
     "_mypyc": "only says what to do without mypyc",
     "_type_variables": "has no code that runs",
 }

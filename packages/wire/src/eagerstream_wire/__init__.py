@@ -37,7 +37,6 @@ from ._events import (
     UnknownEvent,
     WireEvent,
 )
-from ._flavor import is_compiled
 from ._json_scalars import ParseFault
 from ._limits import ParsingLimits
 from ._message import MessageAssembler, MessageState
@@ -46,26 +45,29 @@ from ._partial_json import PartialJSON
 from ._patch import apply_patch, merge_patches, pointer, steps_of
 from ._sse import ServerSentEvent, SSEDecoder
 from ._tool_input import INVALID_JSON, Outcome, ToolInput
-from ._tool_kind import EagerSupport, classify
 from ._values import JSON, JSONObject, Path, copy_json
 
 if TYPE_CHECKING:
     from ._aws_event_stream import AWSEventStreamDecoder
+    from ._flavor import is_compiled
     from ._history import HistoryFault, count_breakpoints, validate_history
     from ._models import ModelFacts, model_facts, model_table, request_faults_of_model
     from ._patch_types import Patch, PatchOp
     from ._repair import HistoryRepair, repair_history
     from ._repair_blocks import RepairKind
     from ._tolerant_json import TolerantJSON
+    from ._tool_kind import EagerSupport, classify
 else:  # what only some programs need
     _LATER = {
         "_aws_event_stream": ("AWSEventStreamDecoder",),
+        "_flavor": ("is_compiled",),
         "_history": ("HistoryFault", "count_breakpoints", "validate_history"),
         "_models": ("ModelFacts", "model_facts", "model_table", "request_faults_of_model"),
         "_patch_types": ("Patch", "PatchOp"),
         "_repair": ("HistoryRepair", "repair_history"),
         "_repair_blocks": ("RepairKind",),
         "_tolerant_json": ("TolerantJSON",),
+        "_tool_kind": ("EagerSupport", "classify"),
     }
 
     def __getattr__(name: str) -> object:
