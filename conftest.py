@@ -40,6 +40,14 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """The `eagerstream` command, in this process: see `tests.commands`."""
+    from tests.commands import InProcess
+
+    return InProcess(monkeypatch, capsys)
+
+
 def pytest_configure() -> None:
     missing.require_all_packages()
 

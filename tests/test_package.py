@@ -56,8 +56,8 @@ def test_type_checkers_see_the_public_names() -> None:
 _ROOMS = (
     *(
         "__main__",
+        "_command",
         "pytest_plugin",
-        "cli",
         "integrations",
         "compat",
         "builtin",
@@ -146,6 +146,7 @@ _WITHOUT_TESTS = {
     "_support/checks": "packages/wire/tests/test_checks.py has the checks",
     "_support/json_values": "tests/tools/test_content.py has values of every kind",
     "_support/slots": "tests/tools/test_slots.py has calls that wait for each other",
+    "_support/typer_app": "the tests of each command run it",
     "_support/terms": "names of several packages; test_tool_kind.py and test_content.py have them",
     "calls/_call_ids": "test_conversation.py and test_run.py have ids that come twice",
     "calls/_sub_runs": "tests/loop/test_sub_runs.py has both halves of a sub-run",

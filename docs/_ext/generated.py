@@ -13,6 +13,8 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from benchmarks import readme, results as benchmark_results
@@ -62,12 +64,17 @@ def _pages(folder: str, first: list[str]) -> list[str]:
 
 def commands() -> str:
     """Return a section for each command of the program `eagerstream`, with its arguments and options."""
+    return "\n\n".join(part for name, command in command_lines().items() for part in _command(name, command))
+
+
+def command_lines() -> dict[str, Any]:
+    """Return the commands of all packages, as click knows them, in the order of the program's help."""
     import typer
 
-    from eagerstream.cli._commands import app
+    from eagerstream._command import _COMMANDS
 
-    group: Any = typer.main.get_command(app)
-    return "\n\n".join(part for name, command in group.commands.items() for part in _command(name, command))
+    entries = {entry.name: entry for entry in entry_points(group="eagerstream.commands")}
+    return {name: typer.main.get_command(import_module(entries[name].module).app) for name in _COMMANDS}
 
 
 def _command(name: str, command: Any) -> Iterator[str]:

@@ -19,12 +19,12 @@ import pytest
 from eagerstream import Recording
 from eagerstream.capture._command import default_upstream
 from eagerstream.testing import ReplayServer, Scenario, Timing, reply, retime, text, tool_use
-from tests.cli.test_commands import ENVIRONMENT, InProcess, assert_one_line
+from tests.commands import ENVIRONMENT, InProcess, assert_one_line
 from tests.streams import REQUEST
 from tests.tables import rows
 
 KEY = "sk-ant-api03-Zx9_abc-DEF"
-COMMAND = [sys.executable, "-c", "from eagerstream.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "from eagerstream._command import main; main()"]
 SAID = reply(text(f"Hello, {KEY}."), tool_use("f", {"city": "Oslo"}))
 BODY = {**REQUEST, "stream": True}
 ASK = (

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 from docs._ext.pages import FOLDER, PageError, names_in, pages
@@ -106,14 +105,10 @@ def test_every_limit_is_explained() -> None:
 
 def test_every_command_and_option_is_listed() -> None:
     """The page of commands is made of the program."""
-    import typer
-    from docs._ext.generated import commands
-
-    from eagerstream.cli._commands import app
+    from docs._ext.generated import command_lines, commands
 
     page = commands()
-    group: Any = typer.main.get_command(app)
-    for name, command in group.commands.items():
+    for name, command in command_lines().items():
         section = page.split(f"## `eagerstream {name}`\n")[1].split("\n## `eagerstream ")[0]
         for parameter in command.params:
             assert f"`{parameter.opts[0]}`" in section or parameter.name.upper() in section

@@ -19,7 +19,7 @@ from eagerstream.latency._metrics import METRICS
 from eagerstream.latency._results import load_results, save_results
 from eagerstream.latency._sources import poem_tools
 from eagerstream.testing import ReplayServer, Scenario, Timing, buffered, reply, retime, text, tool_use
-from tests.cli.test_commands import (
+from tests.commands import (
     COMMAND,
     ENVIRONMENT,
     InProcess,

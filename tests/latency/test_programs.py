@@ -21,7 +21,7 @@ from eagerstream.latency._matrix import Matrix
 from eagerstream.latency._metrics import METRICS
 from eagerstream.latency._programs import Program, ProgramFailed, of_commands, run_program
 from eagerstream.latency._results import load_results, results_schema
-from tests.cli.test_commands import shown_code
+from tests.commands import shown_code
 from tests.latency.lab import made_results, poem_cases
 from tests.latency.test_command import bench, started
 from tests.support import until

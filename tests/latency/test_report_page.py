@@ -140,7 +140,7 @@ def test_charts_are_seen(driver: webdriver.Chrome, open_page: Open, poem: Path, 
 @pytest.mark.nightly
 def test_the_picture_of_the_readme(driver: webdriver.Chrome, open_page: Open, tmp_path: Path) -> None:
     """Eager beside buffered, as it is seen: the heart of the report, as the command writes it."""
-    command = [sys.executable, "-c", "from eagerstream.cli import main; main()"]
+    command = [sys.executable, "-c", "from eagerstream._command import main; main()"]
     options = ["bench", "--warmup", "0", "--out", str(tmp_path)]
     subprocess.run([*command, *options], check=True, capture_output=True, timeout=120)
     open_page(tmp_path / "report.html", width=1060)

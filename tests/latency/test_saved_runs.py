@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from eagerstream._support.markup import Markup, element
-from eagerstream.cli._commands import app
 from eagerstream.latency import _saved_runs, _tables
+from eagerstream.latency._command import app
 from eagerstream.latency._selection import run_end_s
 from eagerstream.latency._waterfall import Panel
 from eagerstream.progress import save_records
@@ -38,7 +38,7 @@ def test_two_processes_are_one_run(files: list[str], tmp_path: Path, monkeypatch
     monkeypatch.setattr(_tables, "waterfall", picture)
     monkeypatch.setattr(_saved_runs, "matplotlib_settings", nullcontext)
     page = tmp_path / "page.html"
-    shown = CliRunner().invoke(app, ["bench", "show", *files, "--out", str(page)], catch_exceptions=False)
+    shown = CliRunner().invoke(app, ["show", *files, "--out", str(page)], catch_exceptions=False)
     assert shown.exit_code == 0
     (head,) = [line for line in shown.output.splitlines() if "requests" in line]
     assert "continued from its journal after 3 min 20 s" in head
@@ -48,7 +48,7 @@ def test_two_processes_are_one_run(files: list[str], tmp_path: Path, monkeypatch
     assert html.count("<h2>") == html.count("<svg>f0-</svg>") == 1
     assert "continued from its journal after 3 min 20 s" in html
     assert len(drawn[0].latency["resumed_s"]) == len(drawn) == 1
-    alone = CliRunner().invoke(app, ["bench", "show", files[1]], catch_exceptions=False)
+    alone = CliRunner().invoke(app, ["show", files[1]], catch_exceptions=False)
     assert "continued" not in alone.output
 
 
@@ -56,7 +56,7 @@ def test_two_processes_are_one_run(files: list[str], tmp_path: Path, monkeypatch
 def test_the_picture_of_two_processes(files: list[str], tmp_path: Path) -> None:
     """Matplotlib draws it, with the line."""
     page = tmp_path / "page.html"
-    CliRunner().invoke(app, ["bench", "show", *files, "--out", str(page)], catch_exceptions=False)
+    CliRunner().invoke(app, ["show", *files, "--out", str(page)], catch_exceptions=False)
     html = page.read_text(encoding="utf-8")
     assert html.count("<svg") == 1
     assert ">resumed</text>" in html
@@ -65,6 +65,6 @@ def test_the_picture_of_two_processes(files: list[str], tmp_path: Path) -> None:
 def test_files_that_are_no_runs(tmp_path: Path) -> None:
     """Nothing is written."""
     (tmp_path / "no.jsonl").write_text("{}\n", encoding="utf-8")
-    shown = CliRunner().invoke(app, ["bench", "show", str(tmp_path / "no.jsonl"), "--out", str(tmp_path / "page")])
+    shown = CliRunner().invoke(app, ["show", str(tmp_path / "no.jsonl"), "--out", str(tmp_path / "page")])
     assert "no record of version" in str(shown.exception)
     assert not (tmp_path / "page").exists()

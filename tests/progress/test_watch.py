@@ -18,12 +18,12 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from eagerstream.cli._commands import app
 from eagerstream.errors import UsageError
 from eagerstream.progress import save_records
+from eagerstream.progress._commands.watch import app
 from tests.progress.made_log import add, made_log
 
-COMMAND = [sys.executable, "-c", "from eagerstream.cli import main; main()", "watch"]
+COMMAND = [sys.executable, "-c", "from eagerstream._command import main; main()", "watch"]
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_what_cannot_be_watched(saved: Path, tmp_path: Path) -> None:
         [str(saved), "--speed", "nan"],
         ["--demo", "--host", ""],
     ):
-        result = CliRunner().invoke(app, ["watch", *arguments])
+        result = CliRunner().invoke(app, arguments)
         assert isinstance(result.exception, UsageError), arguments
 
 
@@ -116,8 +116,8 @@ def test_the_demo_begins_by_itself() -> None:
 @pytest.mark.anyio
 async def test_a_saved_run_is_replayed(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With a speed it comes in its own time; on the command's own event loop. A run that is given twice is there twice."""
-    from eagerstream.cli._commands import _watch
     from eagerstream.progress import load_records
+    from eagerstream.progress._commands.watch import _watch
     from eagerstream.progress.web import serve
 
     records = load_records(saved)

@@ -27,8 +27,8 @@ from selenium.webdriver.support.ui import WebDriverWait
 import eagerstream
 from eagerstream import tool
 from eagerstream._serving.access import new_token
-from eagerstream.cli._demo.watched import play_watched
 from eagerstream.progress import Hub, RunLog, RunView
+from eagerstream.progress._demo.watched import play_watched
 from eagerstream.progress.web import serve
 from eagerstream.testing import reply, tool_use
 from eagerstream.testing.demos.poem import POEM

@@ -1,13 +1,19 @@
-"""Command `eagerstream record`: runs a proxy until Ctrl-C, or as long as another command runs."""
+"""`eagerstream record`: runs a proxy until Ctrl-C, or as long as another command runs."""
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
 
 from .._serving.command import PASSED_ON, run_command
+from .._support.typer_app import AllowedHosts, AllowedOrigins, new_app, run_app
+from ..errors import UsageError
 from ._folder import RecordingFolder, SavedReply
 from ._proxy import DEFAULT_UPSTREAM, RecordingProxy
 
@@ -77,3 +83,74 @@ def run_recorded(command: Sequence[str], proxy: RecordingProxy) -> int:
     """
     with proxy:
         return run_command(command, {BASE_URL: proxy.base_url})
+
+
+app = new_app()
+
+
+@app.command(context_settings={"allow_interspersed_args": False})
+def record(
+    command: Annotated[
+        list[str] | None, typer.Argument(help="The command and its arguments: -- python agent.py", show_default=False)
+    ] = None,
+    *,
+    proxy: Annotated[bool, typer.Option("--proxy", help="Run no command: record any client, until Ctrl-C.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for the recordings.", file_okay=False)] = Path("recordings"),
+    redact_contents: Annotated[
+        bool, typer.Option("--redact-contents", help="Replace the model's texts with filler of the same size.")
+    ] = False,
+    keep_secrets: Annotated[
+        bool, typer.Option("--keep-secrets", help="Keep keys, tokens and similar secrets in responses.")
+    ] = False,
+    upstream: Annotated[
+        str | None,
+        typer.Option(help="Target of requests. Default: ANTHROPIC_BASE_URL, or the API.", show_default=False),
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on. Traffic, with the keys of clients, is not encrypted.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on. 0 selects a free one.", min=0, max=65_535)] = 0,
+    allow_host: AllowedHosts = None,
+    allow_origin: AllowedOrigins = None,
+) -> None:
+    """Record the API's responses to a command's requests, or to any client's, with the times of their chunks.
+
+    Requests and responses pass through a proxy on this machine unchanged. Each response is a file `0001.jsonl`, with
+    its request in `0001.request.json` beside it, unless contents are masked. `eagerstream serve` plays the responses.
+    If the upstream's URL has a password, or --host is not loopback, the printed address contains a token: use the
+    complete address, and keep it secret.
+    """
+    if proxy == bool(command):
+        raise UsageError("record takes a command (record -- python agent.py), or --proxy to record any client")
+    report = Report(lambda line: typer.echo(line, err=True))
+    folder = RecordingFolder(
+        out,
+        keep_secrets=keep_secrets,
+        redact_contents=redact_contents,
+        keep_requests=not redact_contents,
+        on_saved=report.take,
+    )
+    recording = RecordingProxy(
+        upstream or default_upstream(os.environ),
+        folder,
+        host=host,
+        port=port,
+        hosts=allow_host or (),
+        origins=allow_origin or (),
+    )
+
+    def tell(recording: RecordingProxy) -> None:
+        typer.echo(f"recording requests to {recording.upstream.host} in {out}; point clients here:")
+        typer.echo(f"{BASE_URL}={recording.base_url}")
+
+    if command:
+        code = run_recorded(command, recording)
+        report.close(folder)
+        raise typer.Exit(code)
+    run_until_told(recording, tell)
+    report.close(folder)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command, and return its exit code."""
+    return run_app(app, "record", arguments)

@@ -21,6 +21,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from .._support.checks import check_positive
+from .._support.typer_app import new_app, run_app
 from .._support.wording import count_text
 from ..errors import EagerStreamError, MissingExtraError, UsageError
 from ._kinds import MEANINGS, Streaming, TransportName
@@ -58,10 +59,10 @@ class _Bench(TyperGroup):
         return super().parse_args(ctx, given)
 
 
-bench_app = typer.Typer(cls=_Bench, invoke_without_command=True, pretty_exceptions_enable=False)
+app = new_app(cls=_Bench, invoke_without_command=True)
 
 
-@bench_app.callback(epilog=_FIGURES)
+@app.callback(epilog=_FIGURES)
 def bench(
     context: typer.Context,
     *,
@@ -223,7 +224,7 @@ def bench(
         raise EagerStreamError("every run failed")
 
 
-@bench_app.command("compare")
+@app.command("compare")
 def compare_results(
     a: Annotated[Path, typer.Argument(help="Results (.json), for example the earlier ones.", dir_okay=False)],
     b: Annotated[Path, typer.Argument(help="Results (.json) to compare with them.", dir_okay=False)],
@@ -244,7 +245,7 @@ def compare_results(
         print_comparison(compared, Console())
 
 
-bench_app.command("show")(show_runs)
+app.command("show")(show_runs)
 
 
 # --- cases and settings -----------------------------------------------------------------------------------------------
@@ -440,3 +441,8 @@ def _keep_earlier(path: Path) -> None:
         while (kept := path.with_name(f"{name}{f'-{number}' if number > 1 else ''}{path.suffix}")).exists():
             number += 1
         path.replace(kept)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command, and return its exit code."""
+    return run_app(app, "bench", arguments)

@@ -20,11 +20,11 @@ from rich.text import Text
 from ..._support.files import replacing
 from ..._support.wording import visible
 from ...loop import run
-from ...progress import CallView, Hub, RunLog, RunView
-from ...progress._frame import Frame, RunState
-from ...progress.terminal import terminal_progress
 from ...testing import ReplayServer
 from ...testing.demos import poem
+from .. import CallView, Hub, RunLog, RunView
+from .._frame import Frame, RunState
+from ..terminal import terminal_progress
 
 _PICTURE_BYTES: Final = 900
 """Bytes of the poem written when the picture is taken. At that time the quick tools have finished."""

@@ -7,7 +7,7 @@ import os
 import pkgutil
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 
@@ -19,12 +19,13 @@ from rich.text import Text
 
 from .._support.error_groups import members_of
 from .._support.redaction import redact_excerpt
+from .._support.typer_app import new_app, run_app
 from .._support.wording import clean, duration_text, size_text, visible
 from ..errors import EagerStreamError, UsageError
 from ..loop import When
 
 if TYPE_CHECKING:
-    from ..journal import CallView, Journal, RunApp, RunSummary
+    from . import CallView, Journal, RunApp, RunSummary
 
 T = TypeVar("T")
 
@@ -32,7 +33,7 @@ _KEY: Final = "EAGERSTREAM_JOURNAL_KEY"
 _MAX_SHOWN_CHARS: Final = 2_000
 _APP_HELP: Final = "module:name of a function that gives a run its client and tools, see `eagerstream.journal.RunApp`."
 
-runs_app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+app = new_app(no_args_is_help=True)
 
 _Where: TypeAlias = Annotated[
     str,
@@ -50,7 +51,7 @@ _CallId: TypeAlias = Annotated[
 _AppName: TypeAlias = Annotated[str, typer.Argument(metavar="MODULE:NAME", help=_APP_HELP, show_default=False)]
 
 
-@runs_app.callback()
+@app.callback()
 def runs() -> None:
     """List and change the runs of a journal, and continue them.
 
@@ -58,7 +59,7 @@ def runs() -> None:
     """
 
 
-@runs_app.command("list")
+@app.command("list")
 def list_runs(
     journal: _Where,
     *,
@@ -100,7 +101,7 @@ def _cells(summary: RunSummary) -> list[str]:
     ]
 
 
-@runs_app.command()
+@app.command()
 def show(
     run: _RunId,
     journal: _Where,
@@ -108,7 +109,7 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print the history as a JSON array, with secrets.")] = False,
 ) -> None:
     """Show the history of a run and its open calls. Secrets are masked, and long texts are cut."""
-    from ..journal._shown import shown_lines
+    from ._shown import shown_lines
 
     view = _in(journal, lambda opened: opened.view(run))
     if as_json:
@@ -118,7 +119,7 @@ def show(
         typer.echo(line)
 
 
-@runs_app.command()
+@app.command()
 def cancel(run: _RunId, journal: _Where) -> None:
     """Cancel a run. If it is not active, its next owner ends it."""
 
@@ -129,7 +130,7 @@ def cancel(run: _RunId, journal: _Where) -> None:
     _say_next(_in(journal, cancelled), "cancelled")
 
 
-@runs_app.command()
+@app.command()
 def say(
     run: _RunId,
     text: Annotated[str, typer.Argument(help="Text of the message.", show_default=False)],
@@ -146,13 +147,13 @@ def say(
     _say_next(_in(journal, said), "said")
 
 
-@runs_app.command()
+@app.command()
 def approve(run: _RunId, journal: _Where, call: _CallId = None) -> None:
     """Approve a call that waits for a decision."""
     _decide(journal, run, call, decision=True)
 
 
-@runs_app.command()
+@app.command()
 def deny(
     run: _RunId,
     journal: _Where,
@@ -187,13 +188,13 @@ def _say_next(summary: RunSummary, done: str) -> None:
     typer.echo(f"{visible(summary.run_id)}: {done}; {then}")
 
 
-@runs_app.command()
-def resume(run: _RunId, app: _AppName, journal: _Where) -> None:
+@app.command()
+def resume(run: _RunId, app_name: _AppName, journal: _Where) -> None:
     """Continue a run in this process, and print its status. Ctrl-C hands it over."""
     from .. import loop
-    from ..journal._worker import arguments_of
+    from ._worker import arguments_of
 
-    found = _app(app)
+    found = _app(app_name)
 
     async def resumed(opened: Journal) -> str:
         async with (
@@ -218,9 +219,9 @@ def resume(run: _RunId, app: _AppName, journal: _Where) -> None:
     typer.echo(f"{visible(run)}: {status}")
 
 
-@runs_app.command()
+@app.command()
 def work(
-    app: _AppName,
+    app_name: _AppName,
     journal: _Where,
     *,
     concurrency: Annotated[int, typer.Option(help="Maximum number of runs at a time.", min=1)] = 4,
@@ -234,7 +235,7 @@ def work(
 
     A run is due if its process died or gave it up, if a decision has arrived, or if a message has.
     """
-    found = _app(app)
+    found = _app(app_name)
     ended_by = _in(
         journal,
         lambda opened: _work(opened, found, concurrency=concurrency, poll_s=poll_s, grace_s=grace_s, once=once),
@@ -245,7 +246,7 @@ def work(
 
 async def _work(journal: Journal, app: RunApp, **options: Any) -> list[int]:
     """Work, and return the signal that ended it before the active runs were handed over, if any."""
-    from ..journal import work as work_on
+    from . import work as work_on
 
     stop = anyio.Event()
     ended_by: list[int] = []
@@ -298,10 +299,15 @@ def _app(place: str) -> RunApp:
 
 def _in(where: str, use: Callable[[Journal], Awaitable[T]]) -> T:
     """Open a journal that exists, and use it."""
-    from ..journal import Journal
+    from . import Journal
 
     async def used() -> T:
         async with Journal(where, key=os.environ.get(_KEY) or None, create=False) as journal:
             return await use(journal)
 
     return anyio.run(used)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command, and return its exit code."""
+    return run_app(app, "runs", arguments)

@@ -16,11 +16,12 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from .._support.redaction import printable
-from ..errors import UsageError
-from ..testing import Platform, ReplayServer, Scenario
-from ..testing._assumptions import Assumption, assumption_table
-from ..testing._verifying import AssumedModel, Verdict, verdict_of
+from ..._support.redaction import printable
+from ..._support.typer_app import new_app, run_app
+from ...errors import UsageError
+from .. import Platform, ReplayServer, Scenario
+from .._assumptions import Assumption, assumption_table
+from .._verifying import AssumedModel, Verdict, verdict_of
 
 _CLIENTS: Final[Mapping[Platform, str]] = {
     Platform.ANTHROPIC: "AsyncAnthropic",
@@ -33,6 +34,10 @@ _CLIENTS: Final[Mapping[Platform, str]] = {
 }
 
 
+app = new_app()
+
+
+@app.command()
 def verify(
     *,
     live: Annotated[
@@ -174,3 +179,8 @@ def _report(verdicts: Sequence[Verdict], model: str, platform: Platform, *, live
             for verdict in verdicts
         ],
     }
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command, and return its exit code."""
+    return run_app(app, "verify", arguments)

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Mapping
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import anyio
 
-from ...builtin import CodeTool
 from ...loop import RunResult, run
-from ...progress import Hub
 from ...recordings import Recording
 from ...testing import ReplayServer, Scenario, Timing, reply, retime, text, thinking, tool_use
 from ...testing.demos import poem
 from ...tools import Tool
+from .. import Hub
 
 NAME: Final = "A poem for the harbour"
-_RUNS_CODE: Final = hasattr(os, "killpg")  # not on Windows
+_TOOLKIT: Final = "eagerstream.builtin"
+_RUNS_CODE: Final = hasattr(os, "killpg") and find_spec(_TOOLKIT) is not None  # not on Windows
 _STEP_S: Final = 0.5
 _VISITORS: Final = {"Lisbon": 214, "Porto": 187, "Faro": 96, "Setúbal": 61}
 
@@ -102,7 +104,7 @@ async def play_watched(hub: Hub) -> RunResult:
     with TemporaryDirectory() as folder:
         tools = [*poem.tools(Path(folder), eager=True), Tool(publish, eager=True, approve=hub.approve)]
         if _RUNS_CODE:
-            tools.append(CodeTool([Tool(count_visitors), *tools[:2]]))
+            tools.append(import_module(_TOOLKIT).CodeTool([Tool(count_visitors), *tools[:2]]))
         async with (
             ReplayServer(_scenario()) as server,
             AsyncAnthropic(api_key="simulated", base_url=server.base_url) as client,

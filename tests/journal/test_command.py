@@ -17,9 +17,9 @@ import pytest
 from typer.testing import CliRunner
 
 import eagerstream
-from eagerstream.cli._runs import runs_app
 from eagerstream.errors import EagerStreamError, JournalError, UsageError
 from eagerstream.journal import Journal
+from eagerstream.journal._command import app as runs_app
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ask_elsewhere
 from tests.streams import REQUEST

@@ -13,13 +13,13 @@ from unittest import mock
 import pytest
 import typer
 
-from eagerstream.cli._verify import verify
 from eagerstream.errors import UsageError
 from eagerstream.recordings import Recording
 from eagerstream.testing import Platform, ReplayServer, Scenario, reply, text
 from eagerstream.testing._assumptions import assumption_table
+from eagerstream.testing._commands.verify import verify
 from eagerstream.testing._verifying import AssumedModel
-from tests.cli.test_commands import eagerstream
+from tests.commands import eagerstream
 from tests.tables import rows
 
 COUNT = len(assumption_table()["assumptions"])

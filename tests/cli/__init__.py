@@ -1,1 +1,0 @@
-"""The `eagerstream` command, as a user runs it."""
