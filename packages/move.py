@@ -21,6 +21,7 @@ MOVES = {
         "tests/conformance": "packages/wire/tests/conformance",
         "conformance": "packages/wire/conformance",
     },
+    "serving": {"src/eagerstream/_serving": "src/eagerstream/_support/serving", "tests/_serving": "tests/_support/serving"},
     "testing": {
         "src/eagerstream/testing": "packages/testing/src/eagerstream_testing",
         "src/eagerstream/capture": "packages/testing/src/eagerstream_testing/capture",
