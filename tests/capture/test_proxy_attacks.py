@@ -45,7 +45,7 @@ def refused(answer: bytes, status: int) -> str:
 
 # --- pages and names ----------------------------------------------------------------------------------------------------
 
-# tests/_serving/test_every_server.py has what all servers refuse.
+# tests/_support/serving/test_every_server.py has what all servers refuse.
 
 
 def test_strangers_are_not_passed_on(tmp_path: Path) -> None:

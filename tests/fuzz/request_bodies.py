@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-from eagerstream._serving.access import Refused
+from eagerstream._support.serving.access import Refused
 from eagerstream.errors import UsageError
 from eagerstream.progress._request_body import json_object, parse_body
 from eagerstream.progress.agui import frontend_tools, messages_of

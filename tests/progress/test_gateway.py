@@ -26,7 +26,7 @@ import pytest
 
 import eagerstream
 from eagerstream import HTTPTransport, LimitError, Run, UsageError, tool
-from eagerstream._serving.asgi_server import ThreadedServer
+from eagerstream._support.serving.asgi_server import ThreadedServer
 from eagerstream.progress import Hub
 from eagerstream.progress.gateway import RunsFull, RunSlots, gateway_app
 from eagerstream.testing import ReplayServer, Scenario, Timing, encode_event, reply, text, tool_use

@@ -16,7 +16,7 @@ from starlette.requests import Request
 
 import eagerstream
 from eagerstream import MissingExtraError
-from eagerstream._serving.access import Refused
+from eagerstream._support.serving.access import Refused
 from eagerstream.progress import Hub
 from eagerstream.progress._request_body import RequestBodies, json_object, parse_body
 from eagerstream.progress.agui import agui_app

@@ -11,7 +11,7 @@ import anyio.to_thread
 import pytest
 from hypothesis import given, strategies as st
 
-from eagerstream._serving.asgi_server import ThreadedServer
+from eagerstream._support.serving.asgi_server import ThreadedServer
 from eagerstream.progress._sse import EventStream, Write, encode_json, encode_message
 from eagerstream_wire import SSEDecoder
 

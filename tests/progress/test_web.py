@@ -21,8 +21,8 @@ from starlette.routing import Mount
 
 import eagerstream
 from eagerstream import tool
-from eagerstream._serving.access import new_token
-from eagerstream._serving.asgi_server import ASGIApplication
+from eagerstream._support.serving.access import new_token
+from eagerstream._support.serving.asgi_server import ASGIApplication
 from eagerstream.errors import UsageError
 from eagerstream.progress import Hub, web
 from eagerstream.progress.web import serve, web_app

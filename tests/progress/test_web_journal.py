@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 import eagerstream
-from eagerstream._serving.access import new_token
-from eagerstream._serving.asgi_server import ThreadedServer
+from eagerstream._support.serving.access import new_token
+from eagerstream._support.serving.asgi_server import ThreadedServer
 from eagerstream.journal import Journal
 from eagerstream.progress import Hub
 from eagerstream.progress.web import serve, web_app

@@ -26,7 +26,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 import eagerstream
 from eagerstream import tool
-from eagerstream._serving.access import new_token
+from eagerstream._support.serving.access import new_token
 from eagerstream.progress import Hub, RunLog, RunView
 from eagerstream.progress._demo.watched import play_watched
 from eagerstream.progress.web import serve

@@ -20,7 +20,7 @@ import pytest
 import uvicorn
 from anthropic import APIStatusError, AsyncAnthropic
 
-from eagerstream.errors import MissingExtraError, UsageError
+from eagerstream.errors import UsageError
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.testing import ReplayServer, Scenario, encode_event, http_error, reply, text, thinking, tool_use
 from tests.platforms import PlatformClient, each_client
@@ -274,7 +274,7 @@ def test_interrupted_start(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("eagerstream._serving.asgi_server.Future.result", interrupt)
+        patched.setattr("eagerstream._support.serving.asgi_server.Future.result", interrupt)
         with pytest.raises(KeyboardInterrupt):
             ReplayServer(_DONE).start()
     _wait_for_no_threads()
@@ -304,17 +304,6 @@ def test_run_until_ctrl_c() -> None:
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (0, "closed\n", "")
-
-
-@pytest.mark.parametrize("module", ["starlette", "uvicorn"])
-def test_missing_extra(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the extra the server says what to install; everything else of the room works."""
-    for name in [name for name in sys.modules if name.partition(".")[0] == module]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtraError, match=r"eagerstream\[web\]") as caught:
-        ReplayServer(_DONE).start()
-    assert (caught.value.extra, caught.value.module) == ("web", module)
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
-from .._serving.access import Access, Refused, header
+from .._support.serving.access import Access, Refused, header
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 """Maximum total size of the target and the headers of a request."""

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 import typer
 
-from .._serving.command import PASSED_ON, run_command
+from .._support.serving.command import PASSED_ON, run_command
 from .._support.typer_app import AllowedHosts, AllowedOrigins, new_app, run_app
 from ..errors import UsageError
 from ._folder import RecordingFolder, SavedReply

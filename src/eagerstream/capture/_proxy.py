@@ -9,10 +9,10 @@ from collections.abc import Collection, MutableMapping
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Any, Final
 
-from .._serving.access import Access, Refused, new_token, token_for
-from .._serving.asgi_server import TRANSPORT_STATE, Receive, Send, ThreadedServer
-from .._serving.guard import as_api_error, refuse
 from .._support.cancellation import close_quietly, unwind
+from .._support.serving.access import Access, Refused, new_token, token_for
+from .._support.serving.asgi_server import TRANSPORT_STATE, Receive, Send, ThreadedServer
+from .._support.serving.guard import as_api_error, refuse
 from ..testing._endings import close, reset
 from ._admission import Admission
 from ._folder import RecordingFolder

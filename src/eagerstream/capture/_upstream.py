@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import unquote_to_bytes, urlsplit
 
-from .._serving.access import is_loopback
+from .._support.serving.access import is_loopback
 from ..errors import UsageError
 
 if TYPE_CHECKING:

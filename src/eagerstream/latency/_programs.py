@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from .._serving.command import reaching_this_machine
 from .._support.redaction import redact_text
+from .._support.serving.command import reaching_this_machine
 from .._support.wording import visible
 from ..errors import EagerStreamError, UsageError
 

@@ -14,8 +14,8 @@ from typing import Any, Final, Literal
 
 from eagerstream_wire import MessageAssembler, SSEDecoder, WireEvent, decode_event
 
-from .._serving.access import Access
-from .._serving.asgi_server import ASGIApplication, ASGIMessage, Receive, Send, ThreadedServer
+from .._support.serving.access import Access
+from .._support.serving.asgi_server import ASGIApplication, ASGIMessage, Receive, Send, ThreadedServer
 from .._support.terms import EAGER_FIELD, LEGACY_BETA, media_type
 from .._support.unpacking import Unpacker, UnpackingError
 from ..calls import RunStatus

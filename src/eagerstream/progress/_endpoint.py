@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from .. import errors
-from .._serving.access import Access, Refused
-from .._serving.guard import Form, Guard
 from .._support.redaction import redact_excerpt
+from .._support.serving.access import Access, Refused
+from .._support.serving.guard import Form, Guard
 from ..loop import Run
 from ._log import RunLog
 from ._record import Fault

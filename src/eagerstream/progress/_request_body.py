@@ -11,8 +11,8 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from .._serving.access import Refused
 from .._support.plain_json import load_json
+from .._support.serving.access import Refused
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import anyio
 import anyio.lowlevel
 
-from .._serving.asgi_server import TRANSPORT_STATE
 from .._support.json_values import encodable
+from .._support.serving.asgi_server import TRANSPORT_STATE
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send

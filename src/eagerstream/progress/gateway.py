@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import anyio
 
-from .._serving.access import Access, Refused
 from .._support.checks import check_count, check_positive
 from .._support.redaction import redact_excerpt
+from .._support.serving.access import Access, Refused
 from ..errors import EagerStreamError, LimitError, MissingExtraError, UsageError
 from ..loop import Run
 from ..streaming import FeedEnd

@@ -9,7 +9,7 @@ import json
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from .._serving.asgi_server import ASGIApplication
+from .._support.serving.asgi_server import ASGIApplication
 from ..recordings import Recording
 from ._endpoints import Asked, Behaviour, Endpoint, count_endpoint, message_endpoint
 from ._injection import Answer

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
-from .._serving.asgi_server import ASGIMessage, Send
+from .._support.serving.asgi_server import ASGIMessage, Send
 
 Ending: TypeAlias = Callable[[asyncio.Transport, Send, "asyncio.Future[None]"], Awaitable[None]]
 """Ends a response. Takes its connection, its `send`, and a future that is done once the connection is gone."""

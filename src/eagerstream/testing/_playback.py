@@ -7,7 +7,7 @@ from collections.abc import MutableMapping
 from time import monotonic
 from typing import Any, Final
 
-from .._serving.asgi_server import TRANSPORT_STATE, ASGIMessage, Receive, Send
+from .._support.serving.asgi_server import TRANSPORT_STATE, ASGIMessage, Receive, Send
 from ._injection import Answer
 from ._received import ReceivedRequest
 

@@ -8,10 +8,10 @@ from typing import Final, get_args
 
 from eagerstream_wire import EagerSupport
 
-from .._serving.access import Access, token_for
-from .._serving.asgi_server import ThreadedServer
-from .._serving.guard import Guard, as_api_error
 from .._support.checks import check_choice, check_positive
+from .._support.serving.access import Access, token_for
+from .._support.serving.asgi_server import ThreadedServer
+from .._support.serving.guard import Guard, as_api_error
 from ..errors import UsageError
 from ..recordings import Recording
 from ._application import make_application

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from eagerstream._serving.asgi_server import ASGIApplication, ThreadedServer
+from eagerstream._support.serving.asgi_server import ASGIApplication, ThreadedServer
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.testing import Faults, Scenario
 from eagerstream.testing._application import route

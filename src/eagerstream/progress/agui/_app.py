@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import anyio
 
-from ..._serving.access import Access, Refused
+from ..._support.serving.access import Access, Refused
 from ...errors import EagerStreamError, MissingExtraError, UsageError
 from ...loop import Run
 from .._endpoint import application, begin, drive, public_error

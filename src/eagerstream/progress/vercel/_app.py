@@ -13,7 +13,7 @@ import anyio
 
 from eagerstream_wire import Message
 
-from ..._serving.access import Access, Refused
+from ..._support.serving.access import Access, Refused
 from ...errors import EagerStreamError
 from ...loop import Run
 from .._endpoint import application, begin, drive, no_content

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
-from ..._serving.access import Access, Refused, header, parse_host
-from ..._serving.asgi_server import ASGIApplication, ASGIMessage, Receive, Send
-from ..._serving.guard import as_text, refuse
+from ..._support.serving.access import Access, Refused, header, parse_host
+from ..._support.serving.asgi_server import ASGIApplication, ASGIMessage, Receive, Send
+from ..._support.serving.guard import as_text, refuse
 
 if TYPE_CHECKING:
     from starlette.requests import Request

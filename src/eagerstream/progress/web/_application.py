@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 
-from ..._serving.access import Access, Refused
-from ..._serving.asgi_server import ASGIApplication
-from ..._serving.guard import as_text
+from ..._support.serving.access import Access, Refused
+from ..._support.serving.asgi_server import ASGIApplication
+from ..._support.serving.guard import as_text
 from .._endpoint import Endpoint, application, no_content
 from .._hub import Hub
 from .._log import RunLog, WatcherDropped

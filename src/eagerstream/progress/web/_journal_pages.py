@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from ... import errors
-from ..._serving.access import Refused
 from ..._support.redaction import redact, redact_excerpt
+from ..._support.serving.access import Refused
 from .._endpoint import Endpoint, json_response, no_content
 from .._hub import MAX_REASON_CHARS
 from .._request_body import RequestBodies, json_object

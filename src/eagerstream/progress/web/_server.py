@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
-from ..._serving.access import Access, new_token
-from ..._serving.asgi_server import ThreadedServer
+from ..._support.serving.access import Access, new_token
+from ..._support.serving.asgi_server import ThreadedServer
 from ._application import guarded_page
 
 if TYPE_CHECKING:

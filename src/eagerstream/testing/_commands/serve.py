@@ -16,8 +16,8 @@ from typer.core import TyperCommand
 
 from eagerstream_wire import EagerSupport
 
-from ..._serving.command import run_command
 from ..._support.redaction import printable
+from ..._support.serving.command import run_command
 from ..._support.terms import betas_in
 from ..._support.typer_app import AllowedHosts, AllowedOrigins, new_app, run_app
 from ...errors import UsageError

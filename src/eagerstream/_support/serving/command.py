@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import Final
 
-from ..errors import UsageError
+from eagerstream_wire import UsageError
 
 PASSED_ON: Final = ("SIGINT", "SIGTERM", "SIGHUP")
 """Signals that end a program. A command gets those that reach this program."""

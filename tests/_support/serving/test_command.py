@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eagerstream._serving.command import reaching_this_machine
+from eagerstream._support.serving.command import reaching_this_machine
 from tests.tables import rows
 
 

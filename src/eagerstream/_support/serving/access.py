@@ -17,7 +17,7 @@ import secrets
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from ..errors import UsageError
+from eagerstream_wire import UsageError
 
 LOOPBACK_HOSTS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 """Host names of a server on loopback. Every server answers under them, at any port: it may be forwarded."""

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from eagerstream._serving.asgi_server import ThreadedServer, _make_server
+from eagerstream._support.serving.asgi_server import ThreadedServer, _make_server
 from eagerstream.progress._sse import EventStream, Write
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"

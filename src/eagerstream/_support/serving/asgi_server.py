@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 import anyio
 import anyio.to_thread
 
-from ..errors import MissingExtraError, UsageError
+from eagerstream_wire import UsageError
 
 if TYPE_CHECKING:
     from typing import Self
@@ -55,8 +55,7 @@ class ThreadedServer:
     and `async with` on asyncio and trio. A closed server may be started again, with `port=0` at another port.
 
     Args:
-        make_application: Makes the application at each start. If it raises `ModuleNotFoundError`, the extra `web` is
-            missing.
+        make_application: Makes the application at each start.
         name: Name of the server in messages, for example "replay server".
         host: The address to listen on.
         port: 0 takes a free port.
@@ -125,22 +124,18 @@ class ThreadedServer:
 
         Raises:
             UsageError: It is running already, or cannot listen there, for example because the port is in use.
-            MissingExtraError: The extra `web` is not installed.
         """
         with self._lock:
             if self._thread is not None:
                 raise UsageError(f"the {self._name} is running already")
             ready: Future[None] = Future()
-            try:
-                server = _make_server(
-                    self._make_application(),
-                    ready,
-                    max_connections=self._max_connections,
-                    idle_s=self._idle_s,
-                    date_header=self._date_header,
-                )
-            except ModuleNotFoundError as error:
-                raise MissingExtraError("web", (error.name or "starlette").partition(".")[0]) from error
+            server = _make_server(
+                self._make_application(),
+                ready,
+                max_connections=self._max_connections,
+                idle_s=self._idle_s,
+                date_header=self._date_header,
+            )
             listener = _listen(self._host, self._port)
             port = listener.getsockname()[1]
             thread = threading.Thread(
@@ -171,7 +166,7 @@ class ThreadedServer:
                 closed, and the exception passes through.
 
         Raises:
-            UsageError, MissingExtraError: As for `start`.
+            UsageError: As for `start`.
         """
         async with self:
             if on_start is not None:
@@ -185,7 +180,7 @@ class ThreadedServer:
             on_start: As for `serve`.
 
         Raises:
-            UsageError, MissingExtraError: As for `start`.
+            UsageError: As for `start`.
         """
         try:
             anyio.run(self.serve, on_start)

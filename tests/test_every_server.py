@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import eagerstream
-from eagerstream._serving.asgi_server import ThreadedServer
+from eagerstream._support.serving.asgi_server import ThreadedServer
 from eagerstream.capture import RecordingProxy
 from eagerstream.latency._wire import WireProxy
 from eagerstream.progress import Hub
@@ -274,8 +274,8 @@ def test_no_server_is_left_out() -> None:
         for match in listening.finditer(path.read_text(encoding="utf-8"))
     }
     assert found == {
-        ("_serving/asgi_server.py", "create_server("),
-        ("_serving/asgi_server.py", "uvicorn.Server"),
+        ("_support/serving/asgi_server.py", "create_server("),
+        ("_support/serving/asgi_server.py", "uvicorn.Server"),
         ("capture/_proxy.py", "(ThreadedServer)"),
         ("latency/_wire.py", "(ThreadedServer)"),
         ("progress/web/_server.py", "(ThreadedServer)"),

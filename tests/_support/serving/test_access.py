@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from eagerstream._serving.access import Access, Address, Refused, is_loopback, new_token, parse_host
+from eagerstream._support.serving.access import Access, Address, Refused, is_loopback, new_token, parse_host
 from eagerstream.errors import UsageError
 from tests.tables import rows
 
