@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from eagerstream.recordings import Recording
-from eagerstream.testing._framing import AWS_EVENT_STREAM, in_aws_frames
+from eagerstream_testing._framing import AWS_EVENT_STREAM, in_aws_frames
 from eagerstream_wire import AWSEventStreamDecoder, WireEvent
 
 from .streams import body_chunks, make_input

@@ -29,7 +29,7 @@ from rich.table import Table
 
 import eagerstream
 from eagerstream.limits import DEFAULT_LIMITS, Limits
-from eagerstream.testing import encode_event
+from eagerstream_testing import encode_event
 from eagerstream_wire import InputDelta
 
 from . import flavors

@@ -33,9 +33,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from eagerstream.capture import RecordingProxy
 from eagerstream.recordings import Chunk, Recording
-from eagerstream.testing import Scenario, tool_use
+from eagerstream_testing import Scenario, tool_use
+from eagerstream_testing.capture import RecordingProxy
 
 from .served import served
 from .streams import make_input, response

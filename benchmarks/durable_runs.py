@@ -32,7 +32,7 @@ import eagerstream
 from eagerstream import HTTPTransport, RunStatus, TurnStart
 from eagerstream.journal import Journal
 from eagerstream.journal._sqlite import SQLite
-from eagerstream.testing import Scenario, Timing, text, tool_use
+from eagerstream_testing import Scenario, Timing, text, tool_use
 
 from .served import served
 from .streams import response

@@ -28,7 +28,7 @@ from rich.table import Table
 import eagerstream
 from eagerstream import InputDelta, ItemStream, Recording
 from eagerstream.recordings import Chunk
-from eagerstream.testing import ReplayServer, Scenario, encode_event, text
+from eagerstream_testing import ReplayServer, Scenario, encode_event, text
 
 from .streams import padded, response
 

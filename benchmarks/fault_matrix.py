@@ -55,7 +55,7 @@ from tests.reliability.schedules import SCENARIO, BySchedule, Schedule, at_bytes
 
 import eagerstream
 from eagerstream import EagerStreamError, InputInterrupted, ItemStream, Limits, validate_history
-from eagerstream.testing import FaultKind, ReplayServer
+from eagerstream_testing import FaultKind, ReplayServer
 
 PATIENCE_S: Final = 10.0
 PACE: Final = "one event per write, without pauses"

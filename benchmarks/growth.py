@@ -44,9 +44,9 @@ import eagerstream
 from eagerstream import HTTPTransport, Recording, RunStatus
 from eagerstream.inputs import GrowingInput
 from eagerstream.integrations.ray import RayExecutor, RayPool
-from eagerstream.testing import Scenario, Timing, text, tool_use
 from eagerstream.tools import ToolCall
 from eagerstream.workers._messages import Begin, Ended, Started
+from eagerstream_testing import Scenario, Timing, text, tool_use
 from eagerstream_wire import InputAccumulator
 
 from .growth_model import Cluster, Costs, Kind, Paper, Seen, Work, simulate

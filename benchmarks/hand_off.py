@@ -36,7 +36,7 @@ from rich.table import Table
 import eagerstream
 from eagerstream import HTTPTransport, RunStatus
 from eagerstream.recordings import Chunk, Recording
-from eagerstream.testing import Scenario, Timing, text, tool_use
+from eagerstream_testing import Scenario, Timing, text, tool_use
 
 from .served import served
 from .streams import TEXT_FRAGMENT_CHARS, make_input, response

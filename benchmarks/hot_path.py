@@ -19,8 +19,8 @@ from typing import Any, Final
 import eagerstream
 from eagerstream import Limits
 from eagerstream.streaming._event_buffer import EventBuffer
-from eagerstream.testing import Scripted, reply, text, tool_use
 from eagerstream.transports import Reply, RequestBody, StreamedReply, Transport
+from eagerstream_testing import Scripted, reply, text, tool_use
 from eagerstream_wire import FragmentDecoder, MessageAssembler, PartialJSON, SSEDecoder, TextDelta, ToolInput
 from eagerstream_wire._settled_messages import SettledMessages, request_json
 

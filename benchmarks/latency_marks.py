@@ -35,7 +35,7 @@ from eagerstream import HTTPTransport, Recording, RunStatus
 from eagerstream.loop import RunLatency, RunMarks
 from eagerstream.recordings import Chunk
 from eagerstream.streaming import ReplyMarks
-from eagerstream.testing import Scenario, Timing, text, tool_use
+from eagerstream_testing import Scenario, Timing, text, tool_use
 
 from .served import served
 from .streams import make_input, response

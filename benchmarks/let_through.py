@@ -121,7 +121,7 @@ _REQUESTS: Final = (
 
 def strangers() -> tuple[int, int]:
     """Requests of pages and of other programs to the recording proxy, sent on with the upstream's password."""
-    from eagerstream.capture import RecordingProxy
+    from eagerstream_testing.capture import RecordingProxy
 
     seen: list[bytes] = []
 

@@ -30,7 +30,7 @@ from rich.table import Table
 
 import eagerstream
 from eagerstream import HTTPTransport, InputDelta, RunStatus
-from eagerstream.testing import Scripted, reply, text, tool_use
+from eagerstream_testing import Scripted, reply, text, tool_use
 
 from . import cpu_shares
 from .cpu_shares import CPUShares

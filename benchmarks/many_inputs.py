@@ -21,7 +21,7 @@ from rich.table import Table
 
 import eagerstream
 from eagerstream import Recording
-from eagerstream.testing import tool_use
+from eagerstream_testing import tool_use
 
 from .streams import make_input, response
 from .targets import Row

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 
-from eagerstream.testing import ReplayServer, Scenario
+from eagerstream_testing import ReplayServer, Scenario
 
 _START_S = 60.0
 """Time limit for its start."""

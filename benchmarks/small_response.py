@@ -27,7 +27,7 @@ from rich.table import Table
 
 import eagerstream
 from eagerstream import InputDelta, RunStatus
-from eagerstream.testing import Scenario, Timing, text, tool_use
+from eagerstream_testing import Scenario, Timing, text, tool_use
 
 from .served import served
 from .streams import make_input, response, text_before

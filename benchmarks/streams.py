@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from eagerstream.recordings import Chunk, Recording
-from eagerstream.testing import Scripted, reply, text, tool_use
+from eagerstream_testing import Scripted, reply, text, tool_use
 
 KINDS = ("lines", "one string", "numbers")
 TEXT_FRAGMENT_CHARS = 11  # the median of the texts of recorded responses with tool inputs

@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Final
 
 from eagerstream.recordings import Recording
-from eagerstream.testing import Scripted, text, tool_use
+from eagerstream_testing import Scripted, text, tool_use
 
 from .paced_server import listen
 from .streams import TEXT_FRAGMENT_CHARS, response, text_before

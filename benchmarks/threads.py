@@ -39,7 +39,7 @@ from rich.table import Table
 
 import eagerstream
 from eagerstream import InputDelta, RunStatus, TextDelta, TurnStart
-from eagerstream.testing import MessageThreads, ReplayServer, Scenario, text, tool_use
+from eagerstream_testing import MessageThreads, ReplayServer, Scenario, text, tool_use
 
 from .streams import response
 from .targets import Row

@@ -38,7 +38,7 @@ import eagerstream
 from eagerstream import HTTPTransport, RunStatus
 from eagerstream.integrations.otel import instrument
 from eagerstream.integrations.otel._instrumentation import tracing
-from eagerstream.testing import Scenario, Timing, reply, text, tool_use
+from eagerstream_testing import Scenario, Timing, reply, text, tool_use
 
 from .served import served
 from .streams import make_input, response

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 import eagerstream
 from eagerstream import HTTPTransport, InputDelta, RunStatus
-from eagerstream.testing import Scripted, text, tool_use
+from eagerstream_testing import Scripted, text, tool_use
 
 from .cpu_shares import CPUShares
 from .streams import make_input, response, text_before

@@ -31,7 +31,7 @@ import eagerstream
 from eagerstream import HTTPTransport, InputDelta, SSEDecoder, TextDelta
 from eagerstream.progress import Hub, RunLog
 from eagerstream.progress.web import serve
-from eagerstream.testing import Scenario, Timing, retime, tool_use
+from eagerstream_testing import Scenario, Timing, retime, tool_use
 
 from .served import served
 from .streams import TEXT_FRAGMENT_CHARS, make_input, response

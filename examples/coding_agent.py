@@ -19,8 +19,8 @@ from tempfile import TemporaryDirectory
 import eagerstream
 from eagerstream import TextDelta, ToolProgress, ToolStop, printable
 from eagerstream.builtin import Bash, EagerTextEditor, Memory
-from eagerstream.testing import ReplayServer, Timing
-from eagerstream.testing.demos import coding
+from eagerstream_testing import ReplayServer, Timing
+from eagerstream_testing.demos import coding
 
 import anyio
 from anthropic import AsyncAnthropic

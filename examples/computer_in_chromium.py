@@ -28,7 +28,7 @@ import eagerstream
 from eagerstream import ToolStop, printable
 from eagerstream.builtin import Computer, ComputerHandler, Point, Region
 from eagerstream.errors import ToolError
-from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
+from eagerstream_testing import ReplayServer, Scenario, reply, text, tool_use
 
 import anyio
 import anyio.to_thread

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import eagerstream
 from eagerstream.integrations.otel import instrument
-from eagerstream.testing import ReplayServer, Scenario, Timing, reply, text, tool_use
+from eagerstream_testing import ReplayServer, Scenario, Timing, reply, text, tool_use
 
 import anyio
 from anthropic import AsyncAnthropic

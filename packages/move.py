@@ -112,6 +112,8 @@ def with_names(text: str, moves: dict[str, str]) -> str:
     for old, new in moves.items():
         end = r"(?![\w-])" if "/" in old else "(?=/)"  # one word may be a word of a sentence
         text = re.sub(rf"(?:(?<=/main/)|(?<![\w./-])){re.escape(old)}{end}", new, text)
+        if old.startswith("src/") and not old.endswith(".py"):  # as a path among the sources
+            text = re.sub(rf"(?<![\w./-]){re.escape(old[4:])}(?![\w-])", re.sub(r"^.*?src/", "", new), text)
         if old.endswith(".py") or "/" not in old:
             continue
         old_name, new_name = (
@@ -136,6 +138,8 @@ def main(name: str) -> None:
             continue
         if path.endswith(".py") and "src/" in path:
             text = with_imports(text, path, moves)
+            if moved(path, moves) != path:  # the core exports the names of wire
+                text = re.sub(r"(?m)^([ \t]*from )eagerstream_wire(?= import )", r"\1eagerstream", text)
         if not path.startswith("conformance/"):  # which speaks of itself
             text = with_names(text, moves)
         if text != old_text:

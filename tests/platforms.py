@@ -10,7 +10,7 @@ from typing import Any, Final
 import anthropic
 import pytest
 
-from eagerstream.testing import Platform, ReplayServer
+from eagerstream_testing import Platform, ReplayServer
 from tests.support import anthropic_http_library
 
 _AWS_KEYS: Final = {"aws_access_key": "AKIAEXAMPLEEXAMPLE00", "aws_secret_key": "example", "aws_region": "us-east-1"}

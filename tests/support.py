@@ -18,8 +18,8 @@ import sniffio
 from pydantic import BaseModel, field_validator
 
 from eagerstream.recordings import Recording
-from eagerstream.testing import encode_event, http_error
 from eagerstream.tools import CallListener, ToolCall
+from eagerstream_testing import encode_event, http_error
 from eagerstream_wire import WireEvent
 from tests import api_rules
 from tests.streams import block_stop, input_delta, tool_start

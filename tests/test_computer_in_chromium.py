@@ -23,7 +23,7 @@ from selenium.webdriver.common.keys import Keys
 import eagerstream
 from eagerstream.builtin import Computer
 from eagerstream.errors import ToolError
-from eagerstream.testing import ReplayServer, Scenario, Scripted, reply, text, tool_use
+from eagerstream_testing import ReplayServer, Scenario, Scripted, reply, text, tool_use
 from tests.browser import require_chromium
 from tests.sites import Site, site
 from tests.streams import REQUEST

@@ -12,18 +12,17 @@ from typing import Any
 
 import pytest
 
-import eagerstream
 from eagerstream._support.serving.asgi_server import ThreadedServer
-from eagerstream.capture import RecordingProxy
 from eagerstream.latency._wire import WireProxy
 from eagerstream.progress import Hub
 from eagerstream.progress.agui import agui_app
 from eagerstream.progress.gateway import RunSlots, gateway_app
 from eagerstream.progress.vercel import vercel_app
 from eagerstream.progress.web import serve, web_app
-from eagerstream.testing import ReplayServer, reply, text
+from eagerstream_testing import ReplayServer, reply, text
+from eagerstream_testing.capture import RecordingProxy
+from tests.source_tree import sources
 
-SOURCE = Path(eagerstream.__file__).parent
 TOKEN = "token-of-the-tests"
 NAMES = {"hosts": ["tools.example", "other.example:81"], "origins": ["https://app.example", "http://localhost:3000"]}
 
@@ -269,21 +268,23 @@ def test_no_server_is_left_out() -> None:
         r"\(ThreadedServer\)|create_server\(|listener\.listen\(|uvicorn\.Server\b|start_server\(|add_site\("
     )
     found = {
-        (path.relative_to(SOURCE).as_posix(), match[0])
-        for path in SOURCE.rglob("*.py")
+        (path.relative_to(folder.parent).as_posix(), match[0])
+        for folder in sources().values()
+        for path in folder.rglob("*.py")
         for match in listening.finditer(path.read_text(encoding="utf-8"))
     }
     assert found == {
-        ("_support/serving/asgi_server.py", "create_server("),
-        ("_support/serving/asgi_server.py", "uvicorn.Server"),
-        ("capture/_proxy.py", "(ThreadedServer)"),
-        ("latency/_wire.py", "(ThreadedServer)"),
-        ("progress/web/_server.py", "(ThreadedServer)"),
-        ("testing/_server.py", "(ThreadedServer)"),
+        ("eagerstream/_support/serving/asgi_server.py", "create_server("),
+        ("eagerstream/_support/serving/asgi_server.py", "uvicorn.Server"),
+        ("eagerstream_testing/capture/_proxy.py", "(ThreadedServer)"),
+        ("eagerstream/latency/_wire.py", "(ThreadedServer)"),
+        ("eagerstream/progress/web/_server.py", "(ThreadedServer)"),
+        ("eagerstream_testing/_server.py", "(ThreadedServer)"),
     }
     apps = {
         match[1]
-        for path in (SOURCE / "progress").rglob("*.py")
+        for folder in sources().values()
+        for path in folder.rglob("*.py")
         for match in re.finditer(r"^def (\w+_app)\(", path.read_text(encoding="utf-8"), re.MULTILINE)
     }
-    assert apps == {"agui_app", "gateway_app", "vercel_app", "web_app"}
+    assert apps - {"new_app", "run_app"} == {"agui_app", "gateway_app", "vercel_app", "web_app"}

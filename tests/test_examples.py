@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 import pytest
 
-from eagerstream.testing import (
+from eagerstream_testing import (
     Fault,
     FaultKind,
     Faults,
@@ -31,7 +31,7 @@ from eagerstream.testing import (
     text,
     tool_use,
 )
-from eagerstream.testing._eager_requests import eager_tools
+from eagerstream_testing._eager_requests import eager_tools
 from eagerstream_wire import SSEDecoder
 from tests.sampling import drawn
 from tests.tables import rows

@@ -30,7 +30,6 @@ import eagerstream
 from eagerstream import HTTPTransport, ItemStream, Recording, ToolResponse, tool
 from eagerstream.builtin import Jail
 from eagerstream.calls import RunStatus
-from eagerstream.capture import RecordingFolder, RecordingTransport
 from eagerstream.compat import helloagents
 from eagerstream.errors import (
     APIError,
@@ -60,9 +59,10 @@ from eagerstream.recordings import Chunk
 from eagerstream.streaming._marks import FinishedField
 from eagerstream.streaming._output import OutputReader
 from eagerstream.streaming._output_format import OutputFormat
-from eagerstream.testing import encode_event, error_event, reply, text, thinking, tool_use
-from eagerstream.testing._received import RequestLog
 from eagerstream.tools import CircuitBreaker, RunningCall, Tool, ToolCall, ToolFailure, ask_elsewhere
+from eagerstream_testing import encode_event, error_event, reply, text, thinking, tool_use
+from eagerstream_testing._received import RequestLog
+from eagerstream_testing.capture import RecordingFolder, RecordingTransport
 from eagerstream_wire import (
     MessageAssembler,
     PartialJSON,

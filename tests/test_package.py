@@ -57,16 +57,13 @@ _ROOMS = (
     *(
         "__main__",
         "_command",
-        "pytest_plugin",
         "integrations",
         "compat",
         "builtin",
         "latency",
         "progress",
-        "capture",
         "workers",
         "journal",
-        "testing",
     ),
     *(
         "loop",
@@ -261,7 +258,7 @@ def test_public_methods(name: str) -> None:
 def test_type_hints_of_typed_dicts() -> None:
     """Programs read them, for example to make a form or a command line of the options."""
     found = 0
-    for room in ("", ".loop", ".streaming", ".tools", ".testing", ".progress", ".latency", ".transports"):
+    for room in ("", ".loop", ".streaming", ".tools", "_testing", ".progress", ".latency", ".transports"):
         module = importlib.import_module(f"eagerstream{room}")
         for value in (getattr(module, name) for name in getattr(module, "__all__", ())):
             if typing.is_typeddict(value):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
+from eagerstream_testing import ReplayServer, Scenario, reply, text, tool_use
 from tests.docs.programs import PAGES, PYTHON, ROOT, environment, programs
 from tests.prose import headings
 from tests.tables import rows

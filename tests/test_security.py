@@ -9,7 +9,11 @@ from tests.tables import rows
 
 _ROOT = Path(__file__).parent.parent
 _NAMED = sorted(
-    set(re.findall(r"`(tests/[\w/.]+\.py(?:::\w+)?)`", (_ROOT / "SECURITY.md").read_text(encoding="utf-8")))
+    set(
+        re.findall(
+            r"`((?:packages/\w+/)?tests/[\w/.]+\.py(?:::\w+)?)`", (_ROOT / "SECURITY.md").read_text(encoding="utf-8")
+        )
+    )
 )
 
 

@@ -11,9 +11,9 @@ import trio.testing
 
 from eagerstream import Limits, Recording
 from eagerstream.recordings import Chunk
-from eagerstream.testing import Scenario, encode_event
 from eagerstream.transports import Reply, RequestBody, Transport
 from eagerstream.transports._playback import PlaybackTransport
+from eagerstream_testing import Scenario, encode_event
 from eagerstream_wire import WireEvent
 
 T = TypeVar("T")

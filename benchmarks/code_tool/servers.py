@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
 from eagerstream import Recording
-from eagerstream.testing import ReplayServer, Scenario, Timing, reply, text, tool_use
+from eagerstream_testing import ReplayServer, Scenario, Timing, reply, text, tool_use
 
 from ..streams import padded
 from .tasks import CITIES, Call, Task, report

@@ -15,7 +15,7 @@ from statistics import median
 from typing import Any, Final
 
 from eagerstream import Recording
-from eagerstream.testing import Timing
+from eagerstream_testing import Timing
 
 from . import servers
 from .program import SIZED, WARM_UP, Job

@@ -18,7 +18,7 @@ from typing import Any, Final
 import anyio
 from rich.console import Console
 
-from eagerstream.testing import Scenario, Timing, reply, text, tool_use
+from eagerstream_testing import Scenario, Timing, reply, text, tool_use
 
 from ..streams import padded
 

@@ -17,7 +17,7 @@ from tests.integrations.chat.server import ChatServer
 
 from eagerstream import EarlyCalls, ItemStream, tool
 from eagerstream.integrations.openai import ChatChunks, to_messages, to_openai
-from eagerstream.testing import Scenario
+from eagerstream_testing import Scenario
 
 from ..served import served
 from . import HEAD, TOOL_S, Course, compare, row, scenario

@@ -346,8 +346,8 @@ def examples() -> str:
 
 
 def clients() -> str:
-    """Return the matrix of clients and features that `tests/testing/clients` tests, and the reasons for its gaps."""
-    from tests.testing.clients.matrix import CLIENTS, FEATURES
+    """Return the matrix of clients and features that the tests of the double have, and the reasons for its gaps."""
+    from packages.testing.tests.clients.matrix import CLIENTS, FEATURES
 
     reasons = list(dict.fromkeys(reason for client in CLIENTS for reason in client.lacks.values()))
     rows = [

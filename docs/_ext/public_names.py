@@ -17,7 +17,7 @@ from typing import Any, Final, is_typeddict
 
 from tests.source_tree import modules, sources
 
-ELSEWHERE: Final = ("eagerstream.testing.demos",)
+ELSEWHERE: Final = ("eagerstream_testing.demos",)
 """Modules that are no API: what `eagerstream demo` plays."""
 
 

@@ -10,7 +10,7 @@ from benchmarks.code_tool.ours import counting, run
 from benchmarks.code_tool.program import SIZED, Job, do
 from benchmarks.code_tool.tasks import BEFORE, TASKS, Task, code_of, edited
 
-from eagerstream.testing import Timing
+from eagerstream_testing import Timing
 from tests.tables import rows
 
 

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.frameworks import compare, row, scenario
 from benchmarks.frameworks.langgraph import sides
 
-from eagerstream.testing import ReplayServer
+from eagerstream_testing import ReplayServer
 
 
 @pytest.mark.slow

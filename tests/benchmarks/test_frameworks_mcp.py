@@ -6,7 +6,7 @@ import pytest
 from benchmarks.frameworks import compare, row, scenario
 from benchmarks.frameworks.mcp import CALLS, sides
 
-from eagerstream.testing import ReplayServer
+from eagerstream_testing import ReplayServer
 
 
 @pytest.mark.slow

@@ -14,8 +14,8 @@ import pytest
 import eagerstream
 from eagerstream import validate_history
 from eagerstream.loop import RunResult
-from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import Tool
+from eagerstream_testing import ReplayServer, Scenario, reply, text, tool_use
 from tests.streams import REQUEST
 from tests.support import anthropic_client, check_history
 

@@ -20,8 +20,8 @@ from eagerstream.builtin import Bash
 from eagerstream.builtin._session_process import SessionProcess
 from eagerstream.errors import ToolError, UsageError
 from eagerstream.loop import ToolProgress, ToolStop
-from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ToolErrorCode, ToolStatus
+from eagerstream_testing import ReplayServer, Scenario, reply, text, tool_use
 from tests.builtin.bash_support import (
     LATE,
     SLOWLY_S,

@@ -19,8 +19,8 @@ from eagerstream.builtin import Computer, ComputerHandler
 from eagerstream.builtin._computer import ACTIONS, ComputerVersion
 from eagerstream.builtin._computer_handler import Point
 from eagerstream.errors import UsageError
-from eagerstream.testing import ReplayServer, Scenario, Scripted, reply, text, tool_use
 from eagerstream.tools import InProcessExecutor, ToolCall
+from eagerstream_testing import ReplayServer, Scenario, Scripted, reply, text, tool_use
 from tests.builtin.cases import case
 from tests.streams import REQUEST
 from tests.support import anthropic_client

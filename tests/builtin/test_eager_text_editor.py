@@ -18,7 +18,7 @@ from eagerstream import ToolProgress, ToolStart, validate_history
 from eagerstream.builtin import EagerTextEditor, Jail
 from eagerstream.builtin._growing_file import GrowingFile
 from eagerstream.loop import Run
-from eagerstream.testing import encode_event, reply, text
+from eagerstream_testing import encode_event, reply, text
 from tests.builtin.support import conversation, handles_in, names, needs_proc, results, said, texts
 from tests.streams import MESSAGE_STOP, REQUEST, block_stop, input_delta, message_delta, message_start, tool_start
 from tests.support import Broken, Gate, LocalAPI, Piece, check_history, until

@@ -14,7 +14,7 @@ import eagerstream
 from eagerstream import RunStatus, ToolStop
 from eagerstream.builtin import Files
 from eagerstream.recordings import Recording
-from eagerstream.testing import ReplayServer, Scenario, Timing, reply, text, tool_use
+from eagerstream_testing import ReplayServer, Scenario, Timing, reply, text, tool_use
 from tests.builtin.files_calls import tree
 from tests.streams import REQUEST
 from tests.support import anthropic_client, check_history

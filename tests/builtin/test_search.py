@@ -22,8 +22,8 @@ from eagerstream.builtin._search import brave
 from eagerstream.builtin._search.http import get_json
 from eagerstream.builtin._search.tool import SearchPage, SearchResult, plain_text
 from eagerstream.errors import ToolError, UsageError
-from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ToolResponse
+from eagerstream_testing import ReplayServer, Scenario, reply, text, tool_use
 from tests.builtin.cases import case
 from tests.builtin.files_calls import answer_of
 from tests.streams import REQUEST

@@ -9,8 +9,8 @@ import pytest
 import eagerstream
 from eagerstream import tool
 from eagerstream.errors import HistoryError, UsageError
-from eagerstream.testing import reply, tool_use
 from eagerstream.tools import ToolCall
+from eagerstream_testing import reply, tool_use
 from tests.loop.serial import DONE, Serial, now
 from tests.loop.server_tools import told
 from tests.streams import REQUEST

@@ -14,8 +14,8 @@ import eagerstream
 from eagerstream.calls import RunStatus, _policy
 from eagerstream.errors import LimitError
 from eagerstream.loop import Run
-from eagerstream.testing import reply, text, tool_use
 from eagerstream.tools import ToolStatus
+from eagerstream_testing import reply, text, tool_use
 from tests.loop.cases import CASES, HALF, HALF_CUT, Case, one_call, with_container
 from tests.loop.serial import (
     DONE,

@@ -16,9 +16,9 @@ import eagerstream
 from eagerstream import InputStop, TextStream, ToolStop
 from eagerstream._support.terms import CANCELLED_TEXT
 from eagerstream.calls import RunStatus
-from eagerstream.testing import reply, tool_use
 from eagerstream.tools import InProcessExecutor, tool
 from eagerstream.transports import Reply, Transport
+from eagerstream_testing import reply, tool_use
 from tests.loop.leaving import WAYS, Way, leave
 from tests.loop.serial import (
     DONE,

@@ -21,8 +21,8 @@ from eagerstream.errors import EagerStreamError
 from eagerstream.inputs import GrowingInput
 from eagerstream.loop import ToolStart, TurnStop
 from eagerstream.recordings import Recording
-from eagerstream.testing import block, reply, server_tool_use, text, thinking, tool_use
 from eagerstream.tools import CallState, ToolCall, tool
+from eagerstream_testing import block, reply, server_tool_use, text, thinking, tool_use
 from eagerstream_wire import InputStop, MessageAssembler, MessageState, Outcome, SSEDecoder, WireEvent, decode_event
 from tests.loop.serial import (
     DONE,

@@ -10,11 +10,12 @@ import anyio.to_thread
 import pytest
 
 import eagerstream
+import eagerstream_testing
 from eagerstream import ItemStream, RunStatus, TextStream, ToolStart, ToolStop, tool
 from eagerstream.loop import TurnStop
 from eagerstream.recordings import Chunk, Recording
-from eagerstream.testing import ReplayServer, reply, text, tool_use
 from eagerstream.tools import InProcessExecutor, ToolCall
+from eagerstream_testing import ReplayServer, reply, text, tool_use
 from eagerstream_wire import MessageStop, TextDelta
 from tests.loop.serial import (
     DONE,
@@ -251,7 +252,7 @@ async def test_approval(kind: str, answer: Any, told: str | None) -> None:
         """Pay."""
         return f"paid {amount}"
 
-    call = eagerstream.testing.tool_use("pay", {"amount": 3}, id="toolu_0")
+    call = eagerstream_testing.tool_use("pay", {"amount": 3}, id="toolu_0")
     run = await finished(LocalAPI([reply(call)], [DONE]).transport(), tools=[pay])
     assert [call.input.value for call in asked] == [{"amount": 3}]
     result = only_result(run)
@@ -277,7 +278,7 @@ async def test_an_approval_that_does_not_come() -> None:
         """The time."""
         return "noon"
 
-    calls = [eagerstream.testing.tool_use(name, {}) for name in ("pay", "now")]
+    calls = [eagerstream_testing.tool_use(name, {}) for name in ("pay", "now")]
     run = await finished(LocalAPI([reply(*calls)], [DONE]).transport(), tools=[pay, now], max_concurrency=1)
     first, second = run.result.messages[2]["content"]
     assert first["content"] == "Not executed: nobody approved the call within 0.05 seconds."

@@ -1,4 +1,4 @@
-// Does the work of the cells of the matrix (tests/testing/clients) with clients from npm. Each line of the input is a job
+// Does the work of the cells of the matrix (packages/testing/tests/clients) with clients from npm. Each line of the input is a job
 // as JSON, and gets a line with its result; the lines are in order.
 import { createInterface } from 'node:readline';
 

@@ -25,7 +25,7 @@ from eagerstream import HTTPTransport, Run, tool
 from eagerstream.progress import Hub, RunLog
 from eagerstream.progress.gateway import RunSlots, gateway_app
 from eagerstream.progress.web import serve, web_app
-from eagerstream.testing import ReplayServer, Scenario, Timing, reply, tool_use
+from eagerstream_testing import ReplayServer, Scenario, Timing, reply, tool_use
 from tests.browser import chromium
 from tests.clients import need_packages, serving
 from tests.docs.line import line

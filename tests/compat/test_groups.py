@@ -12,7 +12,7 @@ import pytest
 import eagerstream
 from eagerstream import ToolStop
 from eagerstream.compat import anthropic_tools, helloagents
-from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
+from eagerstream_testing import ReplayServer, Scenario, reply, text, tool_use
 from tests.streams import REQUEST
 from tests.support import anthropic_client
 

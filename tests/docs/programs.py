@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from eagerstream.testing import ReceivedRequest, ReplayServer, Scenario
+from eagerstream_testing import ReceivedRequest, ReplayServer, Scenario
 from tests.integrations.chat.server import ChatServer
 
 ROOT = Path(__file__).parents[2]

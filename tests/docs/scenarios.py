@@ -17,7 +17,7 @@ import httpx
 from eagerstream import RunResult
 from eagerstream.progress import load_records
 from eagerstream.recordings import Recording
-from eagerstream.testing import (
+from eagerstream_testing import (
     ReplayServer,
     Scenario,
     Scripted,

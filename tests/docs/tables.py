@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from eagerstream.testing._assumptions import Assumption, assumption_table
+from eagerstream_testing._assumptions import Assumption, assumption_table
 from eagerstream_wire import ModelFacts, model_table
 
 _GUIDES: Final = Path(__file__).parents[2] / "docs/guides"

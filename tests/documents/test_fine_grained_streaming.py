@@ -16,7 +16,7 @@ import pytest
 
 import eagerstream
 from eagerstream import InputAccumulator, InputDelta, InputStart, InputStop, Outcome, Recording
-from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
+from eagerstream_testing import ReplayServer, Scenario, reply, text, tool_use
 from tests.documents.requests import GET_WEATHER_REQUEST, MAKE_FILE_REQUEST
 from tests.streams import MESSAGE_STOP, REQUEST, block_stop, input_delta, message_delta, message_start, tool_start
 from tests.support import anthropic_client, check_history

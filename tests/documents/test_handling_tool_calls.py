@@ -14,8 +14,8 @@ from anthropic import BadRequestError
 
 import eagerstream
 from eagerstream import HistoryError, RunStatus, ToolError, validate_history
-from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import Tool, document_text, image_bytes
+from eagerstream_testing import ReplayServer, Scenario, reply, text, tool_use
 from tests.support import anthropic_client, check_history
 
 pytestmark = pytest.mark.anyio

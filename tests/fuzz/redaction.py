@@ -13,7 +13,7 @@ from eagerstream._support.secrets import forms, windows, words
 from eagerstream.progress._saved import redacted
 from eagerstream.recordings import Recording
 from eagerstream.recordings._redacted_body import redacted_body
-from eagerstream.testing import reply, tool_use
+from eagerstream_testing import reply, tool_use
 
 from .choices import Choices
 from .cost import executed_lines, is_sampled

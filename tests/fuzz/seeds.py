@@ -9,7 +9,7 @@ from typing import Final
 
 from eagerstream.errors import ProtocolError
 from eagerstream.recordings import Recording
-from eagerstream.testing._framing import in_aws_frames
+from eagerstream_testing._framing import in_aws_frames
 from eagerstream_wire import SSEDecoder, decode_event
 from tests.streams import made_recordings, real_recordings
 

@@ -25,7 +25,7 @@ from eagerstream import ToolError, tool
 from eagerstream.integrations.otel._instrumentation import tracing
 from eagerstream.loop import Run
 from eagerstream.recordings import Recording
-from eagerstream.testing import Faults, ReplayServer, Scenario, reply, text
+from eagerstream_testing import Faults, ReplayServer, Scenario, reply, text
 from tests.streams import MESSAGE_STOP, REQUEST, message_delta, message_start
 from tests.support import Piece, anthropic_http_library, whole_call
 

@@ -22,8 +22,8 @@ from claude_agent_sdk import (
 import eagerstream
 from eagerstream import InputInterrupted, InputStart, InputStop, ItemStream, Limits, Outcome, UsageError
 from eagerstream.integrations.claude_agent_sdk import AgentInputs, EarlyTools
-from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, Timing, reply, retime, text, tool_use
 from eagerstream.tools import ToolCall, image_bytes
+from eagerstream_testing import Fault, FaultKind, Faults, ReplayServer, Scenario, Timing, reply, retime, text, tool_use
 from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from eagerstream.testing import ReplayServer, Scenario, Timing, reply, text, tool_use
+from eagerstream_testing import ReplayServer, Scenario, Timing, reply, text, tool_use
 from tests.integrations.chat.server import ChatServer
 from tests.test_examples import EXAMPLES, MAKE_FILE, POEM, run_example
 

@@ -24,9 +24,9 @@ from eagerstream.builtin import CodeTool
 from eagerstream.errors import ProtocolError, UsageError
 from eagerstream.inputs import InputError
 from eagerstream.integrations.mcp import mcp_tools, to_response
-from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import InProcessExecutor, ToolCall
 from eagerstream.transports import HTTPTransport
+from eagerstream_testing import ReplayServer, Scenario, reply, text, tool_use
 from tests.builtin.support import conversation
 from tests.integrations import mcp_server
 from tests.streams import REQUEST

@@ -18,8 +18,8 @@ from pydantic import SecretStr
 
 from eagerstream import EarlyCalls, ProtocolError, tool
 from eagerstream.integrations.openai import ChatChunks, to_messages, to_openai
-from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ToolCall
+from eagerstream_testing import Fault, FaultKind, Faults, ReplayServer, Scenario, reply, text, tool_use
 from tests.integrations.chat.server import ChatDialect, ChatServer
 
 pytestmark = pytest.mark.anyio

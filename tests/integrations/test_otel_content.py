@@ -17,8 +17,8 @@ from eagerstream.integrations.otel._content import (
     output_attributes,
 )
 from eagerstream.integrations.otel._instrumentation import CAPTURE, _asked_for_content
-from eagerstream.testing import reply, text, thinking, tool_use
 from eagerstream.tools import ToolCall
+from eagerstream_testing import reply, text, thinking, tool_use
 from tests.integrations.collected import AGENT, CHAT, Collected, attributes, fail, finished
 from tests.streams import USER
 from tests.tables import rows

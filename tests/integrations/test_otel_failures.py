@@ -10,7 +10,8 @@ import pytest
 
 import eagerstream
 from eagerstream import APIError, RunStatus, ToolStart, tool
-from eagerstream.testing import (
+from eagerstream.tools import InProcessExecutor, ToolCall
+from eagerstream_testing import (
     Fault,
     FaultKind,
     Faults,
@@ -20,7 +21,6 @@ from eagerstream.testing import (
     text,
     tool_use,
 )
-from eagerstream.tools import InProcessExecutor, ToolCall
 from tests.integrations.collected import (
     AGENT,
     CALL_NOW,

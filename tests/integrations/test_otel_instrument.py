@@ -20,7 +20,7 @@ import eagerstream
 from eagerstream import RunStatus
 from eagerstream.integrations.otel import Instrumentation, instrument, uninstrument
 from eagerstream.integrations.otel._instrumentation import tracing
-from eagerstream.testing import (
+from eagerstream_testing import (
     reply,
     tool_use,
 )

@@ -16,7 +16,7 @@ from tests.support import LocalAPI
 # The agent is ended when the program leaves it; the exporters write when it ends.
 _PROGRAM = """
 import anyio, eagerstream
-from eagerstream.testing import reply, text
+from eagerstream_testing import reply, text
 async def main():
     async with eagerstream.run(reply(text("Done.")), model="m", max_tokens=9, messages=[{"role": "user", "content": "Go"}]) as run:
         await run.finish()

@@ -15,13 +15,13 @@ from opentelemetry import propagate, trace
 import eagerstream
 from eagerstream import ItemStream, RunStatus, tool
 from eagerstream.loop import resume
-from eagerstream.testing import (
+from eagerstream.tools import ToolCall, ask_elsewhere
+from eagerstream_testing import (
     ReplayServer,
     Scenario,
     reply,
     tool_use,
 )
-from eagerstream.tools import ToolCall, ask_elsewhere
 from tests.integrations.collected import (
     AGENT,
     CHAT,

@@ -19,8 +19,8 @@ from eagerstream import HTTPTransport, Limits, RunResult, RunStatus, Tool, Usage
 from eagerstream.errors import WorkerLost
 from eagerstream.inputs import GrowingInput
 from eagerstream.integrations.ray import RayExecutor, RayPool
-from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ToolCall
+from eagerstream_testing import Fault, FaultKind, Faults, ReplayServer, Scenario, reply, text, tool_use
 from eagerstream_wire import InputAccumulator
 from tests.integrations import ray_tools
 from tests.integrations.ray_cluster import NODE

@@ -20,8 +20,8 @@ import eagerstream
 from eagerstream.errors import EagerStreamError, JournalError, UsageError
 from eagerstream.journal import Journal
 from eagerstream.journal._command import app as runs_app
-from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ask_elsewhere
+from eagerstream_testing import ReplayServer, Scenario, reply, text, tool_use
 from tests.streams import REQUEST
 from tests.support import anthropic_client
 from tests.tables import rows

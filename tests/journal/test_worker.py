@@ -17,8 +17,8 @@ from eagerstream.calls import RunStatus
 from eagerstream.errors import JournalError, LimitError, RunNotFoundError, UsageError
 from eagerstream.journal import Journal, _worker, work
 from eagerstream.loop import TurnStop, When, resume
-from eagerstream.testing import Scenario, reply, text, tool_use
 from eagerstream.tools import Tool, ask_elsewhere
+from eagerstream_testing import Scenario, reply, text, tool_use
 from tests.loop.durable import client_of
 from tests.streams import REQUEST
 from tests.support import until

@@ -16,8 +16,8 @@ from eagerstream.latency._profiles import DOCUMENTED
 from eagerstream.latency._results import Results, SettingsData
 from eagerstream.latency._sources import Source, recorded_tools, the_poem
 from eagerstream.loop import RunLatency, RunMarks
-from eagerstream.testing import reply, text, tool_use
-from eagerstream.testing.demos.poem import POEM
+from eagerstream_testing import reply, text, tool_use
+from eagerstream_testing.demos.poem import POEM
 
 SETTINGS: SettingsData = {
     "repetitions": 6,

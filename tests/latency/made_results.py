@@ -22,8 +22,8 @@ from eagerstream.latency._results import (
     Verdict,
 )
 from eagerstream.loop import BlockData, LatencyData, RequestData, RunLatency, RunMarks
-from eagerstream.testing import ReplayServer
-from eagerstream.testing.demos import poem
+from eagerstream_testing import ReplayServer
+from eagerstream_testing.demos import poem
 
 MODEL = "claude-opus-4-7"
 HOSTILE = "$x^$</svg></title><script>document.title='pwned'</script><img src=x onerror=alert(1)>\x00\x1b[31m\udc80\u202e &amp; _"

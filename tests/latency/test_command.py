@@ -18,7 +18,7 @@ from eagerstream.latency._kinds import MEANINGS
 from eagerstream.latency._metrics import METRICS
 from eagerstream.latency._results import load_results, save_results
 from eagerstream.latency._sources import poem_tools
-from eagerstream.testing import ReplayServer, Scenario, Timing, buffered, reply, retime, text, tool_use
+from eagerstream_testing import ReplayServer, Scenario, Timing, buffered, reply, retime, text, tool_use
 from tests.commands import (
     COMMAND,
     ENVIRONMENT,

@@ -12,7 +12,7 @@ from eagerstream.latency._kinds import TransportName
 from eagerstream.latency._matrix import Case, Matrix, cross
 from eagerstream.latency._sources import Source, of_prompt, poem_tools, recorded_tools, the_poem
 from eagerstream.recordings import Recording
-from eagerstream.testing import Timing, buffered, reply, retime, text, tool_use
+from eagerstream_testing import Timing, buffered, reply, retime, text, tool_use
 from tests.tables import rows
 
 CALL = reply(tool_use("look", {"place": "sea"}))

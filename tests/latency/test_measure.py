@@ -28,7 +28,7 @@ from eagerstream.latency._profiles import DOCUMENTED
 from eagerstream.latency._sources import of_recordings
 from eagerstream.loop import RunLatency
 from eagerstream.recordings import Recording
-from eagerstream.testing import Timing, error_event, reply, retime, text, tool_use
+from eagerstream_testing import Timing, error_event, reply, retime, text, tool_use
 from tests.latency.lab import SETTINGS, conditions, large_source, poem_cases
 
 DATA = Path(__file__).parent.parent / "data"

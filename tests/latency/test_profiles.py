@@ -20,8 +20,8 @@ from eagerstream.latency._profiles import (
     fragments,
 )
 from eagerstream.recordings import Recording
-from eagerstream.testing import Timing, buffered, http_error, reply, retime, text, thinking, tool_use
-from eagerstream.testing.demos.poem import POEM
+from eagerstream_testing import Timing, buffered, http_error, reply, retime, text, thinking, tool_use
+from eagerstream_testing.demos.poem import POEM
 from eagerstream_wire import SSEDecoder
 from tests.streams import each_recording, made_recordings
 from tests.tables import rows

@@ -23,7 +23,7 @@ from eagerstream.latency._kinds import MEANINGS
 from eagerstream.latency._report import report_html, write_report
 from eagerstream.latency._results import Results
 from eagerstream.loop import LatencyData
-from eagerstream.testing.demos import poem as demo_poem
+from eagerstream_testing.demos import poem as demo_poem
 from tests.latency.lab import made_results as made_lab_results
 from tests.latency.made_results import (
     HOSTILE,

@@ -38,7 +38,7 @@ from eagerstream.latency._wording import (
     verdict_words,
 )
 from eagerstream.loop import LatencyData
-from eagerstream.testing.demos import poem
+from eagerstream_testing.demos import poem
 from tests.latency import made_results as made
 from tests.latency.made_results import (
     block_of,

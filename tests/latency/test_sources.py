@@ -20,7 +20,7 @@ from eagerstream.latency._sources import (
     poem_tools,
     recorded_tools,
 )
-from eagerstream.testing import reply, text, tool_use
+from eagerstream_testing import reply, text, tool_use
 from tests.tables import rows
 
 MODULE = '''

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from eagerstream.capture._tape import TapedReply
 from eagerstream.latency import _wire
 from eagerstream.latency._metrics import METRICS, figures
 from eagerstream.latency._wire import Exchange, Seen, WireLog, as_events, eager_form, wire_latency
 from eagerstream.recordings import Chunk, Recording
-from eagerstream.testing import Timing, error_event, reply, retime, text, tool_use
+from eagerstream_testing import Timing, error_event, reply, retime, text, tool_use
+from eagerstream_testing.capture._tape import TapedReply
 from eagerstream_wire import MessageAssembler
 from tests.tables import rows
 

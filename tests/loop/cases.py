@@ -7,7 +7,7 @@ from typing import Any
 
 from eagerstream.calls import RunStatus
 from eagerstream.recordings import Recording
-from eagerstream.testing import block, encode_event, reply, server_tool_use, text, thinking, tool_use
+from eagerstream_testing import block, encode_event, reply, server_tool_use, text, thinking, tool_use
 from tests.loop.serial import (
     ALL_DONE,
     CUT,

@@ -8,7 +8,7 @@ from typing import Any
 import eagerstream
 from eagerstream.calls import RunStatus
 from eagerstream.loop import RunResult
-from eagerstream.testing import Scenario
+from eagerstream_testing import Scenario
 from tests.loop.durable import Played, World, check, taken_up
 from tests.loop.journals import MemoryJournal, plain
 from tests.loop.steered import Steered

@@ -10,8 +10,8 @@ import eagerstream
 from eagerstream import RunningCall, TextStream, validate_history
 from eagerstream.loop import Run, RunResult, resume
 from eagerstream.recordings import Recording
-from eagerstream.testing import Scenario, reply, text, thinking, tool_use
 from eagerstream.tools import Tool
+from eagerstream_testing import Scenario, reply, text, thinking, tool_use
 from tests.loop.journals import MemoryJournal, plain
 from tests.loop.serial import UntilBlocked
 from tests.streams import REQUEST

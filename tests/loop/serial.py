@@ -16,8 +16,8 @@ from eagerstream.errors import ToolError
 from eagerstream.loop import Run, RunResult
 from eagerstream.recordings import Recording
 from eagerstream.streaming import MessageStream
-from eagerstream.testing import ReplayServer, Scenario, Timing, http_error, reply, retime, text
 from eagerstream.tools import Group, ItemStream, TextStream
+from eagerstream_testing import ReplayServer, Scenario, Timing, http_error, reply, retime, text
 from eagerstream_wire import WireEvent
 from tests import api_rules
 from tests.streams import MESSAGE_STOP, REQUEST, USER, block_stop, input_delta, message_delta, message_start, tool_start

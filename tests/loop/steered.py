@@ -10,7 +10,7 @@ import anyio
 import eagerstream
 from eagerstream import HTTPTransport
 from eagerstream.streaming import FeedEnd
-from eagerstream.testing import MessageThreads, ReplayServer, Scenario
+from eagerstream_testing import MessageThreads, ReplayServer, Scenario
 from tests.loop.serial import SLOWLY_S, checked, now
 from tests.streams import REQUEST, USER
 from tests.support import check_history

@@ -15,8 +15,8 @@ from eagerstream import RunStatus, tool
 from eagerstream.errors import StreamInterrupted
 from eagerstream.loop import Run, TurnStop
 from eagerstream.recordings import Recording
-from eagerstream.testing import block, encode_event, reply, text, tool_use
 from eagerstream.tools import ToolCall
+from eagerstream_testing import block, encode_event, reply, text, tool_use
 from eagerstream_wire import MessageStart
 from tests.loop.cases import FALLBACK
 from tests.loop.serial import (

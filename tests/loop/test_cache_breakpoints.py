@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from eagerstream.loop._cache_breakpoints import with_breakpoints
-from eagerstream.testing import reply, server_tool_use, text, thinking, tool_use
+from eagerstream_testing import reply, server_tool_use, text, thinking, tool_use
 from tests.loop.serial import DONE, Listed, by_hand, finished, now
 from tests.streams import REQUEST, USER
 from tests.support import LocalAPI

@@ -14,8 +14,8 @@ from eagerstream import RunningCall
 from eagerstream._support.terms import CANCELLED_TEXT
 from eagerstream.calls import RunStatus
 from eagerstream.loop import Restarted
-from eagerstream.testing import reply, tool_use
 from eagerstream.tools import tool
+from eagerstream_testing import reply, tool_use
 from tests.loop.leaving import WAYS, Way, leave
 from tests.loop.serial import (
     CUT,

@@ -14,7 +14,7 @@ import eagerstream
 from eagerstream import Conversation, HTTPTransport, RunResult, UsageError, stream, tool
 from eagerstream.calls import RunStatus
 from eagerstream.loop import Restarted, TurnStart, TurnStop
-from eagerstream.testing import (
+from eagerstream_testing import (
     MessageThreads,
     ReplayServer,
     Scenario,

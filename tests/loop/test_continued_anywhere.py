@@ -12,8 +12,8 @@ from eagerstream import ToolStart
 from eagerstream.calls import RunStatus
 from eagerstream.errors import JournalError, LimitError
 from eagerstream.recordings import Recording
-from eagerstream.testing import Scenario, Scripted, reply, text, tool_use
 from eagerstream.tools import Reject, Tool
+from eagerstream_testing import Scenario, Scripted, reply, text, tool_use
 from tests.loop.durable import Played, World, answers, check, taken_up
 from tests.loop.journals import MemoryJournal, MemoryLog, Written, plain
 from tests.streams import REQUEST

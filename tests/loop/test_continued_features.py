@@ -15,7 +15,8 @@ from eagerstream import Outcome, RunningCall
 from eagerstream.calls import RunStatus
 from eagerstream.loop import RunResult, TurnStart
 from eagerstream.recordings import Chunk, Recording
-from eagerstream.testing import (
+from eagerstream.tools import InProcessExecutor, Tool, ToolCall
+from eagerstream_testing import (
     Scenario,
     Scripted,
     Timing,
@@ -27,7 +28,6 @@ from eagerstream.testing import (
     thinking,
     tool_use,
 )
-from eagerstream.tools import InProcessExecutor, Tool, ToolCall
 from tests.loop.crashes import from_each_write
 from tests.loop.durable import LONG_S, Played, World, answers, check
 from tests.loop.journals import MemoryJournal, MemoryLog

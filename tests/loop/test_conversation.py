@@ -14,8 +14,8 @@ from eagerstream.calls import RunStatus
 from eagerstream.errors import EagerStreamError, HistoryError, LimitError, ProtocolError
 from eagerstream.loop import Conversation
 from eagerstream.recordings import Recording
-from eagerstream.testing import error_event, reply, text, tool_use
 from eagerstream.tools import tool
+from eagerstream_testing import error_event, reply, text, tool_use
 from tests.loop.cases import CASES
 from tests.loop.serial import (
     ALL_DONE,

@@ -12,8 +12,8 @@ from eagerstream import ToolStart
 from eagerstream.calls import RunStatus
 from eagerstream.errors import OwnershipLostError
 from eagerstream.loop import _durability, resume
-from eagerstream.testing import Scenario, reply, text, tool_use
 from eagerstream.tools import Tool, ToolCall, ask_elsewhere
+from eagerstream_testing import Scenario, reply, text, tool_use
 from tests.loop.durable import Played, World, answers, check, kept, left_at, scenario, taken_up
 from tests.loop.journals import MemoryJournal, MemoryLog, plain
 from tests.loop.serial import running

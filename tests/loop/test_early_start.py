@@ -12,6 +12,7 @@ import anyio.to_thread
 import pytest
 
 import eagerstream
+import eagerstream_testing
 from eagerstream import (
     InputInterrupted,
     ItemStream,
@@ -23,7 +24,7 @@ from eagerstream import (
     tool,
 )
 from eagerstream.loop import Run
-from eagerstream.testing import encode_event, reply
+from eagerstream_testing import encode_event, reply
 from tests.loop.serial import DONE, SLOWLY_S, Scribe, ended, finished, only_result, opened, running
 from tests.streams import MESSAGE_STOP, REQUEST, block_stop, input_delta, message_delta, message_start
 from tests.support import Broken, Gate, LocalAPI, Piece, all_tasks_blocked
@@ -225,7 +226,7 @@ async def test_a_tool_that_is_slower_than_the_model() -> None:
 async def test_what_came_at_once_is_not_risked() -> None:
     """Where the whole input is there before the tool could begin, it is judged first: nothing of a wrong one runs."""
     scribe = Scribe()
-    whole = reply(eagerstream.testing.tool_use("make_file", '{"filename": "a", "lines": ["x", y]}', id="toolu_0"))
+    whole = reply(eagerstream_testing.tool_use("make_file", '{"filename": "a", "lines": ["x", y]}', id="toolu_0"))
     run = await finished(LocalAPI([whole], [DONE]).transport(), tools=[scribe.make_file])
     assert not scribe.begun.is_set()
     assert not run.result.calls[0].ran

@@ -12,8 +12,8 @@ import pytest
 from eagerstream import ToolStart, ToolStop, TurnStop
 from eagerstream.inputs import GrowingInput
 from eagerstream.loop import Restarted, TurnStart
-from eagerstream.testing import reply, tool_use
 from eagerstream.tools import Reject, tool
+from eagerstream_testing import reply, tool_use
 from eagerstream_wire import InputDelta
 from tests.loop.cases import cut_off, one_call
 from tests.loop.serial import DONE, TOOLS, Serial, events_of, finished, now, running

@@ -11,6 +11,7 @@ import anyio.to_thread
 import pytest
 
 import eagerstream
+import eagerstream_testing
 from eagerstream import (
     InputInterrupted,
     InputStop,
@@ -26,7 +27,7 @@ from eagerstream import (
     ToolStop,
     tool,
 )
-from eagerstream.testing import encode_event, reply
+from eagerstream_testing import encode_event, reply
 from tests.loop.serial import DONE, Scribe, ended, finished, next_turn, only_result, opened, running
 from tests.streams import MESSAGE_STOP, REQUEST, block_stop, input_delta, message_delta, message_start, tool_start
 from tests.support import Gate, LocalAPI, Piece, all_tasks_blocked
@@ -231,7 +232,7 @@ async def test_a_guard_step_by_step() -> None:
         """Remove."""
         raise AssertionError("must not run")
 
-    call = eagerstream.testing.tool_use("remove", {"filename": "/etc"}, id="toolu_0")
+    call = eagerstream_testing.tool_use("remove", {"filename": "/etc"}, id="toolu_0")
     conversation = eagerstream.Conversation(**REQUEST, tools=[remove])
     turn = await next_turn(LocalAPI([reply(call)]).transport(), conversation)
     await conversation.execute(turn)
@@ -260,7 +261,7 @@ async def test_a_guard_that_gives_no_verdict(guard: Any, told: str) -> None:
         """Pay."""
         raise AssertionError("must not run")
 
-    call = eagerstream.testing.tool_use("pay", {}, id="toolu_0")
+    call = eagerstream_testing.tool_use("pay", {}, id="toolu_0")
     run = await finished(LocalAPI([reply(call)], [DONE]).transport(), tools=[pay])
     assert told in only_result(run)["content"]
 

@@ -11,8 +11,8 @@ import pytest
 
 from eagerstream.calls import RunStatus
 from eagerstream.limits import Limits
-from eagerstream.testing import reply, tool_use
 from eagerstream.tools import Tool, tool
+from eagerstream_testing import reply, tool_use
 from eagerstream_wire import Outcome
 from tests.loop.serial import CUT, DONE, assistant, call, error, finished, now, result, results
 from tests.streams import USER, is_json

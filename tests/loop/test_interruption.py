@@ -31,8 +31,8 @@ from eagerstream.calls import RunStatus
 from eagerstream.loop import Run, RunResult
 from eagerstream.loop._course import Course
 from eagerstream.recordings import Recording
-from eagerstream.testing import http_error, reply, text, tool_use
 from eagerstream.tools import Group, Reject, tool
+from eagerstream_testing import http_error, reply, text, tool_use
 from eagerstream_wire._assistant_message import empty_message
 from tests.loop.serial import (
     DONE,

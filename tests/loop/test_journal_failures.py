@@ -16,8 +16,8 @@ from eagerstream.journal import Journal
 from eagerstream.journal._sqlite import SQLite
 from eagerstream.loop import RunResult
 from eagerstream.recordings import Recording
-from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ToolCall, ask_elsewhere
+from eagerstream_testing import ReplayServer, Scenario, reply, text, tool_use
 from tests.loop.durable import Played, World, answers, taken_up
 from tests.loop.journals import MemoryJournal, MemoryLog
 from tests.streams import REQUEST

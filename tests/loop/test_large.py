@@ -13,8 +13,8 @@ from eagerstream.calls import RunStatus
 from eagerstream.limits import Limits
 from eagerstream.loop import ToolProgress, ToolStop
 from eagerstream.streaming._event_buffer import BufferMode
-from eagerstream.testing import reply, tool_use
 from eagerstream.tools import Tool, tool
+from eagerstream_testing import reply, tool_use
 from tests.loop.serial import DONE, Listed, checked, finished, running
 from tests.support import Gate, LocalAPI
 

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 import eagerstream
 from eagerstream import tool
 from eagerstream.loop import LatencyData
-from eagerstream.testing import reply, text
+from eagerstream_testing import reply, text
 from tests.loop.timing import CITY, DONE, call_events, calls, latency_of, quick
 from tests.streams import MESSAGE_STOP, REQUEST, message_delta, message_start
 from tests.support import LocalAPI, whole_call

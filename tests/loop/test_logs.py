@@ -9,7 +9,7 @@ import pytest
 
 import eagerstream
 from eagerstream.errors import APIError
-from eagerstream.testing import http_error, reply, text, tool_use
+from eagerstream_testing import http_error, reply, text, tool_use
 from tests.loop.serial import get_weather
 from tests.streams import REQUEST, message_start
 from tests.support import Broken, LocalAPI

@@ -9,7 +9,7 @@ import anyio
 import eagerstream
 from eagerstream import ItemStream, Later, Tool, tool
 from eagerstream.loop import Gaps, RunLatency, RunMarks
-from eagerstream.testing import reply, text
+from eagerstream_testing import reply, text
 from eagerstream_wire import MessageAssembler
 from tests.loop.timing import CITY, DONE, about, call_events, calls, latency_of, quick, slow
 from tests.streams import MESSAGE_STOP, REQUEST, block_stop, input_delta, message_delta, message_start, tool_start

@@ -14,7 +14,7 @@ from eagerstream import Conversation, HTTPTransport, RunResult, UsageError, stre
 from eagerstream.calls import RunStatus
 from eagerstream.errors import APIError
 from eagerstream.loop._message_thread import MessageThread, is_official
-from eagerstream.testing import (
+from eagerstream_testing import (
     Fault,
     FaultKind,
     Faults,

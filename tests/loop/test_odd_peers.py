@@ -17,7 +17,7 @@ from eagerstream import Conversation, InputInterrupted, Outcome, RunningCall, Ru
 from eagerstream.calls import RunStatus
 from eagerstream.loop import Run
 from eagerstream.progress import RunRecorder
-from eagerstream.testing import encode_event
+from eagerstream_testing import encode_event
 from tests.loop.serial import (
     DONE,
     END,

@@ -13,7 +13,7 @@ from eagerstream import Conversation, Outcome, OutputDelta, Restarted, RunResult
 from eagerstream.errors import UsageError
 from eagerstream.inputs import InputError
 from eagerstream.recordings import Recording
-from eagerstream.testing import http_error, reply, text, thinking, tool_use
+from eagerstream_testing import http_error, reply, text, thinking, tool_use
 from tests.loop.serial import Listed, now
 from tests.streams import REQUEST, block_start, block_stop, message_delta, message_start, text_delta
 from tests.support import Broken, LocalAPI, Piece

@@ -15,7 +15,7 @@ from packages.wire.tests.test_models import ASSISTANT
 import eagerstream
 from eagerstream import Conversation, HistoryError, HTTPTransport, UsageError, tool
 from eagerstream.calls import RunStatus
-from eagerstream.testing import http_error, reply, server_tool_use, text, tool_use
+from eagerstream_testing import http_error, reply, server_tool_use, text, tool_use
 from tests.loop.serial import (
     DONE,
     END,

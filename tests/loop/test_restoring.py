@@ -12,8 +12,8 @@ import eagerstream
 from eagerstream import BlockStop, MessageStop, RunningCall, RunStatus, TurnStop, UsageError
 from eagerstream.loop import resume
 from eagerstream.loop._restoring import OpenTurn
-from eagerstream.testing import Scenario, reply, text
 from eagerstream.tools import Done, ToolCall
+from eagerstream_testing import Scenario, reply, text
 from tests.loop.durable import Played, World, answers, client_of, continued, left_at, scenario, taken_up
 from tests.loop.journals import MemoryJournal
 from tests.loop.steered import Steered

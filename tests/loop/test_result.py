@@ -18,8 +18,8 @@ from eagerstream import InputInterrupted, RunResult, StreamInterrupted, TextStre
 from eagerstream.calls import RunStatus
 from eagerstream.errors import EagerStreamError
 from eagerstream.loop import Conversation, RunEndedError
-from eagerstream.testing import reply, text, tool_use
 from eagerstream.tools import Tool, tool
+from eagerstream_testing import reply, text, tool_use
 from tests.loop.serial import (
     DONE,
     SLOWLY_S,

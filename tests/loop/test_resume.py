@@ -10,7 +10,7 @@ import eagerstream
 from eagerstream.calls import RunStatus
 from eagerstream.errors import RunNotFoundError, UsageError
 from eagerstream.loop import resume
-from eagerstream.testing import Scenario, reply, tool_use
+from eagerstream_testing import Scenario, reply, tool_use
 from tests.loop.durable import Played, World, check, kept, scenario, taken_up
 from tests.loop.journals import MemoryJournal, plain
 from tests.streams import REQUEST

@@ -19,7 +19,9 @@ from eagerstream.calls import RunStatus
 from eagerstream.errors import APIError, LimitError
 from eagerstream.loop import Run, TurnStart
 from eagerstream.recordings import Recording
-from eagerstream.testing import (
+from eagerstream.tools import tool
+from eagerstream.transports import Reply, Transport
+from eagerstream_testing import (
     ReplayServer,
     Scenario,
     encode_event,
@@ -30,8 +32,6 @@ from eagerstream.testing import (
     thinking,
     tool_use,
 )
-from eagerstream.tools import tool
-from eagerstream.transports import Reply, Transport
 from eagerstream_wire import MessageStart, WireEvent
 from tests.loop.serial import (
     DONE,

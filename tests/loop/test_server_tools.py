@@ -10,7 +10,7 @@ import pytest
 import eagerstream
 from eagerstream.calls import RunStatus
 from eagerstream.recordings import Recording
-from eagerstream.testing import block, error_event, reply, server_tool_use, text, tool_use
+from eagerstream_testing import block, error_event, reply, server_tool_use, text, tool_use
 from eagerstream_wire import InputStop, ServerToolResult, ServerToolUse
 from tests.loop.serial import DONE, SLOWLY_S, Listed, Serial, now
 from tests.loop.server_tools import SEARCH, told

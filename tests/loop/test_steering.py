@@ -16,7 +16,7 @@ import eagerstream
 from eagerstream import Conversation, RunningCall, RunResult, UsageError, tool
 from eagerstream.calls import RunStatus
 from eagerstream.loop import MessageDelivered, Restarted, Run, ToolProgress, ToolStart, TurnStart, TurnStop
-from eagerstream.testing import http_error, reply, server_tool_use, text, tool_use
+from eagerstream_testing import http_error, reply, server_tool_use, text, tool_use
 from eagerstream_wire import InputDelta, MessageStop, TextDelta
 from tests.loop.serial import CALLER, DONE, SLOWLY_S, checked, now, result, running
 from tests.loop.steered import Steered

@@ -17,8 +17,8 @@ from eagerstream.calls import ParentCall, RunStatus
 from eagerstream.errors import APIError
 from eagerstream.loop import Conversation, Run, SubRunStart, SubRunStop
 from eagerstream.streaming import stream
-from eagerstream.testing import http_error, reply, text, tool_use
 from eagerstream.tools import Tool
+from eagerstream_testing import http_error, reply, text, tool_use
 from tests.loop.serial import only_new_garbage
 from tests.streams import REQUEST, message_start
 from tests.support import Gate, LocalAPI, all_tasks_blocked

@@ -14,7 +14,7 @@ from eagerstream import Conversation, HTTPTransport, InputStart, UsageError, too
 from eagerstream.calls import RunStatus
 from eagerstream.loop import TurnStart, TurnStop
 from eagerstream.loop._tool_changes import without_inline_tools
-from eagerstream.testing import (
+from eagerstream_testing import (
     MessageThreads,
     ReceivedRequest,
     ReplayServer,

@@ -14,7 +14,7 @@ from anthropic import AsyncAnthropic
 import eagerstream
 from eagerstream.errors import APIError, EagerStreamError, UsageError
 from eagerstream.recordings import Chunk, Recording
-from eagerstream.testing import ReplayServer, Scenario, http_error
+from eagerstream_testing import ReplayServer, Scenario, http_error
 from tests.streams import REQUEST
 from tests.tables import rows
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import eagerstream
-from eagerstream.testing import Timing, reply, retime, text
+from eagerstream_testing import Timing, reply, retime, text
 from tests.streams import REQUEST
 
 _ARRIVAL = 2  # callbacks: the bytes arrive, and the reader wakes

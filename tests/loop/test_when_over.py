@@ -13,7 +13,7 @@ import eagerstream
 from eagerstream import EarlyCalls, RunningCall, UsageError, tool
 from eagerstream.calls import RunStatus
 from eagerstream.loop import Conversation
-from eagerstream.testing import reply, tool_use
+from eagerstream_testing import reply, tool_use
 from tests.loop.serial import DONE, SLOWLY_S, by_hand, ended, opened
 from tests.streams import MESSAGE_STOP, REQUEST, block_stop, input_delta, message_delta, message_start, tool_start
 from tests.support import Broken, Gate, LocalAPI, Piece, until

@@ -14,8 +14,8 @@ import anyio
 import eagerstream
 from eagerstream import EagerStreamError, Tool
 from eagerstream.progress import CallView, Hub, Record
-from eagerstream.testing import ReplayServer, reply, text
 from eagerstream.tools import RunningCall
+from eagerstream_testing import ReplayServer, reply, text
 from tests.progress.observed import viewed
 from tests.reliability.conversations import AT_ONCE, converse
 from tests.reliability.schedules import SCENARIO, BySchedule, Schedule

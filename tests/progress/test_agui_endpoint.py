@@ -22,7 +22,7 @@ from eagerstream.inputs import InputError
 from eagerstream.progress import Hub
 from eagerstream.progress.agui import AGUIEncoder, agui_app, frontend_tools, messages_of
 from eagerstream.progress.agui._history import system_of
-from eagerstream.testing import ReplayServer, block, error_event, reply, server_tool_use, text, thinking, tool_use
+from eagerstream_testing import ReplayServer, block, error_event, reply, server_tool_use, text, thinking, tool_use
 from eagerstream_wire import SSEDecoder
 from tests.clients import run_client, serving
 from tests.progress.agui_client import Client

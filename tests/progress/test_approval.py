@@ -18,7 +18,7 @@ from eagerstream.progress import Hub, RunLog, load_records, save_records
 from eagerstream.progress._exact import marked
 from eagerstream.progress.agui import AGUIEncoder
 from eagerstream.progress.vercel import UIMessageEncoder, to_messages
-from eagerstream.testing import reply, tool_use
+from eagerstream_testing import reply, tool_use
 from tests.progress.made_log import MadeCall, made_log
 from tests.progress.observed import viewed
 from tests.progress.page_modules import PageModules

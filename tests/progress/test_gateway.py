@@ -29,7 +29,7 @@ from eagerstream import HTTPTransport, LimitError, Run, UsageError, tool
 from eagerstream._support.serving.asgi_server import ThreadedServer
 from eagerstream.progress import Hub
 from eagerstream.progress.gateway import RunsFull, RunSlots, gateway_app
-from eagerstream.testing import ReplayServer, Scenario, Timing, encode_event, reply, text, tool_use
+from eagerstream_testing import ReplayServer, Scenario, Timing, encode_event, reply, text, tool_use
 from eagerstream_wire import SSEDecoder
 from tests.progress.asgi import client_of, scope_of
 from tests.streams import MESSAGE_STOP, block_start, block_stop, message_delta, message_start, text_delta

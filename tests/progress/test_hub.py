@@ -22,8 +22,8 @@ from eagerstream.errors import APIError, UsageError
 from eagerstream.loop import Run, RunEvent, ToolStart, ToolStop, TurnStart
 from eagerstream.progress import Hub, Record, RunLog, RunView
 from eagerstream.progress._fold import CallPhase
-from eagerstream.testing import reply, text, tool_use
 from eagerstream.tools import tool
+from eagerstream_testing import reply, text, tool_use
 from eagerstream_wire import InputDelta, InputStop
 from tests.progress.observed import viewed
 from tests.streams import REQUEST, input_delta, message_start, tool_start

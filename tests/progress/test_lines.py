@@ -14,7 +14,7 @@ import eagerstream
 from eagerstream.builtin import CodeTool
 from eagerstream.progress import Hub
 from eagerstream.progress._lines import LineProgress, LineState, TextLines, shown_lines
-from eagerstream.testing import reply, tool_use
+from eagerstream_testing import reply, tool_use
 from tests.progress.page_modules import PageModules
 from tests.tables import rows
 

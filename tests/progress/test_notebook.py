@@ -13,7 +13,7 @@ from eagerstream.errors import UsageError
 from eagerstream.loop import Run
 from eagerstream.progress import notebook
 from eagerstream.progress.notebook import notebook_progress
-from eagerstream.testing import reply, tool_use
+from eagerstream_testing import reply, tool_use
 
 HOSTILE = "<script>alert(1)</script>"
 

@@ -19,8 +19,8 @@ from eagerstream.progress._fold import CallPhase
 from eagerstream.progress._joined import joined_runs
 from eagerstream.progress._plain_lines import PlainLines
 from eagerstream.progress.terminal import terminal_progress
-from eagerstream.testing import Scenario, reply, text, tool_use
 from eagerstream.tools import ask_elsewhere
+from eagerstream_testing import Scenario, reply, text, tool_use
 from tests.loop.durable import World, client_of, left_at, scenario
 from tests.loop.journals import MemoryJournal
 from tests.progress.observed import events_of, recorded, tool_call_of

@@ -24,8 +24,8 @@ from eagerstream.progress._record import record_adapter
 from eagerstream.progress._summary import CallFields, Formatter
 from eagerstream.progress.terminal import terminal_progress
 from eagerstream.progress.web import serve
-from eagerstream.testing import reply, text, thinking, tool_use
 from eagerstream.tools import ToolErrorCode
+from eagerstream_testing import reply, text, thinking, tool_use
 from eagerstream_wire import ToolInput
 from tests.progress.observed import viewed
 from tests.streams import REQUEST, wire_events

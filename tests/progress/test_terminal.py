@@ -30,8 +30,8 @@ from eagerstream.progress._log import Batch
 from eagerstream.progress._notifier import Notifier
 from eagerstream.progress.terminal import TerminalProgress, _WatchedRun, terminal_progress
 from eagerstream.recordings import Recording
-from eagerstream.testing import Timing, reply, retime, text, tool_use
 from eagerstream.tools import tool
+from eagerstream_testing import Timing, reply, retime, text, tool_use
 from tests.progress.observed import events_of, recorded
 from tests.streams import REQUEST, each_recording, input_delta, message_start, tool_start
 from tests.support import Gate, LocalAPI

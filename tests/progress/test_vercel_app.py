@@ -17,7 +17,7 @@ from eagerstream import Run, RunStatus, tool
 from eagerstream.progress import Hub, RunLog, _hub as hub_module
 from eagerstream.progress.vercel import ChatRequest, to_messages, vercel_app
 from eagerstream.progress.vercel._app import encode_chunks
-from eagerstream.testing import reply, text
+from eagerstream_testing import reply, text
 from tests.progress.asgi import scope_of
 from tests.progress.ui_messages import Reader
 from tests.streams import MESSAGE_STOP, REQUEST, message_delta, message_start

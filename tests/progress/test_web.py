@@ -26,7 +26,7 @@ from eagerstream._support.serving.asgi_server import ASGIApplication
 from eagerstream.errors import UsageError
 from eagerstream.progress import Hub, web
 from eagerstream.progress.web import serve, web_app
-from eagerstream.testing import reply, text, tool_use
+from eagerstream_testing import reply, text, tool_use
 from eagerstream_wire import ServerSentEvent, SSEDecoder
 from tests.progress import asgi
 from tests.progress.asgi import scope_of

@@ -18,8 +18,8 @@ from eagerstream._support.serving.asgi_server import ThreadedServer
 from eagerstream.journal import Journal
 from eagerstream.progress import Hub
 from eagerstream.progress.web import serve, web_app
-from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ask_elsewhere
+from eagerstream_testing import ReplayServer, Scenario, reply, text, tool_use
 from tests.loop.durable import client_of
 from tests.streams import REQUEST
 

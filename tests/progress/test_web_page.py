@@ -30,8 +30,8 @@ from eagerstream._support.serving.access import new_token
 from eagerstream.progress import Hub, RunLog, RunView
 from eagerstream.progress._demo.watched import play_watched
 from eagerstream.progress.web import serve
-from eagerstream.testing import reply, tool_use
-from eagerstream.testing.demos.poem import POEM
+from eagerstream_testing import reply, tool_use
+from eagerstream_testing.demos.poem import POEM
 from tests.browser import chromium
 from tests.clients import installed_file
 from tests.patches import Patches

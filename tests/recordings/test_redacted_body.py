@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.recordings._redacted_body import redacted_body
-from eagerstream.testing import block, encode_event, http_error, reply, server_tool_use, text, thinking, tool_use
+from eagerstream_testing import block, encode_event, http_error, reply, server_tool_use, text, thinking, tool_use
 from eagerstream_wire import MessageAssembler
 from tests.streams import cut_at, made_recordings, wire_events
 from tests.tables import rows

@@ -16,7 +16,7 @@ from eagerstream.errors import EagerStreamError
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.recordings._redacted_body import is_json
 from eagerstream.recordings._redacted_contents import masked_contents
-from eagerstream.testing import (
+from eagerstream_testing import (
     Scripted,
     block,
     encode_event,

@@ -15,9 +15,9 @@ import anyio.lowlevel
 import eagerstream
 from eagerstream import RunningCall, Tool
 from eagerstream.builtin import CodeTool
-from eagerstream.testing import Timing, reply, retime, text, tool_use
-from eagerstream.testing._body import body_events
 from eagerstream.tools import ToolCall
+from eagerstream_testing import Timing, reply, retime, text, tool_use
+from eagerstream_testing._body import body_events
 from eagerstream_wire import WireEvent
 
 CODE: Final = """\

@@ -21,8 +21,8 @@ import anyio.lowlevel
 import eagerstream
 from eagerstream import EagerStreamError, InputInterrupted, ItemStream, Limits, Restarted, RunStatus, TurnStop
 from eagerstream.loop import RunResult
-from eagerstream.testing import MessageThreads, ReplayServer, Scenario
 from eagerstream.tools import ToolCall, tool
+from eagerstream_testing import MessageThreads, ReplayServer, Scenario
 from tests.loop.serial import checked
 from tests.reliability.schedules import SCENARIO, BySchedule, Schedule, Threaded, first_message
 from tests.support import anthropic_client

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import IO, Any, Final, Self
 
 from eagerstream.recordings import Recording
-from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario
+from eagerstream_testing import Fault, FaultKind, Faults, ReplayServer, Scenario
 from tests.reliability.soak_plans import Model, number_of
 
 _ROOT: Final = Path(__file__).parents[2]

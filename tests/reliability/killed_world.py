@@ -18,8 +18,8 @@ import anyio.lowlevel
 import eagerstream
 from eagerstream import RunningCall, TextStream, validate_history
 from eagerstream.recordings import Recording
-from eagerstream.testing import Scenario, http_error, reply, text, thinking, tool_use
 from eagerstream.tools import Done, Tool, ToolCall, ask_elsewhere
+from eagerstream_testing import Scenario, http_error, reply, text, thinking, tool_use
 
 TOOLS: Final = ("look", "pay", "write", "transfer", "launch", "ship")
 ONCE: Final = ("pay", "write", "transfer", "launch", "ship")

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any, Final
 
 from eagerstream.recordings import Recording
-from eagerstream.testing import (
+from eagerstream_testing import (
     Fault,
     FaultKind,
     Faults,
@@ -22,8 +22,8 @@ from eagerstream.testing import (
     text,
     tool_use,
 )
-from eagerstream.testing._body import body_events
-from eagerstream.testing._faults import ERROR_STATUS, UNANSWERED
+from eagerstream_testing._body import body_events
+from eagerstream_testing._faults import ERROR_STATUS, UNANSWERED
 from tests.sampling import drawn
 
 FIRST: Final = retime(

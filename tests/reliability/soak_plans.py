@@ -13,8 +13,8 @@ from random import Random
 from typing import Any, Final
 
 from eagerstream.recordings import Recording
-from eagerstream.testing import Scripted, Timing, reply, retime, text, tool_use
-from eagerstream.testing._scenario import assistant_messages
+from eagerstream_testing import Scripted, Timing, reply, retime, text, tool_use
+from eagerstream_testing._scenario import assistant_messages
 
 _OWNER: Final = re.compile(r"conv-(\d{6})")
 _SHORTEST_FRAGMENT: Final = 9

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from eagerstream.builtin import ProcessSandbox
-from eagerstream.testing import Scenario
+from eagerstream_testing import Scenario
 from tests.reliability.code_conversations import FIRST, FIRST_EVENTS, CodeWorld
 from tests.reliability.conversations import ERRORS, Ended, Report, converse_all
 from tests.reliability.schedules import LAST, Schedule, at_bytes, at_events, at_some

@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from eagerstream.journal import Journal
-from eagerstream.testing import ReplayServer
+from eagerstream_testing import ReplayServer
 from tests.journal.conftest import postgres, postgres_server
 from tests.reliability.killed_child import Attempt, line_of
 from tests.reliability.killed_world import Effects, World, broken_laws

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from eagerstream.testing import MessageThreads
+from eagerstream_testing import MessageThreads
 from tests.reliability.conversations import ERRORS, Ended, converse_all
 from tests.reliability.schedules import at_bytes, at_events, at_some
 

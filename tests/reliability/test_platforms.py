@@ -12,10 +12,10 @@ from typing import Any
 import anthropic
 import pytest
 
-from eagerstream.testing import Platform, ReplayServer
-from eagerstream.testing._framing import in_aws_frames
 from eagerstream.transports import HTTPTransport
 from eagerstream.transports._http_clients import LIBRARIES, Library
+from eagerstream_testing import Platform, ReplayServer
+from eagerstream_testing._framing import in_aws_frames
 from tests.platforms import CLIENTS, PlatformClient, each_platform
 from tests.reliability.conversations import ERRORS, Ended, converse_all
 from tests.reliability.schedules import BYTES, FIRST, Schedule, at_bytes, at_events, at_some

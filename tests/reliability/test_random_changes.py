@@ -15,7 +15,7 @@ import pytest
 import eagerstream
 from eagerstream import APIError, HTTPTransport, Run, RunStatus, Tool, tool
 from eagerstream.recordings import Recording
-from eagerstream.testing import (
+from eagerstream_testing import (
     FaultKind,
     Faults,
     MessageThreads,

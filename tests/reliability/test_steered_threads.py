@@ -17,7 +17,7 @@ from eagerstream import EagerStreamError, HTTPTransport, Limits, RunStatus
 from eagerstream.loop import MessageDelivered, RunResult, When
 from eagerstream.loop._message_thread import _copied_message
 from eagerstream.recordings import Recording
-from eagerstream.testing import (
+from eagerstream_testing import (
     FaultKind,
     Faults,
     MessageThreads,
@@ -30,8 +30,8 @@ from eagerstream.testing import (
     text,
     tool_use,
 )
-from eagerstream.testing._scenario import assistant_messages
-from eagerstream.testing._threads import _refused
+from eagerstream_testing._scenario import assistant_messages
+from eagerstream_testing._threads import _refused
 from tests.loop.serial import SLOWLY_S, checked
 from tests.reliability.conversations import Travel
 from tests.sampling import drawn

@@ -16,8 +16,8 @@ from eagerstream.errors import APIError
 from eagerstream.inputs import GrowingInput
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.streaming import MessageStream, StreamEvent
-from eagerstream.testing import reply, text, tool_use
 from eagerstream.transports import HTTPTransport
+from eagerstream_testing import reply, text, tool_use
 from eagerstream_wire import MessageAssembler, MessageState, WireDecoder
 from tests.streams import (
     MESSAGE_STOP,

@@ -18,8 +18,8 @@ from eagerstream.errors import APIError, StreamInterrupted
 from eagerstream.limits import Limits
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.streaming import StreamEvent
-from eagerstream.testing import ReplayServer
 from eagerstream.transports import HTTPTransport
+from eagerstream_testing import ReplayServer
 from eagerstream_wire import MessageStart, MessageStop
 from tests.streaming.streams import (
     HELD,

@@ -12,7 +12,7 @@ import pytest
 import eagerstream
 from eagerstream.errors import LimitError
 from eagerstream.limits import DEFAULT_LIMITS, Limits
-from eagerstream.testing import encode_event
+from eagerstream_testing import encode_event
 from tests.streams import block_start, message_start, text_delta
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]

@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 import eagerstream
 from eagerstream.streaming import ReplyMarks, _marks as marks_module
 from eagerstream.streaming._marks import Arrival, FinishedField
-from eagerstream.testing import Timing, reply, retime, text, thinking, tool_use
+from eagerstream_testing import Timing, reply, retime, text, thinking, tool_use
 from eagerstream_wire import FragmentDecoder, MessageAssembler, SSEDecoder, decode_event
 from tests.sampling import drawn
 from tests.streaming.streams import finished

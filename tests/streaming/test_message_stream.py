@@ -24,7 +24,8 @@ from eagerstream.inputs import GrowingInput
 from eagerstream.limits import Limits
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.streaming import MessageStream
-from eagerstream.testing import (
+from eagerstream.tools import tool
+from eagerstream_testing import (
     ReceivedRequest,
     ReplayServer,
     Scenario,
@@ -37,7 +38,6 @@ from eagerstream.testing import (
     text,
     tool_use,
 )
-from eagerstream.tools import tool
 from eagerstream_wire import InputDelta, InputStart, InputStop, MessageStart, MessageStop, Outcome, TextDelta
 from tests.sampling import SEED, drawn
 from tests.streaming.streams import (

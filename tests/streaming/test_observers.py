@@ -15,7 +15,7 @@ import eagerstream
 from eagerstream import InputDelta, ToolStart, tool
 from eagerstream.errors import APIError
 from eagerstream.streaming import EventFeed, FeedEnd, on_every_feed, on_feed
-from eagerstream.testing import error_event, reply, text, tool_use
+from eagerstream_testing import error_event, reply, text, tool_use
 from tests.streaming.streams import finished
 from tests.streams import REQUEST
 from tests.virtual_time import Playing

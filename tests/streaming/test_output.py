@@ -17,7 +17,7 @@ from eagerstream.errors import APIError, StreamInterrupted, UsageError
 from eagerstream.limits import Limits
 from eagerstream.recordings import Recording
 from eagerstream.streaming import GrowingOutput, MessageStream
-from eagerstream.testing import reply, server_tool_use, text, thinking, tool_use
+from eagerstream_testing import reply, server_tool_use, text, thinking, tool_use
 from eagerstream_wire import BlockStart, MessageStop
 from tests.sampling import drawn
 from tests.streaming.streams import finished

@@ -15,7 +15,7 @@ import eagerstream
 from eagerstream.errors import APIError, LimitError, ProtocolError, StreamInterrupted
 from eagerstream.limits import Limits
 from eagerstream.recordings import Chunk, Recording
-from eagerstream.testing import ReplayServer, encode_event, error_event, reply, text, tool_use
+from eagerstream_testing import ReplayServer, encode_event, error_event, reply, text, tool_use
 from eagerstream_wire import InputDelta, InputStart, InputStop, MessageStart, MessageStop, Outcome
 from tests.streaming.streams import (
     HELD,

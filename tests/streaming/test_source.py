@@ -14,7 +14,7 @@ import pytest
 
 import eagerstream
 from eagerstream import MessageStream, UsageError
-from eagerstream.testing import ReplayServer, reply, text, tool_use
+from eagerstream_testing import ReplayServer, reply, text, tool_use
 from tests.streams import REQUEST, event_line
 from tests.support import anthropic_client
 

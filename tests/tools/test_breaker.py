@@ -10,8 +10,8 @@ import pytest
 
 from eagerstream import CircuitBreaker, Group, ToolError, ToolErrorCode, ToolResponse, UsageError, run, tool
 from eagerstream.loop import Conversation
-from eagerstream.testing import reply, text, tool_use
 from eagerstream.tools import InProcessExecutor, TextStream, Tool
+from eagerstream_testing import reply, text, tool_use
 from tests.tables import rows
 from tests.tools.calls import a_call
 from tests.virtual_time import Playing

@@ -12,8 +12,8 @@ from anthropic import AsyncAnthropic, beta_async_tool, beta_tool
 
 import eagerstream
 from eagerstream import EarlyCalls, tool
-from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ToolCall
+from eagerstream_testing import ReplayServer, Scenario, reply, text, tool_use
 from tests.missing import anthropic_since
 from tests.streams import REQUEST
 

@@ -13,9 +13,9 @@ from typing import Any, Final, Self
 
 import trustme
 
-from eagerstream.testing import reply, text
 from eagerstream.transports import HTTPTransport
 from eagerstream.transports._http_clients import Library
+from eagerstream_testing import reply, text
 
 HELLO: Final = reply(text("Hello.")).body
 HALF: Final = len(HELLO) // 2

@@ -13,8 +13,8 @@ from anthropic import AsyncAnthropic, AsyncAnthropicBedrock
 
 import eagerstream
 from eagerstream.errors import StreamInterrupted, UsageError
-from eagerstream.testing import ReplayServer, Scenario, http_error, reply, text, tool_use
-from eagerstream.testing._framing import in_aws_frames
+from eagerstream_testing import ReplayServer, Scenario, http_error, reply, text, tool_use
+from eagerstream_testing._framing import in_aws_frames
 from tests.streaming.streams import finished
 from tests.streams import REQUEST, event_line
 from tests.support import Broken, LocalAPI, anthropic_client, anthropic_http_library

@@ -13,10 +13,10 @@ from anthropic import Anthropic, AsyncAnthropic, Omit
 import eagerstream
 from eagerstream.errors import UsageError
 from eagerstream.limits import Limits
-from eagerstream.testing import reply, text
 from eagerstream.transports import HTTPTransport, Reply, RequestBody, Transport, as_transport
 from eagerstream.transports._anthropic import AnthropicTransport
 from eagerstream.transports._playback import PlaybackTransport
+from eagerstream_testing import reply, text
 from eagerstream_wire import MessageStop, WireEvent
 from tests.streams import MESSAGE_STOP, REQUEST, message_delta, message_start
 from tests.tables import rows

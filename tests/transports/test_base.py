@@ -13,9 +13,9 @@ import pytest
 
 from eagerstream.errors import LimitError, ProtocolError
 from eagerstream.limits import DEFAULT_LIMITS, Limits
-from eagerstream.testing import encode_event, reply, tool_use
 from eagerstream.transports import HTTPTransport, StreamedReply
 from eagerstream.transports._body import BodyTransport
+from eagerstream_testing import encode_event, reply, tool_use
 from eagerstream_wire import FragmentDecoder, MessageAssembler
 from eagerstream_wire._decoding import to_wire_event
 from tests.streaming.streams import error_of, finished, turns_of_others

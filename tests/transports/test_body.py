@@ -13,9 +13,9 @@ import httpx2
 import pytest
 
 import eagerstream
-from eagerstream.testing import ReplayServer, reply, text, tool_use
 from eagerstream.transports import as_transport
 from eagerstream.transports._body import BodyTransport
+from eagerstream_testing import ReplayServer, reply, text, tool_use
 from tests.streams import REQUEST, event_line
 from tests.support import anthropic_client
 

@@ -25,10 +25,10 @@ from eagerstream.limits import Limits
 from eagerstream.loop import Conversation, Restarted, Run, RunResult, TurnStart
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.streaming import MessageStream
-from eagerstream.testing import error_event, http_error, reply, text, tool_use
 from eagerstream.tools import tool
 from eagerstream.transports import HTTPTransport, Reply, RequestBody, Transport
 from eagerstream.transports._eager_fallback import EagerFallback
+from eagerstream_testing import error_event, http_error, reply, text, tool_use
 from eagerstream_wire import MessageStop, WireEvent
 from eagerstream_wire._tool_kind import LEGACY_BETA
 from tests.streaming.streams import error_of, finished

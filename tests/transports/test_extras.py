@@ -11,8 +11,8 @@ import anthropic
 import pytest
 
 from eagerstream.errors import EagerStreamError, MissingExtraError
-from eagerstream.testing import reply, text
 from eagerstream.transports._failures import missing_extra
+from eagerstream_testing import reply, text
 from tests.streaming.streams import error_of
 from tests.support import LocalAPI, anthropic_http_library
 

@@ -11,9 +11,9 @@ import pytest
 
 import eagerstream
 from eagerstream.limits import Limits
-from eagerstream.testing import encode_event
 from eagerstream.transports import HTTPTransport
 from eagerstream.transports._http_clients import LIBRARIES
+from eagerstream_testing import encode_event
 from tests.streaming.streams import finished
 from tests.streams import REQUEST, block_start, message_start, text_delta
 from tests.transports.peers import PATIENCE_S, Connection, Peer, Request

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from eagerstream.errors import APIError, ProtocolError, StreamInterrupted, UsageError
-from eagerstream.testing import reply, text
 from eagerstream.transports import HTTPTransport
+from eagerstream_testing import reply, text
 from tests.streaming.streams import error_of, finished
 from tests.streams import message_start
 from tests.support import Broken, LocalAPI

@@ -17,9 +17,9 @@ import pytest
 import eagerstream
 from eagerstream.errors import MissingExtraError, StreamInterrupted, UsageError
 from eagerstream.limits import Limits
-from eagerstream.testing import ReplayServer, reply, text
 from eagerstream.transports import HTTPTransport
 from eagerstream.transports._http_clients import LIBRARIES, Library
+from eagerstream_testing import ReplayServer, reply, text
 from tests.streaming.streams import error_of, finished
 from tests.streams import REQUEST
 from tests.transports.peers import (

@@ -11,9 +11,9 @@ import pytest
 import eagerstream
 from eagerstream.errors import APIError, ProtocolError, StreamInterrupted
 from eagerstream.limits import Limits
-from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.transports import HTTPTransport, _http_settings as settings
 from eagerstream.transports._http_clients import Library
+from eagerstream_testing import Fault, FaultKind, Faults, ReplayServer, Scenario, reply, text, tool_use
 from eagerstream_wire import MessageStop
 from tests.streaming.streams import finished
 from tests.streams import REQUEST, event_line

@@ -15,7 +15,8 @@ import pytest
 import eagerstream
 from eagerstream import APIError, ProtocolError, RunStatus, StreamInterrupted, UsageError
 from eagerstream.recordings import Chunk, Recording
-from eagerstream.testing import (
+from eagerstream.tools import tool
+from eagerstream_testing import (
     Fault,
     FaultKind,
     Faults,
@@ -28,7 +29,6 @@ from eagerstream.testing import (
     text,
     tool_use,
 )
-from eagerstream.tools import tool
 from eagerstream_wire import EagerSupport
 from eagerstream_wire._tool_kind import LEGACY_BETA
 from tests.platforms import CLIENTS, PlatformClient, each_client, each_platform
@@ -110,7 +110,7 @@ async def test_the_request(platform_client: PlatformClient) -> None:
 
 def server_root(platform: Platform) -> str:
     """Where the dialect of a platform begins on a server."""
-    from eagerstream.testing._platforms import DIALECTS
+    from eagerstream_testing._platforms import DIALECTS
 
     return DIALECTS[platform].root
 

@@ -10,8 +10,8 @@ import pytest
 import eagerstream
 from eagerstream.errors import APIError, UsageError
 from eagerstream.recordings import Chunk, Recording
-from eagerstream.testing import http_error, reply, text, tool_use
-from eagerstream.testing._framing import in_aws_frames
+from eagerstream_testing import http_error, reply, text, tool_use
+from eagerstream_testing._framing import in_aws_frames
 from eagerstream_wire import MessageStart, MessageStop
 from tests.streaming.streams import finished
 from tests.streams import REQUEST

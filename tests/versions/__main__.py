@@ -25,8 +25,8 @@ _TESTS: Final = (
     "tests/streaming/test_reading.py",
     "tests/streaming/test_deadline.py",
     "tests/test_nothing_leaks.py",  # the client's own log
-    "tests/testing/test_server.py",  # the client against the server that answers it in most other tests
-    "tests/testing/test_strict.py",
+    "packages/testing/tests/test_server.py",  # the client against the server that answers it in most other tests
+    "packages/testing/tests/test_strict.py",
     "tests/loop/test_interruption.py",
     "tests/loop/test_cache_breakpoints.py",  # the client's own blocks in a history
     "tests/documents",  # the client's own stream helpers, in the programs of the API's documents

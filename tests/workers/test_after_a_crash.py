@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import eagerstream
-from eagerstream.testing import Scenario, Timing, reply, text, tool_use
 from eagerstream.tools import Tool
 from eagerstream.workers import ProcessExecutor, ProcessPool
+from eagerstream_testing import Scenario, Timing, reply, text, tool_use
 from tests.loop.crashes import from_each_write
 from tests.loop.durable import World, answers
 from tests.loop.journals import MemoryJournal

@@ -14,8 +14,8 @@ import pytest
 import eagerstream
 from eagerstream import CircuitBreaker, HTTPTransport, RunStatus
 from eagerstream.limits import Limits
-from eagerstream.testing import ReplayServer, Scenario, Timing, reply, text, tool_use
 from eagerstream.tools import CallState, InProcessExecutor, Tool, ToolCall
+from eagerstream_testing import ReplayServer, Scenario, Timing, reply, text, tool_use
 from tests.support import Heard
 from tests.workers import tools
 from tests.workers.calls import Written, a_call, answered, content, executing, lines_of

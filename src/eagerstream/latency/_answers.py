@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from eagerstream_testing import Scenario, at_speed, http_error
+from eagerstream_testing._answering import ScriptedModel
+from eagerstream_testing._body import body_events, model_text
+from eagerstream_testing._scenario import assistant_messages
+
 from ..errors import UsageError
 from ..inputs import InputError
 from ..recordings import Recording
-from ..testing import Scenario, at_speed, http_error
-from ..testing._answering import ScriptedModel
-from ..testing._body import body_events, model_text
-from ..testing._scenario import assistant_messages
 from ..tools import ForeignDefinition, Tool
 from ._profiles import Profile
 

@@ -11,10 +11,11 @@ from math import isinf
 from multiprocessing.connection import Connection
 from typing import Any, Final, TypeAlias
 
+from eagerstream_testing import ReplayServer, Scenario, at_speed, buffered
+
 from .._support.checks import check_positive
 from ..errors import EagerStreamError, UsageError
 from ..recordings import Recording
-from ..testing import ReplayServer, Scenario, at_speed, buffered
 from ._answers import ProgramAnswers, ScriptAnswers
 from ._kinds import Streaming
 from ._matrix import Case

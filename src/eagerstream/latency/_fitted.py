@@ -11,9 +11,10 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, TypeAdapter
 
+from eagerstream_testing import buffered
+
 from ..errors import UsageError
 from ..recordings import Recording
-from ..testing import buffered
 from ._profiles import DOCUMENTED, Kind, Piece, Profile, check_playable, fragments, recut
 from ._results import VERSION, load_checked, save_json
 

@@ -11,8 +11,9 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
+from eagerstream_testing._buffering import BUFFERED_NOTE
+
 from ..errors import UsageError
-from ..testing._buffering import BUFFERED_NOTE
 from ..tools import as_tool
 from ._kinds import Streaming, TransportName
 from ._programs import Program

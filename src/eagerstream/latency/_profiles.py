@@ -13,14 +13,14 @@ from itertools import accumulate
 from random import Random
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
+from eagerstream_testing import buffered, encode_event
+from eagerstream_testing._body import body_events, is_fragment, model_text, noted
+from eagerstream_testing._timing import TIMED_NOTE, TOKEN_CHARS
 from eagerstream_wire import WireEvent
 
 from .._support.terms import TEXT_FIELDS
 from ..errors import UsageError
 from ..recordings import Chunk, Recording
-from ..testing import buffered, encode_event
-from ..testing._body import body_events, is_fragment, model_text, noted
-from ..testing._timing import TIMED_NOTE, TOKEN_CHARS
 
 
 class Profile(Protocol):

@@ -13,13 +13,14 @@ from typing import Any, Final, TypeAlias
 
 import anyio
 
+from eagerstream_testing import reply, text, tool_use
+from eagerstream_testing._body import body_events
+from eagerstream_testing._made_up import made_up_input
+from eagerstream_testing.demos import poem
+
 from .._support.terms import USER_DEFINED, tool_kind
 from ..errors import UsageError
 from ..recordings import Recording
-from ..testing import reply, text, tool_use
-from ..testing._body import body_events
-from ..testing._made_up import made_up_input
-from ..testing.demos import poem
 from ..tools import ForeignDefinition, ForeignTool, Tool, as_tool
 from ._profiles import check_playable
 from ._results import read_whole

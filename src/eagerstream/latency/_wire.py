@@ -12,6 +12,10 @@ from dataclasses import dataclass, replace
 from time import monotonic, sleep
 from typing import Any, Final, Literal
 
+from eagerstream_testing.capture._admission import Admission
+from eagerstream_testing.capture._proxy import Forwarding
+from eagerstream_testing.capture._tape import Tape, TapedReply
+from eagerstream_testing.capture._upstream import Upstream
 from eagerstream_wire import MessageAssembler, SSEDecoder, WireEvent, decode_event
 
 from .._support.serving.access import Access
@@ -19,10 +23,6 @@ from .._support.serving.asgi_server import ASGIApplication, ASGIMessage, Receive
 from .._support.terms import EAGER_FIELD, LEGACY_BETA, media_type
 from .._support.unpacking import Unpacker, UnpackingError
 from ..calls import RunStatus
-from ..capture._admission import Admission
-from ..capture._proxy import Forwarding
-from ..capture._tape import Tape, TapedReply
-from ..capture._upstream import Upstream
 from ..errors import EagerStreamError
 from ..loop import RequestMarks, RunLatency, RunMarks
 from ..recordings import Chunk

@@ -9,8 +9,8 @@ import pytest
 
 import eagerstream
 from eagerstream.builtin import CodeTool
-from eagerstream.testing import reply, tool_use
 from eagerstream.tools import Tool, ToolCall
+from eagerstream_testing import reply, tool_use
 from tests.builtin.support import conversation
 from tests.streams import REQUEST
 from tests.support import LocalAPI

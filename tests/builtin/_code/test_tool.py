@@ -19,7 +19,7 @@ from eagerstream.builtin._code.sandbox import CodeValue, StatementEnd, Statement
 from eagerstream.builtin._code.statements import StatementSplitter
 from eagerstream.calls import RunStatus
 from eagerstream.loop import Run
-from eagerstream.testing import reply, text
+from eagerstream_testing import reply, text
 from tests.builtin.cases import case
 from tests.streams import MESSAGE_STOP, REQUEST, block_stop, input_delta, message_delta, message_start, tool_start
 from tests.support import Gate, LocalAPI, Piece, until

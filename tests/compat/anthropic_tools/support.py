@@ -6,7 +6,7 @@ from typing import Any
 
 from eagerstream.compat.anthropic_tools import BaseTool
 from eagerstream.recordings import Recording
-from eagerstream.testing import Scripted, reply, text, tool_use
+from eagerstream_testing import Scripted, reply, text, tool_use
 
 HELLO: list[dict[str, Any]] = [{"role": "user", "content": "How much fruit has Sally?"}]
 DONE = reply(text("She has 14."), message_id="msg_done")

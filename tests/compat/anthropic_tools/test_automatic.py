@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from eagerstream.compat.anthropic_tools import BaseTool, ToolUser, _tool_user
 from eagerstream.errors import APIError, StreamInterrupted, UsageError
 from eagerstream.recordings import Chunk, Recording
-from eagerstream.testing import http_error, text, thinking, tool_use
+from eagerstream_testing import http_error, text, thinking, tool_use
 from tests.compat.anthropic_tools.support import (
     ANSWER,
     DONE,

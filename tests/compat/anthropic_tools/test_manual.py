@@ -18,7 +18,7 @@ from eagerstream.compat.anthropic_tools import (
 )
 from eagerstream.errors import UsageError
 from eagerstream.recordings import Recording
-from eagerstream.testing import text, thinking, tool_use
+from eagerstream_testing import text, thinking, tool_use
 from tests.compat.anthropic_tools.support import (
     ANSWER,
     DONE,

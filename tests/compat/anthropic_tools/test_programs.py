@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from eagerstream import validate_history
-from eagerstream.testing import ReplayServer, Scenario, text, tool_use
+from eagerstream_testing import ReplayServer, Scenario, text, tool_use
 from tests.compat.anthropic_tools.documented import (
     AUTOMATIC,
     HANDLE,

@@ -23,7 +23,7 @@ import pytest
 from eagerstream.compat._sync import SyncLoop, run_plain, run_sync
 from eagerstream.compat.anthropic_tools import BaseTool, ToolUser, handle_manual_claude_res
 from eagerstream.errors import UsageError
-from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, text, tool_use
+from eagerstream_testing import Fault, FaultKind, Faults, ReplayServer, Scenario, text, tool_use
 from tests.compat.anthropic_tools.support import ANSWER, DONE, HELLO, AdditionTool, AsyncTool, Later, add, turn
 from tests.tables import rows
 

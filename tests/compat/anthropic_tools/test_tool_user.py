@@ -11,7 +11,7 @@ import pytest
 from eagerstream.compat import _deprecation as deprecation
 from eagerstream.compat.anthropic_tools import ToolUser
 from eagerstream.errors import MissingExtraError
-from eagerstream.testing import Platform, ReplayServer, Scenario
+from eagerstream_testing import Platform, ReplayServer, Scenario
 from tests.compat.anthropic_tools.support import ANSWER, DONE, HELLO, AdditionTool, add, turn
 from tests.loop.serial import Serial
 from tests.tables import rows

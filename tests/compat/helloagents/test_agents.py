@@ -27,7 +27,7 @@ from eagerstream.compat.helloagents import (
 )
 from eagerstream.errors import EagerStreamError
 from eagerstream.recordings import Recording
-from eagerstream.testing import ReplayServer, Scenario, http_error, reply, text, tool_use
+from eagerstream_testing import ReplayServer, Scenario, http_error, reply, text, tool_use
 from tests.compat.helloagents.tools import MyTool, a_registry, records
 from tests.loop.serial import Serial
 from tests.support import all_tasks_blocked

@@ -26,7 +26,7 @@ from eagerstream.compat.helloagents import (
 )
 from eagerstream.loop import Run, RunResult
 from eagerstream.recordings import Recording
-from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
+from eagerstream_testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream_wire import InputDelta
 from tests.compat.helloagents.tools import Async, MyTool, Plain, a_registry, failing
 from tests.streams import REQUEST

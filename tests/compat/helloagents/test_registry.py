@@ -21,7 +21,7 @@ from eagerstream.compat.helloagents import (
     ToolStatus,
     global_registry,
 )
-from eagerstream.testing import ReplayServer, Scenario, reply, text
+from eagerstream_testing import ReplayServer, Scenario, reply, text
 from tests.compat.helloagents.tools import Async, MyTool, Plain, a_registry, failing
 from tests.streams import REQUEST
 from tests.support import anthropic_client

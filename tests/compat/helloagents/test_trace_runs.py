@@ -20,8 +20,8 @@ from eagerstream.compat.helloagents._trace_runs import response_of_call
 from eagerstream.errors import EagerStreamError
 from eagerstream.inputs import GrowingInput
 from eagerstream.loop import Run
-from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, Timing, reply, text, tool_use
 from eagerstream.tools import ToolCall
+from eagerstream_testing import Fault, FaultKind, Faults, ReplayServer, Scenario, Timing, reply, text, tool_use
 from tests.compat.helloagents.tools import records
 from tests.streams import REQUEST
 from tests.support import anthropic_client

@@ -13,14 +13,14 @@ from typing import Any, Final
 
 from eagerstream._support.serving.asgi_server import ASGIApplication, ThreadedServer
 from eagerstream.recordings import Chunk, Recording
-from eagerstream.testing import Faults, Scenario
-from eagerstream.testing._application import route
-from eagerstream.testing._body import body_events
-from eagerstream.testing._endpoints import Asked, Behaviour
-from eagerstream.testing._framing import SSE
-from eagerstream.testing._injection import Answer, break_reply
-from eagerstream.testing._platforms import Body, Dialect, Refused, api_error
-from eagerstream.testing._received import ReceivedRequest, RequestLog
+from eagerstream_testing import Faults, Scenario
+from eagerstream_testing._application import route
+from eagerstream_testing._body import body_events
+from eagerstream_testing._endpoints import Asked, Behaviour
+from eagerstream_testing._framing import SSE
+from eagerstream_testing._injection import Answer, break_reply
+from eagerstream_testing._platforms import Body, Dialect, Refused, api_error
+from eagerstream_testing._received import ReceivedRequest, RequestLog
 from eagerstream_wire import SSEDecoder
 
 from .chunks import ChatRenderer, OllamaRenderer, VLLMRenderer, encode_chunk, encode_error

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from eagerstream.recordings import Recording
-from eagerstream.testing import (
+from eagerstream_testing import (
     Fault,
     FaultKind,
     Faults,
@@ -24,7 +24,7 @@ from eagerstream.testing import (
     thinking,
     tool_use,
 )
-from eagerstream.testing._injection import Answer
+from eagerstream_testing._injection import Answer
 from tests.integrations.chat.server import CHAT_DIALECTS, ChatDialect, ChatServer
 from tests.sampling import drawn
 from tests.streams import made_recordings, real_recordings

@@ -15,7 +15,7 @@ from langgraph.prebuilt import ToolNode
 from pydantic import SecretStr
 
 from eagerstream.integrations.langchain import EarlyToolsNode, early_tools_condition
-from eagerstream.testing import ReplayServer
+from eagerstream_testing import ReplayServer
 from tests.integrations.chat.server import ChatServer
 
 QUESTION: Any = {"messages": [("user", "Go.")]}

@@ -11,7 +11,7 @@ import eagerstream
 from eagerstream import InputAccumulator, InputStart, InputStop, ItemStream, Outcome, Recording, ToolInput
 from eagerstream.integrations.langchain import ChunkReader, EarlyToolsNode
 from eagerstream.integrations.langchain._chunks import stop_reason
-from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
+from eagerstream_testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream_wire import InputEvent
 from tests.integrations.chat.server import ChatServer
 from tests.integrations.langchain.support import answers, chat_model, graph_of, openai_model

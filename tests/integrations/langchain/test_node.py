@@ -22,8 +22,8 @@ from langgraph.types import Command, RetryPolicy, Send, interrupt
 import eagerstream
 from eagerstream import ItemStream, Limits, ProtocolError, RunningCall, UsageError
 from eagerstream.integrations.langchain import EarlyToolsNode, as_langchain_tool, early_tools_condition
-from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, Timing, reply, text, tool_use
 from eagerstream.tools import ToolCall
+from eagerstream_testing import Fault, FaultKind, Faults, ReplayServer, Scenario, Timing, reply, text, tool_use
 from tests.integrations.langchain.support import QUESTION, SLOWLY_S, agent, answers, chat_model, graph_of, told
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 import eagerstream
 from eagerstream.integrations.langchain._messages import repaired
-from eagerstream.testing import ReplayServer, Scenario, reply, text
+from eagerstream_testing import ReplayServer, Scenario, reply, text
 from tests.tables import rows
 
 from .support import agent

@@ -41,8 +41,8 @@ from eagerstream import (
     validate_history,
 )
 from eagerstream.integrations.pydantic_ai import EagerToolset, EarlyStart, StreamedParts, as_eager_tool
-from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import image_bytes
+from eagerstream_testing import Fault, FaultKind, Faults, ReplayServer, Scenario, reply, text, tool_use
 from tests.streams import REQUEST
 from tests.support import LocalAPI
 

@@ -17,11 +17,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from eagerstream_testing import ReplayServer
+from eagerstream_testing.demos import poem
+
 from ..._support.files import replacing
 from ..._support.wording import visible
 from ...loop import run
-from ...testing import ReplayServer
-from ...testing.demos import poem
 from .. import CallView, Hub, RunLog, RunView
 from .._frame import Frame, RunState
 from ..terminal import terminal_progress

@@ -12,10 +12,11 @@ from typing import Any, Final
 
 import anyio
 
+from eagerstream_testing import ReplayServer, Scenario, Timing, reply, retime, text, thinking, tool_use
+from eagerstream_testing.demos import poem
+
 from ...loop import RunResult, run
 from ...recordings import Recording
-from ...testing import ReplayServer, Scenario, Timing, reply, retime, text, thinking, tool_use
-from ...testing.demos import poem
 from ...tools import Tool
 from .. import Hub
 

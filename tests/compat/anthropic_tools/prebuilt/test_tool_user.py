@@ -23,7 +23,7 @@ from eagerstream.compat.anthropic_tools import (
     ToolUser,
     handle_manual_claude_res,
 )
-from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
+from eagerstream_testing import ReplayServer, Scenario, reply, text, tool_use
 from tests.compat.anthropic_tools.prebuilt.support import XML, AsyncManual, Manual, manual
 from tests.sites import site
 from tests.support import anthropic_client

@@ -1,1 +1,0 @@
-"""Traffic becomes recordings: folders, transports, the proxy, the command."""
