@@ -20,8 +20,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from starlette.routing import Route
 
 from tests.browser import chromium
-from tests.clients import need_packages, serving
 from tests.clients.test_records_package import PACKAGE, command
+from tests.node import need_packages, serving
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 

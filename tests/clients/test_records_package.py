@@ -27,8 +27,8 @@ from eagerstream.progress.gateway import RunSlots, gateway_app
 from eagerstream.progress.web import serve, web_app
 from eagerstream_testing import ReplayServer, Scenario, Timing, reply, tool_use
 from tests.browser import chromium
-from tests.clients import need_packages, serving
 from tests.docs.line import line
+from tests.node import need_packages, serving
 from tests.progress.made_log import MadeCall, add, hub_of, made_log
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]

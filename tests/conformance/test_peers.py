@@ -15,7 +15,7 @@ from benchmarks.conformance.peers import PEERS
 from benchmarks.conformance.scoring import VECTORS, cases, scores
 from packages.wire.conformance.run import KINDS, judged
 
-from tests.clients import need_packages
+from tests.node import need_packages
 from tests.sampling import SEED
 
 _ROOT = Path(__file__).parents[2]

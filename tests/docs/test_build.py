@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from docs._ext.public_names import members, public_names
 
-from tests.clients import installed_file
+from tests.node import installed_file
 
 if TYPE_CHECKING:
     from selenium import webdriver

@@ -21,8 +21,8 @@ from selenium import webdriver
 
 from eagerstream.latency._report import write_report
 from tests.browser import chromium
-from tests.clients import installed_file
 from tests.latency.made_results import METRICS, hostile_results, poem_results
+from tests.node import installed_file
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 

@@ -17,7 +17,7 @@ from eagerstream.progress._exact import marked
 from eagerstream.progress.agui import AGUIEncoder, _encoder as encoder_module, _rebuilt as rebuilt
 from eagerstream.progress.agui._content import MAX_EVENT_CHARS, METADATA_KEY, bounded
 from eagerstream.progress.agui._state import MAX_STATE_CHARS, StateMirror
-from tests.clients import run_client
+from tests.node import run_client
 from tests.patches import Patches
 from tests.progress.agui_client import Client
 from tests.progress.streams import Told, told_faults, told_recordings

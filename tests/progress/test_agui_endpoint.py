@@ -24,7 +24,7 @@ from eagerstream.progress.agui import AGUIEncoder, agui_app, frontend_tools, mes
 from eagerstream.progress.agui._history import system_of
 from eagerstream_testing import ReplayServer, block, error_event, reply, server_tool_use, text, thinking, tool_use
 from eagerstream_wire import SSEDecoder
-from tests.clients import run_client, serving
+from tests.node import run_client, serving
 from tests.progress.agui_client import Client
 from tests.progress.asgi import client_of, scope_of
 from tests.progress.streams import IMAGE

@@ -26,7 +26,7 @@ from eagerstream.progress.vercel import ChatRequest, UIMessageEncoder, to_messag
 from eagerstream.progress.vercel._app import encode_chunks
 from eagerstream.progress.vercel._values import from_readable
 from eagerstream_testing import ReplayServer, Scenario, reply, text, tool_use
-from tests.clients import run_client, serving
+from tests.node import run_client, serving
 from tests.progress.stories import HOSTILE, Story, stories
 from tests.progress.streams import Told, told_faults, told_recordings
 from tests.progress.ui_messages import Reader

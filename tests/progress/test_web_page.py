@@ -33,7 +33,7 @@ from eagerstream.progress.web import serve
 from eagerstream_testing import reply, tool_use
 from eagerstream_testing.demos.poem import POEM
 from tests.browser import chromium
-from tests.clients import installed_file
+from tests.node import installed_file
 from tests.patches import Patches
 from tests.progress.made_log import MadeCall, add, hub_of, made_log
 from tests.streams import MESSAGE_STOP, REQUEST, message_delta, message_start, text_delta

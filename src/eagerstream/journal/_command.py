@@ -109,13 +109,11 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print the history as a JSON array, with secrets.")] = False,
 ) -> None:
     """Show the history of a run and its open calls. Secrets are masked, and long texts are cut."""
-    from ._shown import shown_lines
-
     view = _in(journal, lambda opened: opened.view(run))
     if as_json:
         typer.echo(json.dumps(view.messages))
         return
-    for line in shown_lines(view):
+    for line in view.lines():
         typer.echo(line)
 
 

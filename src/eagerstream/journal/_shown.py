@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from .._support.redaction import redact, redact_excerpt
 from .._support.wording import clean, duration_text, visible
-from ._view import RunView
+
+if TYPE_CHECKING:
+    from ._view import RunView
 
 _MAX_SHOWN_CHARS: Final = 2_000
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -56,6 +56,15 @@ class RunView:
     def approvals(self) -> Sequence[CallView]:
         """The calls that wait for approval."""
         return [call for call in self.calls if call.state == "asked"]
+
+    def lines(self) -> Iterator[str]:
+        """Yield the run as lines of text, for people. Secrets are masked, and long texts are cut.
+
+        The first two lines say how the run is. Its history follows, and what is open.
+        """
+        from ._shown import shown_lines
+
+        return shown_lines(self)
 
 
 def view_of(summary: RunSummary, entries: Sequence[JSONObject], inbox: Iterable[tuple[int, JSONObject]]) -> RunView:

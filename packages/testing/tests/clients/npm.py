@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 import anyio
-from tests.clients import ask_client
+from tests.node import ask_client
 
 from .job import MODEL, RESULT, SCHEMA, TOOL, Driver, Job, Result
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from ...journal import Journal
+    from ._journal_pages import WatchedJournal
 
 _STATIC: Final = resources.files(__package__) / "static"
 _MEDIA_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -41,7 +41,7 @@ def web_app(
     token: str | None,
     hosts: Collection[str] | None = (),
     origins: Collection[str] = (),
-    journal: Journal | None = None,
+    journal: WatchedJournal | None = None,
 ) -> ASGIApplication:
     """Return the page as an ASGI application, to be mounted under any path that ends with a slash.
 
@@ -87,7 +87,7 @@ def web_app(
     return guarded_page(hub, access, journal)
 
 
-def guarded_page(hub: Hub, access: Access, journal: Journal | None) -> ASGIApplication:
+def guarded_page(hub: Hub, access: Access, journal: WatchedJournal | None) -> ASGIApplication:
     """Return the application of `web_app`, with this rule."""
     pages = _Pages(hub, has_journal=journal is not None)
     routes: list[tuple[str, str, Endpoint]] = [

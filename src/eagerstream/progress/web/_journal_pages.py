@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import anyio
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from ...journal import CallView, Journal, RunSummary
-
 _MAX_RUNS: Final = 200
 _MAX_WAITING: Final = 500
 _MAX_RUNNING: Final = 50  # whose calls are shown: each reads all entries of a run
@@ -32,10 +31,95 @@ _HEAD_LINES: Final = 2
 _NO_RUN: Final = "There is no such run."
 
 
+class JournalCall(Protocol):
+    """A call of a run that waits for a decision."""
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The name of its tool."""
+        ...
+
+    @property
+    def input(self) -> Any:
+        """Its input; the text of the input if that is not complete."""
+        ...
+
+
+class JournalSummary(Protocol):
+    """A run in a list. It has changed if one of the numbers has."""
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        ...
+
+    @property
+    def fence(self) -> int:
+        """The number of its last owner."""
+        ...
+
+    @property
+    def beat(self) -> int:
+        """It grows while the owner lives."""
+        ...
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of its entries."""
+        ...
+
+    @property
+    def messages(self) -> int:
+        """Number of messages in its inbox."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data: `run_id`, `status`, `owner`, `idle_s`, `messages` and `facts`."""
+        ...
+
+
+class JournalView(Protocol):
+    """A run as its journal has it."""
+
+    @property
+    def approvals(self) -> Sequence[JournalCall]:
+        """The calls that wait for a decision."""
+        ...
+
+    def lines(self) -> Iterator[str]:
+        """Return the run as lines of text. The first two say how it is."""
+        ...
+
+
+class WatchedJournal(Protocol):
+    """A journal whose runs have a page; `eagerstream_durable.Journal` is one."""
+
+    async def runs(self, status: str = "", *, limit: int) -> Sequence[JournalSummary]:
+        """Return runs, the last changed one first; only those with this status, if it is given."""
+        ...
+
+    async def view(self, run_id: str) -> JournalView:
+        """Return the history and the open calls of a run."""
+        ...
+
+    async def decide(self, run_id: str, call_id: str, decision: bool | str) -> object:  # noqa: FBT001 - as of the journal
+        """Decide about a call."""
+        ...
+
+    async def cancel(self, run_id: str) -> object:
+        """Cancel a run."""
+        ...
+
+
 class JournalPages:
     """The endpoints of the page of a journal."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: WatchedJournal) -> None:
         self._journal = journal
         self._bodies = RequestBodies(_MAX_BODY_BYTES)
         self._deciding = anyio.Lock()
@@ -74,13 +158,11 @@ class JournalPages:
         """Return the history of a run as text, as `eagerstream runs show` prints it."""
         from starlette.responses import PlainTextResponse
 
-        from ...journal._shown import shown_lines
-
         try:
             view = await self._journal.view(request.query_params.get("id", ""))
         except errors.EagerStreamError as error:
             raise _refused(error) from error
-        lines = [*shown_lines(view)]
+        lines = [*view.lines()]
         end: list[str] = []
         left_chars = _MAX_PAGE_CHARS
         while len(lines) > _HEAD_LINES and (left_chars := left_chars - len(lines[-1]) - 1) >= 0:
@@ -88,7 +170,7 @@ class JournalPages:
         cut = ["", "(the beginning is left out; `eagerstream runs show` prints all)"] if lines[_HEAD_LINES:] else []
         return PlainTextResponse("\n".join([*lines[:_HEAD_LINES], *cut, *reversed(end), ""]))
 
-    async def _asked(self, summary: RunSummary) -> list[dict[str, Any]]:
+    async def _asked(self, summary: JournalSummary) -> list[dict[str, Any]]:
         # Browsers ask every two seconds, so a run is read again only after a change.
         version = (summary.fence, summary.beat, summary.size_bytes, summary.messages)
         known, asked = self._views.get(summary.run_id, ((), []))
@@ -131,7 +213,7 @@ class JournalPages:
         return no_content()
 
 
-def _shown(summary: RunSummary, asked: list[dict[str, Any]]) -> dict[str, Any]:
+def _shown(summary: JournalSummary, asked: list[dict[str, Any]]) -> dict[str, Any]:
     known = summary.to_dict()
     facts = {name: known["facts"].get(name) for name in ("model", "turns", "tokens")}
     return {
@@ -141,7 +223,7 @@ def _shown(summary: RunSummary, asked: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _shown_call(call: CallView) -> dict[str, Any]:
+def _shown_call(call: JournalCall) -> dict[str, Any]:
     given = call.input
     text = given if isinstance(given, str) else json.dumps(redact(given), ensure_ascii=False, indent=2)
     is_cut = len(text) > _MAX_INPUT_CHARS or _TOO_DEEP in text  # nobody approves there what is not shown

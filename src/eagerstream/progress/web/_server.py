@@ -10,8 +10,8 @@ from ..._support.serving.asgi_server import ThreadedServer
 from ._application import guarded_page
 
 if TYPE_CHECKING:
-    from ...journal import Journal
     from .._hub import Hub
+    from ._journal_pages import WatchedJournal
 
 
 MAX_CONNECTIONS: Final = 256
@@ -30,7 +30,7 @@ class WatchServer(ThreadedServer):
         host: str,
         port: int,
         token: str | None,
-        journal: Journal | None,
+        journal: WatchedJournal | None,
         hosts: Collection[str],
         origins: Collection[str],
     ) -> None:
@@ -65,7 +65,7 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 0,
     token: str | None = None,
-    journal: Journal | None = None,
+    journal: WatchedJournal | None = None,
     hosts: Collection[str] = (),
     origins: Collection[str] = (),
 ) -> WatchServer:
