@@ -245,7 +245,7 @@ async def _agui_schema() -> Any:
 
 
 async def _post_agui_schema(body: bytes) -> str:
-    from eagerstream.progress.agui import agui_app, frontend_tools
+    from eagerstream_progress.agui import agui_app, frontend_tools
 
     def start(input: Any) -> Any:
         reply = Recording.from_body(b"")
@@ -276,9 +276,9 @@ def _bodies(size: int, text: str) -> Callable[[], Awaitable[dict[str, bytes]]]:
 
 
 async def _post_bodies(bodies: dict[str, bytes]) -> str:
-    from eagerstream.progress.agui import agui_app
-    from eagerstream.progress.gateway import RunSlots, gateway_app
-    from eagerstream.progress.vercel import vercel_app
+    from eagerstream_progress.agui import agui_app
+    from eagerstream_progress.gateway import RunSlots, gateway_app
+    from eagerstream_progress.vercel import vercel_app
 
     apps = {
         "gateway": (gateway_app(_started, slots=RunSlots(9)), "/runs"),
@@ -293,7 +293,7 @@ async def _silent_sockets(_prepared: None) -> str:
     """Connect 60 clients that send headers but no body to a gateway with 50 places. Then send a complete request."""
     import uvicorn
 
-    from eagerstream.progress.gateway import RunSlots, gateway_app
+    from eagerstream_progress.gateway import RunSlots, gateway_app
 
     listening = socket.create_server(("127.0.0.1", 0))
     address = listening.getsockname()
@@ -317,8 +317,8 @@ async def _silent_sockets(_prepared: None) -> str:
 
 
 async def _long_log() -> Any:
-    from eagerstream.progress import Hub, RunLog
-    from eagerstream.progress.web import serve
+    from eagerstream_progress import Hub, RunLog
+    from eagerstream_progress.web import serve
 
     hub, log, seq = Hub(), RunLog("r1"), iter(range(1, 10_000))
 

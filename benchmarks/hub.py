@@ -33,7 +33,7 @@ from rich.table import Table
 
 import eagerstream
 from eagerstream import HTTPTransport, InputDelta, RunStatus, TextDelta, tool
-from eagerstream.progress import Hub, RunLog
+from eagerstream_progress import Hub, RunLog
 from eagerstream_testing import text, tool_use
 
 from .streams import KINDS, TEXT_FRAGMENT_CHARS, body_chunks, make_input, response, text_before

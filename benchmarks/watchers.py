@@ -29,8 +29,8 @@ from rich.table import Table
 
 import eagerstream
 from eagerstream import HTTPTransport, InputDelta, SSEDecoder, TextDelta
-from eagerstream.progress import Hub, RunLog
-from eagerstream.progress.web import serve
+from eagerstream_progress import Hub, RunLog
+from eagerstream_progress.web import serve
 from eagerstream_testing import Scenario, Timing, retime, tool_use
 
 from .served import served

@@ -14,7 +14,7 @@ from typing import Any
 
 import eagerstream
 from eagerstream.builtin import CodeTool
-from eagerstream.progress.terminal import terminal_progress
+from eagerstream_progress.terminal import terminal_progress
 
 import anyio
 from anthropic import AsyncAnthropic

@@ -17,10 +17,10 @@ from typing import Any
 
 import eagerstream
 from eagerstream.integrations.ray import RayPool
-from eagerstream.progress import Hub
-from eagerstream.progress.gateway import RunSlots, gateway_app
-from eagerstream.progress.web import serve
 from eagerstream.workers import ProcessPool, RemoteExecutor
+from eagerstream_progress import Hub
+from eagerstream_progress.gateway import RunSlots, gateway_app
+from eagerstream_progress.web import serve
 
 from starlette.applications import Starlette
 from starlette.routing import Mount

@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import eagerstream
-from eagerstream.progress.agui import agui_app, frontend_tools, messages_of
+from eagerstream_progress.agui import agui_app, frontend_tools, messages_of
 
 import anthropic
 import uvicorn

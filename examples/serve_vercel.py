@@ -12,8 +12,8 @@ Usage:
 import sys
 
 import eagerstream
-from eagerstream.progress import Hub
-from eagerstream.progress.vercel import ChatRequest, vercel_app
+from eagerstream_progress import Hub
+from eagerstream_progress.vercel import ChatRequest, vercel_app
 
 from anthropic import AsyncAnthropic
 

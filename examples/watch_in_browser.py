@@ -12,8 +12,8 @@ Usage:
 from contextlib import suppress
 
 import eagerstream
-from eagerstream.progress import Hub
-from eagerstream.progress.web import serve
+from eagerstream_progress import Hub
+from eagerstream_progress.web import serve
 
 import anthropic
 import anyio

@@ -10,7 +10,7 @@ Usage:
 import sys
 
 import eagerstream
-from eagerstream.progress.terminal import terminal_progress
+from eagerstream_progress.terminal import terminal_progress
 
 import anyio
 from anthropic import AsyncAnthropic

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-_CLIENTS = Path(__file__).parents[1] / "tests/clients"
+_CLIENTS = Path(__file__).parents[1] / "packages/progress/tests/clients"
 
 
 @cache

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import eagerstream
 from eagerstream.latency._results import results_schema
-from eagerstream.progress import record_schema
+from eagerstream_progress import record_schema
 
 SCHEMAS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
     "progress/record.schema.json": record_schema,

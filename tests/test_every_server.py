@@ -14,11 +14,11 @@ import pytest
 
 from eagerstream._support.serving.asgi_server import ThreadedServer
 from eagerstream.latency._wire import WireProxy
-from eagerstream.progress import Hub
-from eagerstream.progress.agui import agui_app
-from eagerstream.progress.gateway import RunSlots, gateway_app
-from eagerstream.progress.vercel import vercel_app
-from eagerstream.progress.web import serve, web_app
+from eagerstream_progress import Hub
+from eagerstream_progress.agui import agui_app
+from eagerstream_progress.gateway import RunSlots, gateway_app
+from eagerstream_progress.vercel import vercel_app
+from eagerstream_progress.web import serve, web_app
 from eagerstream_testing import ReplayServer, reply, text
 from eagerstream_testing.capture import RecordingProxy
 from tests.source_tree import sources
@@ -278,7 +278,7 @@ def test_no_server_is_left_out() -> None:
         ("eagerstream/_support/serving/asgi_server.py", "uvicorn.Server"),
         ("eagerstream_testing/capture/_proxy.py", "(ThreadedServer)"),
         ("eagerstream/latency/_wire.py", "(ThreadedServer)"),
-        ("eagerstream/progress/web/_server.py", "(ThreadedServer)"),
+        ("eagerstream_progress/web/_server.py", "(ThreadedServer)"),
         ("eagerstream_testing/_server.py", "(ThreadedServer)"),
     }
     apps = {

@@ -52,14 +52,14 @@ from eagerstream.journal import Journal
 from eagerstream.limits import DEFAULT_LIMITS
 from eagerstream.loop import Conversation, RunEndedError, RunEvent, RunResult, TurnStop
 from eagerstream.loop._result import give_result
-from eagerstream.progress import Hub, RunRecorder, RunView, WatcherDropped
-from eagerstream.progress.gateway import RunsFull
-from eagerstream.progress.vercel import UIMessageError
 from eagerstream.recordings import Chunk
 from eagerstream.streaming._marks import FinishedField
 from eagerstream.streaming._output import OutputReader
 from eagerstream.streaming._output_format import OutputFormat
 from eagerstream.tools import CircuitBreaker, RunningCall, Tool, ToolCall, ToolFailure, ask_elsewhere
+from eagerstream_progress import Hub, RunRecorder, RunView, WatcherDropped
+from eagerstream_progress.gateway import RunsFull
+from eagerstream_progress.vercel import UIMessageError
 from eagerstream_testing import encode_event, error_event, reply, text, thinking, tool_use
 from eagerstream_testing._received import RequestLog
 from eagerstream_testing.capture import RecordingFolder, RecordingTransport
@@ -259,7 +259,7 @@ def test_objects(value: object) -> None:
 
 _ROOT = Path(eagerstream.__file__).parent
 _INTEGRATIONS = ("claude_agent_sdk", "dbos", "langchain", "mcp", "otel", "pydantic_ai", "ray", "temporal")
-_WITH_PACKAGES = [*(f"eagerstream.integrations.{name}" for name in _INTEGRATIONS), "eagerstream.progress.agui"]
+_WITH_PACKAGES = [*(f"eagerstream.integrations.{name}" for name in _INTEGRATIONS), "eagerstream_progress.agui"]
 """Modules that import a package which takes up to a second, or which the matrix of versions does not install."""
 
 _SHOWN_ON_PURPOSE = {

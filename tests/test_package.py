@@ -61,7 +61,6 @@ _ROOMS = (
         "compat",
         "builtin",
         "latency",
-        "progress",
         "workers",
         "journal",
     ),
@@ -156,6 +155,7 @@ _WITHOUT_TESTS = {
     },
     "_support/error_groups": "test_hosted_tasks.py and tests/tools/test_response.py have groups of every form",
     "_support/checks": "packages/wire/tests/test_checks.py has the checks",
+    "_support/logs": "tests of each package look at its logs",
     "_support/json_values": "tests/tools/test_content.py has values of every kind",
     "_support/slots": "tests/tools/test_slots.py has calls that wait for each other",
     "_support/typer_app": "the tests of each command run it",
@@ -258,7 +258,7 @@ def test_public_methods(name: str) -> None:
 def test_type_hints_of_typed_dicts() -> None:
     """Programs read them, for example to make a form or a command line of the options."""
     found = 0
-    for room in ("", ".loop", ".streaming", ".tools", "_testing", ".progress", ".latency", ".transports"):
+    for room in ("", ".loop", ".streaming", ".tools", "_testing", "_progress", ".latency", ".transports"):
         module = importlib.import_module(f"eagerstream{room}")
         for value in (getattr(module, name) for name in getattr(module, "__all__", ())):
             if typing.is_typeddict(value):

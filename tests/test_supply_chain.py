@@ -105,7 +105,11 @@ def test_each_file_of_the_lock_has_a_hash() -> None:
     assert len(_locked()) > 200
     for text in _locked().values():
         assert text.count("{ url = ") == text.count('hash = "sha256:') > 0
-    for name in ("tests/clients", "clients/eagerstream-records", "benchmarks/conformance/npm"):
+    for name in (
+        "packages/progress/tests/clients",
+        "packages/progress/clients/eagerstream-records",
+        "benchmarks/conformance/npm",
+    ):
         for place, package in json.loads((_ROOT / name / "package-lock.json").read_text())["packages"].items():
             assert not place or package.get("link") or package["integrity"].startswith("sha512-"), (name, place)
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin, get
 from benchmarks import readme, results as benchmark_results
 from benchmarks.conformance import page as conformance_page
 from benchmarks.results import grid
+from tests.source_tree import sources
 
 from eagerstream.latency._metrics import METRICS
 from eagerstream.limits import Limits
@@ -170,7 +171,7 @@ def _amount(amount: Any, name: str) -> str:
 
 def records() -> str:
     """Return a section for each type of record, and for what records are made of."""
-    schema = json.loads((ROOT / "src/eagerstream/progress/record.schema.json").read_text(encoding="utf-8"))
+    schema = json.loads((sources()["eagerstream_progress"] / "record.schema.json").read_text(encoding="utf-8"))
     definitions: dict[str, Any] = schema["$defs"]
     by_type = {
         definition["properties"]["type"]["const"]: name

@@ -161,17 +161,19 @@ class MissingExtraError(UsageError):
     """An optional dependency is missing.
 
     Attributes:
-        extra: The extra of eagerstream that installs it.
+        extra: The extra that installs it.
         module: The missing module.
+        package: The package that has the extra.
     """
 
-    def __init__(self, extra: str, module: str) -> None:
+    def __init__(self, extra: str, module: str, *, package: str = "eagerstream") -> None:
         super().__init__(extra, module)
         self.extra = extra
         self.module = module
+        self.package = package
 
     def __str__(self) -> str:
-        return f"{self.module} is not installed; it comes with: pip install 'eagerstream[{self.extra}]'"
+        return f"{self.module} is not installed; it comes with: pip install '{self.package}[{self.extra}]'"
 
 
 class WorkerLost(EagerStreamError):

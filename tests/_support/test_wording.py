@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from rich.cells import cell_len
 
 from eagerstream._support.wording import duration_text, size_text, value_text, visible
-from eagerstream.progress._rows import end_of
+from eagerstream_progress._rows import end_of
 from tests.tables import rows
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import httpx
 
 from eagerstream import RunResult
-from eagerstream.progress import load_records
 from eagerstream.recordings import Recording
+from eagerstream_progress import load_records
 from eagerstream_testing import (
     ReplayServer,
     Scenario,

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from eagerstream._support.redaction import redact, redact_excerpt, redact_text, secret_spans
 from eagerstream._support.secrets import forms, windows, words
-from eagerstream.progress._saved import redacted
 from eagerstream.recordings import Recording
 from eagerstream.recordings._redacted_body import redacted_body
+from eagerstream_progress._saved import redacted
 from eagerstream_testing import reply, tool_use
 
 from .choices import Choices

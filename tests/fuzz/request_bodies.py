@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from eagerstream._support.serving.access import Refused
 from eagerstream.errors import UsageError
-from eagerstream.progress._request_body import json_object, parse_body
-from eagerstream.progress.agui import frontend_tools, messages_of
-from eagerstream.progress.agui._app import run_input
-from eagerstream.progress.agui._history import system_of
-from eagerstream.progress.vercel._app import _chat_request
+from eagerstream_progress._request_body import json_object, parse_body
+from eagerstream_progress.agui import frontend_tools, messages_of
+from eagerstream_progress.agui._app import run_input
+from eagerstream_progress.agui._history import system_of
+from eagerstream_progress.vercel._app import _chat_request
 from eagerstream_wire import validate_history
 
 from .choices import Choices

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from packages.progress.tests.test_resumed import parts
 from typer.testing import CliRunner
 
 from eagerstream._support.markup import Markup, element
@@ -14,8 +15,7 @@ from eagerstream.latency import _saved_runs, _tables
 from eagerstream.latency._command import app
 from eagerstream.latency._selection import run_end_s
 from eagerstream.latency._waterfall import Panel
-from eagerstream.progress import save_records
-from tests.progress.test_resumed import parts
+from eagerstream_progress import save_records
 
 
 @pytest.fixture

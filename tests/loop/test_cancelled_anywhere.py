@@ -15,8 +15,8 @@ import pytest
 import eagerstream
 from eagerstream import InputInterrupted, ItemStream, RunStatus
 from eagerstream.loop import Run
-from eagerstream.progress import Hub, RunLog, RunView
 from eagerstream.tools import tool
+from eagerstream_progress import Hub, RunLog, RunView
 from tests.loop.serial import DONE, SLOWLY_S, checked
 from tests.streams import MESSAGE_STOP, REQUEST, block_stop, input_delta, message_delta, message_start, tool_start
 from tests.support import Broken, LocalAPI, Piece

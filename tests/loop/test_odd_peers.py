@@ -16,7 +16,7 @@ import eagerstream
 from eagerstream import Conversation, InputInterrupted, Outcome, RunningCall, RunResult, TextStream, UsageError, tool
 from eagerstream.calls import RunStatus
 from eagerstream.loop import Run
-from eagerstream.progress import RunRecorder
+from eagerstream_progress import RunRecorder
 from eagerstream_testing import encode_event
 from tests.loop.serial import (
     DONE,

@@ -19,7 +19,7 @@ import pytest
 
 import eagerstream
 from eagerstream import HTTPTransport, InputDelta, ItemStream, Tool, tool
-from eagerstream.progress import Hub
+from eagerstream_progress import Hub
 from eagerstream_testing import encode_event
 from tests.streams import MESSAGE_STOP, REQUEST, block_stop, input_delta, message_delta, message_start, tool_start
 

@@ -15,7 +15,7 @@ _SUBAGENT: Final = (
 )
 _EVENTS: Final = (
     "iterate over the events of eagerstream.run(client, tools=registry.to_tools(), **llm.request(), messages=[...]), "
-    "or serve them with eagerstream.progress"
+    "or serve them with eagerstream_progress"
 )
 _FILTERS: Final = "give the run those tools of registry.to_tools() that it may use"
 _TRUNCATOR: Final = "call eagerstream.builtin.truncate_output in the tool whose output is too long"

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from eagerstream_wire import JSONObject
 
+from .._support.redaction import redact, redact_excerpt
+from .._support.wording import clean, duration_text, visible
 from ..errors import JournalError
 from ..loop import check_entries
 from ._summaries import RunSummary
+
+_MAX_SHOWN_CHARS: Final = 2_000
 
 
 @dataclass(slots=True)
@@ -62,9 +66,39 @@ class RunView:
 
         The first two lines say how the run is. Its history follows, and what is open.
         """
-        from ._shown import shown_lines
-
-        return shown_lines(self)
+        summary = self.summary
+        owner = {"none": "no owner", "alive": "its owner is alive", "silent": "its owner is silent"}[summary.owner]
+        yield f"{visible(summary.run_id)}: {summary.status}, {owner}, {clean(self.model)}"
+        yield f"changed {duration_text(int(summary.idle_s))} ago, created {duration_text(int(summary.age_s))} ago"
+        for message in self.messages:
+            yield ""
+            yield f"{clean(str(message.get('role')))}:"
+            content = message.get("content")
+            for block in [{"type": "text", "text": content}] if isinstance(content, str) else content or ():
+                match block:
+                    case {"type": "text", "text": str(text)}:
+                        yield f"  {_shown(text)}"
+                    case {"type": "tool_use", "name": name, "input": given}:
+                        yield f"  calls {clean(str(name))}({_shown(given)})"
+                    case {"type": "tool_result", **rest}:
+                        yield f"  {'error' if rest.get('is_error') else 'result'}: {_shown(rest.get('content'))}"
+                    case {"type": str(kind)}:
+                        yield f"  ({clean(kind)})"
+                    case _:
+                        yield "  (unknown)"
+        if self.calls:
+            yield ""
+            yield "calls of the open turn:"
+            for call in self.calls:
+                yield f"  {visible(call.id)} {clean(call.name)}({_shown(call.input)}): {call.state}"
+        if self.said:
+            yield ""
+            yield "messages that wait:"
+            for message in self.said:
+                yield f"  {_shown(message.get('content'))}"
+        if self.is_cancelled:
+            yield ""
+            yield "somebody has cancelled it: the next owner ends it"
 
 
 def view_of(summary: RunSummary, entries: Sequence[JSONObject], inbox: Iterable[tuple[int, JSONObject]]) -> RunView:
@@ -153,3 +187,9 @@ def _note(view: RunView, kind: str, id: object) -> None:
                     call.state = "done"
                 case _:
                     pass
+
+
+def _shown(value: Any) -> str:
+    """Return a value on one line, without secrets."""
+    text = value if isinstance(value, str) else json.dumps(redact(value), ensure_ascii=False)
+    return visible(redact_excerpt(text, _MAX_SHOWN_CHARS))

@@ -15,12 +15,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from eagerstream_progress import Record, latency_of, load_records
+from eagerstream_progress._joined import gap_text, joined_runs
+
 from .._support.files import replacing
 from .._support.markup import Markup, element, joined, plain
 from .._support.wording import count_text, visible
 from ..loop import RunLatency
-from ..progress import Record, latency_of, load_records
-from ..progress._joined import gap_text, joined_runs
 from ._drawing import matplotlib_settings
 from ._metrics import METRICS, figures
 from ._selection import run_end_s

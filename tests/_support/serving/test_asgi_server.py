@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from eagerstream._support.serving.asgi_server import ThreadedServer, _make_server
-from eagerstream.progress._sse import EventStream, Write
+from eagerstream_progress._sse import EventStream, Write
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import re
 import threading
@@ -16,6 +15,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from eagerstream._support.checks import check_count
 from eagerstream._support.files import open_private, sync, sync_folder
+from eagerstream._support.logs import logger_of
 from eagerstream._support.redaction import redact, redact_headers
 from eagerstream._support.unpacking import TooManyBytesError, Unpacker, UnpackingError
 from eagerstream.errors import UsageError
@@ -65,7 +65,7 @@ class _Sent:
         return (json.dumps({"headers": headers, **told}, indent=2) + "\n").encode()
 
 
-_log = logging.getLogger(__name__)
+_log = logger_of(__name__)
 
 MAX_REPLY_BYTES: Final = 64 * 1024 * 1024
 MAX_HELD_BYTES: Final = 256 * 1024 * 1024

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from collections.abc import Collection, MutableMapping
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Any, Final
 
 from eagerstream._support.cancellation import close_quietly, unwind
+from eagerstream._support.logs import logger_of
 from eagerstream._support.serving.access import Access, Refused, new_token, token_for
 from eagerstream._support.serving.asgi_server import TRANSPORT_STATE, Receive, Send, ThreadedServer
 from eagerstream._support.serving.guard import as_api_error, refuse
@@ -125,7 +125,7 @@ _LEFT: Final = "the client left before its end"
 _CLOSED: Final = "the proxy was closed before its end"
 _BROKEN: Final = "it broke off: the connection to the upstream was lost"
 
-_log = logging.getLogger(__name__)
+_log = logger_of(__name__)
 
 
 class Forwarding:

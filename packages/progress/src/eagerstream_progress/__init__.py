@@ -1,0 +1,52 @@
+"""Observers of runs. They receive the events of a run and show them; their failures and delays never reach the run.
+
+Events become records (`_record.py`). A `Hub` keeps a log of records for each run, and each observer watches a log.
+Observers read only records. They therefore show live runs, runs that they join late and runs from a file in the same
+way. The ones that need an extra are in modules of their own:
+
+- `eagerstream_progress.terminal`: `terminal_progress`, for a terminal or a pipe;
+- `eagerstream_progress.notebook`: `notebook_progress`, for a notebook;
+- `eagerstream_progress.web`: `serve` and `web_app`, for a browser;
+- `eagerstream_progress.agui`: `agui_app`, for frontends that speak AG-UI (extra `agui`);
+- `eagerstream_progress.vercel`: `vercel_app`, for `useChat` of the Vercel AI SDK;
+- `eagerstream_progress.gateway`: `gateway_app`, for clients of your own, with a limit on concurrent runs.
+
+Two things do reach a run: a person's decision about a call (`Hub.approve`) and, with the last three modules, the
+client. A client can stop the run that it started. If it leaves, the run is cancelled, unless `vercel_app` is
+`resumable`.
+"""
+
+from eagerstream.streaming import FeedEnd, Observer
+
+from ._hub import Hub
+from ._joined import join_records
+from ._latency import latency_of
+from ._log import RunLog, WatcherDropped
+from ._record import Record, record_schema
+from ._recorder import RunRecorder
+from ._saved import load_records, record_run, replay, save_records
+from ._summary import Summaries, Summary, creates, edits
+from ._view import CallView, RunView
+
+__all__ = [
+    "CallView",
+    "FeedEnd",
+    "Hub",
+    "Observer",
+    "Record",
+    "RunLog",
+    "RunRecorder",
+    "RunView",
+    "Summaries",
+    "Summary",
+    "WatcherDropped",
+    "creates",
+    "edits",
+    "join_records",
+    "latency_of",
+    "load_records",
+    "record_run",
+    "record_schema",
+    "replay",
+    "save_records",
+]

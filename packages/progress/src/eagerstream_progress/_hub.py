@@ -1,0 +1,253 @@
+"""`Hub`: the logs of watched runs, and the calls in them that wait for a person."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Protocol
+from uuid import uuid4
+
+import anyio
+
+from eagerstream._support.checks import check_count
+from eagerstream.errors import UsageError
+from eagerstream.streaming import Observer, on_feed
+from eagerstream.tools import ToolCall
+
+from ._joined import RecordsEnd
+from ._log import RunLog
+from ._notifier import Notifier
+from ._recorder import RunRecorder
+from ._summary import Formatter, Summaries
+
+MAX_REASON_CHARS: Final = 2_000
+"""Maximum length of a reason that comes over a network. The model reads it."""
+
+
+class Watchable(Protocol):
+    """A run, a `stream`, or a feed of somebody else's. See `EventFeed`."""
+
+    @property
+    def id(self) -> str:
+        """The id of the log."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """The model of the requests."""
+        ...
+
+    @property
+    def turn(self) -> int | None:
+        """The number of the current turn; None for a single request."""
+        ...
+
+    @property
+    def has_journal(self) -> bool:
+        """True if another process may continue the run, under the same id."""
+        ...
+
+    @property
+    def resumed_after(self) -> int | None:
+        """Number of turns before the run was resumed; None if it was not."""
+        ...
+
+    def observe(self, observer: Observer[Any], /) -> None:
+        """Show an observer all events from now on, and the end."""
+        ...
+
+
+class Hub:
+    """Observes runs and keeps a log of each for watchers.
+
+    ::
+
+        hub = Hub()
+
+        @tool(approve=hub.approve)
+        async def delete_file(path: str) -> str: ...
+
+        async with eagerstream.run(...) as run:
+            hub.observe(run, name="tidy up")
+            ...
+
+    Watchers affect runs only by `decide`. All methods except `approve`, `observing` and `changes` may be called from
+    any thread.
+
+    Args:
+        max_runs: Number of logs to keep. If there are more, the oldest logs of ended runs are dropped.
+        contents: False: the logs, and so every watcher, get nothing that the model or a tool wrote, only a line about
+            each call; see `Summaries`.
+        formatters: For these lines, see `Summaries`.
+
+    Raises:
+        UsageError: `max_runs` is not a whole number, or is less than 1. Or there are formatters, and contents.
+    """
+
+    def __init__(
+        self, *, max_runs: int = 100, contents: bool = True, formatters: Mapping[str, Formatter] | None = None
+    ) -> None:
+        check_count("max_runs", max_runs)
+        if contents and formatters:
+            raise UsageError("formatters are for contents=False: with contents, everything is shown")
+        self._summaries = None if contents else Summaries(formatters)
+        self._max_runs = max_runs
+        self._lock = threading.Lock()
+        self._logs: dict[str, RunLog] = {}
+        self._recorders: dict[str, RunRecorder] = {}  # of runs that have not ended
+        self._waiting: dict[tuple[str, int], _Question] = {}
+        self._notifiers: set[Notifier] = set()
+
+    @property
+    def logs(self) -> list[RunLog]:
+        """The logs of all kept runs, the oldest first."""
+        with self._lock:
+            return list(self._logs.values())
+
+    def log(self, run_id: str) -> RunLog:
+        """Return the log of a run.
+
+        Raises:
+            KeyError: No such run is kept.
+        """
+        return self._logs[run_id]
+
+    def is_live(self, run_id: str) -> bool:
+        """Return True if the run is observed and has not ended. Runs replayed from a file are never live."""
+        return run_id in self._recorders
+
+    def add(self, log: RunLog) -> None:
+        """Add a log that other code fills, for example of a saved run."""
+        with self._lock:
+            self._logs[log.id] = log
+            ended = [other.id for other in self._logs.values() if other.is_closed and other is not log]
+            for run_id in ended[: max(0, len(self._logs) - self._max_runs)]:
+                del self._logs[run_id]
+                self._recorders.pop(run_id, None)  # of a run that never started, if other code closed its log
+        self._tell()
+
+    def observe(self, run: Watchable, *, name: str | None = None) -> RunLog:
+        """Keep a log of a run or of a `stream` from now on, and return the log.
+
+        Call it before you enter the run, or immediately after. Otherwise earlier events are missing. If the hub has the
+        ended log of an earlier part of the run, see `journal`, that log continues: its `name` stays.
+        """
+        # The run's own id, by which the records of its parent name it; another one if it is observed a second time.
+        log, after = self._logs.get(run.id), None
+        if log is not None and log.is_closed and run.has_journal and log.seq:
+            after = RecordsEnd.of(log.records())
+            log.reopen()
+        else:
+            log = RunLog(run.id if log is None else uuid4().hex, name=name)
+        recorder = RunRecorder(
+            log.append,
+            id=log.id,
+            name=name,
+            model=run.model,
+            turn=run.turn,
+            resumed_after=run.resumed_after,
+            after=after,
+            close=lambda: self._end(log),
+            summaries=self._summaries,
+        )
+        self._recorders[log.id] = recorder
+        self.add(log)
+        run.observe(recorder)
+        return log
+
+    @contextmanager
+    def observing(self, name: str | None = None) -> Iterator[None]:
+        """Observe each run that starts within the block, in this task or in the tasks that it starts."""
+        with on_feed(lambda run: self.observe(run, name=name)):
+            yield
+
+    async def changes(self) -> AsyncGenerator[Sequence[RunLog], None]:
+        """Yield all logs now, and again whenever a run is added or ends, or `questions` changes. It never ends.
+
+        Changes between two steps are reported once. Close it when you stop (`contextlib.aclosing`). Cancellation stops
+        it.
+        """
+        notifier = Notifier()
+        self._notifiers.add(notifier)
+        try:
+            while True:
+                woken = notifier.listen()
+                yield self.logs
+                await woken.wait()
+        finally:
+            self._notifiers.discard(notifier)
+
+    async def approve(self, call: ToolCall) -> bool | str:
+        """Wait for a person to decide about a call, within `approve_timeout_s`. Use it as `@tool(approve=hub.approve)`.
+
+        If the run is not observed, the call is refused at once: nobody could see the question. If this is cancelled, by
+        the timeout or the end of the run, the question is withdrawn.
+
+        Returns:
+            True if the call may run. Otherwise the reason, or False if none was given.
+        """
+        for recorder in list(self._recorders.values()):
+            block = recorder.block_of(call)
+            if block is not None:
+                break
+        else:
+            return "no person can see the question"
+        question = _Question()
+        key = recorder.id, block
+        self._waiting[key] = question  # before anyone can see the question: the decision may come at once
+        approved = False
+        reason: str | None = "it was not decided in time"
+        try:
+            recorder.note(call, "approval_start")
+            self._tell()
+            await question.woken.wait()
+            assert question.decision is not None
+            approved, reason = question.decision
+        finally:
+            del self._waiting[key]
+            recorder.note(call, "approval_stop", approved=approved, reason=reason)
+            self._tell()
+        return approved or reason or False
+
+    @property
+    def questions(self) -> list[tuple[str, int]]:
+        """The calls that wait for a decision: the run's id and the block's number of each, as `decide` takes them."""
+        return [key for key, question in list(self._waiting.items()) if question.decision is None]
+
+    def decide(self, run_id: str, block: int, *, approved: bool, reason: str | None = None) -> None:
+        """Decide about a waiting call: let it run or refuse it.
+
+        Args:
+            run_id: The id of the run.
+            block: The number of the call's block.
+            approved: If true, the call may run.
+            reason: Given to the model if the call is refused.
+
+        Raises:
+            KeyError: No call waits there, or it was decided already.
+        """
+        with self._lock:
+            question = self._waiting[run_id, block]
+            if question.decision is not None:
+                raise KeyError((run_id, block))
+            question.decision = approved, reason
+        question.notifier.notify()
+
+    def _end(self, log: RunLog) -> None:
+        log.close()
+        self._recorders.pop(log.id, None)
+        self._tell()
+
+    def _tell(self) -> None:
+        for notifier in list(self._notifiers):
+            notifier.notify()
+
+
+class _Question:
+    """A call that waits for a decision."""
+
+    def __init__(self) -> None:
+        self.decision: tuple[bool, str | None] | None = None  # whether it may run, and the reason
+        self.notifier = Notifier()
+        self.woken: anyio.Event = self.notifier.listen()

@@ -1,0 +1,207 @@
+"""`web_app`: the page, the events that it reads, and the endpoint for decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import aclosing
+from datetime import UTC, datetime
+from importlib import resources
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import anyio
+
+from eagerstream._support.serving.access import Access, Refused
+from eagerstream._support.serving.asgi_server import ASGIApplication
+from eagerstream._support.serving.guard import as_text
+
+from .._endpoint import Endpoint, application, no_content
+from .._hub import Hub
+from .._log import RunLog, WatcherDropped
+from .._request_body import RequestBodies, json_object
+from .._sse import EventStream, Write, encode_json
+from ._access import PageGuard
+from ._journal_pages import JournalPages, check_reason
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from ._journal_pages import WatchedJournal
+
+_STATIC: Final = resources.files(__package__) / "static"
+_MEDIA_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_MAX_DECISION_BYTES: Final = 16_384
+_RETRY_MS: Final = 1_000
+_PLACE_OF_LINK: Final = b"<!-- journal -->"
+
+
+def web_app(
+    hub: Hub,
+    *,
+    token: str | None,
+    hosts: Collection[str] | None = (),
+    origins: Collection[str] = (),
+    journal: WatchedJournal | None = None,
+) -> ASGIApplication:
+    """Return the page as an ASGI application, to be mounted under any path that ends with a slash.
+
+    ::
+
+        app = Starlette(routes=[Mount("/runs", web_app(hub, token=None, hosts=["tools.example.org"]))])
+
+    Programs and other pages can use its other paths. Programs send the token as `Authorization: Bearer`.
+
+    - `events` (GET) sends server-sent events with JSON:
+
+      - `runs`: the list of runs, now and at each change.
+      - `records`: with `?run=ID`, its records as `Batch.json`. The event's id is the number to continue from, as
+        `Last-Event-ID` or `?after=`.
+      - `clock`: `{"elapsed_s": ...}`, the seconds since the start of a live run, without gaps before it was resumed.
+      - `end`: sent after the last record of the run.
+      - `gone`: the run is not kept.
+      - `dropped`: the client was too slow, and should connect again.
+
+    - `runs/ID/decide` (POST) decides about a call. The body is JSON: `block`, `approved`, `reason`.
+    - `journal` (GET), if there is one, is a page with its runs. `journal/runs` (GET) sends them as JSON.
+      `journal/run?id=ID` (GET) sends the history of one as text, as `eagerstream runs show` prints it.
+      `journal/decide` (POST) decides about a call that waits: `run`, `call`, `approved`, `reason`. `journal/cancel`
+      (POST) cancels a run: `run`.
+    - `static/records.js` (GET) is a JavaScript module, the built package `eagerstream-records`: `follow(url)` reads
+      `events` and resumes after a lost connection, `RunReader` builds the state of a run, and
+      `applyPatch(value, patch)` applies the patch of an `input_delta` record.
+
+    Args:
+        hub: The runs.
+        token: The secret that opens the page, see `new_token`. Pass None only if the application around it checks
+            access.
+        hosts: Names under which the page is requested, beside those of loopback, with or without a port. None allows
+            any, if the application around it checks them.
+        origins: Origins of pages from elsewhere that may use its other paths.
+        journal: A journal whose runs have a page, too. Everyone who can open the page can decide about their calls.
+
+    Raises:
+        UsageError: The token is not 16 to 256 letters, digits or `-._~`, or a host or an origin is malformed.
+    """
+    access = Access(hosts=hosts, origins=origins, token=token, has_pages=True)
+    return guarded_page(hub, access, journal)
+
+
+def guarded_page(hub: Hub, access: Access, journal: WatchedJournal | None) -> ASGIApplication:
+    """Return the application of `web_app`, with this rule."""
+    pages = _Pages(hub, has_journal=journal is not None)
+    routes: list[tuple[str, str, Endpoint]] = [
+        ("GET", "/", pages.page),
+        ("GET", "/static/{name}", pages.static),
+        ("GET", "/events", pages.events),
+        ("POST", "/runs/{run}/decide", pages.decide),
+    ]
+    if journal is not None:
+        routes += JournalPages(journal).routes()
+    return PageGuard(application(routes, form=as_text), access)
+
+
+class _Pages:
+    """The endpoints."""
+
+    def __init__(self, hub: Hub, *, has_journal: bool) -> None:
+        self._hub = hub
+        self._has_journal = has_journal
+        self._bodies = RequestBodies(_MAX_DECISION_BYTES)
+        self._files = {file.name: file.read_bytes() for file in _STATIC.iterdir() if file.is_file()}
+
+    async def page(self, _: Request) -> Response:
+        from starlette.responses import Response
+
+        page = self._files["page.html"]
+        if self._has_journal:
+            page = page.replace(_PLACE_OF_LINK, b'<p><a id="journal-link" href="journal">Runs of the journal</a></p>')
+        return Response(page, media_type="text/html")
+
+    async def static(self, request: Request) -> Response:
+        from starlette.responses import Response
+
+        name = request.path_params["name"]
+        media_type = _MEDIA_TYPES.get(name[name.rfind(".") :])
+        if media_type is None or name not in self._files:
+            raise Refused(404, "Not found.")
+        return Response(self._files[name], media_type=media_type)
+
+    async def events(self, request: Request) -> Any:
+        run = request.query_params.get("run")
+        # A browser that reconnects requests the same URL, and sends its position in a header.
+        after = _number(request.headers.get("last-event-id")) or _number(request.query_params.get("after"))
+
+        async def produce(write: Write) -> None:
+            await write(b"retry: %d\n\n" % _RETRY_MS)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._write_runs, write)
+                if run is not None and not await self._write_records(write, run, after):
+                    tasks.cancel_scope.cancel()  # the client reconnects and gets a snapshot
+
+        return EventStream(produce)
+
+    async def _write_runs(self, write: Write) -> None:
+        async with aclosing(self._hub.changes()) as changes:
+            async for logs in changes:
+                asking = {run_id for run_id, _ in self._hub.questions}
+                runs = [{**_summary(log), "asks": log.id in asking} for log in logs]
+                await write(encode_json(runs, event="runs"))
+
+    async def _write_records(self, write: Write, run: str, after: int) -> bool:
+        """Write the records of one run to its end. Return False if the client was too slow for them."""
+        try:
+            log = self._hub.log(run)
+        except KeyError:
+            await write(encode_json({}, event="gone"))
+            return True
+        if self._hub.is_live(run) and (start := cast("dict[str, Any] | None", log.latest_start)) is not None:
+            # The newest record may be old, for example if a call waits for a person.
+            elapsed = datetime.now(UTC) - datetime.fromisoformat(start["started_at"])
+            await write(encode_json({"elapsed_s": start["at_s"] + elapsed.total_seconds()}, event="clock"))
+        is_within = False  # inside a message in pieces: the client discards an unfinished one, and no other can follow
+        try:
+            async with log.watch(after=after) as watcher:
+                async for batch in watcher:
+                    head = b"event: records\nid: %d\ndata: " % batch.seq
+                    message = chain((head,), await watcher.encoded(batch), (b"\n\n",))
+                    is_within = batch.is_large
+                    await write(message if is_within else b"".join(message))
+                    is_within = False
+                    del batch, message  # the next one may take long
+        except WatcherDropped as error:
+            if not is_within:
+                await write(encode_json({"reason": str(error)}, event="dropped"))
+            return False
+        await write(encode_json({}, event="end"))
+        return True
+
+    async def decide(self, request: Request) -> Response:
+        match await self._bodies.read_json(request, json_object):
+            case {"block": int(block), "approved": bool(approved), **rest} if not isinstance(block, bool):
+                reason = rest.get("reason")
+            case _:
+                raise Refused(400, "A decision has a number block, and approved: true or false.")
+        check_reason(reason)
+        try:
+            self._hub.decide(request.path_params["run"], block, approved=approved, reason=reason or None)
+        except KeyError as error:
+            raise Refused(409, "Nothing waits for a decision there.") from error
+        return no_content()
+
+
+def _summary(log: RunLog) -> dict[str, Any]:
+    """Return the facts of a run's first and last records."""
+    summary: dict[str, Any] = {"id": log.id, "name": log.name, "started_at": None, "model": None, "status": None}
+    summary["ended"] = log.is_closed  # read before the records
+    first, last = log.ends
+    if first is not None and first["type"] == "run_start":
+        summary |= {"started_at": first["started_at"], "model": first["model"], "name": log.name or first["name"]}
+    if last is not None and last["type"] == "run_stop":
+        summary["status"] = last["status"]
+    return summary
+
+
+def _number(text: str | None) -> int:
+    """Return a number that a client got from us; 0, the start, for anything else."""
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) <= 15 else 0

@@ -1,0 +1,1042 @@
+// Built from packages/progress/clients/eagerstream-records by `npm run build`. Do not edit.
+
+var ExactNumber = class {
+  digits;
+  constructor(digits) {
+    this.digits = digits;
+  }
+  toBigInt() {
+    return BigInt(this.digits);
+  }
+  toString() {
+    return this.digits;
+  }
+  /** Return the form that `parse` reads. */
+  toJSON() {
+    return { $number: this.digits };
+  }
+};
+function parse(text) {
+  try {
+    return text.includes('number"') ? JSON.parse(text, revive) : JSON.parse(text);
+  } catch (error) {
+    throw error instanceof RangeError ? new SyntaxError("the JSON is nested too deeply") : error;
+  }
+}
+var ESCAPED = /^\$+\$number$/;
+var DIGITS = /^-?[1-9][0-9]{0,4299}$/;
+function revive(_, value) {
+  if (!isContainer(value) || Array.isArray(value)) return value;
+  const object = value;
+  const names = Object.keys(object);
+  const digits = names.length === 1 && names[0] === "$number" ? object.$number : null;
+  if (typeof digits === "string" && DIGITS.test(digits)) return new ExactNumber(digits);
+  if (!names.some((name) => ESCAPED.test(name))) return value;
+  return Object.fromEntries(names.map((name) => [ESCAPED.test(name) ? name.slice(1) : name, object[name]]));
+}
+function isContainer(value) {
+  return value !== null && typeof value === "object" && !(value instanceof ExactNumber);
+}
+function stringify(value) {
+  if (value instanceof ExactNumber) return value.digits;
+  if (!isContainer(value)) return Object.is(value, -0) ? "-0" : JSON.stringify(value) ?? "null";
+  if (Array.isArray(value)) return `[${value.map(stringify).join(",")}]`;
+  return `{${Object.entries(value).map(([name, item]) => `${JSON.stringify(name)}:${stringify(item)}`).join(",")}}`;
+}
+
+var MAX_TIMER_MS = 2 ** 31 - 1;
+function pause(delayMs, signal) {
+  return new Promise((resolve, reject) => {
+    const done = () => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", fail);
+      globalThis.removeEventListener?.("online", done);
+      resolve();
+    };
+    const fail = () => {
+      done();
+      reject(signal.reason);
+    };
+    const timer = setTimeout(done, Math.min(delayMs, MAX_TIMER_MS));
+    if (signal.aborted) return fail();
+    signal.addEventListener("abort", fail);
+    globalThis.addEventListener?.("online", done);
+  });
+}
+function closable(start, outer) {
+  const controller = new AbortController();
+  const generator = start(controller.signal);
+  const abort = () => controller.abort(outer?.reason);
+  let isClosed = false;
+  const release = () => outer?.removeEventListener("abort", abort);
+  if (outer?.aborted) abort();
+  else outer?.addEventListener("abort", abort);
+  return {
+    async next() {
+      try {
+        if (isClosed) return { done: true, value: void 0 };
+        controller.signal.throwIfAborted();
+        const result = await generator.next();
+        if (isClosed) return { done: true, value: void 0 };
+        if (result.done) release();
+        return result;
+      } catch (error) {
+        release();
+        if (isClosed) return { done: true, value: void 0 };
+        throw error;
+      }
+    },
+    async return() {
+      this.close();
+      return { done: true, value: void 0 };
+    },
+    close() {
+      isClosed = true;
+      release();
+      controller.abort();
+      void generator.return(void 0).catch(() => void 0);
+    },
+    [Symbol.asyncIterator]() {
+      return this;
+    }
+  };
+}
+
+function read(event, data, seq) {
+  switch (event) {
+    case "records": {
+      const { snapshot, records } = objectOf(parse(data));
+      if (!Array.isArray(records) || !Number.isSafeInteger(seq)) throw new SyntaxError("the server sent no records");
+      return { type: "records", snapshot: snapshot === true, records: records.map(recordOf), seq };
+    }
+    case "runs": {
+      const runs = parse(data);
+      if (!Array.isArray(runs)) throw new SyntaxError("the server sent no list of runs");
+      return { type: "runs", runs: runs.map(objectOf) };
+    }
+    case "clock":
+      return { type: "clock", elapsedS: Number(objectOf(parse(data))["elapsed_s"]) };
+    case "end":
+    case "gone":
+      return { type: event };
+    default:
+      return null;
+  }
+}
+function recordOf(value) {
+  const { type, seq, at_s } = objectOf(value);
+  if (typeof type !== "string" || typeof seq !== "number" || typeof at_s !== "number") throw new SyntaxError("the server sent no record");
+  return value;
+}
+function objectOf(value) {
+  if (!isContainer(value) || Array.isArray(value)) throw new SyntaxError("the server sent no object");
+  return value;
+}
+
+var MessageTooLong = class extends Error {
+  name = "MessageTooLong";
+  constructor(maxChars) {
+    super(`a message of the server has more than ${maxChars} characters`);
+  }
+};
+var SSEDecoder = class {
+  /** The server's wish for the time before a reconnection, in milliseconds; null if it has none. */
+  retryMs = null;
+  #maxChars;
+  #line = [];
+  // pieces of the unfinished line
+  #endedWithCR = false;
+  #data = [];
+  #event = "";
+  #id = "";
+  #chars = 0;
+  // of the unfinished message
+  constructor(maxChars) {
+    this.#maxChars = maxChars;
+  }
+  /** @throws MessageTooLong if the unfinished message has more characters than allowed. */
+  feed(text) {
+    const messages3 = [];
+    let start = this.#endedWithCR && text.startsWith("\n") ? 1 : 0;
+    if (text) this.#endedWithCR = text.endsWith("\r");
+    const end = /\r\n?|\n/g;
+    end.lastIndex = start;
+    for (let found = end.exec(text); found; found = end.exec(text)) {
+      this.#keep(text.slice(start, found.index));
+      start = end.lastIndex;
+      const line = this.#line.length === 1 ? this.#line[0] : this.#line.join("");
+      this.#line = [];
+      if (line) this.#take(line);
+      else this.#dispatch(messages3);
+    }
+    if (start < text.length) this.#keep(text.slice(start));
+    return messages3;
+  }
+  #keep(piece) {
+    this.#chars += piece.length;
+    if (this.#chars > this.#maxChars) throw new MessageTooLong(this.#maxChars);
+    this.#line.push(piece);
+  }
+  #take(line) {
+    const colon = line.indexOf(":");
+    if (colon === 0) {
+      this.#chars -= line.length;
+      return;
+    }
+    const name = colon < 0 ? line : line.slice(0, colon);
+    const value = colon < 0 ? "" : line.slice(line[colon + 1] === " " ? colon + 2 : colon + 1);
+    if (name === "data") this.#data.push(value);
+    else if (name === "event") this.#event = value;
+    else if (name === "id" && !value.includes("\0")) this.#id = value;
+    else if (name === "retry" && /^[0-9]+$/.test(value)) this.retryMs = Number(value);
+  }
+  #dispatch(messages3) {
+    if (this.#data.length) messages3.push({ event: this.#event || "message", data: this.#data.join("\n"), id: this.#id });
+    this.#data = [];
+    this.#event = "";
+    this.#chars = 0;
+  }
+};
+
+var HTTPError = class extends Error {
+  name = "HTTPError";
+  status;
+  /** The time after which the server wants to be asked again; null if it did not say. */
+  retryAfterS;
+  constructor(status, text, retryAfterS = null) {
+    super(text);
+    this.status = status;
+    this.retryAfterS = retryAfterS;
+  }
+};
+var ConnectionLost = class extends Error {
+  name = "ConnectionLost";
+};
+var EVENTS = ["records", "runs", "clock", "end", "gone", "dropped"];
+var MAX_WAITING_CHARS = 2 ** 25;
+var MESSAGE_CHARS = 100;
+var MAX_REASON_CHARS = 1e3;
+var INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu;
+async function* openEventSource(url, signal, limits) {
+  signal.throwIfAborted();
+  const source = new EventSource(url);
+  const waiting = [];
+  let chars = 0;
+  let failure = null;
+  let wake = () => void 0;
+  const close = () => {
+    source.close();
+    wake();
+  };
+  const take = (opened) => {
+    if (source.readyState === EventSource.CLOSED) return;
+    waiting.push(opened);
+    if (chars > MAX_WAITING_CHARS && waiting.length > 1) source.close();
+    wake();
+  };
+  source.onopen = () => take({ type: "open" });
+  source.onerror = close;
+  for (const event of EVENTS) {
+    source.addEventListener(event, ({ data, lastEventId }) => {
+      if (data.length > limits.maxChars) {
+        failure = new MessageTooLong(limits.maxChars);
+        return close();
+      }
+      chars += data.length + MESSAGE_CHARS;
+      take({ type: "message", message: { event, data, id: lastEventId } });
+    });
+  }
+  signal.addEventListener("abort", close);
+  try {
+    for (; ; ) {
+      for (let opened = waiting.shift(); opened; opened = waiting.shift()) {
+        if (opened.type === "message") chars -= opened.message.data.length + MESSAGE_CHARS;
+        yield opened;
+      }
+      signal.throwIfAborted();
+      if (failure) throw failure;
+      if (source.readyState === EventSource.CLOSED) return;
+      await new Promise((resolve) => wake = resolve);
+    }
+  } finally {
+    signal.removeEventListener("abort", close);
+    source.close();
+  }
+}
+async function* openFetch(url, request, signal, { maxChars, maxSilenceMs }) {
+  signal.throwIfAborted();
+  const controller = new AbortController();
+  const abort = () => controller.abort(signal.reason);
+  const inTime = async (waiting) => {
+    const timer = setTimeout(() => controller.abort(new Error("the server is silent")), Math.min(maxSilenceMs, MAX_TIMER_MS));
+    try {
+      return await waiting;
+    } catch (error) {
+      signal.throwIfAborted();
+      throw new ConnectionLost("the connection is lost", { cause: error });
+    } finally {
+      clearTimeout(timer);
+    }
+  };
+  signal.addEventListener("abort", abort);
+  try {
+    const headers = { Accept: "text/event-stream", ...request.headers };
+    const response = await inTime(fetch(url, { ...request, headers, redirect: "manual", signal: controller.signal }));
+    const type = response.headers.get("content-type") ?? "";
+    if (response.status !== 200 || !type.startsWith("text/event-stream") || !response.body) {
+      const reason = await inTime(reasonOf(response));
+      signal.throwIfAborted();
+      throw refusal(response, reason);
+    }
+    yield { type: "open" };
+    const decoder = new SSEDecoder(maxChars);
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (; ; ) {
+      const { done, value } = await inTime(reader.read());
+      if (done) return;
+      const found = decoder.feed(value);
+      if (decoder.retryMs !== null) {
+        yield { type: "retry", retryMs: decoder.retryMs };
+        decoder.retryMs = null;
+      }
+      for (const message of found) yield { type: "message", message };
+    }
+  } finally {
+    signal.removeEventListener("abort", abort);
+    controller.abort();
+  }
+}
+function refusal({ status, headers }, reason) {
+  const seconds = Number(headers.get("retry-after") ?? NaN);
+  return new HTTPError(status, `HTTP ${status}: ${reason}`, seconds >= 0 ? Math.min(seconds, 3600) : null);
+}
+async function reasonOf(response) {
+  if (response.type === "opaqueredirect" || response.status >= 300 && response.status < 400) return "it redirects, which is not followed";
+  if (response.status < 400) return "it did not send server-sent events";
+  let text = "";
+  try {
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (let part = await reader.read(); !part.done && text.length < MAX_REASON_CHARS; part = await reader.read()) text += part.value;
+  } catch {
+  }
+  return text.slice(0, MAX_REASON_CHARS).replace(INVISIBLE, " ").trim();
+}
+
+var FIRST_DELAY_MS = 400;
+var LEAST_DELAY_MS = 100;
+function follow(url, options = {}) {
+  const { after = 0, maxDelayMs = 8e3, maxMessageChars = 2 ** 28, maxSilenceMs = 45e3 } = options;
+  for (const [name, value, least] of [
+    ["after", after, 0],
+    ["maxDelayMs", maxDelayMs, 1],
+    ["maxMessageChars", maxMessageChars, 1],
+    ["maxSilenceMs", maxSilenceMs, 1]
+  ]) {
+    if (!(value >= least)) throw new TypeError(`${name} must be a number from ${least}`);
+  }
+  const headers = { ...options.headers };
+  if (options.token !== void 0) headers["Authorization"] = `Bearer ${options.token}`;
+  const needsFetch = Object.keys(headers).length > 0 || typeof EventSource === "undefined";
+  const transport = options.transport ?? (needsFetch ? "fetch" : "EventSource");
+  if (transport === "EventSource" && needsFetch) throw new TypeError("an EventSource sends no headers, and Node has none: use fetch");
+  if (transport === "fetch") new Request(url, { headers });
+  const limits = { maxChars: maxMessageChars, maxSilenceMs };
+  const open = (position, signal) => {
+    const address = withPosition(String(url), position);
+    if (transport === "EventSource") return openEventSource(address, signal, limits);
+    const resumed = position ? { ...headers, "Last-Event-ID": String(position) } : headers;
+    return openFetch(address, { headers: resumed, cache: "no-store" }, signal, limits);
+  };
+  return closable((signal) => messages(open, { after, maxDelayMs, stays: options.stays ?? false }, signal), options.signal);
+}
+async function* messages(open, { after, maxDelayMs, stays }, signal) {
+  let position = after;
+  let firstDelayMs = Math.min(FIRST_DELAY_MS, maxDelayMs);
+  let delayMs = firstDelayMs;
+  yield { type: "connection", state: "connecting" };
+  for (; ; ) {
+    try {
+      for await (const opened of open(position, signal)) {
+        if (opened.type === "open") {
+          yield { type: "connection", state: "live" };
+        } else if (opened.type === "retry") {
+          firstDelayMs = Math.min(Math.max(opened.retryMs, LEAST_DELAY_MS), maxDelayMs);
+        } else {
+          delayMs = firstDelayMs;
+          const message = read(opened.message.event, opened.message.data, Number(opened.message.id));
+          if (message?.type === "records") {
+            if (!message.snapshot && message.seq <= position) continue;
+            position = message.seq;
+          }
+          if (message) yield message;
+          if (!stays && (message?.type === "end" || message?.type === "gone")) return;
+        }
+      }
+    } catch (error) {
+      if (signal.aborted || isFinal(error)) throw error;
+      if (error instanceof HTTPError) delayMs = Math.max(delayMs, (error.retryAfterS ?? 0) * 1e3);
+    }
+    yield { type: "connection", state: "reconnecting" };
+    await pause(delayMs * (0.75 + Math.random() / 2), signal);
+    delayMs = Math.min(delayMs * 2, maxDelayMs);
+  }
+}
+function isFinal(error) {
+  if (error instanceof HTTPError) return error.status < 500 && ![408, 425, 429].includes(error.status);
+  return !(error instanceof ConnectionLost);
+}
+function withPosition(url, position) {
+  if (!position) return url;
+  const [address, fragment] = url.split("#", 2);
+  const query = `${address.includes("?") ? "&" : "?"}after=${position}`;
+  return `${address}${query}${fragment === void 0 ? "" : `#${fragment}`}`;
+}
+
+var PatchError = class extends Error {
+  name = "PatchError";
+  constructor() {
+    super("the patch does not fit the value");
+  }
+};
+function applyPatch(value, patch, owned) {
+  let root = value ?? null;
+  for (const { op, path, value: given } of patch) {
+    const operand = owned ? given : copied(given);
+    const steps = stepsOf(path);
+    const last = steps.pop();
+    if (last === void 0) {
+      root = op === "append" ? lengthened(root, operand) : operand;
+      continue;
+    }
+    let parent = root = writable(root, owned);
+    for (const step of steps) {
+      const child = get(parent, step);
+      const own = writable(child, owned);
+      if (own !== child) put(parent, step, own);
+      parent = own;
+    }
+    if (op === "append") put(parent, last, lengthened(get(parent, last), operand));
+    else if (!Array.isArray(parent)) put(parent, last, operand);
+    else if (op === "add") parent.splice(indexOf(last, parent.length), 0, operand);
+    else parent[indexOf(last, parent.length - 1)] = operand;
+  }
+  return root;
+}
+var PartialValue = class {
+  #value;
+  #owned = /* @__PURE__ */ new WeakSet();
+  constructor(value = null) {
+    this.#value = value;
+  }
+  /** @throws PatchError if an operation does not fit. The operations before it are applied. */
+  apply(patch) {
+    this.#value = applyPatch(this.#value, patch, this.#owned);
+  }
+  get value() {
+    this.#owned = /* @__PURE__ */ new WeakSet();
+    return this.#value;
+  }
+  /** The value without a promise: later patches change it in place. */
+  get live() {
+    return this.#value;
+  }
+};
+function stepsOf(path) {
+  if (path === "") return [];
+  const [before, ...steps] = path.split("/");
+  if (before !== "") throw new PatchError();
+  return path.includes("~") ? steps.map((step) => step.replaceAll("~1", "/").replaceAll("~0", "~")) : steps;
+}
+function writable(value, owned) {
+  if (!isContainer(value)) throw new PatchError();
+  if (!owned || owned.has(value)) return value;
+  const copy = Array.isArray(value) ? value.slice() : { ...value };
+  owned.add(copy);
+  return copy;
+}
+function get(parent, step) {
+  if (Array.isArray(parent)) return parent[indexOf(step, parent.length - 1)];
+  if (!Object.hasOwn(parent, step)) throw new PatchError();
+  return parent[step];
+}
+function put(parent, step, value) {
+  if (Array.isArray(parent)) parent[indexOf(step, parent.length - 1)] = value;
+  else if (step !== "__proto__") parent[step] = value;
+  else Object.defineProperty(parent, step, { value, writable: true, enumerable: true, configurable: true });
+}
+function indexOf(step, most) {
+  const index = Number(step);
+  if (!/^(?:0|[1-9][0-9]*)$/.test(step) || index > most) throw new PatchError();
+  return index;
+}
+function lengthened(text, more) {
+  if (typeof text !== "string" || typeof more !== "string") throw new PatchError();
+  return text + more;
+}
+function copied(value) {
+  if (!isContainer(value)) return value;
+  if (Array.isArray(value)) return value.map(copied);
+  return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, copied(item)]));
+}
+
+var MAX_KEPT_CHARS = 2e7;
+var CHUNK_CHARS = 8192;
+var GrowingText = class {
+  /** Number of characters, with those that are no longer kept. */
+  length = 0;
+  #chunks = [];
+  #kept = 0;
+  append(text) {
+    const last = this.#chunks.length - 1;
+    if (last >= 0 && this.#chunks[last].length < CHUNK_CHARS) this.#chunks[last] += text;
+    else this.#chunks.push(text);
+    this.length += text.length;
+    this.#kept += text.length;
+    while (this.#kept - this.#chunks[0].length > MAX_KEPT_CHARS) this.#kept -= this.#chunks.shift().length;
+  }
+  /** Count characters that the server no longer keeps. */
+  omit(chars) {
+    this.length += chars;
+  }
+  /** Return the last characters. */
+  tail(chars) {
+    const pieces = [];
+    let missing = chars;
+    for (let place = this.#chunks.length - 1; place >= 0 && missing > 0; place--) {
+      const piece = this.#chunks[place].slice(-missing);
+      pieces.unshift(piece);
+      missing -= piece.length;
+    }
+    return pieces.join("");
+  }
+  /** True if all characters are still there. */
+  get isWhole() {
+    return this.#kept === this.length;
+  }
+  toString() {
+    return this.#chunks.join("");
+  }
+};
+
+var Turn = class {
+  constructor(turn, startS) {
+    this.turn = turn;
+    this.startS = startS;
+  }
+  turn;
+  startS;
+  stopS = null;
+  blocks = [];
+  notes = [];
+  error = null;
+  usage = null;
+  /** Rises with each change of the turn itself. */
+  version = 0;
+};
+var AnyBlock = class {
+  constructor(block, kind, turn, startS) {
+    this.block = block;
+    this.kind = kind;
+    this.turn = turn;
+    this.startS = startS;
+  }
+  block;
+  kind;
+  turn;
+  startS;
+  /** True if the response of the block was restarted. */
+  isVoid = false;
+  stopS = null;
+  /** Rises with each change. */
+  version = 0;
+};
+var TextBlock = class extends AnyBlock {
+  isCall = false;
+  text = new GrowingText();
+  /** The block in the API's form, without its text; null until it is complete. */
+  content = null;
+};
+var Call = class extends AnyBlock {
+  constructor(block, kind, turn, startS, id, name, input, number) {
+    super(block, kind, turn, startS);
+    this.id = id;
+    this.name = name;
+    this.number = number;
+    this.input = new PartialValue(input);
+    this.isWhole = input !== null;
+    this.finished = new Set(Object.keys(input ?? {}));
+  }
+  id;
+  name;
+  number;
+  isCall = true;
+  input;
+  /** True if the input came at once, without deltas. */
+  isWhole;
+  /** The input's text, as it was written. */
+  raw = new GrowingText();
+  /** Names of the finished fields. */
+  finished;
+  subRuns = [];
+  /** True if parts of the input are no longer kept: its value stays as it was before them. */
+  isOmitted = false;
+  bytes = 0;
+  fragments = 0;
+  firstFragmentS = null;
+  lastFragmentS = null;
+  inputStopS = null;
+  outcome = null;
+  error = null;
+  approval = null;
+  toolStartS = null;
+  toolStopS = null;
+  ran = null;
+  isError = false;
+  /** The end of its process, if it had not ended before. */
+  cutS = null;
+  progress;
+  progressCount = 0;
+  result;
+  /** The input so far; null if there is nothing yet. It grows in place. */
+  get partial() {
+    return this.input.live;
+  }
+};
+var epochs = 0;
+var RunReader = class {
+  /** Versions of different readers cannot be compared. */
+  epoch = ++epochs;
+  turns = [];
+  blocks = /* @__PURE__ */ new Map();
+  calls = [];
+  /** The latest call with each id. */
+  callById = /* @__PURE__ */ new Map();
+  gaps = [];
+  id = null;
+  name = null;
+  model = null;
+  startedAt = null;
+  /** The run's status; null until it has ended. */
+  status = null;
+  error = null;
+  /** Time of the newest record, in seconds since the start of the run. */
+  atS = 0;
+  usage = {};
+  /** The token counts of each turn, by its number. */
+  usageOf = /* @__PURE__ */ new Map();
+  /** Number of complete responses; null until the run has ended. */
+  turnCount = null;
+  /** True if no more records come, also if the last one is no `run_stop`. */
+  ended = false;
+  /** `seq` of the last message: set it if you want to continue there. */
+  seq = 0;
+  version = 0;
+  get isOver() {
+    return this.status !== null || this.ended;
+  }
+  /**
+   * Take the next record.
+   *
+   * @throws TypeError if a field of its type is missing or has another form.
+   */
+  feed(record) {
+    this.version++;
+    this.atS = Math.max(this.atS, ("to_s" in record ? record.to_s : void 0) ?? record.at_s);
+    if (Object.hasOwn(HANDLERS, record.type)) HANDLERS[record.type](this, record);
+  }
+  /** No more records come. */
+  end() {
+    this.ended = true;
+    touchAll(this);
+  }
+  /** The current turn. */
+  get turn() {
+    if (!this.turns.length) this.turns.push(new Turn(1, this.atS));
+    return this.turns.at(-1);
+  }
+  /** Return the call of a block; null if there is none. */
+  callOf(block) {
+    const call = this.blocks.get(block);
+    return call?.isCall ? call : null;
+  }
+};
+function phaseOf(call, run) {
+  if (call.isVoid) return "void";
+  if (call.outcome === "invalid") return "invalid";
+  if (call.outcome === "incomplete") return "cut";
+  if (call.toolStopS !== null) return call.isError ? "failed" : "done";
+  if (call.cutS !== null) return "cut";
+  if (call.toolStartS !== null) return run.isOver ? "cut" : "running";
+  if (call.approval && call.approval.stopS === null) return run.isOver ? "cut" : "approval";
+  if (call.inputStopS !== null) return run.isOver && call.kind === "tool_use" ? "unrun" : "waiting";
+  return run.isOver ? "cut" : "writing";
+}
+var HANDLERS = {
+  run_start(run, { run: id, started_at, name, model }) {
+    Object.assign(run, { id, startedAt: started_at, name, model });
+  },
+  run_resumed(run, { gap_s, at_s }) {
+    Object.assign(run, { status: null, error: null, turnCount: null });
+    run.gaps.push({ atS: at_s, gapS: gap_s, before: run.turns.length });
+    for (const block of run.blocks.values()) {
+      block.stopS ??= at_s;
+      if (block.isCall && block.toolStopS === null) block.cutS ??= at_s;
+    }
+    touchAll(run);
+  },
+  turn_start(run, { turn, at_s }) {
+    run.turns.push(new Turn(turn, at_s));
+  },
+  message_start(run, { model, restarted, at_s }) {
+    run.model = model ?? run.model;
+    if (restarted) voidBlocks(run, at_s, { reason: "the response restarted", delayS: 0 });
+  },
+  block_start(run, { block, kind, at_s }) {
+    addBlock(run, new TextBlock(block, kind, run.turn.turn, at_s));
+  },
+  text_delta(run, { block, text, omitted_chars }) {
+    growText(run, block, text, omitted_chars);
+  },
+  thinking_delta(run, { block, thinking, omitted_chars }) {
+    growText(run, block, thinking, omitted_chars);
+  },
+  block_stop(run, { block: number, content, at_s }) {
+    const block = run.blocks.get(number);
+    if (!block) return;
+    Object.assign(block, { content, stopS: at_s });
+    block.version++;
+    const id = content["tool_use_id"];
+    const call = typeof id === "string" ? run.callById.get(id) : void 0;
+    if (!call || call.isVoid) return;
+    const inner = content["content"];
+    const type = isContainer(inner) && !Array.isArray(inner) ? inner["type"] : null;
+    const isError = content["is_error"] === true || typeof type === "string" && type.includes("error");
+    Object.assign(call, { toolStopS: at_s, isError, result: inner ?? content });
+    call.version++;
+  },
+  input_start(run, { block, id, name, kind, input, at_s }) {
+    const call = new Call(block, kind, run.turn.turn, at_s, id, name, input, run.calls.length + 1);
+    addBlock(run, call);
+    run.calls.push(call);
+    run.callById.set(id, call);
+  },
+  input_delta(run, record) {
+    change(run, record.block, (call) => growInput(call, record));
+  },
+  input_stop(run, { block, outcome, error, at_s }) {
+    change(run, block, (call) => {
+      Object.assign(call, { outcome, error: error ?? call.error, inputStopS: at_s, stopS: at_s });
+      if (outcome === "valid" && isContainer(call.partial)) for (const name of Object.keys(call.partial)) call.finished.add(name);
+    });
+  },
+  message_stop(run, { usage }) {
+    const { turn } = run;
+    turn.usage = usage;
+    turn.version++;
+    run.usage = addUsage(addUsage(run.usage, run.usageOf.get(turn.turn), -1), usage);
+    run.usageOf.set(turn.turn, usage);
+  },
+  tool_start(run, { block, at_s }) {
+    change(run, block, (call) => call.toolStartS = at_s);
+  },
+  tool_progress(run, { block, value }) {
+    change(run, block, (call) => {
+      call.progress = value;
+      call.progressCount++;
+    });
+  },
+  sub_run_start(run, { block, run: id, model, at_s }) {
+    change(run, block, (call) => call.subRuns.push({ id, model, startS: at_s, stopS: null, status: null, turns: 0, usage: {} }));
+  },
+  sub_run_stop(run, { block, run: id, status, turns, usage, at_s }) {
+    change(run, block, (call) => {
+      const place = call.subRuns.findIndex((other) => other.id === id);
+      if (place >= 0) call.subRuns[place] = { ...call.subRuns[place], status, turns, usage, stopS: at_s };
+    });
+  },
+  approval_start(run, { block, at_s }) {
+    change(run, block, (call) => call.approval = { startS: at_s, stopS: null, approved: null, reason: null });
+  },
+  approval_stop(run, { block, approved, reason, at_s }) {
+    change(run, block, (call) => {
+      if (call.approval) call.approval = { ...call.approval, stopS: at_s, approved, reason };
+    });
+  },
+  tool_stop(run, { block, ran, is_error, content, at_s }) {
+    change(run, block, (call) => Object.assign(call, { toolStopS: at_s, ran, isError: is_error, result: content }));
+  },
+  turn_stop(run, { error, at_s }) {
+    Object.assign(run.turn, { error, stopS: at_s });
+    run.turn.version++;
+  },
+  restarted(run, { reason, delay_s, at_s }) {
+    voidBlocks(run, at_s, { reason, delayS: delay_s });
+  },
+  unknown() {
+  },
+  run_stop(run, { status, turns, usage, error }) {
+    Object.assign(run, { status, error, turnCount: turns, usage });
+    touchAll(run);
+  }
+};
+var encoder = new TextEncoder();
+function growInput(call, { fragment, patch, finished, count, at_s, to_s, omitted_chars = 0 }) {
+  call.bytes += omitted_chars + encoder.encode(fragment).length;
+  call.fragments += count ?? 1;
+  call.firstFragmentS ??= at_s;
+  call.lastFragmentS = to_s ?? at_s;
+  call.isOmitted ||= omitted_chars > 0;
+  if (call.isOmitted) {
+    call.raw.omit(omitted_chars + fragment.length);
+    return;
+  }
+  call.raw.append(fragment);
+  try {
+    call.input.apply(patch);
+  } catch {
+    call.error = "The records of this value do not fit together.";
+  }
+  for (const name of finished) call.finished.add(name);
+}
+function growText(run, number, text, omitted = 0) {
+  const block = run.blocks.get(number);
+  if (!block || block.isCall) return;
+  block.text.omit(omitted);
+  block.text.append(text);
+  block.version++;
+}
+function change(run, block, act) {
+  const call = run.callOf(block);
+  if (!call) return;
+  call.version++;
+  act(call);
+}
+function addBlock(run, block) {
+  run.turn.blocks.push(block);
+  run.turn.version++;
+  run.blocks.set(block.block, block);
+}
+function voidBlocks(run, atS, why) {
+  const { turn } = run;
+  for (const block of turn.blocks) {
+    if (block.isVoid) continue;
+    block.isVoid = true;
+    block.stopS ??= atS;
+    block.version++;
+  }
+  turn.notes.push({ ...why, before: turn.blocks.length });
+  turn.version++;
+}
+function touchAll(run) {
+  run.version++;
+  for (const turn of run.turns) turn.version++;
+  for (const block of run.blocks.values()) block.version++;
+}
+function addUsage(sum, usage, sign = 1) {
+  const total = new Map(Object.entries(sum));
+  for (const [name, count] of Object.entries(usage ?? {})) {
+    if (typeof count === "number") total.set(name, (total.get(name) ?? 0) + sign * count);
+  }
+  return Object.fromEntries(total);
+}
+
+var Snapshots = class {
+  #run;
+  #blocks = /* @__PURE__ */ new Map();
+  #turns = /* @__PURE__ */ new Map();
+  constructor(run) {
+    this.#run = run;
+  }
+  /** Return the state now. The cost depends on what has changed, and on the number of blocks. */
+  take() {
+    const { id, name, model, startedAt, status, error, isOver, usage, atS } = this.#run;
+    const turns = this.#run.turns.map((turn) => this.#turn(turn));
+    const calls = this.#run.calls.filter((call) => !call.isVoid).map((call) => this.#block(call));
+    return { id, name, model, startedAt, status, error, isOver, usage, atS, turns, calls, gaps: [...this.#run.gaps] };
+  }
+  #turn(turn) {
+    const known = this.#turns.get(turn);
+    const blocks = turn.blocks.map((block) => this.#block(block));
+    const isSame = known && known.error === turn.error && known.notes.length === turn.notes.length && known.blocks.length === blocks.length && blocks.every((block, place) => block === known.blocks[place]);
+    if (isSame) return known;
+    const state = { turn: turn.turn, blocks, notes: [...turn.notes], error: turn.error };
+    this.#turns.set(turn, state);
+    return state;
+  }
+  #block(block) {
+    const known = this.#blocks.get(block);
+    if (known?.version === block.version) return known.state;
+    const state = block.isCall ? this.#call(block, known?.state) : textState(block);
+    this.#blocks.set(block, { version: block.version, state });
+    return state;
+  }
+  #call(call, known) {
+    const { id, name, isOmitted, outcome, error, approval, progress, ran, isError, result } = call;
+    return {
+      ...common(call),
+      isCall: true,
+      id,
+      name,
+      isOmitted,
+      outcome,
+      error,
+      approval,
+      progress,
+      ran,
+      isError,
+      result,
+      phase: phaseOf(call, this.#run),
+      input: call.input.value,
+      finished: known?.finished.size === call.finished.size ? known.finished : new Set(call.finished),
+      subRuns: [...call.subRuns]
+    };
+  }
+};
+function textState(block) {
+  return { ...common(block), isCall: false, text: String(block.text), content: block.content };
+}
+function common({ block, kind, turn, isVoid, startS, stopS }) {
+  return { block, kind, turn, isVoid, startS, stopS };
+}
+
+function startRun(url, asked, options = {}) {
+  const headers = { ...options.headers, "Content-Type": "application/json" };
+  if (options.token !== void 0) headers["Authorization"] = `Bearer ${options.token}`;
+  const request = { method: "POST", headers, body: stringify(asked) };
+  new Request(url, request);
+  const limits = { maxChars: options.maxMessageChars ?? 2 ** 28, maxSilenceMs: options.maxSilenceMs ?? 45e3 };
+  return closable((signal) => messages2(openFetch(String(url), request, signal, limits)), options.signal);
+}
+async function* messages2(opened) {
+  yield { type: "connection", state: "connecting" };
+  let isOver = false;
+  for await (const item of opened) {
+    if (item.type === "open") yield { type: "connection", state: "live" };
+    if (item.type !== "message") continue;
+    const record = recordOf(parse(item.message.data));
+    isOver ||= record.type === "run_stop";
+    yield { type: "records", snapshot: false, records: [record], seq: record.seq };
+  }
+  if (!isOver) throw new ConnectionLost("the records ended before the run");
+  yield { type: "end" };
+}
+
+var MAX_WAIT_MS = 100;
+var RunStore = class {
+  #open;
+  #listeners = /* @__PURE__ */ new Set();
+  #run = new RunReader();
+  #snapshots = new Snapshots(this.#run);
+  #connection = "idle";
+  #error = null;
+  #shown = { run: this.#snapshots.take(), connection: "idle", error: null };
+  #controller = null;
+  #cancelFrame = null;
+  constructor(open) {
+    this.#open = open;
+  }
+  /** Call a function after each change. Returns the function that ends this. */
+  subscribe = (listener) => {
+    const own = () => listener();
+    this.#listeners.add(own);
+    this.#start();
+    return () => {
+      this.#listeners.delete(own);
+      queueMicrotask(() => this.#listeners.size || this.#stop());
+    };
+  };
+  /** Return the state at the last change: the same object until the next one. */
+  getSnapshot = () => this.#shown;
+  #start() {
+    if (this.#controller || this.#isOver) return;
+    this.#controller = new AbortController();
+    void this.#read(this.#controller.signal);
+  }
+  get #isOver() {
+    return this.#connection === "ended" || this.#connection === "gone" || this.#connection === "failed";
+  }
+  #stop() {
+    this.#controller?.abort();
+    this.#controller = null;
+    this.#cancelFrame?.();
+    this.#cancelFrame = null;
+    if (!this.#isOver) this.#connection = "idle";
+    this.#shown = { run: this.#snapshots.take(), connection: this.#connection, error: this.#error };
+  }
+  async #read(signal) {
+    try {
+      await Promise.resolve();
+      if (!this.#listeners.size) return;
+      for await (const message of this.#open(signal, this.#run.seq)) {
+        if (signal.aborted) return;
+        this.#take(message);
+        if (message.type === "end" || message.type === "gone") return;
+      }
+      if (!signal.aborted) this.#take({ type: "end" });
+    } catch (error) {
+      if (signal.aborted) return;
+      [this.#connection, this.#error] = ["failed", error];
+      this.#tellSoon();
+    }
+  }
+  #take(message) {
+    if (message.type === "records") {
+      if (message.snapshot) {
+        this.#run = new RunReader();
+        this.#snapshots = new Snapshots(this.#run);
+      }
+      for (const record of message.records) this.#run.feed(record);
+      this.#run.seq = message.seq;
+    } else if (message.type === "connection") {
+      this.#connection = message.state;
+    } else if (message.type === "end" || message.type === "gone") {
+      this.#connection = message.type === "end" ? "ended" : "gone";
+      if (message.type === "end") this.#run.end();
+    } else return;
+    this.#tellSoon();
+  }
+  #tellSoon() {
+    this.#cancelFrame ??= nextFrame(() => {
+      this.#cancelFrame = null;
+      this.#shown = { run: this.#snapshots.take(), connection: this.#connection, error: this.#error };
+      for (const listener of [...this.#listeners]) listener();
+    });
+  }
+};
+function nextFrame(act) {
+  const cancel = () => {
+    clearTimeout(timer);
+    if (frame !== null) cancelAnimationFrame(frame);
+  };
+  const run = () => {
+    cancel();
+    act();
+  };
+  const hasFrames = typeof requestAnimationFrame === "function";
+  const timer = setTimeout(run, hasFrames ? MAX_WAIT_MS : 16);
+  const frame = hasFrames ? requestAnimationFrame(run) : null;
+  return cancel;
+}
+export {
+  Call,
+  ConnectionLost,
+  ExactNumber,
+  GrowingText,
+  HTTPError,
+  MessageTooLong,
+  PartialValue,
+  PatchError,
+  RunReader,
+  RunStore,
+  SSEDecoder,
+  Snapshots,
+  TextBlock,
+  Turn,
+  applyPatch,
+  follow,
+  isContainer,
+  parse,
+  phaseOf,
+  startRun,
+  stringify
+};
