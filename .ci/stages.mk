@@ -66,7 +66,7 @@ fuzz: quick
 	$(stage) '.venv/bin/python -m tests.fuzz --without flavors --seconds 60 --seed $(seed) --max-len 64'
 
 # The quick tests of the core on the other versions of Python, without the optional packages, as after `make test`.
-core := packages/wire/tests tests/loop tests/tools tests/transports tests/streaming tests/calls tests/inputs tests/builtin/_code/test_statements.py tests/test_package.py
+core := packages/wire/tests tests/loop tests/tools tests/transports tests/streaming tests/calls tests/inputs packages/toolkit/tests/_code/test_statements.py tests/test_package.py
 python%: venv = build/ci/$@
 $(others:%=python%): python%: quick
 	$(stage) 'make $(venv)/.test VENV=$(venv) PYTHON=$(call find,$*); $(venv)/bin/pytest $(core)'

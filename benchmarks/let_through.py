@@ -148,7 +148,7 @@ import sys, time, anyio, eagerstream
 from benchmarks.attack_cases import REQUEST, call
 from eagerstream import tool
 from eagerstream.workers import ProcessExecutor, ProcessPool
-from eagerstream.builtin import Bash
+from eagerstream_toolkit import Bash
 
 @tool
 def t(x: str) -> str:

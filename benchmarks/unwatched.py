@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from eagerstream_testing._body import body_events, is_fragment
+from eagerstream._support.bodies import body_events, is_fragment
 from eagerstream_wire import InputStop, Outcome, ServerToolUse
 
 from . import flavors

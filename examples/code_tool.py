@@ -13,8 +13,8 @@ import sys
 from typing import Any
 
 import eagerstream
-from eagerstream.builtin import CodeTool
 from eagerstream_progress.terminal import terminal_progress
+from eagerstream_toolkit import CodeTool
 
 import anyio
 from anthropic import AsyncAnthropic

@@ -18,9 +18,9 @@ from tempfile import TemporaryDirectory
 
 import eagerstream
 from eagerstream import TextDelta, ToolProgress, ToolStop, printable
-from eagerstream.builtin import Bash, EagerTextEditor, Memory
 from eagerstream_testing import ReplayServer, Timing
 from eagerstream_testing.demos import coding
+from eagerstream_toolkit import Bash, EagerTextEditor, Memory
 
 import anyio
 from anthropic import AsyncAnthropic

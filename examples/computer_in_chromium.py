@@ -26,9 +26,9 @@ from urllib.parse import urlsplit
 
 import eagerstream
 from eagerstream import ToolStop, printable
-from eagerstream.builtin import Computer, ComputerHandler, Point, Region
 from eagerstream.errors import ToolError
 from eagerstream_testing import ReplayServer, Scenario, reply, text, tool_use
+from eagerstream_toolkit import Computer, ComputerHandler, Point, Region
 
 import anyio
 import anyio.to_thread

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import eagerstream
-from eagerstream.latency._results import results_schema
+from eagerstream_lab._results import results_schema
 from eagerstream_progress import record_schema
 
 SCHEMAS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {

@@ -21,9 +21,9 @@ from examples.computer_in_chromium import ChromiumPage, chromium_page, keys_name
 from selenium.webdriver.common.keys import Keys
 
 import eagerstream
-from eagerstream.builtin import Computer
 from eagerstream.errors import ToolError
 from eagerstream_testing import ReplayServer, Scenario, Scripted, reply, text, tool_use
+from eagerstream_toolkit import Computer
 from tests.browser import require_chromium
 from tests.sites import Site, site
 from tests.streams import REQUEST

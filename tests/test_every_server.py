@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from eagerstream._support.serving.asgi_server import ThreadedServer
-from eagerstream.latency._wire import WireProxy
+from eagerstream_lab._wire import WireProxy
 from eagerstream_progress import Hub
 from eagerstream_progress.agui import agui_app
 from eagerstream_progress.gateway import RunSlots, gateway_app
@@ -277,7 +277,7 @@ def test_no_server_is_left_out() -> None:
         ("eagerstream/_support/serving/asgi_server.py", "create_server("),
         ("eagerstream/_support/serving/asgi_server.py", "uvicorn.Server"),
         ("eagerstream_testing/capture/_proxy.py", "(ThreadedServer)"),
-        ("eagerstream/latency/_wire.py", "(ThreadedServer)"),
+        ("eagerstream_lab/_wire.py", "(ThreadedServer)"),
         ("eagerstream_progress/web/_server.py", "(ThreadedServer)"),
         ("eagerstream_testing/_server.py", "(ThreadedServer)"),
     }
@@ -287,4 +287,4 @@ def test_no_server_is_left_out() -> None:
         for path in folder.rglob("*.py")
         for match in re.finditer(r"^def (\w+_app)\(", path.read_text(encoding="utf-8"), re.MULTILINE)
     }
-    assert apps - {"new_app", "run_app"} == {"agui_app", "gateway_app", "vercel_app", "web_app"}
+    assert apps - {"forwarding_app", "new_app", "run_app"} == {"agui_app", "gateway_app", "vercel_app", "web_app"}

@@ -28,7 +28,6 @@ from typing_extensions import is_typeddict
 
 import eagerstream
 from eagerstream import HTTPTransport, ItemStream, Recording, ToolResponse, tool
-from eagerstream.builtin import Jail
 from eagerstream.calls import RunStatus
 from eagerstream.compat import helloagents
 from eagerstream.errors import (
@@ -63,6 +62,7 @@ from eagerstream_progress.vercel import UIMessageError
 from eagerstream_testing import encode_event, error_event, reply, text, thinking, tool_use
 from eagerstream_testing._received import RequestLog
 from eagerstream_testing.capture import RecordingFolder, RecordingTransport
+from eagerstream_toolkit import Jail
 from eagerstream_wire import (
     MessageAssembler,
     PartialJSON,

@@ -59,8 +59,6 @@ _ROOMS = (
         "_command",
         "integrations",
         "compat",
-        "builtin",
-        "latency",
         "workers",
         "journal",
     ),
@@ -137,6 +135,7 @@ def f():
 _TESTS = Path(__file__).parent
 
 _WITHOUT_TESTS = {
+    "_support/bodies": "packages/testing has bodies of every kind",
     "_support/guard": "test_every_server.py asks every server, past it",
     **{
         f"_support/{name}": "test_redaction.py and test_secret_shapes.py have secrets of every kind"
@@ -258,7 +257,7 @@ def test_public_methods(name: str) -> None:
 def test_type_hints_of_typed_dicts() -> None:
     """Programs read them, for example to make a form or a command line of the options."""
     found = 0
-    for room in ("", ".loop", ".streaming", ".tools", "_testing", "_progress", ".latency", ".transports"):
+    for room in ("", ".loop", ".streaming", ".tools", "_testing", "_progress", "_lab", ".transports"):
         module = importlib.import_module(f"eagerstream{room}")
         for value in (getattr(module, name) for name in getattr(module, "__all__", ())):
             if typing.is_typeddict(value):

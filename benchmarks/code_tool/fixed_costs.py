@@ -15,11 +15,11 @@ from typing import Any, Final
 import anyio
 
 import eagerstream
-from eagerstream.builtin import CodeTool, MontySandbox, ProcessSandbox
-from eagerstream.builtin._code.sandbox import CodeFunction, CodeSandbox
-from eagerstream.builtin._code.statements import Statement
 from eagerstream.calls import EarlyCalls
 from eagerstream.tools import Tool
+from eagerstream_toolkit import CodeTool, MontySandbox, ProcessSandbox
+from eagerstream_toolkit._code.sandbox import CodeFunction, CodeSandbox
+from eagerstream_toolkit._code.statements import Statement
 from eagerstream_wire import JSON
 
 _STARTS: Final = 15

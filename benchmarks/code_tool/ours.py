@@ -11,9 +11,10 @@ import anyio
 from anthropic import AsyncAnthropic
 
 import eagerstream
-from eagerstream.builtin import CodeTool, MontySandbox, ProcessSandbox
-from eagerstream.builtin._code import statements
-from eagerstream.builtin._code.sandbox import (
+from eagerstream.tools import Tool
+from eagerstream_toolkit import CodeTool, MontySandbox, ProcessSandbox
+from eagerstream_toolkit._code import statements
+from eagerstream_toolkit._code.sandbox import (
     CodeFunction,
     CodeHost,
     CodeSandbox,
@@ -21,8 +22,7 @@ from eagerstream.builtin._code.sandbox import (
     CodeValue,
     StatementResult,
 )
-from eagerstream.builtin._code.statements import Statement, StatementSplitter
-from eagerstream.tools import Tool
+from eagerstream_toolkit._code.statements import Statement, StatementSplitter
 from eagerstream_wire import PartialJSON
 
 from .program import Job, Parsed, main

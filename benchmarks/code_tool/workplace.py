@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any, Final, Self
 
-from eagerstream.builtin import Calculator, Files
+from eagerstream_toolkit import Calculator, Files
 
 from .tasks import BEFORE, EDITS, FILE, Task, edited
 

@@ -22,8 +22,8 @@ from benchmarks.conformance import page as conformance_page
 from benchmarks.results import grid
 from tests.source_tree import sources
 
-from eagerstream.latency._metrics import METRICS
 from eagerstream.limits import Limits
+from eagerstream_lab._metrics import METRICS
 from eagerstream_wire import ParsingLimits
 
 from .pages import FOLDER
@@ -190,7 +190,7 @@ def records() -> str:
 
 def bench_results() -> str:
     """Return a section for each part of the results of a benchmark. The data of a run has its own."""
-    schema = json.loads((ROOT / "src/eagerstream/latency/results.schema.json").read_text(encoding="utf-8"))
+    schema = json.loads((ROOT / "packages/lab/src/eagerstream_lab/results.schema.json").read_text(encoding="utf-8"))
     definitions: dict[str, Any] = {"Results": schema, **schema["$defs"]}
     rows = [
         (f"`{metric.name}`", metric.unit, metric.meaning, "yes" if metric.on_wire else "no")

@@ -14,7 +14,7 @@ import pytest
 from eagerstream import Recording
 from eagerstream._support.files import open_instead, replacing
 from eagerstream.errors import UsageError
-from eagerstream.latency._results import save_json
+from eagerstream_lab._results import save_json
 from eagerstream_progress import RunLog, record_run, save_records
 from eagerstream_testing.capture import RecordingFolder
 

@@ -57,7 +57,7 @@ SCHEMA_ONLY: dict[str, dict[str, Any]] = {
 @rows("definition", SCHEMA_ONLY.values())
 def test_a_definition_that_nothing_runs(definition: dict[str, Any]) -> None:
     """It is a mistake, and said before anything is sent: its calls could only be answered as not found."""
-    with pytest.raises(UsageError, match=rf"nothing runs {definition['type']}.* eagerstream.builtin"):
+    with pytest.raises(UsageError, match=rf"nothing runs {definition['type']}.* eagerstream_toolkit"):
         eagerstream.run(DONE, tools=[definition], **REQUEST)
     with pytest.raises(UsageError, match="nothing runs"):
         eagerstream.Conversation(tools=[definition], **REQUEST)

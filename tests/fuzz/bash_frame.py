@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from eagerstream.builtin._bash.frame import Frame
-from eagerstream.builtin._bash.output import MAX_REST_BYTES, Output
-from eagerstream.builtin._bash.session import _Exchange
+from eagerstream_toolkit._bash.frame import Frame
+from eagerstream_toolkit._bash.output import MAX_REST_BYTES, Output
+from eagerstream_toolkit._bash.session import _Exchange
 
 from .choices import Choices, pieces
 from .cost import check_cost, check_kept, is_sampled

@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from eagerstream.builtin import Jail
-from eagerstream.builtin._paths import MAX_DEPTH, Parts
 from eagerstream.errors import ToolError
+from eagerstream_toolkit import Jail
+from eagerstream_toolkit._paths import MAX_DEPTH, Parts
 
 from .choices import Choices
 

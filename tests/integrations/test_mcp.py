@@ -17,17 +17,17 @@ import pytest
 from mcp import Client, ClientSession, StdioServerParameters, types
 from mcp.client.stdio import stdio_client
 from mcp.server.lowlevel import Server
+from packages.toolkit.tests.support import conversation
 
 import eagerstream
 from eagerstream import RunStatus, Tool, ToolProgress, ToolResponse, ToolStart, ToolStatus
-from eagerstream.builtin import CodeTool
 from eagerstream.errors import ProtocolError, UsageError
 from eagerstream.inputs import InputError
 from eagerstream.integrations.mcp import mcp_tools, to_response
 from eagerstream.tools import InProcessExecutor, ToolCall
 from eagerstream.transports import HTTPTransport
 from eagerstream_testing import ReplayServer, Scenario, reply, text, tool_use
-from tests.builtin.support import conversation
+from eagerstream_toolkit import CodeTool
 from tests.integrations import mcp_server
 from tests.streams import REQUEST
 from tests.support import Heard, check_history, until

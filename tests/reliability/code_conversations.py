@@ -14,10 +14,10 @@ import anyio.lowlevel
 
 import eagerstream
 from eagerstream import RunningCall, Tool
-from eagerstream.builtin import CodeTool
+from eagerstream._support.bodies import body_events
 from eagerstream.tools import ToolCall
 from eagerstream_testing import Timing, reply, retime, text, tool_use
-from eagerstream_testing._body import body_events
+from eagerstream_toolkit import CodeTool
 from eagerstream_wire import WireEvent
 
 CODE: Final = """\

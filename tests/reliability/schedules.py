@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final
 
+from eagerstream._support.bodies import body_events
 from eagerstream.recordings import Recording
 from eagerstream_testing import (
     Fault,
@@ -22,7 +23,6 @@ from eagerstream_testing import (
     text,
     tool_use,
 )
-from eagerstream_testing._body import body_events
 from eagerstream_testing._faults import ERROR_STATUS, UNANSWERED
 from tests.sampling import drawn
 

@@ -12,9 +12,9 @@ from enum import Enum
 from random import Random
 from typing import Any, Final
 
+from eagerstream._support.terms import assistant_messages
 from eagerstream.recordings import Recording
 from eagerstream_testing import Scripted, Timing, reply, retime, text, tool_use
-from eagerstream_testing._scenario import assistant_messages
 
 _OWNER: Final = re.compile(r"conv-(\d{6})")
 _SHORTEST_FRAGMENT: Final = 9

@@ -17,9 +17,9 @@ import pytest
 
 import eagerstream
 from eagerstream import EagerStreamError, InputAccumulator, ToolProgress
-from eagerstream.builtin._code.statements import StatementSplitter
 from eagerstream.loop import Run
 from eagerstream_testing import reply, text
+from eagerstream_toolkit._code.statements import StatementSplitter
 from eagerstream_wire import WireEvent
 from tests.loop.serial import checked
 from tests.reliability.code_conversations import CODE, FIRST_EVENTS, SECOND, CodeWorld

@@ -10,8 +10,8 @@ from itertools import chain
 import anyio
 import pytest
 
-from eagerstream.builtin import ProcessSandbox
 from eagerstream_testing import Scenario
+from eagerstream_toolkit import ProcessSandbox
 from tests.reliability.code_conversations import FIRST, FIRST_EVENTS, CodeWorld
 from tests.reliability.conversations import ERRORS, Ended, Report, converse_all
 from tests.reliability.schedules import LAST, Schedule, at_bytes, at_events, at_some

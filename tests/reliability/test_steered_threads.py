@@ -14,6 +14,7 @@ import pytest
 
 import eagerstream
 from eagerstream import EagerStreamError, HTTPTransport, Limits, RunStatus
+from eagerstream._support.terms import assistant_messages
 from eagerstream.loop import MessageDelivered, RunResult, When
 from eagerstream.loop._message_thread import _copied_message
 from eagerstream.recordings import Recording
@@ -30,7 +31,6 @@ from eagerstream_testing import (
     text,
     tool_use,
 )
-from eagerstream_testing._scenario import assistant_messages
 from eagerstream_testing._threads import _refused
 from tests.loop.serial import SLOWLY_S, checked
 from tests.reliability.conversations import Travel

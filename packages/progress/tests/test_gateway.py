@@ -24,6 +24,7 @@ import anyio.abc
 import httpx
 import pytest
 from packages.progress.tests.asgi import client_of, scope_of
+from tests.source_tree import ROOT
 from tests.streams import MESSAGE_STOP, block_start, block_stop, message_delta, message_start, text_delta
 from tests.support import Gate, LocalAPI, awaiting, until
 from tests.tables import rows
@@ -513,7 +514,7 @@ def test_a_client_that_vanishes_or_stalls_for_too_long_ends_its_run() -> None:
 
 # --- the example, as a program of its own -----------------------------------------------------------------------------
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "gateway.py"
+EXAMPLE = ROOT / "examples" / "gateway.py"
 
 
 class Program:

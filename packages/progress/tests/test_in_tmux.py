@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
+from tests.source_tree import ROOT
 
-ROOT = Path(__file__).parent.parent.parent
 TMUX = shutil.which("tmux")
 
 pytestmark = [

@@ -13,10 +13,10 @@ from packages.progress.tests.page_modules import PageModules
 from tests.tables import rows
 
 import eagerstream
-from eagerstream.builtin import CodeTool
 from eagerstream_progress import Hub
 from eagerstream_progress._lines import LineProgress, LineState, TextLines, shown_lines
 from eagerstream_testing import reply, tool_use
+from eagerstream_toolkit import CodeTool
 
 FORM = {"parameter": "code", "line": 3, "end_line": 5, "state": "running"}
 

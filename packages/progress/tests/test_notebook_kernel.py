@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 from tests.browser import chromium
+from tests.source_tree import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 nbformat: Any = import_module("nbformat")  # without types
 nbclient: Any = import_module("nbclient")
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = ROOT / "examples"
 _HEAD = '<!doctype html><meta charset="utf-8"><title>Notebook</title><body style="font: 15px system-ui; width: 1000px">'
 
 

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from operator import itemgetter
-from pathlib import Path
 from typing import Any, Final
 
 import anyio
@@ -22,6 +21,7 @@ from packages.progress.tests.streams import Told, told_faults, told_recordings
 from packages.progress.tests.ui_messages import Reader
 from tests.node import run_client, serving
 from tests.reliability.schedules import at_bytes, at_events
+from tests.source_tree import ROOT
 from tests.streams import MESSAGE_STOP, REQUEST, message_delta, message_start
 from tests.support import LocalAPI, Piece, check_history, whole_call
 
@@ -272,7 +272,7 @@ def test_a_page_is_loaded_again(reader: str, id: str) -> None:
 def test_the_example() -> None:
     """The smallest program serves a page, tools and all."""
     letter = tool_use("draft_letter", {"to": "Ada", "paragraphs": ["Dear Ada,", "..."]})
-    example = Path(__file__).parents[2] / "examples" / "serve_vercel.py"
+    example = ROOT / "examples" / "serve_vercel.py"
     with ReplayServer(Scenario(reply(letter), reply(text("Drafted.")))) as api:
         server = subprocess.Popen(
             [sys.executable, example, "claude-made-1", "0"],

@@ -12,7 +12,6 @@ import random
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +26,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 from tests.browser import chromium
 from tests.node import installed_file
 from tests.patches import Patches
+from tests.source_tree import ROOT
 from tests.streams import MESSAGE_STOP, REQUEST, message_delta, message_start, text_delta
 from tests.support import LocalAPI, whole_call
 
@@ -41,7 +41,6 @@ from eagerstream_testing.demos.poem import POEM
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
-ROOT = Path(__file__).parent.parent.parent
 PICTURES = ROOT / "build" / "screenshots"
 HOSTILE = "<img src=x onerror=\"document.title='pwned'\"><script>document.title='pwned'</script>&lt;b&gt;"
 

@@ -16,10 +16,10 @@ from tests.aws_frames import chunk_frame, frame, read_by_botocore
 from tests.streams import random_pieces, written
 from tests.tables import rows
 
+from eagerstream._support.bodies import body_events
 from eagerstream.errors import ProtocolError
 from eagerstream.recordings import Chunk, Recording
 from eagerstream_testing import Fault, FaultKind, Timing, encode_event, reply, retime, text, tool_use
-from eagerstream_testing._body import body_events
 from eagerstream_testing._faults import BYTEWISE, ERROR_STATUS, INSTEAD
 from eagerstream_testing._framing import AWS_EVENT_STREAM, AWS_EXCEPTIONS, SSE, aws_frame, framing_of, in_aws_frames
 from eagerstream_testing._injection import break_reply

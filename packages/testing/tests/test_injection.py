@@ -11,9 +11,9 @@ from hypothesis import given, strategies as st
 from tests.streams import wire_events
 from tests.tables import rows
 
+from eagerstream._support.bodies import body_events
 from eagerstream.recordings import Chunk, Recording
 from eagerstream_testing import Fault, FaultKind, Timing, encode_event, reply, retime, server_tool_use, text, tool_use
-from eagerstream_testing._body import body_events
 from eagerstream_testing._faults import BYTEWISE, ERROR_STATUS, INSTEAD
 from eagerstream_testing._framing import AWS_EVENT_STREAM
 from eagerstream_testing._injection import _what_goes_on, break_reply

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from eagerstream_wire._block_rules import text_block, tool_result
 from eagerstream_wire._events import TEXT_FIELDS
@@ -35,6 +35,7 @@ __all__ = [
     "USER_DEFINED",
     "InputT",
     "accepted_betas",
+    "assistant_messages",
     "betas_for",
     "betas_in",
     "betas_of_header",
@@ -76,3 +77,11 @@ def betas_of_header(value: object) -> list[str]:
 def media_type(content_type: str) -> str:
     """Return a content type without its parameters, in lower case."""
     return content_type.partition(";")[0].strip().lower()
+
+
+def assistant_messages(request: Mapping[str, Any]) -> int:
+    """Return the number of the turn that a request asks for."""
+    messages = request.get("messages")
+    if not isinstance(messages, list):
+        return 0
+    return sum(isinstance(message, Mapping) and message.get("role") == "assistant" for message in messages)

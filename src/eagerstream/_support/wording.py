@@ -94,3 +94,8 @@ def _literal(value: Any) -> str:
             return "a number of more than 30 digits"  # writing it out takes quadratic time
         case _:
             return clean(str(value))
+
+
+def gap_text(gap_s: float | None) -> str:
+    """Return the words about the gap of a run, such as `"continued from its journal after 3 min 20 s"`."""
+    return "continued from its journal" + (f" after {duration_text(gap_s)}" if gap_s is not None else "")

@@ -18,7 +18,7 @@ _EVENTS: Final = (
     "or serve them with eagerstream_progress"
 )
 _FILTERS: Final = "give the run those tools of registry.to_tools() that it may use"
-_TRUNCATOR: Final = "call eagerstream.builtin.truncate_output in the tool whose output is too long"
+_TRUNCATOR: Final = "call eagerstream_toolkit.truncate_output in the tool whose output is too long"
 _SKILL: Final = "return the text of the file from a tool of your own, or name it in system_prompt"
 _TOKENS: Final = "run.result.usage has the tokens that the API counted"
 

@@ -64,7 +64,7 @@ def as_tool(tool: object, *, runs_elsewhere: bool = False) -> Tool | None:
             case "anthropic_client" if not runs_elsewhere:
                 raise UsageError(
                     f"nothing runs {kind}: the API brings only its schema. Instead of the definition, give the tool of "
-                    "eagerstream.builtin or a function, tool(function, definition=...), or give run an executor for it"
+                    "eagerstream_toolkit or a function, tool(function, definition=...), or give run an executor for it"
                 )
             case "opaque":
                 _warn_of_unknown(kind)

@@ -8,10 +8,10 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from packages.toolkit.tests.support import conversation, results
 
 from eagerstream.compat.anthropic_tools import BaseTool
 from eagerstream.compat.anthropic_tools._base_tool import call_async
-from tests.builtin.support import conversation, results
 from tests.compat.anthropic_tools.support import AdditionTool, AsyncTool
 from tests.support import until
 from tests.tables import rows

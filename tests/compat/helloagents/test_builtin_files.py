@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 from eagerstream import UsageError
-from eagerstream.builtin import Calculator
-from eagerstream.builtin._files.shared import Words
 from eagerstream.compat.helloagents import (
     EditTool,
     MultiEditTool,
@@ -25,6 +23,8 @@ from eagerstream.compat.helloagents import (
     truncate_results,
 )
 from eagerstream.compat.helloagents._builtin import CALCULATOR_WORDS, FILE_WORDS, FileTool
+from eagerstream_toolkit import Calculator
+from eagerstream_toolkit._files.shared import Words
 from tests.compat.helloagents.file_tools import EACH, each_change, touch
 from tests.tables import rows
 

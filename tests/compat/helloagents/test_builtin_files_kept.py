@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from hypothesis import given, strategies as st
+from packages.toolkit.tests.files_calls import SECRET, attacked
 
 from eagerstream.compat.helloagents import (
     ReadTool,
@@ -20,7 +21,6 @@ from eagerstream.compat.helloagents import (
     WriteTool,
 )
 from eagerstream.compat.helloagents._builtin import FileTool
-from tests.builtin.files_calls import SECRET, attacked
 from tests.compat.helloagents.file_tools import CHANGES, EACH, each_change, touch
 
 # --- what the registry knows ------------------------------------------------------------------------------------------

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
+from eagerstream._support.bodies import body_events
 from eagerstream._support.serving.asgi_server import ASGIApplication, ThreadedServer
 from eagerstream.recordings import Chunk, Recording
 from eagerstream_testing import Faults, Scenario
 from eagerstream_testing._application import route
-from eagerstream_testing._body import body_events
 from eagerstream_testing._endpoints import Asked, Behaviour
 from eagerstream_testing._framing import SSE
 from eagerstream_testing._injection import Answer, break_reply

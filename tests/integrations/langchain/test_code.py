@@ -13,8 +13,8 @@ from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.runnables import Runnable, RunnableGenerator
 from langgraph.checkpoint.memory import InMemorySaver
 
-from eagerstream.builtin import CodeTool
 from eagerstream.integrations.langchain import EarlyToolsNode
+from eagerstream_toolkit import CodeTool
 from tests.integrations.langchain.support import QUESTION, SLOWLY_S, answers, graph_of
 from tests.integrations.notes import Notes
 

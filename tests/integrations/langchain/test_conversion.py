@@ -15,9 +15,9 @@ from langgraph.types import Command
 
 import eagerstream
 from eagerstream import ItemStream, RunningCall, RunResult, ToolResponse, UsageError
-from eagerstream.builtin import BrowserToolset
 from eagerstream.integrations.langchain import as_langchain_tool, from_langchain_tool
 from eagerstream_testing import ReplayServer, Scenario, reply, text, tool_use
+from eagerstream_toolkit import BrowserToolset
 from tests.integrations.langchain.support import chat_model
 from tests.streams import REQUEST
 from tests.support import anthropic_client

@@ -9,9 +9,9 @@ import anyio
 import pytest
 from pydantic_ai import Agent
 
-from eagerstream.builtin import CodeTool
 from eagerstream.integrations.pydantic_ai import EagerToolset, EarlyStart
 from eagerstream.tools import ToolCall
+from eagerstream_toolkit import CodeTool
 from tests.integrations.notes import Notes
 from tests.integrations.pydantic_ai.test_early import answers, call, model_of
 

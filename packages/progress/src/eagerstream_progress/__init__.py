@@ -19,7 +19,7 @@ client. A client can stop the run that it started. If it leaves, the run is canc
 from eagerstream.streaming import FeedEnd, Observer
 
 from ._hub import Hub
-from ._joined import join_records
+from ._joined import join_records, joined_runs
 from ._latency import latency_of
 from ._log import RunLog, WatcherDropped
 from ._record import Record, record_schema
@@ -43,6 +43,7 @@ __all__ = [
     "creates",
     "edits",
     "join_records",
+    "joined_runs",
     "latency_of",
     "load_records",
     "record_run",

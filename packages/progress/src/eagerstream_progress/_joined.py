@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, cast
 
-from eagerstream._support.wording import duration_text
 from eagerstream.errors import UsageError
 
 from ._merge import last_seq
-from ._record import Record, RunResumedRecord, RunStartRecord
+from ._record import Record, RunStartRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +56,6 @@ class RecordsEnd:
         if start is None or self.ended_at is None or start < self.ended_at:
             return None
         return round((start - self.ended_at).total_seconds(), 3)
-
-
-def gap_text(record: RunResumedRecord) -> str:
-    """Return the words about a gap, for example `"continued from its journal after 3 min 20 s"`."""
-    gap_s = record["gap_s"]
-    return "continued from its journal" + (f" after {duration_text(gap_s)}" if gap_s is not None else "")
 
 
 def continues(start: RunStartRecord) -> bool:

@@ -111,7 +111,7 @@ class Summaries:
                 case InputDelta(input=input): print(summaries.of(input))       # Creating src/app.py, 42 lines
                 case ToolStop(call=call): print(summaries.of_call(call))       # Created src/app.py, 42 lines
 
-    The tools for files of `eagerstream.builtin` and those with the API's schemas are known. Of any other tool, the line
+    The tools for files of `eagerstream_toolkit` and those with the API's schemas are known. Of any other tool, the line
     has its name and the length of its input, unless you say more. Nothing of a line acts on a terminal.
 
     Args:
@@ -245,4 +245,4 @@ KNOWN: Final[Mapping[str, Formatter]] = {
     "web_search": _says("Searching the web", "Searched the web"),
     "web_fetch": _says("Reading a page of the web", "Read a page of the web"),
 }
-"""Formatters of the tools of `eagerstream.builtin`, and of those with the API's schemas."""
+"""Formatters of the tools of `eagerstream_toolkit`, and of those with the API's schemas."""

@@ -8,10 +8,9 @@ from typing import Any
 
 from eagerstream import apply_patch
 from eagerstream._support.terms import error_code_of
-from eagerstream._support.wording import clean, count_text, usage_texts
+from eagerstream._support.wording import clean, count_text, gap_text, usage_texts
 
 from ._fold import CallFold, CallPhase, Result, RunFold, SubRunFold
-from ._joined import gap_text
 from ._lines import TextLines
 from ._record import InputDeltaRecord, InputStartRecord, Record
 
@@ -144,7 +143,7 @@ class RunView(RunFold[CallView]):
                 self.name, self.started_at = record["name"], record["started_at"]
             case "run_resumed":
                 self.status = self.error = None
-                self.gaps.append(gap_text(record))
+                self.gaps.append(gap_text(record["gap_s"]))
                 for call in self.calls:
                     if not call.phase.is_final:
                         call.phase = CallPhase.CUT

@@ -23,6 +23,7 @@ from starlette.routing import Mount, Route
 from tests.browser import chromium
 from tests.docs.line import line
 from tests.node import need_packages, serving
+from tests.source_tree import ROOT
 
 import eagerstream
 from eagerstream import HTTPTransport, Run, tool
@@ -33,9 +34,9 @@ from eagerstream_testing import ReplayServer, Scenario, Timing, reply, tool_use
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
-ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "clients" / "eagerstream-records"
-SCHEMA = ROOT / "src" / "eagerstream" / "progress" / "record.schema.json"
+FOLDER = ROOT / "packages/progress"
+PACKAGE = FOLDER / "clients/eagerstream-records"
+SCHEMA = FOLDER / "src/eagerstream_progress/record.schema.json"
 
 
 def command(*words: str | Path, folder: Path = PACKAGE, fails: bool = False) -> str:
@@ -77,7 +78,7 @@ def test_a_new_type_of_record(tmp_path: Path) -> None:
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("node_modules", "dist"))
     (copy / "node_modules").symlink_to(PACKAGE / "node_modules")
     schema = json.loads(SCHEMA.read_text())
-    there = tmp_path / SCHEMA.relative_to(ROOT)
+    there = tmp_path / SCHEMA.relative_to(FOLDER)
     there.parent.mkdir(parents=True)
     there.write_text(json.dumps(schema))
     command("node", "scripts/types.mjs", "--check", folder=copy)

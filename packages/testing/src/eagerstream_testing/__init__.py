@@ -14,6 +14,7 @@ __all__: list[str]
 if TYPE_CHECKING:
     from ._buffering import buffered as buffered
     from ._faults import Fault as Fault, FaultKind as FaultKind
+    from ._made_up import made_up_input as made_up_input
     from ._platforms import Platform as Platform
     from ._received import ReceivedRequest as ReceivedRequest
     from ._scenario import Scenario as Scenario, Turn as Turn
@@ -39,6 +40,7 @@ else:  # otherwise type checkers would accept any name
         {
             "._buffering": ("buffered",),
             "._faults": ("Fault", "FaultKind"),
+            "._made_up": ("made_up_input",),
             "._platforms": ("Platform",),
             "._received": ("ReceivedRequest",),
             "._scenario": ("Scenario", "Turn"),

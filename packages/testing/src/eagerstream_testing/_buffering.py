@@ -8,13 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from eagerstream import PartialJSON, WireEvent
+from eagerstream._support.bodies import BUFFERED_NOTE, block_index, is_fragment, model_text, noted, tool_name
 from eagerstream.recordings import Chunk, Recording
 
-from ._body import block_index, is_fragment, model_text, noted, tool_name
 from ._framing import Framing, framing_of
-
-BUFFERED_NOTE: Final = "simulated buffering"
-"""Note of a recording whose inputs are held back."""
 
 # Events after which no block is open.
 _ENDS_OF_ALL: Final = frozenset({"message_start", "message_delta", "message_stop", "error"})

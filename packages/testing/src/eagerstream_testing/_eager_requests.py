@@ -6,10 +6,10 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from eagerstream._support.bodies import block_index, is_fragment, model_text, tool_name
 from eagerstream._support.terms import EAGER_FIELD, LEGACY_BETA
 from eagerstream.recordings import Recording
 
-from ._body import block_index, is_fragment, model_text, tool_name
 from ._buffering import buffered
 from ._framing import framing_of
 

@@ -12,10 +12,10 @@ from typing import Any, ClassVar, Final
 from zlib import crc32
 
 from eagerstream import AWSEventStreamDecoder, SSEDecoder
+from eagerstream._support.bodies import BodyEvent, body_events
 from eagerstream.errors import EagerStreamError
 from eagerstream.recordings import Chunk, Recording
 
-from ._body import BodyEvent, body_events
 from ._scripted import encode_event
 
 

@@ -12,9 +12,9 @@ from http import HTTPStatus
 from typing import Any, Final, NamedTuple, assert_never
 
 from eagerstream import WireEvent
+from eagerstream._support.bodies import BodyEvent
 from eagerstream.recordings import Chunk, Recording
 
-from ._body import BodyEvent
 from ._endings import Ending, Repeat, break_chunking, close, reset, stall
 from ._faults import ERROR_STATUS, Fault, FaultKind
 from ._framing import ONE_PIECE, framing_of

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from eagerstream._support.terms import assistant_messages
 from eagerstream.errors import UsageError
 from eagerstream.recordings import Recording
 
@@ -101,11 +102,3 @@ class Scenario:
         if self._timing is None or recording.duration_s > 0 or recording.status != 200:
             return recording
         return retime(recording, self._timing)
-
-
-def assistant_messages(request: Mapping[str, Any]) -> int:
-    """Return the number of the turn that a request asks for."""
-    messages = request.get("messages")
-    if not isinstance(messages, list):
-        return 0
-    return sum(isinstance(message, Mapping) and message.get("role") == "assistant" for message in messages)

@@ -11,12 +11,12 @@ from random import Random
 from typing import Any, Final
 
 from eagerstream._support.checks import check_count, check_fraction
+from eagerstream._support.terms import assistant_messages
 from eagerstream.errors import UsageError
 from eagerstream.recordings import Recording
 
 from ._faults import BYTEWISE, ERROR_STATUS, INSTEAD, UNANSWERED, Fault, FaultKind
 from ._framing import framing_of
-from ._scenario import assistant_messages
 
 MAX_HISTORIES: Final = 10_000
 """Maximum number of histories whose attempts are counted. The least recently requested is forgotten first."""

@@ -12,17 +12,10 @@ from itertools import pairwise
 from random import Random
 from typing import Final, Literal
 
+from eagerstream._support.bodies import TIMED_NOTE, TOKEN_CHARS, body_events, model_text, noted
 from eagerstream._support.checks import check_choice, check_count, check_fraction, check_positive, check_seconds
 from eagerstream.errors import UsageError
 from eagerstream.recordings import Chunk, Recording
-
-from ._body import body_events, model_text, noted
-
-TOKEN_CHARS: Final = 4
-"""Characters of model text that count as one token. A rule of thumb, not the tokenizer."""
-
-TIMED_NOTE: Final = "simulated timing"
-"""Note of a recording with simulated times."""
 
 _LARGEST_RANDOM_CHUNK: Final = 256  # bytes: about two events of an ordinary stream, so cuts fall at any place
 

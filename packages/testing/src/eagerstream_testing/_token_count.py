@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from eagerstream._support.bodies import TOKEN_CHARS
 from eagerstream.recordings import Chunk, Recording
 
 from ._scripted import dump_json
-from ._timing import TOKEN_CHARS
 
 _COUNTED: Final = ("system", "tools", "messages", "tool_choice", "mcp_servers", "output_config")
 _TOKENS_OF_DATA: Final = 1_500

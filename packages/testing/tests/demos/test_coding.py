@@ -8,9 +8,9 @@ import pytest
 from anthropic import AsyncAnthropic
 
 from eagerstream import InputDelta, InputStop, RunStatus, run, validate_history
-from eagerstream.builtin import Bash, EagerTextEditor, Memory
 from eagerstream_testing import ReplayServer, Timing
 from eagerstream_testing.demos import coding
+from eagerstream_toolkit import Bash, EagerTextEditor, Memory
 
 
 @pytest.mark.anyio

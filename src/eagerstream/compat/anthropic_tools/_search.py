@@ -108,7 +108,7 @@ class BaseSearchTool(BaseTool):
 
 
 class SearchBackend(Protocol):
-    """Search service with a `search` as a `def` or an `async def`. A `SearchTool` of `eagerstream.builtin` is one."""
+    """Search service with a `search` as a `def` or an `async def`. A `SearchTool` of `eagerstream_toolkit` is one."""
 
     def search(self, query: str, count: int, /) -> Any:
         """Return at most `count` results, best first, or an awaitable of them.

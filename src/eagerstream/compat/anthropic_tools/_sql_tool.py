@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import anyio
 
-from ...builtin import SQL
-from ...builtin._tool_options import with_defaults
+from eagerstream_toolkit import SQL
+from eagerstream_toolkit._tool_options import with_defaults
+
 from ...errors import ToolError
 from ...tools import Tool, ToolErrorCode, ToolOptions, ToolResponse, ToolStatus, tool
 from .._sync import SyncLoop, refuse_in_event_loop, run_plain
@@ -19,11 +20,11 @@ from ._base_tool import BaseTool, check_names, described_in_xml
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
-    from ...builtin._sql.tool import DBAPIConnection
+    from eagerstream_toolkit._sql.tool import DBAPIConnection
 
 
 class SQLTool(BaseTool):
-    """Tool that runs the model's SQL statements with `eagerstream.builtin.SQL`.
+    """Tool that runs the model's SQL statements with `eagerstream_toolkit.SQL`.
 
     That class describes the protection of a database. Unlike the tool of anthropic-tools, it only reads by default, and
     each call runs one statement. A SQLite file is opened again for each call. So a connection from

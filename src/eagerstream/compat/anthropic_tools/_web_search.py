@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from ...builtin import BraveSearch, WikipediaSearch
+from eagerstream_toolkit import BraveSearch, WikipediaSearch
+
 from ._search import BackendSearchTool, BaseSearchResult
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class _WebSearchTool(BackendSearchTool):
 
 
 class BraveSearchTool(_WebSearchTool):
-    """Web search with Brave, by `eagerstream.builtin.BraveSearch`: at most 20 results.
+    """Web search with Brave, by `eagerstream_toolkit.BraveSearch`: at most 20 results.
 
     Unlike the tool of anthropic-tools, it does not fetch the pages: a content is Brave's excerpts of a page. A failed
     search raises `ToolError`. In anthropic-tools it had no results.
@@ -71,7 +72,7 @@ class BraveSearchTool(_WebSearchTool):
 
 
 class WikipediaSearchTool(_WebSearchTool):
-    """Search in Wikipedia, by `eagerstream.builtin.WikipediaSearch`: at most 20 articles.
+    """Search in Wikipedia, by `eagerstream_toolkit.WikipediaSearch`: at most 20 articles.
 
     Unlike the tool of anthropic-tools, it returns only the introduction of an article. A failed search raises
     `ToolError`.

@@ -1,4 +1,4 @@
-"""HelloAgents' tools, built on those of `eagerstream.builtin`, and their texts."""
+"""HelloAgents' tools, built on those of `eagerstream_toolkit`, and their texts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any, ClassVar, Final
 
 from anyio.from_thread import start_blocking_portal
 
-from ... import builtin
-from ...builtin import Calculator, Files
-from ...builtin._files.shared import Words
+import eagerstream_toolkit as builtin
+from eagerstream_toolkit import Calculator, Files
+from eagerstream_toolkit._files.shared import Words
+
 from ...errors import ToolError
 from ...inputs import InputError
 from ...tools import Group, Tool as CoreTool, ToolErrorCode, ToolResponse, ToolStatus, error_response
@@ -112,7 +113,7 @@ class _Calculator(Calculator):
 
 
 class CalculatorTool(AdaptedTool):
-    """`eagerstream.builtin.Calculator`, called `python_calculator`. It takes `{"input": str}` or `{"expression": str}`.
+    """`eagerstream_toolkit.Calculator`, called `python_calculator`. It takes `{"input": str}` or `{"expression": str}`.
 
     Its data is `{"expression": str, "result": int | float, "result_str": str, "result_type": "int" | "float"}`. The
     error code is `INVALID_FORMAT` for an expression that cannot be parsed, `EXECUTION_ERROR` for one without a result,
@@ -154,7 +155,7 @@ class _Files(Files):
 
 
 class FileTool(AdaptedTool):
-    """Tool for the files of a folder, see `eagerstream.builtin.Files`.
+    """Tool for the files of a folder, see `eagerstream_toolkit.Files`.
 
     No path leads out of the folder. Before a change, the old file is saved beside it as
     `.backups/{name}.{YYYYmmdd_HHMMSS}.bak`, and never deleted.
@@ -289,7 +290,7 @@ class MultiEditTool(FileTool):
 def truncate_results(results: Sequence[Any], limit: int) -> ToolResponse:
     """Return the first `limit` results. If there are more, the response is a `PARTIAL` with a Chinese text.
 
-    `eagerstream.builtin.truncate_results` describes the data.
+    `eagerstream_toolkit.truncate_results` describes the data.
 
     Raises:
         UsageError: `limit` is less than 1.

@@ -9,10 +9,11 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Any, Final, Unpack, overload
 
+from eagerstream_toolkit._tool_options import with_defaults
+
 from ... import tools
 from ..._support.checks import check_count
 from ..._support.slots import Slots
-from ...builtin._tool_options import with_defaults
 from ...errors import UsageError
 from ...tools import RunningCall, ToolErrorCode, ToolOptions, ToolResponse
 from .._deprecation import deprecated

@@ -11,11 +11,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 from hypothesis import given, strategies as st
+from packages.toolkit.tests.support import conversation, results
 
 from eagerstream.compat.anthropic_tools import BackendSearchTool, BaseSearchResult, BaseSearchTool
 from eagerstream.compat.anthropic_tools._search import MAX_RESULTS, results_as_xml
 from eagerstream.errors import UsageError
-from tests.builtin.support import conversation, results
 from tests.compat.anthropic_tools.prebuilt.support import PAGES, PARAMETERS, XML, AsyncManual, Manual, manual
 from tests.tables import rows
 

@@ -13,12 +13,12 @@ import anyio
 import duckdb
 import pytest
 import sqlalchemy
+from packages.toolkit.tests.databases import made
+from packages.toolkit.tests.support import conversation, results
 
 from eagerstream.compat.anthropic_tools import SQLTool
 from eagerstream.errors import ToolError, UsageError
 from eagerstream.tools import Tool
-from tests.builtin.databases import made
-from tests.builtin.support import conversation, results
 
 MADE: Final = """CREATE TABLE employee_data (
           id INTEGER PRIMARY KEY,

@@ -13,7 +13,6 @@ import anyio
 import httpx
 import pytest
 
-from eagerstream.builtin._search import brave
 from eagerstream.compat._sync import run_sync
 from eagerstream.compat.anthropic_tools import (
     BaseSearchResult,
@@ -24,6 +23,7 @@ from eagerstream.compat.anthropic_tools import (
     handle_manual_claude_res,
 )
 from eagerstream_testing import ReplayServer, Scenario, reply, text, tool_use
+from eagerstream_toolkit._search import brave
 from tests.compat.anthropic_tools.prebuilt.support import XML, AsyncManual, Manual, manual
 from tests.sites import site
 from tests.support import anthropic_client

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import httpx
 import pytest
+from packages.toolkit.tests.support import conversation, results
 
-from eagerstream.builtin._search import brave
 from eagerstream.compat.anthropic_tools import BaseSearchResult, BraveSearchTool, WikipediaSearchTool
 from eagerstream.errors import ToolError, UsageError
-from tests.builtin.support import conversation, results
+from eagerstream_toolkit._search import brave
 from tests.compat.anthropic_tools.prebuilt.support import PARAMETERS
 from tests.sites import site
 

@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { buildSync } from "esbuild";
 
 const ROOT = new URL("../", import.meta.url);
-const PAGE = new URL("../../src/eagerstream/progress/web/static/records.js", ROOT);
+const PAGE = new URL("../../src/eagerstream_progress/web/static/records.js", ROOT);
 const HEAD = "// Built from packages/progress/clients/eagerstream-records by `npm run build`. Do not edit.\n\n";
 
 const { outputFiles } = buildSync({

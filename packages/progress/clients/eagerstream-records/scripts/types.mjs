@@ -3,7 +3,7 @@
 
 import { readFileSync, writeFileSync } from "node:fs";
 
-const SCHEMA = new URL("../../../src/eagerstream/progress/record.schema.json", import.meta.url);
+const SCHEMA = new URL("../../../src/eagerstream_progress/record.schema.json", import.meta.url);
 const TARGET = new URL("../src/records.ts", import.meta.url);
 const KNOWN = new Set([
   "$ref", "additionalProperties", "anyOf", "const", "description", "enum", "items", "properties", "required", "title", "type",

@@ -21,7 +21,7 @@ from eagerstream_testing.demos import poem
 from .. import Hub
 
 NAME: Final = "A poem for the harbour"
-_TOOLKIT: Final = "eagerstream.builtin"
+_TOOLKIT: Final = "eagerstream_toolkit"
 _RUNS_CODE: Final = hasattr(os, "killpg") and find_spec(_TOOLKIT) is not None  # not on Windows
 _STEP_S: Final = 0.5
 _VISITORS: Final = {"Lisbon": 214, "Porto": 187, "Faro": 96, "Setúbal": 61}

@@ -17,14 +17,13 @@ from typer.core import TyperCommand
 from eagerstream import EagerSupport
 from eagerstream._support.redaction import printable
 from eagerstream._support.serving.command import run_command
-from eagerstream._support.terms import betas_in
+from eagerstream._support.terms import assistant_messages, betas_in
 from eagerstream._support.typer_app import AllowedHosts, AllowedOrigins, new_app, run_app
 from eagerstream.errors import UsageError
 from eagerstream.recordings import Recording
 
 from .. import Faults, Platform, ReceivedRequest, ReplayServer, Scenario, Timing, retime
 from .._eager_requests import eager_tools
-from .._scenario import assistant_messages
 
 _PORT: Final = 8765
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from eagerstream._support.cancellation import close_quietly, unwind
 from eagerstream._support.logs import logger_of
 from eagerstream._support.serving.access import Access, Refused, new_token, token_for
-from eagerstream._support.serving.asgi_server import TRANSPORT_STATE, Receive, Send, ThreadedServer
+from eagerstream._support.serving.asgi_server import TRANSPORT_STATE, ASGIApplication, Receive, Send, ThreadedServer
 from eagerstream._support.serving.guard import as_api_error, refuse
 
 from .._endings import close, reset
@@ -113,6 +113,21 @@ class RecordingProxy(ThreadedServer):
     def _make_forwarding(self) -> Forwarding:
         self._forwarding = Forwarding(self.upstream, self.folder, Admission(self._access))
         return self._forwarding
+
+
+def forwarding_app(upstream: str, recorder: Recorder) -> ASGIApplication:
+    """Return what `RecordingProxy` serves, as an ASGI application with a recorder of your own.
+
+    It admits requests of this machine, under its loopback names, and not those of pages. It has no token.
+
+    Args:
+        upstream: As for `RecordingProxy`.
+        recorder: Gets each request to `POST .../messages`, and a tape of its response.
+
+    Raises:
+        UsageError: The URL is malformed.
+    """
+    return Forwarding(Upstream.parse(upstream), recorder, Admission(Access()))
 
 
 # --- as an ASGI application: passes a request on, returns the response byte for byte, and records it ------------------

@@ -13,12 +13,12 @@ from typing import Any, Final
 
 import pytest
 
+from eagerstream._support.terms import assistant_messages
 from eagerstream.errors import UsageError
 from eagerstream.recordings import Recording
 
 from .. import ReceivedRequest
 from .._received import MAX_REQUESTS
-from .._scenario import assistant_messages
 from ..capture import RecordingFolder, RecordingProxy, SavedReply
 from ..capture._command import BASE_URL
 from ..capture._tape import Tape

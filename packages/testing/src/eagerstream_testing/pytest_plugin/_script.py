@@ -12,11 +12,11 @@ from traceback import extract_tb
 from typing import Any, Final
 
 from eagerstream._support.redaction import printable, redact_excerpt, redact_text
+from eagerstream._support.terms import assistant_messages
 from eagerstream.recordings import Recording
 
 from .. import ReceivedRequest, Scenario, http_error
 from .._received import MAX_REQUESTS
-from .._scenario import assistant_messages
 from .._schedule import plain_history
 
 _MAX_PROBLEMS: Final = 20

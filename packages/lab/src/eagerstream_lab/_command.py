@@ -1,0 +1,449 @@
+"""`eagerstream bench`, with `compare` and `show`; needs the extra `bench`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import anyio
+import typer
+from rich.console import Console
+from rich.text import Text
+from typer.core import TyperGroup
+
+from eagerstream._support.checks import check_positive
+from eagerstream._support.typer_app import new_app, run_app
+from eagerstream._support.wording import count_text
+from eagerstream.errors import EagerStreamError, MissingExtraError, UsageError
+
+from ._kinds import MEANINGS, Streaming, TransportName
+from ._saved_runs import show_runs
+
+if TYPE_CHECKING:
+    from ._embedded import Simulation
+    from ._fitted import Fitted
+    from ._matrix import Matrix
+    from ._measure import Conditions, Measured
+    from ._results import Results
+    from ._sources import Source
+
+DEFAULT_SPEED: Final = 10.0
+"""Default speed of the documented profile. A response takes 15 s in the profile, and 1.5 s at this speed."""
+
+_SIMULATED_MODEL: Final = "simulated"
+_LIVE_MODEL: Final = "claude-sonnet-4-6"
+
+_ENDING: Final = ("SIGINT", "SIGTERM", "SIGHUP")
+
+_FIGURES: Final = "\n\n".join(["The figures:", *(f"- {label}: {meaning}" for label, meaning in MEANINGS.items())])
+
+
+class _Bench(TyperGroup):
+    """Group whose option --csv may stand without a value."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        # Typer has no options with an optional value.
+        following = [*args[1:], "-"]
+        given = [
+            f"{one}=" if one == "--csv" and (then.startswith("-") or then in self.commands) else one
+            for one, then in zip(args, following, strict=True)
+        ]
+        return super().parse_args(ctx, given)
+
+
+app = new_app(cls=_Bench, invoke_without_command=True)
+
+
+@app.callback(epilog=_FIGURES)
+def bench(
+    context: typer.Context,
+    *,
+    prompt: Annotated[list[str] | None, typer.Option(help="Prompt; repeatable.")] = None,
+    prompt_file: Annotated[
+        list[Path] | None, typer.Option(help="Text file with a prompt; repeatable.", dir_okay=False)
+    ] = None,
+    recording: Annotated[
+        list[str] | None,
+        typer.Option(help="Recording to play; join the turns of a conversation by + or a comma; repeatable."),
+    ] = None,
+    tools: Annotated[
+        list[str] | None,
+        typer.Option(help='"poem", or module:attribute (tools, or a function that returns them); repeatable.'),
+    ] = None,
+    eager: Annotated[
+        bool | None, typer.Option("--eager/--buffered", help="Measure only one of the two.", show_default="both")
+    ] = None,
+    program: Annotated[
+        list[str] | None,
+        typer.Option(
+            help='Command of a program with its own loop, such as "python other.py", to measure from the wire; '
+            "repeatable. {prompt} and {model} in it are replaced.",
+        ),
+    ] = None,
+    programs_only: Annotated[bool, typer.Option("--programs-only", help="Measure only the programs.")] = False,
+    model: Annotated[list[str] | None, typer.Option(help="Name of a model; repeatable.")] = None,
+    transport: Annotated[
+        list[TransportName] | None,
+        typer.Option(help="Transport that sends the requests; repeatable.", show_default="anthropic"),
+    ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Measure on the API, with ANTHROPIC_API_KEY. This costs money.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Start --live without confirmation.")] = False,
+    repetitions: Annotated[int, typer.Option("--repetitions", "-n", help="Runs of each case.")] = 5,
+    warmup: Annotated[int, typer.Option(help="Earlier runs of each case, which do not count.")] = 1,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the order of the runs, the simulated times, and the resampling.")
+    ] = 0,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            help='Arrival times for responses without times: "documented", a recording with times (.jsonl) to fit, or '
+            "a saved profile (.json).",
+            show_default="documented",
+        ),
+    ] = None,
+    speed: Annotated[
+        float | None,
+        typer.Option(
+            help="Factor by which responses play faster. Tools take their own time.",
+            show_default=f"{DEFAULT_SPEED:g} for documented times, else 1",
+        ),
+    ] = None,
+    tool_seconds: Annotated[float, typer.Option(help="Duration of the tools made for a recording, in seconds.")] = 0.0,
+    max_tokens: Annotated[int, typer.Option(help="Maximum number of tokens in a response.", min=1)] = 16_384,
+    max_turns: Annotated[int, typer.Option(help="Maximum number of responses in a run.", min=1)] = 10,
+    timeout_s: Annotated[float, typer.Option(help="Maximum duration of a run, in seconds.")] = 300.0,
+    confidence: Annotated[float, typer.Option(help="Confidence of intervals and verdicts.")] = 0.95,
+    out: Annotated[Path, typer.Option(help="Folder for the results.", file_okay=False)] = Path("bench-results"),
+    no_html: Annotated[bool, typer.Option("--no-html", help="Write no report.html.")] = False,
+    csv: Annotated[
+        str | None,
+        typer.Option(
+            "--csv",
+            metavar="[FILE]",
+            help="Write a table with a row for each run and figure, too.",
+            show_default="without FILE: results.csv in --out",
+        ),
+    ] = None,
+) -> None:
+    """Measure repeatedly how early inputs and tools start, eager compared with buffered, and report the verdicts.
+
+    Without options, it measures the demo's poem on a server on this machine, in half a minute. These results are
+    simulated. That server answers every prompt with a script that calls the tools. Every combination of the repeatable
+    options is measured. Their runs are interleaved, so drift affects all alike.
+
+    It writes results.json, which contains every arrival of every run, and report.html. Earlier results in the folder
+    are renamed. Ctrl-C stops the measurement, and keeps the results so far.
+
+    A program of --program runs as a process of its own, once for each run. ANTHROPIC_BASE_URL points it at a proxy,
+    which measures its requests to POST .../messages. EAGERSTREAM_BENCH_PROMPT and EAGERSTREAM_BENCH_MODEL have the
+    prompt and the model. Our own cases pass the same proxy then. The proxy does not see when a tool starts.
+    """
+    if context.invoked_subcommand is not None:
+        for option in context.command.params:
+            source = context.get_parameter_source(option.name or "")
+            if source is not None and source.name == "COMMANDLINE":
+                command = f"bench {context.invoked_subcommand}"
+                raise UsageError(f"{option.opts[0]} is for measuring: options of {command} come after its name")
+        return
+    from ._matrix import Matrix, cross
+    from ._measure import Conditions
+    from ._programs import of_commands
+    from ._sources import named_tools
+    from ._statistics import check_confidence
+
+    check_confidence(confidence)
+    check_positive("--timeout-s", timeout_s, is_finite=True)
+    _check_packages(html=not no_html)
+    if live and not os.environ.get("ANTHROPIC_API_KEY"):
+        raise UsageError("--live needs the environment variable ANTHROPIC_API_KEY")
+    if live and (profile is not None or speed is not None):
+        raise UsageError("--profile and --speed apply to the server on this machine: leave them out with --live")
+    if programs_only and not program:
+        raise UsageError("--programs-only needs a --program")
+    streamings: Sequence[Streaming] = ("eager", "buffered") if eager is None else ("eager",) if eager else ("buffered",)
+    cases = cross(
+        sources=_sources(prompt or (), prompt_file or (), recording or (), tool_s=tool_seconds),
+        tools=[named_tools(name) for name in tools or ()],
+        streamings=streamings,
+        models=model or [_LIVE_MODEL if live else _SIMULATED_MODEL],
+        transports=transport or [TransportName.ANTHROPIC],
+        live=live,
+        programs=of_commands(program or ()),
+        programs_only=programs_only,
+    )
+    matrix = Matrix(cases=cases, repetitions=repetitions, warmup=warmup, seed=seed)
+    simulation = None if live else _simulation(matrix, profile, speed, seed)
+    conditions = Conditions(simulation=simulation, max_tokens=max_tokens, max_turns=max_turns, timeout_s=timeout_s)
+    table = None if csv is None else Path(csv) if csv else out / "results.csv"
+    _make_folder(out, table)
+    _warn_of_no_verdict(matrix, confidence)
+    if live:
+        _ask(matrix, max_turns, yes=yes)
+    measured: list[Measured] = []
+    with _interrupts_wait() as interrupts:  # once measuring has ended, Ctrl-C loses nothing
+        cause = _measure(matrix, conditions, measured, interrupts)
+        if cause is not None and not any(one.step.repetition >= 0 for one in measured):
+            raise cause  # there is nothing to keep
+        from ._analysis import assemble
+        from ._fitted import Fitted
+
+        fitted = simulation.profile if simulation and isinstance(simulation.profile, Fitted) else None
+        was_saved = profile is not None and profile.lower().endswith(".json")
+        is_played = simulation and any(map(simulation.times, matrix.cases))
+        results = assemble(
+            matrix,
+            measured,
+            settings={
+                "repetitions": repetitions,
+                "warmup": warmup,
+                "seed": seed,
+                "confidence": confidence,
+                "profile": None if not simulation else simulation.profile.name if is_played else "as recorded",
+                "speed": simulation.speed if simulation else None,
+                "measured_at": "proxy" if matrix.has_programs else "client",
+            },
+            simulated=not live,
+        )
+        files = _save(results, out, table, fitted=None if was_saved else fitted)
+    if interrupts and cause is None:
+        cause = KeyboardInterrupt()
+    _show(results, out, files, html=not no_html and not interrupts)
+    if cause is not None:
+        raise cause
+    if all(one.failure for one in measured if one.step.repetition >= 0):
+        raise EagerStreamError("every run failed")
+
+
+@app.command("compare")
+def compare_results(
+    a: Annotated[Path, typer.Argument(help="Results (.json), for example the earlier ones.", dir_okay=False)],
+    b: Annotated[Path, typer.Argument(help="Results (.json) to compare with them.", dir_okay=False)],
+    *,
+    confidence: Annotated[float, typer.Option(help="Confidence of intervals and verdicts.")] = 0.95,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Compare two benchmarks, case by case, and report the verdicts on their differences."""
+    from ._analysis import compare
+    from ._results import load_results
+    from ._terminal import print_comparison
+
+    _check_packages(html=False)
+    compared = compare(load_results(a), load_results(b), confidence=confidence)
+    if as_json:
+        typer.echo(json.dumps(compared, indent=2))
+    else:
+        print_comparison(compared, Console())
+
+
+app.command("show")(show_runs)
+
+
+# --- cases and settings -----------------------------------------------------------------------------------------------
+
+
+def _sources(
+    prompts: Sequence[str], files: Sequence[Path], recordings: Sequence[str], *, tool_s: float
+) -> list[Source]:
+    from ._sources import of_prompt, of_prompt_file, of_recordings, the_poem
+
+    if not 0 <= tool_s <= 3_600:
+        raise UsageError(f"--tool-seconds must be from 0 to 3600, not {tool_s!r}")
+    found = [of_prompt(prompt) for prompt in prompts]
+    found += [of_prompt_file(path) for path in files]
+    found += [of_recordings(_turns(given), tool_s=tool_s) for given in recordings]
+    return found or [the_poem()]
+
+
+def _turns(given: str) -> list[Path]:
+    """Return the files of a conversation. An existing path that contains a plus or a comma is one file."""
+    if Path(given).exists():
+        return [Path(given)]
+    return [Path(part) for part in given.replace("+", ",").split(",")]
+
+
+def _simulation(matrix: Matrix, profile: str | None, speed: float | None, seed: int) -> Simulation:
+    """Return the settings of the embedded server. The default speed lets a benchmark take half a minute."""
+    from ._embedded import Simulation
+    from ._fitted import named_profile
+    from ._profiles import DOCUMENTED
+
+    chosen = DOCUMENTED if profile is None else named_profile(profile)
+    simulation = Simulation(profile=chosen, speed=1.0 if speed is None else speed, seed=seed)
+    if speed is None and chosen is DOCUMENTED and any(map(simulation.times, matrix.cases)):
+        return replace(simulation, speed=DEFAULT_SPEED)
+    return simulation
+
+
+# --- checks before the measurement ------------------------------------------------------------------------------------
+
+
+def _check_packages(*, html: bool) -> None:
+    for package in ("numpy", "scipy", *(("matplotlib",) if html else ())):
+        if find_spec(package) is None:
+            raise MissingExtraError("bench", package, package="eagerstream-lab")
+
+
+def _make_folder(out: Path, table: Path | None) -> None:
+    """Check that the table can be written, in the folder of the results or elsewhere, and make that folder."""
+    if table is not None:
+        folder = table.absolute().parent
+        is_there = folder == out.absolute() or (folder.is_dir() and os.access(folder, os.W_OK))
+        if table.is_dir() or not is_there:
+            raise UsageError(f"{table}: cannot be written")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{out}: cannot be made: {error.strerror or error}") from error
+    if not os.access(out, os.W_OK):
+        raise UsageError(f"{out}: cannot be written to")
+
+
+def _warn_of_no_verdict(matrix: Matrix, confidence: float) -> None:
+    """Warn if there are too few repetitions for any verdict, before they take time or money."""
+    from ._statistics import least_n
+
+    needed = least_n(confidence)
+    if matrix.repetitions < needed and matrix.pairs():
+        had = count_text(matrix.repetitions, "repetition")
+        with suppress(OSError):
+            typer.echo(
+                f"warning: {had} cannot give a verdict with a confidence of {confidence * 100:.4g} %, whatever they "
+                f"measure. That takes at least {needed}: -n {needed}",
+                err=True,
+            )
+
+
+def _ask(matrix: Matrix, max_turns: int, *, yes: bool) -> None:
+    """Print the number of requests that cost money, and ask for confirmation on a terminal.
+
+    Raises:
+        typer.Abort: The user declined.
+    """
+    programs = " (programs decide on theirs)" if matrix.has_programs else ""
+    told = f"on the live API: {matrix.steps} runs, of up to {max_turns} requests each{programs}, which cost money"
+    typer.echo(told, err=True)
+    if not yes and sys.stdin.isatty() and sys.stderr.isatty():
+        typer.confirm("Continue?", abort=True, err=True)
+
+
+# --- measuring and saving ---------------------------------------------------------------------------------------------
+
+
+def _measure(
+    matrix: Matrix, conditions: Conditions, measured: list[Measured], interrupts: Sequence[int]
+) -> BaseException | None:
+    """Measure into the list; return the exception that stopped it, such as Ctrl-C, or `None`."""
+    from ._measure import measure
+    from ._terminal import progress_of
+
+    try:
+        anyio.run(anyio.sleep, 0)  # imports asyncio: during an import, Python can lose an interrupt
+        with progress_of(matrix) as tell, _ended_by_signals():
+            if interrupts:
+                raise KeyboardInterrupt
+
+            def keep(one: Measured) -> None:
+                measured.append(one)
+                tell(one)
+
+            anyio.run(measure, matrix, conditions, keep)
+    except (KeyboardInterrupt, Exception) as error:
+        return error
+    return None
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let Ctrl-C interrupt, and other signals that would end this process do the same: the results are kept."""
+    before = {number: signal.getsignal(number) for name in _ENDING if (number := getattr(signal, name, None))}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:  # as with `nohup`, or a shell's `&`
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else _interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(*_: object) -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+@contextmanager
+def _interrupts_wait() -> Iterator[list[int]]:
+    """Record Ctrl-C in the list until the block ends, without any other effect.
+
+    The handler is replaced. A signal mask would block the signal only in one thread, and NumPy's threads would get it
+    then.
+    """
+    noted: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, lambda number, _: noted.append(number))
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _save(results: Results, out: Path, table: Path | None, *, fitted: Fitted | None) -> list[Path]:
+    """Save the results, and return the paths of the files."""
+    from ._results import save_csv, save_results
+
+    files = [out / "results.json"]
+    files += [out / "profile.json"] if fitted is not None else []
+    files += [table] if table is not None else []
+    for file in files:
+        _keep_earlier(file)
+    save_results(results, files[0])
+    if fitted is not None:
+        fitted.save(out / "profile.json")
+    if table is not None:
+        save_csv(results, table)
+    return files
+
+
+def _show(results: Results, out: Path, files: list[Path], *, html: bool) -> None:
+    """Write the report first, then print the table: a closed pipe loses nothing."""
+    from ._terminal import print_results
+
+    report = out / "report.html"
+    try:
+        if html:
+            from ._report import write_report
+
+            _keep_earlier(report)
+            write_report(results, report)
+            files = [*files, report]
+    finally:
+        console = Console()
+        print_results(results, console)
+        console.print(Text(f"written: {', '.join(map(str, files))}"), soft_wrap=True)
+
+
+def _keep_earlier(path: Path) -> None:
+    """Rename an existing file, with the time of its last change in the name."""
+    if path.exists():
+        written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+        name = f"{path.stem}-{written:%Y%m%d-%H%M%S}"
+        number = 1
+        while (kept := path.with_name(f"{name}{f'-{number}' if number > 1 else ''}{path.suffix}")).exists():
+            number += 1
+        path.replace(kept)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command, and return its exit code."""
+    return run_app(app, "bench", arguments)

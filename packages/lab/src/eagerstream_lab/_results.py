@@ -1,0 +1,306 @@
+"""Results of a benchmark: content of the file, reading and writing, also as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, Literal, NotRequired, TypeAlias, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
+from eagerstream._support.files import replacing
+from eagerstream._support.plain_json import load_json
+from eagerstream.errors import UsageError
+from eagerstream.loop import LatencyData
+
+from ._metrics import METRICS
+
+VERSION: Final = 1
+"""Version of results and of profiles."""
+
+MAX_BYTES: Final = 2**30
+"""Maximum size of a results file."""
+
+Verdict: TypeAlias = Literal["lower", "higher", "undecided"]
+"""Verdict on a figure of one case compared with another, from the interval of the paired differences."""
+
+
+class MeasuredRun(TypedDict):
+    """One run.
+
+    Attributes:
+        repetition: Number of the repetition, from 0. Runs of different cases with the same number were measured in the
+            same round.
+        order: Position among all measured runs, from 0.
+        status: A value of `RunStatus`.
+        error: Class of the exception that ended the run; `None` if there was none. A run with an error counts in no
+            figure.
+        latency: Marks of the run, with all arrivals. Those of a program are the marks of the proxy, which does not see
+            tools: `tool_s`, `hidden_s` and `won_s` are `None` then.
+        same_responses: Only for programs. True if all requests got the responses of our own cases, False if some
+            responses were made for the program's own tools.
+    """
+
+    repetition: int
+    order: int
+    status: str
+    error: str | None
+    latency: LatencyData
+    same_responses: NotRequired[bool]
+
+
+class Estimate(TypedDict):
+    """Median, and the interval that contains it with the confidence of the benchmark (usually 95 %)."""
+
+    n: int
+    median: float
+    low: float
+    high: float
+
+
+class MetricData(Estimate):
+    """Figure of one case; `values` by repetition, `None` if a run has no value."""
+
+    values: list[float | None]
+
+
+class CaseData(TypedDict):
+    """One combination of the matrix.
+
+    Attributes:
+        id: Parts of the case, joined by slashes.
+        label: Parts of the case that not all cases share.
+        source: Name of the prompt or the recordings.
+        tools: Name of the tool set.
+        streaming: Streaming of inputs. That of a program is "eager" if any of its requests asked for it.
+        model: Name of the model.
+        transport: Transport that sends the requests; "program" for a program.
+        program: Name of a program with a loop of its own. Our own cases have no such key.
+        metrics: Figures by name. Figures without a value in any run are left out.
+        runs: Runs in the order of measurement.
+    """
+
+    id: str
+    label: str
+    source: str
+    tools: str
+    streaming: Literal["eager", "buffered"]
+    model: str
+    transport: str
+    program: NotRequired[str]
+    metrics: dict[str, MetricData]
+    runs: list[MeasuredRun]
+
+
+class Judged(TypedDict):
+    """Difference in one figure.
+
+    Attributes:
+        metric: Name of the figure, as in `CaseData.metrics`.
+        difference: Difference in the unit of the metric.
+        verdict: Lower or higher, if the interval of the difference excludes 0.
+    """
+
+    metric: str
+    difference: Estimate
+    verdict: Verdict
+
+
+class ComparisonData(Judged):
+    """One figure of two cases, paired by repetition. The difference is that of the pairs, other minus base.
+
+    Attributes:
+        base: Id of the case to compare with.
+        other: Id of the compared case.
+        ratio: Ratio of the pairs, other divided by base; `None` if a base is 0.
+    """
+
+    base: str
+    other: str
+    ratio: Estimate | None
+
+
+class SettingsData(TypedDict):
+    """Settings of a benchmark.
+
+    Attributes:
+        repetitions: Number of runs of each case that count.
+        warmup: Number of earlier runs of each case, which do not count.
+        seed: Seed of the order, the simulated times and the resampling.
+        confidence: Confidence of intervals and verdicts.
+        profile: Name of the profile of the embedded server; `None` on the live API.
+        speed: Factor by which the embedded server plays faster; `None` on the live API.
+        measured_at: "proxy" if programs were measured: the figures that a proxy sees are then those at the proxy, for
+            all cases. "client": all figures are those of the process that runs the tools. Missing in older files,
+            which were measured at the client.
+    """
+
+    repetitions: int
+    warmup: int
+    seed: int
+    confidence: float
+    profile: str | None
+    speed: float | None
+    measured_at: NotRequired[Literal["client", "proxy"]]
+
+
+class Results(TypedDict):
+    """Results of a benchmark.
+
+    If they are `simulated`, every time comes from the embedded server, and says nothing about the API.
+    """
+
+    eagerstream_bench: Literal[1]
+    created_at: str
+    simulated: bool
+    machine: dict[str, str]
+    settings: SettingsData
+    cases: list[CaseData]
+    comparisons: list[ComparisonData]
+
+
+def results_schema() -> dict[str, Any]:
+    """Return the JSON Schema of the results. The package contains it as `results.schema.json`.
+
+    Writers add keys without a new version: readers ignore keys that they do not know.
+    """
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **TypeAdapter(Results).json_schema(mode="serialization"),
+        "title": "Results of eagerstream bench",
+    }
+
+
+def save_results(results: Results, path: Path) -> None:
+    """Write results to a JSON file, replacing any existing file.
+
+    Raises:
+        UsageError: The file cannot be written. An existing file stays unchanged.
+    """
+    save_json(path, results)
+
+
+def load_results(path: Path) -> Results:
+    """Load and check the results in a file.
+
+    Raises:
+        UsageError: The file cannot be read, is too large, or does not contain results.
+    """
+    adapter: TypeAdapter[Results] = TypeAdapter(Results)
+    return load_checked(path, adapter, what="benchmark", key="eagerstream_bench", max_bytes=MAX_BYTES)
+
+
+# --- CSV: one row for each run and figure -----------------------------------------------------------------------------
+
+COLUMNS: Final = (
+    *("case", "label", "source", "tools", "streaming", "model", "transport", "program"),
+    *("simulated", "measured_at", "repetition", "order", "status", "error", "figure", "unit", "value"),
+)
+
+
+def save_csv(results: Results, path: Path) -> None:
+    """Write one row for each run and figure. An existing file is replaced once the new one is complete.
+
+    A run without a value for a figure has an empty `value`. Times are in seconds, shares from 0 to 1.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
+    text = io.StringIO(newline="")
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(COLUMNS)
+    table.writerows(_rows(results))
+    save_whole(path, text.getvalue().encode("utf-8", "replace"))
+
+
+def _rows(results: Results) -> Iterator[tuple[object, ...]]:
+    simulated = "true" if results["simulated"] else "false"
+    measured_at = results["settings"].get("measured_at", "client")
+    for case in results["cases"]:
+        parts = (case["id"], case["label"], case["source"], case["tools"], case["streaming"], case["model"])
+        named = (*parts, case["transport"], case.get("program", ""), simulated, measured_at)
+        for run in case["runs"]:
+            ended = (run["repetition"], run["order"], run["status"], run["error"] or "")
+            for name, metric in METRICS.items():
+                values = case["metrics"][name]["values"] if name in case["metrics"] else []
+                value = values[run["repetition"]] if run["repetition"] < len(values) else None
+                yield (*named, *ended, name, metric.unit, "" if value is None else value)
+
+
+# --- JSON in files: written completely or not at all, and checked when read -------------------------------------------
+
+DataT = TypeVar("DataT")
+_LARGEST: Final = 1e18
+"""Maximum size of a number: sums of larger ones may be infinite."""
+
+
+def save_json(path: Path, data: object) -> None:
+    """Write data as JSON, see `save_whole`."""
+    save_whole(path, json.dumps(data, allow_nan=False, separators=(",", ":")).encode("ascii") + b"\n")
+
+
+def save_whole(path: Path, content: bytes) -> None:
+    """Write a file, replacing any existing file, which stays unchanged if this fails.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
+    try:
+        with replacing(path, private=False) as file:  # only times and names, no content
+            file.write(content)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def read_whole(path: Path, *, max_bytes: int) -> bytes:
+    """Return the content of a file that the user named.
+
+    Raises:
+        UsageError: The file cannot be read, or is larger than `max_bytes`. Only one byte more than the limit is read.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(max_bytes + 1)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
+    if len(content) > max_bytes:
+        raise UsageError(f"{path}: larger than {max_bytes:,} bytes")
+    return content
+
+
+def load_checked(path: Path, adapter: TypeAdapter[DataT], *, what: str, key: str, max_bytes: int) -> DataT:
+    """Load and check the data in a file. `what` is its kind in error messages, and `key` the member with its version.
+
+    Raises:
+        UsageError: The file cannot be read, is too large, or does not contain such data. The text names the faulty
+            place.
+    """
+    content = read_whole(path, max_bytes=max_bytes)
+    try:
+        data: Any = load_json(content)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: not JSON") from error
+    if not isinstance(data, dict) or key not in data:
+        raise UsageError(f"{path}: no {what} of eagerstream: there is no {key!r}")
+    if data[key] != VERSION:
+        raise UsageError(f"{path}: version {data[key]!r:.40} of a {what} is not known, only {VERSION}")
+    pending: list[Any] = [data]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict):
+            pending += item.values()
+        elif isinstance(item, list):
+            pending += item
+        elif isinstance(item, int | float) and abs(item) > _LARGEST:  # figures of it could not be computed
+            raise UsageError(f"{path}: no {what} of eagerstream: a number should be less than {_LARGEST:g}")
+    try:
+        # Validate the JSON: strict mode then accepts a list for a tuple, and an integer for a float.
+        return adapter.validate_json(content, strict=True)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, fault["loc"]))
+        raise UsageError(f"{path}: no {what} of eagerstream: {place:.200}: {fault['msg']}") from error

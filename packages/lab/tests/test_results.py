@@ -1,0 +1,301 @@
+"""Results: what runs come to, files that hold them, and what two of them have in common."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packages.lab.tests.lab import SETTINGS, made_measured, made_results, poem_cases
+from packages.lab.tests.made_results import call_block, request_of
+from packages.lab.tests.small_scipy import small_scipy
+from rich.console import Console
+from tests.tables import rows
+
+from eagerstream.errors import UsageError
+from eagerstream_lab._analysis import Compared, assemble, compare
+from eagerstream_lab._matrix import Matrix
+from eagerstream_lab._metrics import METRICS
+from eagerstream_lab._results import Estimate, Judged, Results, load_results, save_results
+from eagerstream_lab._statistics import verdict
+from eagerstream_lab._terminal import _verdict, print_comparison, print_results
+from eagerstream_lab._wording import ended_text
+
+EAGER, BUFFERED = (f"poem/poem/{way}/simulated/anthropic" for way in ("eager", "buffered"))
+
+
+@pytest.fixture(scope="module")
+def results() -> Results:
+    with small_scipy():
+        return made_results()
+
+
+def shown(results: Results, width: int = 120) -> str:
+    file = io.StringIO()
+    print_results(results, Console(file=file, width=width))
+    return file.getvalue()
+
+
+def compared_text(compared: Compared) -> str:
+    file = io.StringIO()
+    print_comparison(compared, Console(file=file, width=140))
+    return file.getvalue()
+
+
+@pytest.mark.slow
+def test_what_runs_come_to(results: Results) -> None:
+    """Six runs of each case that count, a median in its interval, and eager told from buffered in every figure."""
+    assert [case["id"] for case in results["cases"]] == [EAGER, BUFFERED]
+    for case in results["cases"]:
+        assert [run["repetition"] for run in case["runs"]] == [*range(6)]  # none of the warm-up
+        assert list(case["metrics"]) == list(METRICS)
+        for metric in case["metrics"].values():
+            assert metric["n"] == len(metric["values"]) == 6
+            assert metric["low"] <= metric["median"] <= metric["high"]
+    assert len(results["comparisons"]) == len(METRICS)
+    for comparison in results["comparisons"]:
+        assert (comparison["base"], comparison["other"], comparison["verdict"]) == (BUFFERED, EAGER, "lower")
+        assert comparison["difference"]["median"] == pytest.approx(-12, abs=0.3)
+        assert comparison["ratio"] is not None
+        assert comparison["ratio"]["median"] == pytest.approx(0.2, abs=0.02)
+
+
+@pytest.mark.slow
+def test_runs_that_fail() -> None:
+    """They stay in the results and count in no figure, nor does the run that was their pair."""
+    found = made_results(failed=(1, 4))
+    (eager, buffered) = found["cases"]
+    assert eager["metrics"]["duration_s"]["n"] == 4
+    assert eager["metrics"]["duration_s"]["values"][1] is None
+    assert buffered["metrics"]["duration_s"]["n"] == 6
+    assert [run["error"] for run in eager["runs"]].count("StreamInterrupted") == 2
+    assert {(one["difference"]["n"], one["verdict"]) for one in found["comparisons"]} == {(4, "undecided")}
+    text = shown(found)
+    assert "eager: 2 of 6 failed with StreamInterrupted" in text
+    assert "no verdict: 4 of 5 values that it takes" in text
+
+
+@pytest.mark.slow
+def test_every_run_failed() -> None:
+    """There is no figure then, and no comparison."""
+    found = made_results(failed=range(6))
+    assert found["cases"][0]["metrics"] == {}
+    assert found["comparisons"] == []
+    assert "6 of 6 failed" in shown(found)
+
+
+@pytest.mark.slow
+def test_an_interrupted_round() -> None:
+    """What was measured counts, and pairs are made of what there is."""
+    matrix = Matrix(cases=poem_cases(), repetitions=6, warmup=1, seed=3)
+    steps = list(matrix.schedule())
+    for count in (0, 2, 3, 8, 13):
+        found = assemble(
+            matrix, [made_measured(step, 1.0) for step in steps[:count]], settings=SETTINGS, simulated=True
+        )
+        assert sum(len(case["runs"]) for case in found["cases"]) == max(0, count - 2)
+        assert all(one["difference"]["n"] == (count - 2) // 2 for one in found["comparisons"])
+
+
+def test_saved_and_loaded(results: Results, tmp_path: Path) -> None:
+    """A file has all of it, and is written whole or not at all."""
+    path = tmp_path / "results.json"
+    save_results(results, path)
+    assert load_results(path) == results
+    assert [*tmp_path.iterdir()] == [path]
+    with pytest.raises(UsageError, match="cannot be written"):
+        save_results(results, tmp_path / "none" / "results.json")
+    unsayable = deepcopy(results)
+    unsayable["settings"]["speed"] = float("inf")
+    with pytest.raises(ValueError, match="JSON"):
+        save_results(unsayable, path)
+    assert load_results(path) == results
+    assert [*tmp_path.iterdir()] == [path]
+
+
+@pytest.mark.slow
+@rows(
+    "change, told",
+    [
+        (lambda data: data.pop("eagerstream_bench"), "no benchmark"),
+        (lambda data: data.update(eagerstream_bench=7), "version 7"),
+        (lambda data: data["cases"][0]["runs"][0]["latency"].update(duration_s="long"), r"cases\.0\.runs\.0\.latency"),
+        (lambda data: data["comparisons"][0].update(verdict="maybe"), r"comparisons\.0\.verdict"),
+        (lambda data: data["settings"].pop("seed"), r"settings\.seed"),
+        (lambda data: data.clear(), "there is no 'eagerstream_bench'"),
+    ],
+)
+def test_results_that_are_none(
+    results: Results, tmp_path: Path, change: Callable[[dict[str, Any]], object], told: str
+) -> None:
+    """The place is told where a file does not hold what it should."""
+    path = tmp_path / "results.json"
+    data = json.loads(json.dumps(results))
+    change(data)
+    path.write_text(json.dumps(data))
+    with pytest.raises(UsageError, match=told):
+        load_results(path)
+
+
+@rows("content", ["", "[]", "{", '{"eagerstream_bench": NaN}', "[" * 100_000, "\x00"])
+def test_files_that_hold_something_else(tmp_path: Path, content: str) -> None:
+    """Whatever is in the file, it is refused in one line."""
+    path = tmp_path / "results.json"
+    path.write_text(content)
+    with pytest.raises(UsageError, match=r"results\.json"):
+        load_results(path)
+
+
+def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not read to its end."""
+    path = tmp_path / "results.json"
+    path.write_text(" " * 2_000)
+    monkeypatch.setattr("eagerstream_lab._results.MAX_BYTES", 1_000)
+    with pytest.raises(UsageError, match="larger than 1,000 bytes"):
+        load_results(path)
+
+
+# --- in words ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_table(results: Results) -> None:
+    """Simulated figures say so, in each title; verdicts are in words."""
+    text = shown(results)
+    assert "simulated: every time comes from the embedded server" in text
+    assert "medians; simulated" in text
+    assert "95 % interval" in text
+    assert "eager compared with buffered; simulated" in text
+    assert "earlier" in text
+    assert "\x1b" not in text
+    assert "simulated" not in shown({**results, "simulated": False}).replace("/simulated/", "")
+
+
+def test_names_are_shown_as_text(results: Results) -> None:
+    """A label may be anything that somebody named a file."""
+    renamed = deepcopy(results)
+    for case in renamed["cases"]:
+        case["label"] = f"[red]\x1b[2J{case['label']}"
+    text = shown(renamed)
+    assert "[red]eager" in text
+    assert "\x1b" not in text
+
+
+@rows(
+    "difference, metric, told",
+    [
+        ((-12.0, -12.3, -11.8), "large_parameter_s", "eager is 12.0 s earlier [11.8, 12.3] s"),
+        ((0.25, 0.2, 0.31), "duration_s", "eager is 250 ms longer [200, 310] ms"),
+        ((-1234.0, -1300.0, -1200.0), "chars_per_s", "eager has 1,234/s fewer [1,200, 1,300]/s"),
+        ((0.12, 0.1, 0.14), "hidden_share", "eager has 12.0 points more [10.0, 14.0] points"),
+        ((1.0, -1.0, 3.0), "duration_s", "no verdict: the interval of the difference, [-1.00, 3.00] s, holds 0"),
+    ],
+)
+def test_verdicts_in_words(difference: tuple[float, float, float], metric: str, told: str) -> None:
+    """They name who, how much, how certain and in which direction; or why there is none."""
+    median, low, high = difference
+    estimate: Estimate = {"n": 6, "median": median, "low": low, "high": high}
+    judged: Judged = {"metric": metric, "difference": estimate, "verdict": verdict(estimate, confidence=0.95)}
+    assert _verdict(judged, "eager", 5).plain == told
+
+
+# --- comparing --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_compared_with_another_day(results: Results) -> None:
+    """A case that became slower is told, one that did not is not."""
+    compared = compare(results, made_results(buffered_s=15.0, eager_s=4.0, seed=2))
+    verdicts = {case["id"]: {one["verdict"] for one in case["metrics"]} for case in compared["cases"]}
+    assert verdicts == {EAGER: {"higher"}, BUFFERED: {"undecided"}}
+    assert compared["warnings"] == []
+    assert json.loads(json.dumps(compared)) == compared
+    text = compared_text(compared)
+    assert re.search(r"b is (1\.0|0\.9|9)\d* m?s later \[", text)
+    assert "later" in text
+    assert "simulated" in text
+
+
+@rows("number", ["1e308", "-1e308"])
+@rows("figure", ['"values":[', '"median":'])
+def test_a_figure_that_is_no_figure(number: str, figure: str, results: Results, tmp_path: Path) -> None:
+    """The sum of two such numbers is infinite, and was a traceback."""
+    path = tmp_path / "results.json"
+    text = json.dumps(results, separators=(",", ":"))
+    path.write_text(re.sub(re.escape(figure) + r"[-0-9.e]+", f"{figure}{number}", text, count=1))
+    with pytest.raises(UsageError, match="should be less"):
+        load_results(path)
+
+
+@pytest.mark.slow
+@rows("what", ["two cases", "1,000 cases", "10,000 runs"])
+def test_compared_with_what_cannot_be(what: str, results: Results) -> None:
+    """A file that somebody else wrote does not keep the comparison busy for hours, or hide a case."""
+    other = made_results()
+    case = other["cases"][0]
+    match what:
+        case "two cases":
+            other["cases"] = [case, case]
+        case "1,000 cases":
+            other["cases"] = [{**case, "id": str(number)} for number in range(1_001)]
+        case _:
+            next(iter(case["metrics"].values()))["values"] = [1.0] * 10_001
+    with pytest.raises(UsageError, match=f"^b has .*{what}"):
+        compare(results, other)
+
+
+@pytest.mark.slow
+def test_compared_without_figures(results: Results) -> None:
+    """An empty table says nothing."""
+    other = made_results()
+    for case in other["cases"]:
+        case["metrics"].clear()
+    assert "no figure that both have" in compared_text(compare(results, other))
+
+
+@pytest.mark.slow
+def test_broken_tools_are_told() -> None:
+    """The time of a tool that fails at once is not what its author wants to know."""
+    case = made_results()["cases"][0]
+    assert ended_text(case) == ""
+    call = call_block("look", 1.0)
+    assert call["call"] is not None
+    call["call"]["is_error"] = True
+    case["runs"][1]["latency"]["requests"] = [request_of(call)]
+    assert ended_text(case) == "1 of 6 with calls that were answered with an error"
+
+
+@pytest.mark.slow
+def test_compared_with_something_else(results: Results) -> None:
+    """What else is different is told: it may be the cause."""
+    other = made_results(seed=2)
+    other["simulated"] = False
+    other["machine"] = {**other["machine"], "cores": "96"}
+    other["settings"]["speed"] = None
+    other["cases"][0]["id"] = "elsewhere"
+    compared = compare(results, other)
+    text = compared_text(compared)
+    for told in (
+        "a is simulated and b is not",
+        "not the same cores: ",
+        "not the same speed: 10.0, and None",
+        "only in b: elsewhere",
+    ):
+        assert told in text
+    assert compared["only_a"] == [EAGER]
+
+
+@pytest.mark.slow
+def test_nothing_to_compare(results: Results) -> None:
+    """Without a case in common there is nothing to say."""
+    other = made_results(seed=2)
+    for case in other["cases"]:
+        case["id"] += "!"
+    with pytest.raises(UsageError, match="no case in common"):
+        compare(results, other)
+    with pytest.raises(UsageError, match="confidence"):
+        compare(results, results, confidence=2)
