@@ -47,6 +47,14 @@ MOVES = {
         "src/eagerstream/integrations/ray": "packages/durable/src/eagerstream_durable/ray",
         "src/eagerstream/integrations/dbos": "packages/durable/src/eagerstream_durable/dbos",
         "src/eagerstream/integrations/temporal": "packages/durable/src/eagerstream_durable/temporal",
+        "src/eagerstream/integrations/_engine_log.py": "packages/durable/src/eagerstream_durable/_engine_log.py",
+        **{
+            f"tests/integrations/{name}.py": f"packages/durable/tests/{name}.py"
+            for name in (
+                "dbos_child test_dbos_killed test_engine_log ray_cluster ray_tools test_ray test_ray_conformance "
+                "test_ray_without_a_cluster temporal_keeper temporal_worker test_temporal_attacks test_temporal_killed"
+            ).split()
+        },
         "tests/journal": "packages/durable/tests/journal",
         "tests/workers": "packages/durable/tests/workers",
     },
@@ -114,7 +122,7 @@ def with_names(text: str, moves: dict[str, str]) -> str:
         text = re.sub(rf"(?:(?<=/main/)|(?<![\w./-])){re.escape(old)}{end}", new, text)
         if old.startswith("src/") and not old.endswith(".py"):  # as a path among the sources
             text = re.sub(rf"(?<![\w./-]){re.escape(old[4:])}(?![\w-])", re.sub(r"^.*?src/", "", new), text)
-        if old.endswith(".py") or "/" not in old:
+        if "/" not in old:
             continue
         old_name, new_name = (
             dotted(path) if path.startswith(("src/", "tests/", "packages/")) else path for path in (old, new)
