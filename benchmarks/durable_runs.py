@@ -30,8 +30,8 @@ from rich.table import Table
 
 import eagerstream
 from eagerstream import HTTPTransport, RunStatus, TurnStart
-from eagerstream.journal import Journal
-from eagerstream.journal._sqlite import SQLite
+from eagerstream_durable.journal import Journal
+from eagerstream_durable.journal._sqlite import SQLite
 from eagerstream_testing import Scenario, Timing, text, tool_use
 
 from .served import served

@@ -24,7 +24,7 @@ import eagerstream
 from eagerstream import Tool
 from eagerstream.inputs import GrowingInput
 from eagerstream.tools import Executor, InProcessExecutor, ToolCall
-from eagerstream.workers import ProcessExecutor, ProcessPool
+from eagerstream_durable.workers import ProcessExecutor, ProcessPool
 from eagerstream_wire import InputAccumulator
 
 from .targets import Row

@@ -43,9 +43,9 @@ from rich.table import Table
 import eagerstream
 from eagerstream import HTTPTransport, Recording, RunStatus
 from eagerstream.inputs import GrowingInput
-from eagerstream.integrations.ray import RayExecutor, RayPool
 from eagerstream.tools import ToolCall
-from eagerstream.workers._messages import Begin, Ended, Started
+from eagerstream_durable.ray import RayExecutor, RayPool
+from eagerstream_durable.workers._messages import Begin, Ended, Started
 from eagerstream_testing import Scenario, Timing, text, tool_use
 from eagerstream_wire import InputAccumulator
 

@@ -19,8 +19,8 @@ import anyio
 from rich.console import Console
 from rich.table import Table
 
-from eagerstream.journal import Journal
 from eagerstream.loop import RunLog
+from eagerstream_durable.journal import Journal
 
 _ENTRY: Final = {"kind": "result", "turn": 1, "text": "x" * 350}
 _RUNS: Final = 1_000

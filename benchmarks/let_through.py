@@ -147,7 +147,7 @@ _KILLED: Final = """
 import sys, time, anyio, eagerstream
 from benchmarks.attack_cases import REQUEST, call
 from eagerstream import tool
-from eagerstream.workers import ProcessExecutor, ProcessPool
+from eagerstream_durable.workers import ProcessExecutor, ProcessPool
 from eagerstream_toolkit import Bash
 
 @tool

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import eagerstream
 from eagerstream import RunningCall
-from eagerstream.journal import Journal
 from eagerstream.tools import Done, ToolCall
+from eagerstream_durable.journal import Journal
 
 from anthropic import AsyncAnthropic
 

@@ -16,8 +16,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import eagerstream
-from eagerstream.integrations.ray import RayPool
-from eagerstream.workers import ProcessPool, RemoteExecutor
+from eagerstream_durable.ray import RayPool
+from eagerstream_durable.workers import ProcessPool, RemoteExecutor
 from eagerstream_progress import Hub
 from eagerstream_progress.gateway import RunSlots, gateway_app
 from eagerstream_progress.web import serve

@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator
 
 import eagerstream
 from eagerstream import ItemStream, TextDelta, ToolProgress, printable
-from eagerstream.integrations.ray import RayExecutor, RayPool
+from eagerstream_durable.ray import RayExecutor, RayPool
 
 import anthropic
 

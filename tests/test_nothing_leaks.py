@@ -47,7 +47,6 @@ from eagerstream.errors import (
     WorkerLost,
 )
 from eagerstream.inputs import GrowingInput
-from eagerstream.journal import Journal
 from eagerstream.limits import DEFAULT_LIMITS
 from eagerstream.loop import Conversation, RunEndedError, RunEvent, RunResult, TurnStop
 from eagerstream.loop._result import give_result
@@ -56,6 +55,7 @@ from eagerstream.streaming._marks import FinishedField
 from eagerstream.streaming._output import OutputReader
 from eagerstream.streaming._output_format import OutputFormat
 from eagerstream.tools import CircuitBreaker, RunningCall, Tool, ToolCall, ToolFailure, ask_elsewhere
+from eagerstream_durable.journal import Journal
 from eagerstream_progress import Hub, RunRecorder, RunView, WatcherDropped
 from eagerstream_progress.gateway import RunsFull
 from eagerstream_progress.vercel import UIMessageError

@@ -59,8 +59,6 @@ _ROOMS = (
         "_command",
         "integrations",
         "compat",
-        "workers",
-        "journal",
     ),
     *(
         "loop",
@@ -122,7 +120,7 @@ def f():
     from .. import tools
     from . import _growing_input
     import eagerstream.streaming, eagerstream.inputs, eagerstream_wire
-    from eagerstream.workers import Worker
+    from eagerstream_durable.workers import Worker
 """
     imported = [name for name, _ in imports_of(ast.parse(source), ["eagerstream", "inputs"])]
     own = ["loop", "tools", "inputs._growing_input", "streaming", "inputs", "workers"]
@@ -163,7 +161,7 @@ _WITHOUT_TESTS = {
     "calls/_sub_runs": "tests/loop/test_sub_runs.py has both halves of a sub-run",
     "loop/_continuing": "test_conversation.py and test_interruption.py have conversations at each bound",
     "loop/_course": "test_conversation.py and test_run.py follow it",
-    "loop/_journal": "protocols without code; test_durability.py and tests/journal have journals",
+    "loop/_journal": "protocols without code; test_durability.py and packages/durable/tests/journal have journals",
     "loop/_keeper": "an interface that does nothing; every test of a run without a journal uses it",
     "loop/_resending": "test_message_thread.py and test_tool_changes.py have its two classes",
     "loop/_run_driver": "test_run.py has the tests of both halves of a run",

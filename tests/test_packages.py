@@ -16,6 +16,7 @@ _GRAPH = {
     "eagerstream_progress": ("eagerstream", "eagerstream_testing"),
     "eagerstream_lab": ("eagerstream", "eagerstream_progress", "eagerstream_testing"),
     "eagerstream_toolkit": ("eagerstream",),
+    "eagerstream_durable": ("eagerstream",),
 }
 """Each package, and those that it may import, also for type checkers. Versions are exact, so no other is ever there."""
 

@@ -10,7 +10,7 @@ import anyio
 
 from eagerstream.errors import ToolError, WorkerLost
 from eagerstream.tools import ToolResponse
-from eagerstream.workers._crossing import (
+from eagerstream_durable.workers._crossing import (
     RemoteError,
     error_as_bytes,
     error_from,
@@ -19,9 +19,9 @@ from eagerstream.workers._crossing import (
     to_bytes,
     value_from,
 )
-from eagerstream.workers._frames import HEADER, Failed, FromProcess, Ready, Setup, answer
-from eagerstream.workers._messages import Cancelled, Ended, FromWorker, Progress, Refused, Started
-from eagerstream.workers._process import ProcessLine, WorkerProcess
+from eagerstream_durable.workers._frames import HEADER, Failed, FromProcess, Ready, Setup, answer
+from eagerstream_durable.workers._messages import Cancelled, Ended, FromWorker, Progress, Refused, Started
+from eagerstream_durable.workers._process import ProcessLine, WorkerProcess
 
 from .choices import Choices, pieces
 from .cost import check_kept, is_sampled

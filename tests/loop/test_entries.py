@@ -11,9 +11,9 @@ import pytest
 
 import eagerstream
 from eagerstream.errors import EagerStreamError, JournalError
-from eagerstream.journal._summaries import RunSummary
-from eagerstream.journal._view import view_of
 from eagerstream.loop import check_entries
+from eagerstream_durable.journal._summaries import RunSummary
+from eagerstream_durable.journal._view import view_of
 from tests import sampling
 from tests.loop.durable import Played, World, scenario, taken_up
 from tests.loop.journals import MemoryJournal, plain

@@ -12,11 +12,11 @@ import pytest
 import eagerstream
 from eagerstream.calls import RunStatus
 from eagerstream.errors import JournalError, OwnershipLostError
-from eagerstream.journal import Journal
-from eagerstream.journal._sqlite import SQLite
 from eagerstream.loop import RunResult
 from eagerstream.recordings import Recording
 from eagerstream.tools import ToolCall, ask_elsewhere
+from eagerstream_durable.journal import Journal
+from eagerstream_durable.journal._sqlite import SQLite
 from eagerstream_testing import ReplayServer, Scenario, reply, text, tool_use
 from tests.loop.durable import Played, World, answers, taken_up
 from tests.loop.journals import MemoryJournal, MemoryLog

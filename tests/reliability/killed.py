@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 import anyio
+from packages.durable.tests.journal.conftest import running_server
 
-from tests.journal.conftest import running_server
 from tests.reliability.killing_runs import WAYS, Tally, killed, table
 
 _PAGE: Final = Path(__file__).parents[2] / "docs" / "guides" / "durable.md"

@@ -27,10 +27,10 @@ import httpx2
 import eagerstream
 from eagerstream import EagerStreamError, HTTPTransport
 from eagerstream.errors import OwnershipLostError, RunOwnedError
-from eagerstream.journal import Journal
-from eagerstream.journal._log import Log
-from eagerstream.journal._sqlite import SQLite
 from eagerstream.loop import _durability
+from eagerstream_durable.journal import Journal
+from eagerstream_durable.journal._log import Log
+from eagerstream_durable.journal._sqlite import SQLite
 from tests.reliability.killed_world import Effects, World
 
 _WHEN: Final = ("next_turn", "when_idle", "now")
@@ -90,7 +90,7 @@ def main() -> None:
 def _warm_up(attempt: Attempt) -> None:
     """Import all that a run needs, by running one. Its threads have ended afterwards."""
     if "://" in attempt.journal:
-        import eagerstream.journal._postgres  # noqa: F401
+        import eagerstream_durable.journal._postgres  # noqa: F401
     with TemporaryDirectory() as folder:
         files: dict[str, Any] = {"journal": f"{folder}/runs.db", "effects": f"{folder}/effects.db"}
         warm = replace(attempt, **files, runs=["warm"], dies_at=0, competes_s=0.0)

@@ -18,14 +18,14 @@ from random import Random
 from typing import Any, Final
 
 import anyio
+from packages.durable.tests.journal.conftest import empty_schema
 
 from eagerstream import HTTPTransport
 from eagerstream.errors import RunNotFoundError
-from eagerstream.journal import Journal
 from eagerstream.loop import resume
 from eagerstream.tools import CallState
+from eagerstream_durable.journal import Journal
 from eagerstream_testing import ReplayServer
-from tests.journal.conftest import empty_schema
 from tests.reliability.killed_child import Attempt, files_of, line_of
 from tests.reliability.killed_world import UNKNOWN, Effects, Model, World, broken_laws, results_of
 

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import anyio
 import pytest
+from packages.durable.tests.journal.conftest import postgres, postgres_server
 
-from eagerstream.journal import Journal
+from eagerstream_durable.journal import Journal
 from eagerstream_testing import ReplayServer
-from tests.journal.conftest import postgres, postgres_server
 from tests.reliability.killed_child import Attempt, line_of
 from tests.reliability.killed_world import Effects, World, broken_laws
 from tests.reliability.killing_runs import model_server, zygote_process

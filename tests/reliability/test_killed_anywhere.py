@@ -15,8 +15,8 @@ from typing import Final
 
 import anyio
 import pytest
+from packages.durable.tests.journal.conftest import postgres_server
 
-from tests.journal.conftest import postgres_server
 from tests.reliability.killing_runs import WAYS, Tally, killed
 from tests.sampling import PARTS, SEED
 

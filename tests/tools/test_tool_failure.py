@@ -12,7 +12,7 @@ import pytest
 
 from eagerstream.errors import InputInterrupted, ToolError
 from eagerstream.tools import InProcessExecutor, ToolCall, ToolFailure, report_failure, tool, watch_failures
-from eagerstream.workers._crossing import error_as_bytes, error_from
+from eagerstream_durable.workers._crossing import error_as_bytes, error_from
 from tests.tables import rows
 from tests.tools.calls import a_call
 

@@ -17,8 +17,8 @@ from tests.streams import REQUEST
 import eagerstream
 from eagerstream._support.serving.access import new_token
 from eagerstream._support.serving.asgi_server import ThreadedServer
-from eagerstream.journal import Journal
 from eagerstream.tools import ask_elsewhere
+from eagerstream_durable.journal import Journal
 from eagerstream_progress import Hub
 from eagerstream_progress.web import serve, web_app
 from eagerstream_testing import ReplayServer, Scenario, reply, text, tool_use

@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.journal.conftest import running_server
+from packages.durable.tests.journal.conftest import running_server
 
 from eagerstream.errors import ToolError, UsageError
 from eagerstream_toolkit import SQL

@@ -98,7 +98,7 @@ class JournalView(Protocol):
 
 
 class WatchedJournal(Protocol):
-    """A journal whose runs have a page; `eagerstream_durable.Journal` is one."""
+    """A journal whose runs have a page; `eagerstream_durable.journal.Journal` is one."""
 
     async def runs(self, status: str = "", *, limit: int) -> Sequence[JournalSummary]:
         """Return runs, the last changed one first; only those with this status, if it is given."""
