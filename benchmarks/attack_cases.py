@@ -192,7 +192,7 @@ async def _mcp_tool() -> Any:
     """Return a tool of an MCP server. The server chose its schema."""
     from types import SimpleNamespace
 
-    from eagerstream.integrations.mcp import _tool
+    from eagerstream_adapters.mcp import _tool
 
     schema = {"type": "object", "properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}}
     listed = SimpleNamespace(name="t", title=None, description="d", annotations=None, input_schema=schema)

@@ -36,8 +36,8 @@ from rich.table import Table
 
 import eagerstream
 from eagerstream import HTTPTransport, RunStatus
-from eagerstream.integrations.otel import instrument
-from eagerstream.integrations.otel._instrumentation import tracing
+from eagerstream_adapters.otel import instrument
+from eagerstream_adapters.otel._instrumentation import tracing
 from eagerstream_testing import Scenario, Timing, reply, text, tool_use
 
 from .served import served

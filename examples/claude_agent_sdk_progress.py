@@ -12,7 +12,7 @@ from pathlib import Path
 
 import eagerstream
 from eagerstream import InputDelta, InputStop, ItemStream, printable
-from eagerstream.integrations.claude_agent_sdk import AgentInputs, EarlyTools
+from eagerstream_adapters.claude_agent_sdk import AgentInputs, EarlyTools
 
 import anyio
 from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, query

@@ -12,7 +12,7 @@ from typing import Any
 
 import eagerstream
 from eagerstream import ItemStream, printable
-from eagerstream.integrations.langchain import EarlyToolsNode, early_tools_condition
+from eagerstream_adapters.langchain import EarlyToolsNode, early_tools_condition
 
 import anyio
 from langchain_anthropic import ChatAnthropic

@@ -11,7 +11,7 @@ import sys
 
 import eagerstream
 from eagerstream import ToolProgress, ToolStart, ToolStop, printable
-from eagerstream.integrations.mcp import mcp_tools
+from eagerstream_adapters.mcp import mcp_tools
 
 import anyio
 from anthropic import AsyncAnthropic

@@ -12,8 +12,8 @@ import sys
 from typing import Any
 
 from eagerstream import EarlyCalls, ItemStream, Tool, printable, tool
-from eagerstream.integrations.openai import ChatChunks, to_messages, to_openai
 from eagerstream.tools import ToolCall
+from eagerstream_adapters.openai import ChatChunks, to_messages, to_openai
 
 import anyio
 from openai import AsyncOpenAI

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import eagerstream
 from eagerstream import ItemStream, printable
-from eagerstream.integrations.pydantic_ai import EarlyStart
 from eagerstream.tools import ToolCall
+from eagerstream_adapters.pydantic_ai import EarlyStart
 
 import anyio
 from pydantic_ai import Agent, RunContext

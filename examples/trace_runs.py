@@ -9,7 +9,7 @@ Usage:
 from collections.abc import Sequence
 
 import eagerstream
-from eagerstream.integrations.otel import instrument
+from eagerstream_adapters.otel import instrument
 from eagerstream_testing import ReplayServer, Scenario, Timing, reply, text, tool_use
 
 import anyio

@@ -143,7 +143,7 @@ SERVERS = {"gateway.py", "growing_table.py", "serve_agui.py", "serve_vercel.py",
 
 
 def test_every_example_is_tried() -> None:
-    """A new example needs a line above. That of OpenAI's client is in `tests/integrations/test_examples.py`."""
+    """A new example needs a line above. That of OpenAI's client is in `packages/adapters/tests/test_examples.py`."""
     assert TRIED_BELOW < OFFLINE.keys() == {path.name for path in EXAMPLES.glob("*.py")} - {"openai_deltas.py"}
 
 

@@ -29,7 +29,6 @@ from typing_extensions import is_typeddict
 import eagerstream
 from eagerstream import HTTPTransport, ItemStream, Recording, ToolResponse, tool
 from eagerstream.calls import RunStatus
-from eagerstream.compat import helloagents
 from eagerstream.errors import (
     APIError,
     EagerStreamError,
@@ -55,6 +54,7 @@ from eagerstream.streaming._marks import FinishedField
 from eagerstream.streaming._output import OutputReader
 from eagerstream.streaming._output_format import OutputFormat
 from eagerstream.tools import CircuitBreaker, RunningCall, Tool, ToolCall, ToolFailure, ask_elsewhere
+from eagerstream_compat import helloagents
 from eagerstream_durable.journal import Journal
 from eagerstream_progress import Hub, RunRecorder, RunView, WatcherDropped
 from eagerstream_progress.gateway import RunsFull
@@ -259,7 +259,7 @@ def test_objects(value: object) -> None:
 
 _ROOT = Path(eagerstream.__file__).parent
 _INTEGRATIONS = ("claude_agent_sdk", "dbos", "langchain", "mcp", "otel", "pydantic_ai", "ray", "temporal")
-_WITH_PACKAGES = [*(f"eagerstream.integrations.{name}" for name in _INTEGRATIONS), "eagerstream_progress.agui"]
+_WITH_PACKAGES = [*(f"eagerstream_adapters.{name}" for name in _INTEGRATIONS), "eagerstream_progress.agui"]
 """Modules that import a package which takes up to a second, or which the matrix of versions does not install."""
 
 _SHOWN_ON_PURPOSE = {
@@ -387,7 +387,7 @@ def _check_classes(module: str) -> None:
             assert CANARY not in show(instance), cls
 
 
-@pytest.mark.filterwarnings("ignore:eagerstream.compat.anthropic_tools is deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:eagerstream_compat.anthropic_tools is deprecated:DeprecationWarning")
 @rows("module", [module for module in _public_modules() if module not in _WITH_PACKAGES])
 def test_public_classes(module: str) -> None:
     """Whoever adds a class adds an instance to `_instances`, unless `dataclass` or `NamedTuple` writes its repr."""

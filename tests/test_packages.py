@@ -17,6 +17,8 @@ _GRAPH = {
     "eagerstream_lab": ("eagerstream", "eagerstream_progress", "eagerstream_testing"),
     "eagerstream_toolkit": ("eagerstream",),
     "eagerstream_durable": ("eagerstream",),
+    "eagerstream_adapters": ("eagerstream",),
+    "eagerstream_compat": ("eagerstream", "eagerstream_toolkit"),
 }
 """Each package, and those that it may import, also for type checkers. Versions are exact, so no other is ever there."""
 

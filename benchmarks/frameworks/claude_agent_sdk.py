@@ -22,7 +22,7 @@ from claude_agent_sdk import (
 )
 
 from eagerstream import ItemStream, tool
-from eagerstream.integrations.claude_agent_sdk import EarlyTools
+from eagerstream_adapters.claude_agent_sdk import EarlyTools
 from eagerstream_testing import Scenario, Timing, reply, text, tool_use
 
 from ..served import served

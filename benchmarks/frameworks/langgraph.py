@@ -13,7 +13,7 @@ from langgraph.prebuilt import ToolNode, tools_condition
 from pydantic import SecretStr
 
 from eagerstream import ItemStream, tool
-from eagerstream.integrations.langchain import EarlyToolsNode, early_tools_condition
+from eagerstream_adapters.langchain import EarlyToolsNode, early_tools_condition
 
 from ..served import served
 from . import TOOL_S, Course, measure, scenario

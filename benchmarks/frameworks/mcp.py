@@ -21,7 +21,7 @@ from mcp.server.mcpserver import Context, MCPServer
 
 import eagerstream
 from eagerstream import MessageStop
-from eagerstream.integrations.mcp import mcp_tools
+from eagerstream_adapters.mcp import mcp_tools
 
 from ..served import served
 from . import HEAD, TOOL_S, Course, compare, row, scenario

@@ -13,10 +13,10 @@ from typing import Any
 import anyio
 from openai import AsyncOpenAI
 from openai.lib.streaming.chat import ChatCompletionStreamState
-from tests.integrations.chat.server import ChatServer
+from packages.adapters.tests.chat.server import ChatServer
 
 from eagerstream import EarlyCalls, ItemStream, tool
-from eagerstream.integrations.openai import ChatChunks, to_messages, to_openai
+from eagerstream_adapters.openai import ChatChunks, to_messages, to_openai
 from eagerstream_testing import Scenario
 
 from ..served import served

@@ -13,7 +13,7 @@ from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 
 from eagerstream import ItemStream, tool
-from eagerstream.integrations.pydantic_ai import EarlyStart
+from eagerstream_adapters.pydantic_ai import EarlyStart
 
 from ..served import served
 from . import TOOL_S, Course, measure, scenario

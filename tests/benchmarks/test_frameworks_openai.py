@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from benchmarks.frameworks import compare, row, scenario
 from benchmarks.frameworks.openai import sides
-
-from tests.integrations.chat.server import ChatServer
+from packages.adapters.tests.chat.server import ChatServer
 
 
 @pytest.mark.slow

@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from packages.adapters.tests.chat.server import ChatServer
+
 from eagerstream_testing import ReceivedRequest, ReplayServer, Scenario
-from tests.integrations.chat.server import ChatServer
 
 ROOT = Path(__file__).parents[2]
 # `.ci/installed` gives the one of an environment with the installed package.

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from packages.adapters.tests.chat.server import ChatServer
 
 from eagerstream import RunResult
 from eagerstream.recordings import Recording
@@ -31,7 +32,6 @@ from eagerstream_testing import (
 )
 from tests.docs.line import line
 from tests.docs.programs import PAGES, Done, programs, run_program, serving
-from tests.integrations.chat.server import ChatServer
 
 _WEATHER = tool_use("get_weather", {"city": "Paris"})
 _MILD = text("It has 15 degrees in Paris.")

@@ -78,7 +78,7 @@ def test_a_page_with_a_name_that_is_not_public() -> None:
         ("cancel", "eagerstream", "eagerstream.Run", "eagerstream.Run.cancel"),
         ("finish", "eagerstream", "eagerstream.Run", "eagerstream.Run.finish"),
         ("Tool", "eagerstream", "", "eagerstream.Tool"),
-        ("Tool", "eagerstream.compat.helloagents", "", "eagerstream.compat.helloagents.Tool"),
+        ("Tool", "eagerstream_compat.helloagents", "", "eagerstream_compat.helloagents.Tool"),
         ("Run._take", "eagerstream", "", None),
         ("eagerstream.calls._turn.CallMaker", "eagerstream", "", None),
         ("city", "eagerstream", "", None),

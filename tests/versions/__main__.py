@@ -30,8 +30,8 @@ _TESTS: Final = (
     "tests/loop/test_interruption.py",
     "tests/loop/test_cache_breakpoints.py",  # the client's own blocks in a history
     "tests/documents",  # the client's own stream helpers, in the programs of the API's documents
-    "tests/compat/anthropic_tools/test_automatic.py",  # the clients of older programs
-    "tests/compat/anthropic_tools/test_manual.py",
+    "packages/compat/tests/anthropic_tools/test_automatic.py",  # the clients of older programs
+    "packages/compat/tests/anthropic_tools/test_manual.py",
     "tests/tools/test_foreign.py",
     "packages/wire/tests/test_history.py",
     "tests/tools/test_official_tools.py",  # the package's own tools, from the version that brings each

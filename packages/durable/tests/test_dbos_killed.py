@@ -15,10 +15,10 @@ from packages.durable.tests.journal.conftest import postgres_server  # noqa: F40
 from tests import sampling
 from tests.reliability.killed_world import UNKNOWN, Effects, broken_laws, results_of
 from tests.reliability.killing_runs import model_server
+from tests.source_tree import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
-_ROOT = Path(__file__).parents[2]
 _MOST_KILLS = 8
 
 
@@ -71,7 +71,7 @@ def test_killed_anywhere(tmp_path: Path, database: str) -> None:
             while True:
                 arguments = [database, str(path), server.base_url, run]
                 command = [sys.executable, "-m", "packages.durable.tests.dbos_child", *arguments]
-                with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+                with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
                     assert child.stdout is not None
                     child.stdout.readline()
                     try:

@@ -13,8 +13,8 @@ from typing import Any
 
 import anyio
 import pytest
+from packages.durable.tests import ray_tools
 from packages.durable.tests.ray_cluster import NODE
-from tests.integrations import ray_tools
 from tests.streams import block_delta, block_stop, tool_start
 from tests.support import Heard, check_history, until
 

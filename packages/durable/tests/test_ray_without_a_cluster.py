@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.integrations import ray_tools
+from packages.durable.tests import ray_tools
 from tests.tables import rows
 
 from eagerstream import MissingExtraError, UsageError

@@ -15,6 +15,7 @@ import pytest
 from tests import sampling
 from tests.reliability.killed_world import Effects, broken_laws, results_of
 from tests.reliability.killing_runs import model_server
+from tests.source_tree import ROOT
 
 _SERVER = shutil.which("temporal", path=str(Path(sys.executable).parent))
 
@@ -24,7 +25,6 @@ pytestmark = [
     pytest.mark.skipif(_SERVER is None, reason="no server of Temporal"),
 ]
 
-_ROOT = Path(__file__).parents[2]
 _MOST_KILLS = 8
 
 
@@ -33,7 +33,7 @@ async def _killed(address: str, random: Random, is_over: anyio.Event) -> int:
     kills = 0
     command = [sys.executable, "-m", "packages.durable.tests.temporal_worker", address]
     while not is_over.is_set():
-        with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE) as worker:  # noqa: ASYNC220 - it is quick
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as worker:  # noqa: ASYNC220 - it is quick
             assert worker.stdout is not None
             await anyio.to_thread.run_sync(worker.stdout.readline)
             with anyio.move_on_after(random.random() if kills < _MOST_KILLS else 200):

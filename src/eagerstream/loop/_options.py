@@ -129,8 +129,8 @@ class RunOptions(ConversationOptions, InputOptions, FeedOptions, total=False):
     """The options of `run`.
 
     Attributes:
-        journal: Keeps the run (`eagerstream_durable.journal`): each step is written before it matters, so that the run can
-            continue after a crash. None (default): nothing is kept.
+        journal: Keeps the run, as `eagerstream_durable.journal.Journal` does: each step is written before it matters,
+            so that the run can continue after a crash. None (default): nothing is kept.
         run_id: The id of the run (`Run.id`). If the journal has a run with it, that run continues, and `messages` is
             ignored. None (default): a new id.
     """

@@ -8,19 +8,17 @@ import sys
 import textwrap
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from packages.durable.tests.journal.test_journal import BEGIN, entry
 from tests import sampling
+from tests.source_tree import ROOT
 
 from eagerstream.errors import JournalError
 from eagerstream_durable.journal import Journal, _threads
 from eagerstream_durable.journal._database import DatabaseFault
-
-_ROOT = Path(__file__).parents[2]
 
 
 class Forgetful:
@@ -209,7 +207,7 @@ def test_programs_that_are_killed(where: str) -> None:
     awaited = {f"run-{number}": 0 for number in range(3)}
     entries = 0
     for _ in range(8):
-        with subprocess.Popen([sys.executable, "-c", PROGRAM, where], cwd=_ROOT, stdout=subprocess.PIPE) as program:
+        with subprocess.Popen([sys.executable, "-c", PROGRAM, where], cwd=ROOT, stdout=subprocess.PIPE) as program:
             assert program.stdout is not None
             told = program.stdout.readline()
             time.sleep(chance.random() * 0.3)

@@ -10,17 +10,16 @@ import sys
 import time
 from collections import defaultdict
 from contextlib import ExitStack
-from pathlib import Path
 
 import anyio
 import pytest
 from tests import sampling
+from tests.source_tree import ROOT
 
 from eagerstream_durable.journal import Journal
 
 pytestmark = pytest.mark.slow
 
-_ROOT = Path(__file__).parents[2]
 _LEASE_S = 0.8
 _STEPS = 16
 _RUNS = 50
@@ -36,7 +35,7 @@ def competitor(where: str, *, stops: bool = False) -> subprocess.Popen[str]:
         str(_STEPS),
         str(int(stops)),
     ]
-    return subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 async def read_line(process: subprocess.Popen[str]) -> str:

@@ -20,6 +20,7 @@ import anyio.to_thread
 import pytest
 from packages.durable.tests.workers import tools
 from packages.durable.tests.workers.calls import Written, a_call, answered, content, executing, lines_of
+from tests.source_tree import ROOT
 from tests.support import Heard, until
 from tests.tables import rows
 
@@ -32,7 +33,6 @@ from eagerstream_durable.workers._messages import Cancel
 from eagerstream_durable.workers._process import WorkerProcess
 
 pytestmark = pytest.mark.anyio
-ROOT = Path(__file__).parent.parent.parent
 
 
 def _pool(**options: Any) -> ProcessPool:

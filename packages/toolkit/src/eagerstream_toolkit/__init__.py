@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ._computer_handler import ComputerHandler as ComputerHandler, Point as Point, Region as Region
     from ._files.edit import Edit as Edit, MultiEdit as MultiEdit
     from ._files.read import Read as Read
+    from ._files.shared import FileWords as FileWords
     from ._files.toolset import Files as Files
     from ._files.write import Write as Write
     from ._jail import Jail as Jail
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from ._search.brave import BraveSearch as BraveSearch
     from ._search.tool import SearchTool as SearchTool
     from ._search.wikipedia import WikipediaSearch as WikipediaSearch
-    from ._sql.tool import SQL as SQL
+    from ._sql.tool import SQL as SQL, DBAPIConnection as DBAPIConnection
     from ._text_editor.eager import EagerTextEditor as EagerTextEditor
     from ._text_editor.tool import TextEditor as TextEditor
     from ._truncation import truncate_output as truncate_output, truncate_results as truncate_results
@@ -55,6 +56,7 @@ else:  # otherwise type checkers would accept any name
             "._computer_handler": ("ComputerHandler", "Point", "Region"),
             "._files.edit": ("Edit", "MultiEdit"),
             "._files.read": ("Read",),
+            "._files.shared": ("FileWords",),
             "._files.toolset": ("Files",),
             "._files.write": ("Write",),
             "._growing_file": ("GrowingFile",),
@@ -63,7 +65,7 @@ else:  # otherwise type checkers would accept any name
             "._search.brave": ("BraveSearch",),
             "._search.tool": ("SearchTool",),
             "._search.wikipedia": ("WikipediaSearch",),
-            "._sql.tool": ("SQL",),
+            "._sql.tool": ("SQL", "DBAPIConnection"),
             "._text_editor.eager": ("EagerTextEditor",),
             "._text_editor.tool": ("TextEditor",),
             "._truncation": ("truncate_output", "truncate_results"),

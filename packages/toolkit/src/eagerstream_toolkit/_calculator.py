@@ -10,9 +10,8 @@ from typing import Annotated, Any, ClassVar, Final, Unpack
 
 from pydantic import Field
 
+from eagerstream._support.options import with_defaults
 from eagerstream.tools import Tool, ToolErrorCode, ToolOptions, ToolResponse
-
-from ._tool_options import with_defaults
 
 Number = int | float
 

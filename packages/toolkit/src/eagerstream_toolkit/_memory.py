@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 import anyio.to_thread
 
 from eagerstream._support.checks import check_count
+from eagerstream._support.options import with_defaults
 from eagerstream.errors import ToolError
 from eagerstream.tools import Tool, ToolErrorCode, ToolOptions, ToolResponse
 
@@ -20,7 +21,7 @@ from ._lines import listing, shown_lines, snippet
 from ._paths import Parts
 from ._text_editor.commands import EMPTY_OLD, command_of, inserted, integer_field, text_field
 from ._text_files import Document, NoSingleMatch, TextFiles, in_words
-from ._tool_options import group_of, with_defaults, with_definition
+from ._tool_options import group_of, with_definition
 
 _ROOT: Final = "/memories"
 _MAX_MATCHES: Final = 100

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Final, Unpack, cast
+from typing import Any, Final, cast
 
 from eagerstream._support.checks import check_positive
 from eagerstream._support.terms import IN_DEFINITION
@@ -24,12 +24,6 @@ def with_definition(
     inside = {name: value for name, value in options.items() if name in takes and value is not None}
     others = {name: value for name, value in options.items() if name not in takes}
     return cast("ToolOptions", {**others, "definition": {**definition, **inside}})
-
-
-def with_defaults(options: ToolOptions, **defaults: Unpack[ToolOptions]) -> ToolOptions:
-    """Return the options, with defaults for those that are missing or `None`."""
-    given = {name: value for name, value in options.items() if value is not None or name not in defaults}
-    return cast("ToolOptions", {**defaults, **given})
 
 
 def group_of(jail_identity: str) -> str:

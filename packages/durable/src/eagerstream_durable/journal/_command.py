@@ -31,9 +31,7 @@ T = TypeVar("T")
 
 _KEY: Final = "EAGERSTREAM_JOURNAL_KEY"
 _MAX_SHOWN_CHARS: Final = 2_000
-_APP_HELP: Final = (
-    "module:name of a function that gives a run its client and tools, see `eagerstream_durable.journal.RunApp`."
-)
+_APP_HELP: Final = "module:name of a function that gives a run its client and tools, see `RunApp`."
 
 app = new_app(no_args_is_help=True)
 

@@ -8,18 +8,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Unpack
 
+from eagerstream._support.options import with_defaults
 from eagerstream.errors import ToolError
 from eagerstream.tools import Tool, ToolErrorCode, ToolOptions, ToolResponse
 
 from .._jail import Jail
 from .._paths import Parts
 from .._text_files import Document
-from .._tool_options import group_of, with_defaults
+from .._tool_options import group_of
 from .versions import Expected, KnownFiles, Version, Written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
+class FileWords:
     """Result texts, with placeholders in braces. A subclass of `Files` may replace them."""
 
     read: str = (
@@ -73,7 +74,7 @@ class SharedFiles:
         words: The result texts. A subclass may replace them.
     """
 
-    words: ClassVar[Words] = Words()
+    words: ClassVar[FileWords] = FileWords()
 
     def __init__(self, root: str | os.PathLike[str], *, require_read: bool = True, backups: bool = False) -> None:
         self.jail: Final = Jail(root)

@@ -6,10 +6,11 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
+from eagerstream._support.options import with_defaults
 from eagerstream.errors import UsageError
 from eagerstream.tools import ToolOptions
 
-from .._tool_options import take_time_limit_s, with_defaults
+from .._tool_options import take_time_limit_s
 from .http import MAX_ITEMS, get_json, items_of
 from .tool import SearchPage, SearchResult, SearchTool, is_web_address, plain_text
 

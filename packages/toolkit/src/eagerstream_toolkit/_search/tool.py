@@ -14,9 +14,9 @@ from pydantic import Field
 
 from eagerstream import Block
 from eagerstream._support.json_values import encodable
+from eagerstream._support.options import with_defaults
 from eagerstream.tools import RunningCall, Tool, ToolOptions, ToolResponse
 
-from .._tool_options import with_defaults
 from .._truncation import truncate_results
 
 MAX_COUNT: Final = 20

@@ -12,11 +12,12 @@ from pydantic import Field
 
 from eagerstream._support.checks import check_count
 from eagerstream._support.inspecting import without_middle
+from eagerstream._support.options import with_defaults
 from eagerstream._support.redaction import redact_excerpt
 from eagerstream.errors import EagerStreamError
 from eagerstream.tools import Tool, ToolErrorCode, ToolOptions, ToolResponse
 
-from .._tool_options import take_time_limit_s, with_defaults
+from .._tool_options import take_time_limit_s
 from .source import source_of
 from .table import RowBounds, response_of_table
 

@@ -12,6 +12,7 @@ import anyio
 from anyio.to_thread import run_sync
 from pydantic import Field
 
+from eagerstream._support.options import with_defaults
 from eagerstream.errors import InputInterrupted, ToolError
 from eagerstream.tools import Later, RunningCall, TextStream, Tool, ToolErrorCode, ToolOptions, ToolResponse
 
@@ -19,7 +20,7 @@ from .._growing_file import Draft, GrowingFile, require_whole
 from .._jail import Jail
 from .._paths import Parts
 from .._text_files import in_words
-from .._tool_options import group_of, with_defaults
+from .._tool_options import group_of
 from .commands import EditorCommands, created
 
 _REPORT_S: Final = 0.1

@@ -7,11 +7,12 @@ from typing import Any, Final, Literal, NamedTuple, Unpack
 
 import anyio.to_thread
 
+from eagerstream._support.options import with_defaults
 from eagerstream.errors import UsageError
 from eagerstream.tools import Tool, ToolOptions, ToolResponse
 
 from .._jail import Jail
-from .._tool_options import group_of, with_defaults, with_definition
+from .._tool_options import group_of, with_definition
 from .commands import EditorCommands
 
 TextEditorVersion = Literal[

@@ -1,0 +1,12 @@
+"""What the tests of this folder share."""
+
+from __future__ import annotations
+
+import pytest
+from packages.adapters.tests.collected import Collected
+
+
+@pytest.fixture
+def collected() -> Collected:
+    """An SDK of its own for a test."""
+    return Collected()
