@@ -41,8 +41,8 @@ $(VENV)/.python:
 	@touch $@
 
 $(VENV)/.demo: $(METADATA) | $(VENV)/.python
-	@echo '==> Installing eagerstream[cli] into $(VENV): about 40 packages, 60 MB'
-	@$(install) $(local) --editable '.[cli]'
+	@echo '==> Installing what shows runs into $(VENV): about 40 packages, 60 MB'
+	@$(install) $(addprefix --editable ,$(shell .ci/packages needs progress))
 	@touch $@
 
 # LOCKED=1 installs the versions of uv.lock instead of the newest ones. It needs uv.
@@ -107,7 +107,7 @@ CODE_MODE := $(VENV)/code-mode
 $(CODE_MODE)/.installed: benchmarks/code_tool/requirements.txt | $(VENV)/.all
 	@echo '==> Creating $(CODE_MODE)'
 	@$(PYTHON) -m venv --clear --without-pip $(CODE_MODE)
-	@$(subst $(VENV),$(CODE_MODE),$(install)) --editable '.[cli]' --requirement $<
+	@$(subst $(VENV),$(CODE_MODE),$(install)) $(addprefix --editable ,$(shell .ci/packages needs toolkit)) --requirement $<
 	@touch $@
 
 bench: $(VENV)/.bench $(CODE_MODE)/.installed  ## the benchmarks, both sides in one run; writes benchmarks/RESULTS.md

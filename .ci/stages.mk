@@ -12,10 +12,11 @@ find = $(or $(lastword $(sort $(wildcard $(HOME)/.pyenv/versions/$1.*/bin/python
 others := $(foreach version,3.12 3.13,$(if $(call find,$(version)),$(version)))
 pythons := $(others:%=python%) python3.14
 
-# The slow tests of a package, and of a folder of the core, are a stage: make starts the next one on whatever core is free. Those that take minutes start
+# The slow tests of a package, and of a folder of the core, are a stage. Those of a package run if the commit concerns it:
+# EAGERSTREAM_BASE is the commit before, and empty for all packages, as each night. Make starts the next one on whatever core is free. Those that take minutes start
 # first. `top` has the files that are in no folder.
-long := progress integrations loop reliability builtin testing latency journal streaming
-packages := $(patsubst packages/%/tests,%,$(wildcard packages/*/tests))
+long := progress adapters durable loop reliability toolkit testing lab streaming
+packages := $(filter-out core,$(if $(EAGERSTREAM_BASE),$(shell .ci/packages changed $(EAGERSTREAM_BASE)),$(patsubst packages/%/tests,%,$(wildcard packages/*/tests))))
 rooms := $(packages) $(filter-out data __pycache__,$(patsubst tests/%/,%,$(wildcard tests/*/)))
 slow := $(patsubst %,slow-%,$(filter $(long),$(rooms)) $(filter-out $(long),$(rooms)) top)
 
@@ -66,7 +67,7 @@ fuzz: quick
 	$(stage) '.venv/bin/python -m tests.fuzz --without flavors --seconds 60 --seed $(seed) --max-len 64'
 
 # The quick tests of the core on the other versions of Python, without the optional packages, as after `make test`.
-core := packages/wire/tests tests/loop tests/tools tests/transports tests/streaming tests/calls tests/inputs packages/toolkit/tests/_code/test_statements.py tests/test_package.py
+core := packages/wire/tests tests/loop tests/tools tests/transports tests/streaming tests/calls tests/inputs packages/toolkit/tests/_code/test_statements.py tests/test_package.py tests/test_packages.py
 python%: venv = build/ci/$@
 $(others:%=python%): python%: quick
 	$(stage) 'make $(venv)/.test VENV=$(venv) PYTHON=$(call find,$*); $(venv)/bin/pytest $(core)'

@@ -1,6 +1,6 @@
 """Watch Claude Code's tool inputs grow, and write a file while its poem is still being written.
 
-Needs: the extra `claude-agent-sdk`.
+Needs: `eagerstream-adapters[claude-agent-sdk]`.
 
 Usage:
     ANTHROPIC_API_KEY=... python claude_agent_sdk_progress.py [MODEL]

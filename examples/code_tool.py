@@ -2,7 +2,7 @@
 
 The terminal shows the code as it grows, and beside each line whether it has run.
 
-Needs: the extra `cli`.
+Needs: `eagerstream[progress,toolkit]`.
 
 Usage:
     ANTHROPIC_API_KEY=... python code_tool.py [MODEL]

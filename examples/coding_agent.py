@@ -3,7 +3,7 @@
 Without a task, a scripted session of ten turns runs in a temporary folder. The files of a task stay in
 coding-agent/work. Commands run with your rights. `Bash(argv=...)` runs them in a container.
 
-Needs: the extra `web`.
+Needs: `eagerstream[testing,toolkit]`.
 
 Usage:
     ANTHROPIC_API_KEY=... python coding_agent.py TASK [MODEL]

@@ -3,7 +3,7 @@
 This program starts itself again until the run has ended. The first process dies on purpose. The run is in runs.db, and
 the payments are in payments.txt. `eagerstream runs show --journal runs.db order-17` shows the run.
 
-Needs: nothing else.
+Needs: `eagerstream[durable]`.
 
 Usage:
     ANTHROPIC_API_KEY=... python durable.py [MODEL]

@@ -3,7 +3,7 @@
 Each client finds its credentials as its platform's tools do. GOOGLE_ACCESS_TOKEN may hold a token for Google's.
 Platforms: anthropic, aws, bedrock, bedrock-mantle, foundry, google-cloud, vertex.
 
-Needs: the extra `bedrock` for AWS, `vertex` for Google.
+Needs: `eagerstream[bedrock]` for AWS, `eagerstream[vertex]` for Google.
 
 Usage:
     ANTHROPIC_API_KEY=... python every_platform.py PLATFORM MODEL

@@ -3,7 +3,7 @@
 A client POSTs {"question": "..."} to /runs and reads records. If it reads slowly, only its own run slows down. If it
 leaves, its run ends. If all places for runs are taken, it gets a 503.
 
-Needs: the extra `web`, and `ray` if RAY is set.
+Needs: `eagerstream[durable,progress]`, and `eagerstream-durable[ray]` if RAY is set.
 
 Usage:
     ANTHROPIC_API_KEY=... [RUNS=1000] [RAY=1] uvicorn gateway:app --timeout-graceful-shutdown 5

@@ -1,6 +1,6 @@
 """Start the tools of a LangGraph agent while the model writes: a poem appears line by line.
 
-Needs: the extra `langchain`, and the package langchain-anthropic.
+Needs: `eagerstream-adapters[langgraph]`, and the package langchain-anthropic.
 
 Usage:
     ANTHROPIC_API_KEY=... python langgraph_agent.py [MODEL]

@@ -1,6 +1,6 @@
 """Start the tools of an MCP server while the response is being written; the server is this program.
 
-Needs: the extra `mcp`.
+Needs: `eagerstream-adapters[mcp]`.
 
 Usage:
     ANTHROPIC_API_KEY=... python mcp_tools.py [MODEL]

@@ -2,7 +2,7 @@
 
 Set OPENAI_BASE_URL for vLLM, Ollama and other servers.
 
-Needs: the package openai.
+Needs: `eagerstream[adapters]`, and the package openai.
 
 Usage:
     OPENAI_API_KEY=... python openai_deltas.py [MODEL]

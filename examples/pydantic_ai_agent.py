@@ -1,6 +1,6 @@
 """Start the tools of a pydantic-ai agent while the model writes, its own as well as eagerstream's.
 
-Needs: the extra `pydantic-ai`.
+Needs: `eagerstream-adapters[pydantic-ai]`.
 
 Usage:
     ANTHROPIC_API_KEY=... python pydantic_ai_agent.py [MODEL]

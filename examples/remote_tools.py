@@ -2,7 +2,7 @@
 
 ADDRESS is a cluster's, or "auto" for that of this machine. Without it, a cluster starts here, and ends with the run.
 
-Needs: the extra `ray`.
+Needs: `eagerstream-durable[ray]`.
 
 Usage:
     ANTHROPIC_API_KEY=... python remote_tools.py [ADDRESS]

@@ -3,7 +3,7 @@
 The page sees the poem grow in the state, field by field. The model can also call the page's own tools. If it calls
 one, the run ends, and the page sends the result with its next request.
 
-Needs: the extra `agui`.
+Needs: `eagerstream-progress[agui]`.
 
 Usage:
     ANTHROPIC_API_KEY=... python serve_agui.py [PORT] [MODEL]

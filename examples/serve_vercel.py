@@ -2,7 +2,7 @@
 
 The page requests `/api/chat` from its own server, which must forward it (a rewrite of Next.js, a proxy of Vite).
 
-Needs: the extra `web`.
+Needs: `eagerstream[progress]`.
 
 Usage:
     ANTHROPIC_API_KEY=... python serve_vercel.py [MODEL [PORT]]

@@ -1,6 +1,6 @@
 """Trace a run as a tree of its requests, its tools and their own spans, without sending anything.
 
-Needs: the extras `otel` and `web`, and the package opentelemetry-sdk.
+Needs: `eagerstream-adapters[otel]` and `eagerstream[testing]`, and the package opentelemetry-sdk.
 
 Usage:
     python trace_runs.py

@@ -2,7 +2,7 @@
 
 Open the URL that it prints.
 
-Needs: the extra `web`.
+Needs: `eagerstream[progress]`.
 
 Usage:
     ANTHROPIC_API_KEY=... python watch_in_browser.py

@@ -1,6 +1,6 @@
 """Show a run in the terminal: each call is a panel that grows while its input is written.
 
-Needs: the extra `cli`.
+Needs: `eagerstream[progress]`.
 
 Usage:
     ANTHROPIC_API_KEY=... python watch_in_terminal.py [MODEL]

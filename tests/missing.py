@@ -14,7 +14,11 @@ from typing import Any, Final
 
 import pytest
 
+_PACKAGES: Final = ("testing", "progress", "lab", "toolkit", "durable", "adapters", "compat")
+"""Those of this repository that the tests of one package may do without."""
+
 _OPTIONAL: Final = (
+    *(f"eagerstream_{name}" for name in _PACKAGES),
     "PIL",
     "claude_agent_sdk",
     "dbos",
@@ -34,7 +38,7 @@ _OPTIONAL: Final = (
     "sphinx",
     "temporalio",
 )
-"""What only the dependency group `all` installs."""
+"""What only the dependency group `all` installs, and the other packages of this repository."""
 
 _ABSENT: Final = frozenset(name for name in _OPTIONAL if importlib.util.find_spec(name) is None)
 _REASON: Final = "not installed: "

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from .requirements import ROOT, extras_for, oldest_constraints, project, requirements_of, tools_for
+from .requirements import EXTRAS, ROOT, dependencies, oldest_constraints, tools_for
 
 _TESTS: Final = (
     "tests/transports",
@@ -157,10 +157,9 @@ def _environment(row: Row, version: str, folder: Path, wheels: Path) -> Path:
     """The interpreter of an environment with the wheels in it; all but these stays from the last time where it fits."""
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     into = ("--python", str(python), "install", "--no-compile")
-    extras = extras_for(oldest=row.oldest)
     constraints = [f"anthropic=={version}", *(oldest_constraints() if row.oldest else [])]
     tools = tools_for(oldest=row.oldest)
-    wanted = json.dumps([sys.version, project()["dependencies"], requirements_of(extras), constraints, tools])
+    wanted = json.dumps([sys.version, dependencies(), constraints, tools])
     ready = folder / "ready.json"
     if ready.is_file() and ready.read_text() == wanted and python.exists():
         _pip(*into, "--no-deps", "--force-reinstall", *map(str, wheels.glob("*.whl")))
@@ -170,7 +169,7 @@ def _environment(row: Row, version: str, folder: Path, wheels: Path) -> Path:
     venv.create(folder, with_pip=False, symlinks=os.name != "nt")
     listed = folder / "constraints.txt"
     listed.write_text("\n".join(constraints))
-    _pip(*into, "--constraint", str(listed), "--find-links", str(wheels), f"eagerstream[{','.join(extras)}]", *tools)
+    _pip(*into, "--constraint", str(listed), "--find-links", str(wheels), f"eagerstream[{','.join(EXTRAS)}]", *tools)
     ready.write_text(wanted)
     return python
 

@@ -12,8 +12,9 @@ from packaging.utils import canonicalize_name
 
 ROOT: Final = Path(__file__).parents[2]
 
-_EXTRAS: Final = ("bedrock", "vertex", "web")  # clients of other platforms, and the server that answers all of them
-_OLDEST_EXTRAS: Final = (*_EXTRAS, "cli")
+EXTRAS: Final = ("all", "bedrock", "vertex")
+"""The other packages, and the clients of other platforms."""
+
 _TOOLS: Final = frozenset(
     {"aiohttp", "httpx2", "hypothesis", "pytest", "pytest-timeout", "pytest-xdist", "trio", "trustme", "uvloop"}
 )
@@ -39,11 +40,6 @@ def group_of_tests() -> list[str]:
     return lines
 
 
-def extras_for(*, oldest: bool) -> tuple[str, ...]:
-    """The extras of ours whose code the tests run."""
-    return _OLDEST_EXTRAS if oldest else _EXTRAS
-
-
 def tools_for(*, oldest: bool) -> list[str]:
     """What the tests need besides, as the dependency group `test` asks for it."""
     wanted = _TOOLS if oldest else _TOOLS | _NEWER_TOOLS
@@ -60,13 +56,18 @@ def lower_bounds(lines: Iterable[str]) -> list[str]:
     ]
 
 
-def requirements_of(extras: Iterable[str]) -> list[str]:
-    """What these extras of ours ask for."""
+def dependencies() -> list[str]:
+    """What our packages and these extras ask for."""
     optional = project()["optional-dependencies"]
-    return [line for name in extras for line in optional[name]]
+    members = [
+        line
+        for file in ROOT.glob("packages/*/pyproject.toml")
+        for line in pyproject(file.parent)["project"]["dependencies"]
+    ]
+    return [*project()["dependencies"], *members, *(line for name in EXTRAS for line in optional[name])]
 
 
 def oldest_constraints() -> list[str]:
     """The oldest declared versions of all our dependencies but the anthropic package, which each row asks for itself."""
-    bounds = lower_bounds([*project()["dependencies"], *requirements_of(_OLDEST_EXTRAS)])
-    return [bound for bound in bounds if not bound.startswith("anthropic==")]
+    bounds = dict.fromkeys(lower_bounds(dependencies()))
+    return [bound for bound in bounds if not bound.startswith(("anthropic==", "eagerstream"))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from packaging.requirements import Requirement
 
 from .__main__ import ROWS, Outcome, Row, table
-from .requirements import extras_for, group_of_tests, lower_bounds, oldest_constraints, project, tools_for
+from .requirements import group_of_tests, lower_bounds, oldest_constraints, project, tools_for
 
 
 def test_lower_bounds() -> None:
@@ -41,7 +41,6 @@ def test_tools() -> None:
     for oldest in (True, False):
         assert {"pytest", "httpx2", "trio"} <= {Requirement(line).name for line in tools_for(oldest=oldest)}
         assert set(tools_for(oldest=oldest)) <= set(group_of_tests())
-        assert set(extras_for(oldest=oldest)) <= project()["optional-dependencies"].keys()
 
 
 def test_table() -> None:

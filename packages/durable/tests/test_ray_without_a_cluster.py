@@ -35,7 +35,7 @@ def test_importing_it_imports_no_ray() -> None:
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who lacks ray is told what to install, when making the pool."""
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingExtraError, match=r"eagerstream\[ray\]"):
+    with pytest.raises(MissingExtraError, match=r"eagerstream-durable\[ray\]"):
         RayPool()
 
 

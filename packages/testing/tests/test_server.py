@@ -37,13 +37,22 @@ def _client(server: ReplayServer) -> AsyncAnthropic:
     return AsyncAnthropic(api_key="k", base_url=server.base_url, max_retries=0, timeout=20)
 
 
+_BEFORE = set(threading.enumerate())
+
+
+@pytest.fixture(autouse=True)
+def threads_before() -> None:
+    """Tests of other files may have left a server."""
+    _BEFORE.update(threading.enumerate())
+
+
 def _threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if "replay" in thread.name]
+    return [thread.name for thread in threading.enumerate() if "replay" in thread.name and thread not in _BEFORE]
 
 
 def _wait_for_no_threads() -> None:
     for thread in threading.enumerate():
-        if "replay" in thread.name:
+        if thread.name in _threads():
             thread.join(20)
     assert _threads() == []
 

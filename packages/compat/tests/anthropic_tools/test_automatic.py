@@ -369,10 +369,10 @@ async def test_verbose(
     serial: Serial, mode: Any, verbose: float, levels: set[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Arguments are in the log only where that was asked for."""
-    caplog.set_level("DEBUG", "eagerstream_compat.anthropic_tools")
+    caplog.set_level("DEBUG", "eagerstream.compat.anthropic_tools")
     async with serial.conversing(turn(1, add(8, 6)), DONE) as client:
         await ToolUser([AdditionTool()], client=client).ause_tools(HELLO, verbose, mode)
-    assert {record.levelname for record in caplog.records if record.name.startswith("eagerstream_compat")} == levels
+    assert {record.levelname for record in caplog.records if record.name.startswith("eagerstream.compat")} == levels
     assert ("perform_addition" in caplog.text) == bool(levels)
 
 

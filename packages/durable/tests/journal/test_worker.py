@@ -426,7 +426,7 @@ async def test_an_outage_ends_no_run(tmp_path: Path, caplog: pytest.LogCaptureFi
                 summary = await journal.summary("r")
                 assert (summary.owner, summary.is_due) == ("none", True)
         said = [
-            record.getMessage() for record in caplog.records if record.name == "eagerstream_durable.journal._worker"
+            record.getMessage() for record in caplog.records if record.name == "eagerstream.durable.journal._worker"
         ]
         assert ["give a tool of that name" in message for message in said] == [True, False]
         await work(journal, world.app, once=True, poll_s=0.01)

@@ -24,7 +24,7 @@ from ._base_tool import BaseTool
 from ._checks import CallCheck, Validate
 from ._history import from_history, inputs_message, is_block, to_history
 
-_log = logging.getLogger("eagerstream_compat.anthropic_tools")
+_log = logging.getLogger("eagerstream.compat.anthropic_tools")
 
 ExecutionMode: TypeAlias = Literal["manual", "automatic"]
 """`"manual"` returns the calls of the model. `"automatic"` runs them."""

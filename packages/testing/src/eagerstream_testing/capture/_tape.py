@@ -39,9 +39,9 @@ class TapedReply:
     number: int
     headers_s: float
     status: int
-    headers: dict[str, str]
-    content_encoding: str
-    chunks: list[Chunk] = field(default_factory=list)
+    headers: dict[str, str] = field(repr=False)  # as the peer wrote them
+    content_encoding: str = field(repr=False)
+    chunks: list[Chunk] = field(default_factory=list, repr=False)
     held_bytes: int = 0
     cut: str = ""
 
