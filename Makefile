@@ -2,6 +2,7 @@ PYTHON ?= python3
 # P=wire, or another package, or the core: an environment for the tests of one package.
 VENV := .venv$(P:%=/%)
 FOLDER := $(if $(filter core,$P),.,packages/$P)
+CORE := $(addprefix tests/,_support inputs tools calls recordings transports streaming loop test_command.py test_errors.py test_limits.py test_package.py)
 BIN := $(VENV)/bin
 
 # Containers often set it; without byte code, every program would compile all that it imports, every time.
@@ -64,7 +65,7 @@ demo: $(VENV)/.demo  ## the main job, on the embedded server
 
 # At most four processes: each collects all tests, for some seconds.
 test: $(VENV)/.test  ## the quick tests; with P=wire or P=core, those of one package, with nothing but what it asks for
-	@$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(if $P,$(FOLDER)/tests)
+	@$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(if $(filter core,$P),$(CORE),$(if $P,$(FOLDER)/tests))
 
 test-all: $(VENV)/.all  ## all tests, the slow ones too
 	@$(BIN)/pytest -m '' --timeout 600 --numprocesses auto --maxprocesses 2 --dist loadfile

@@ -13,8 +13,8 @@ others := $(foreach version,3.12 3.13,$(if $(call find,$(version)),$(version)))
 pythons := $(others:%=python%) python3.14
 
 # The slow tests of a package, and of a folder of the core, are a stage. Those of a package run if the commit concerns it:
-# EAGERSTREAM_BASE is the commit before, and empty for all packages, as each night. Make starts the next one on whatever core is free. Those that take minutes start
-# first. `top` has the files that are in no folder.
+# EAGERSTREAM_BASE is the commit before, and empty for all packages, as each night. Make starts the next one on whatever
+# core is free. Those that take minutes start first. `top` has the files that are in no folder.
 long := progress adapters durable loop reliability toolkit testing lab streaming
 packages := $(filter-out core,$(if $(EAGERSTREAM_BASE),$(shell .ci/packages changed $(EAGERSTREAM_BASE)),$(patsubst packages/%/tests,%,$(wildcard packages/*/tests))))
 rooms := $(packages) $(filter-out data __pycache__,$(patsubst tests/%/,%,$(wildcard tests/*/)))
@@ -67,15 +67,14 @@ fuzz: quick
 	$(stage) '.venv/bin/python -m tests.fuzz --without flavors --seconds 60 --seed $(seed) --max-len 64'
 
 # The quick tests of the core on the other versions of Python, without the optional packages, as after `make test`.
-core := packages/wire/tests tests/loop tests/tools tests/transports tests/streaming tests/calls tests/inputs packages/toolkit/tests/_code/test_statements.py tests/test_package.py tests/test_packages.py
 python%: venv = build/ci/$@
 $(others:%=python%): python%: quick
-	$(stage) 'make $(venv)/.test VENV=$(venv) PYTHON=$(call find,$*); $(venv)/bin/pytest $(core)'
+	$(stage) 'make test P=core VENV=$(venv) PYTHON=$(call find,$*); $(venv)/bin/pytest packages/wire/tests'
 
 # From a later Debian. A machine that cannot get it says so, and passes.
 python3.14: quick
 	$(stage) 'python=$$(.ci/debian-python 3.14) || { code=$$?; [ $$code = 3 ] && exit 0; exit $$code; }; \
-	    make $(venv)/.test VENV=$(venv) PYTHON=$$python; $(venv)/bin/pytest $(core)'
+	    make test P=core VENV=$(venv) PYTHON=$$python; $(venv)/bin/pytest packages/wire/tests'
 
 $(slow): export EAGERSTREAM_ALL_PACKAGES := 1
 $(slow): slow-%: quick

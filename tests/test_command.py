@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -74,8 +75,10 @@ def test_a_command_whose_package_is_missing(name: str, package: str, installed: 
 
 def test_commands_are_those_of_the_packages() -> None:
     """The list in the core has each of them, with the package that it belongs to."""
-    own = {entry.name for entry in importlib.metadata.entry_points(group="eagerstream.commands")}
-    assert own == _command._COMMANDS.keys()
+    entries = importlib.metadata.entry_points(group="eagerstream.commands")
+    known = {name: f"eagerstream_{package}" for name, (package, _) in _command._COMMANDS.items()}
+    installed = {name: package for name, package in known.items() if find_spec(package)}
+    assert {entry.name: entry.module.partition(".")[0] for entry in entries} == installed
 
 
 @rows("arguments", [["dance"], ["--nonsense"], ["--nonsense", "echo"]])
@@ -124,7 +127,7 @@ class Interrupts:
             raise KeyboardInterrupt
 sys.meta_path.insert(0, Interrupts())
 from eagerstream._command import main
-sys.argv = ["eagerstream", "demo"]
+sys.argv = ["eagerstream", "serve", "--script"]
 main()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
