@@ -80,12 +80,17 @@ fuzz: $(VENV)/.fuzz  ## attack the parsers, or those of TARGETS=..., for SECONDS
 fuzz-flavors: $(VENV)/.fuzz  ## the compiled core and the pure one on the same inputs, for a minute
 	$(BIN)/python -m tests.fuzz flavors --seconds 60
 
+# The lab exports no names: it is a command.
 check: $(VENV)/.all  ## lint, format, types and plain English
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	PATH="$(CURDIR)/$(BIN):$$PATH" basedpyright --verifytypes eagerstream --ignoreexternal
-	PATH="$(CURDIR)/$(BIN):$$PATH" pyright --verifytypes eagerstream --ignoreexternal
+	@mkdir -p build
+	for package in eagerstream $(subst packages/,eagerstream_,$(filter-out packages/lab,$(PACKAGES))); do \
+	    PATH="$(CURDIR)/$(BIN):$$PATH" basedpyright --verifytypes $$package --ignoreexternal >build/types 2>&1 \
+	    && PATH="$(CURDIR)/$(BIN):$$PATH" pyright --verifytypes $$package --ignoreexternal >>build/types 2>&1 \
+	    || { cat build/types; exit 1; }; \
+	done
 	$(BIN)/python -m tests.plain_english
 
 format: $(VENV)/.all

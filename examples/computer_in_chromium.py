@@ -6,7 +6,7 @@ is dismissed, and its text fails the action. Claude does not see the actions tha
 a button, `middle_click` and `cursor_position`. A page of `file:` can open other files, Chromium has no sandbox as root,
 and Selenium logs typed text at DEBUG. For pages that you do not trust, run the program in a container.
 
-Needs: `eagerstream[testing,toolkit]`, Selenium, Chromium, its driver (`pip install selenium`, `apt install chromium chromium-driver`).
+Needs: `eagerstream[testing,toolkit]`, Selenium, Chromium, its driver (`apt install chromium chromium-driver`).
 
 Usage:
     ANTHROPIC_API_KEY=... python computer_in_chromium.py --live

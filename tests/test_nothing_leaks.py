@@ -269,6 +269,7 @@ _SHOWN_ON_PURPOSE = {
     "EagerTool": "the definition of a tool, as LangChain shows it",
     "Entry": "names of files, for authors of tools who list a folder",
     "Fault": "a kind and a place, chosen in a test",
+    "FileWords": "texts of the program, with places to be filled in",
     "Scripted": "made by hand in a test, and there to be looked at",
     "InputError": "its text is for the model",
     "InputFaults": "its text is for the model",

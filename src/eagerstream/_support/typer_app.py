@@ -1,4 +1,4 @@
-"""What the commands of several packages share. Only packages that depend on typer import it."""
+"""Options and the start of commands, for the packages that depend on typer. Only these import it."""
 
 from __future__ import annotations
 

@@ -91,13 +91,11 @@ def made_up_input(tool: Tool, number: int = 0) -> dict[str, Any]:
         try:
             schema = tool.input_schema
             made = dict(examples[number % len(examples)]) if examples else made_up(schema, number, sparse=sparse)
-            if not isinstance(made, dict):
-                raise InputError("Error: not an object")
-            tool.check(made)
+            if isinstance(made, dict):
+                tool.check(made)
+                return made
         except (InputError, RecursionError) as error:
             fault = error
-        else:
-            return made
     what = "no input could be made up that its schema allows: give it input_examples, or play a recording"
     raise UsageError(f"the tool {tool.name}: {what}") from fault
 
