@@ -22,6 +22,7 @@ _EXPORT: Final = (
     "--quiet",
     "--frozen",
     "--no-default-groups",
+    "--all-packages",
     "--all-extras",
     "--format",
     "cyclonedx1.5",

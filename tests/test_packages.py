@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
+import sys
 import tomllib
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 import eagerstream
 from tests.source_tree import ROOT, imports, modules, sources
@@ -68,3 +75,61 @@ def test_licences_are_copies(package: str) -> None:
     assert not (folder / "LICENSE").is_symlink()
     assert (folder / "NOTICE").read_text().startswith(f"{_metadata(package)['project']['name']}\n")
     assert (folder / "README.md").exists()
+
+
+def _told(root: Path, *words: str) -> list[str]:
+    """What `.ci/packages` prints for a checkout."""
+    command = [sys.executable, str(root / ".ci/packages"), *words]
+    return subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout.split()
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """The metadata of all packages, in a folder of its own."""
+    for file in (
+        ".ci/packages",
+        "src/eagerstream/__init__.py",
+        "pyproject.toml",
+        *ROOT.glob("packages/*/pyproject.toml"),
+    ):
+        there = tmp_path / (file if isinstance(file, str) else file.relative_to(ROOT))
+        there.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / file, there)
+    return tmp_path
+
+
+def test_a_version_is_written_everywhere(checkout: Path) -> None:
+    """`make version` leaves no old number behind: what asks for it could not be installed."""
+    _told(checkout, "version", "9.8.7")
+    for file in (checkout / "pyproject.toml", *checkout.glob("packages/*/pyproject.toml")):
+        text = file.read_text(encoding="utf-8")
+        assert tomllib.loads(text)["project"]["version"] == "9.8.7"
+        assert set(re.findall(r'"eagerstream[\w-]*(?:\[[^]]*\])?==([^"]*)"', text)) <= {"9.8.7"}, file
+    assert '__version__ = "9.8.7"' in (checkout / "src/eagerstream/__init__.py").read_text(encoding="utf-8")
+
+
+def test_what_the_tests_of_a_package_install() -> None:
+    """Its own package and those below it; for the tests of the core also the double."""
+    assert _told(ROOT, "needs", "wire") == ["packages/wire"]
+    assert _told(ROOT, "needs", "core") == [".", "packages/testing", "packages/wire"]
+    assert _told(ROOT, "needs", "progress") == [".", "packages/progress", "packages/testing", "packages/wire"]
+
+
+@rows(
+    "file, concerned",
+    [
+        ("docs/index.md", ["core", "wire"]),
+        ("packages/compat/src/eagerstream_compat/__init__.py", ["core", "compat", "wire"]),
+        ("packages/progress/tests/test_web.py", ["core", "lab", "progress", "wire"]),
+        ("packages/toolkit/pyproject.toml", ["core", "compat", "toolkit", "wire"]),
+        ("tests/support.py", [name.removeprefix("eagerstream_") for name in _GRAPH]),
+        ("packages/wire/src/eagerstream_wire/_sse.py", [name.removeprefix("eagerstream_") for name in _GRAPH]),
+    ],
+)
+def test_which_packages_a_change_concerns(file: str, concerned: list[str]) -> None:
+    """CI runs the slow tests of these. Whatever lies below a package may break it."""
+    source = (ROOT / ".ci/packages").read_text(encoding="utf-8")
+    space: dict[str, Any] = {"__file__": str(ROOT / ".ci/packages"), "__name__": "packages"}
+    exec(compile(source, "packages", "exec"), space)
+    wanted = {"core" if name == "eagerstream" else name for name in concerned}
+    assert space["changed"]([file]) == wanted

@@ -664,3 +664,27 @@ def wire_repair(done: Done) -> None:
     fault, repair = done.output.splitlines()
     assert fault.startswith("fault: messages.1: `tool_use` ids were found without `tool_result` blocks")
     assert repair.startswith("repair: ")
+
+
+# --- the pages of other packages --------------------------------------------------------------------------------------
+
+
+@program()
+def testing_readme(done: Done) -> None:
+    assert done.output == "tool_use {'city': 'Paris'}\n1 request\n"
+
+
+@program(reply(_WEATHER), reply(_MILD))
+def progress_readme(done: Done) -> None:
+    assert "get_weather" in done.output
+    assert "Paris: 15 degrees" in done.output
+
+
+@program(reply(tool_use("calculator", {"expression": "6 * 7"})), reply(text("42.")))
+def toolkit_readme(done: Done) -> None:
+    assert "42" in done.output
+
+
+@program(reply(text("Hello.")))
+def durable_readme(done: Done) -> None:
+    assert done.output == "completed Hello.\n"
