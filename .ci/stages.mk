@@ -16,12 +16,14 @@ pythons := $(others:%=python%) python3.14
 # EAGERSTREAM_BASE is the commit before, and empty for all packages, as each night. Make starts the next one on whatever
 # core is free. Those that take minutes start first. `top` has the files that are in no folder.
 long := progress adapters durable loop reliability toolkit testing lab streaming
-packages := $(filter-out core,$(if $(EAGERSTREAM_BASE),$(shell .ci/packages changed $(EAGERSTREAM_BASE)),$(patsubst packages/%/tests,%,$(wildcard packages/*/tests))))
+concerned := $(if $(EAGERSTREAM_BASE),$(shell .ci/packages changed $(EAGERSTREAM_BASE)),core $(patsubst packages/%/tests,%,$(wildcard packages/*/tests)))
+packages := $(filter-out core,$(concerned))
+alone := $(concerned:%=alone-%)
 rooms := $(packages) $(filter-out data __pycache__,$(patsubst tests/%/,%,$(wildcard tests/*/)))
 slow := $(patsubst %,slow-%,$(filter $(long),$(rooms)) $(filter-out $(long),$(rooms)) top)
 
 .PHONY: all
-all: quick check debian wheels slow-progress $(pythons) compat installed flavors sanitize speed fuzz $(slow)
+all: quick check debian wheels slow-progress $(pythons) compat installed flavors sanitize speed fuzz $(alone) $(slow)
 
 install:
 	$(stage) 'make .venv/.all .venv/.fuzz'
@@ -65,6 +67,10 @@ speed: quick
 
 fuzz: quick
 	$(stage) '.venv/bin/python -m tests.fuzz --without flavors --seconds 60 --seed $(seed) --max-len 64'
+
+# The quick tests of each package that the commit concerns, with nothing but what the package asks for.
+$(alone): alone-%: quick
+	$(stage) 'make test P=$* VENV=build/ci/$@'
 
 # The quick tests of the core on the other versions of Python, without the optional packages, as after `make test`.
 python%: venv = build/ci/$@
