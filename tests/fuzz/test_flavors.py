@@ -124,7 +124,7 @@ def test_tracebacks_name_the_source() -> None:
     with pytest.raises(ProtocolError) as caught:
         decode_event("x")
     frame = traceback.extract_tb(caught.value.__traceback__)[-1]
-    assert (frame.filename, frame.name) == ("eagerstream/wire/_decoding.py", "decode_json")
+    assert (frame.filename, frame.name) == ("eagerstream_wire/_decoding.py", "decode_json")
     lines = (Path(wire.__file__).parent / "_decoding.py").read_text(encoding="utf-8").splitlines()
     assert frame.lineno is not None
     assert "raise ProtocolError" in lines[frame.lineno - 1]
