@@ -8,8 +8,5 @@
 - `eagerstream_adapters.mcp`: tools of MCP servers (extra `mcp`).
 - `eagerstream_adapters.claude_agent_sdk`: growing inputs of Claude Code, and tools that start inside their inputs
   (extra `claude-agent-sdk`).
-- `eagerstream_durable.ray`: tools that run on a Ray cluster (extra `ray`).
-- `eagerstream_durable.dbos`: runs in workflows of DBOS (extra `dbos`).
-- `eagerstream_durable.temporal`: runs in activities of Temporal (extra `temporal`).
 - `eagerstream_adapters.otel`: OpenTelemetry traces and metrics (extra `otel`).
 """

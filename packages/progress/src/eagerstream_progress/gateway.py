@@ -1,4 +1,4 @@
-"""A gateway: one process that holds a limited number of runs for HTTP clients. Extra `web`.
+"""A gateway: one process that holds a limited number of runs for HTTP clients.
 
 ::
 

@@ -1,4 +1,4 @@
-"""LangChain and LangGraph: chat models, tools, and a node that starts tools early. Extra `langchain`.
+"""LangChain and LangGraph: chat models, tools, and a node that starts tools early. Extra `langgraph`.
 
 ::
 
