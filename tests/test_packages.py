@@ -86,15 +86,10 @@ def _told(root: Path, *words: str) -> list[str]:
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """The metadata of all packages, in a folder of its own."""
-    for file in (
-        ".ci/packages",
-        "src/eagerstream/__init__.py",
-        "pyproject.toml",
-        *ROOT.glob("packages/*/pyproject.toml"),
-    ):
-        there = tmp_path / (file if isinstance(file, str) else file.relative_to(ROOT))
-        there.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / file, there)
+    packages = (file.relative_to(ROOT) for file in ROOT.glob("packages/*/pyproject.toml"))
+    for file in (*map(Path, (".ci/packages", "src/eagerstream/__init__.py", "pyproject.toml")), *packages):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / file, tmp_path / file)
     return tmp_path
 
 
