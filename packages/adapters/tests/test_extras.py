@@ -13,8 +13,8 @@ import pytest
     ("module", "package", "extra"),
     [
         ("claude_agent_sdk", "claude_agent_sdk", "claude-agent-sdk"),
-        ("langchain", "langchain_core", "langchain"),
-        ("langchain", "langgraph", "langchain"),
+        ("langchain", "langchain_core", "langgraph"),
+        ("langchain", "langgraph", "langgraph"),
         ("otel", "opentelemetry", "otel"),
         ("pydantic_ai", "pydantic_ai", "pydantic-ai"),
     ],
@@ -22,7 +22,7 @@ import pytest
 def test_without_the_package(module: str, package: str, extra: str) -> None:
     """Who asks for it is told what to install, and nobody else imports it."""
     program = (
-        "import sys, eagerstream_adapters\n"
+        "import sys, eagerstream, eagerstream_adapters\n"
         "eagerstream.run, eagerstream.stream, eagerstream.Recording\n"
         f"assert {package!r} not in sys.modules\n"
         f"sys.modules[{package!r}] = None\n"
@@ -30,4 +30,4 @@ def test_without_the_package(module: str, package: str, extra: str) -> None:
         "except eagerstream.MissingExtraError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=True)
-    assert f"pip install 'eagerstream[{extra}]'" in done.stdout
+    assert f"pip install 'eagerstream-adapters[{extra}]'" in done.stdout
