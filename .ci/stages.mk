@@ -23,7 +23,7 @@ rooms := $(packages) $(filter-out data __pycache__,$(patsubst tests/%/,%,$(wildc
 slow := $(patsubst %,slow-%,$(filter $(long),$(rooms)) $(filter-out $(long),$(rooms)) top)
 
 .PHONY: all
-all: quick check debian wheels slow-progress $(pythons) compat installed flavors sanitize speed fuzz $(alone) $(slow)
+all: quick check debian wheels $(filter slow-progress,$(slow)) $(pythons) compat installed flavors sanitize speed fuzz $(alone) $(slow)
 
 install:
 	$(stage) 'make .venv/.all .venv/.fuzz'
@@ -72,7 +72,7 @@ fuzz: quick
 $(alone): alone-%: quick
 	$(stage) 'make test P=$* VENV=build/ci/$@'
 
-# The quick tests of the core on the other versions of Python, without the optional packages, as after `make test`.
+# The quick tests of the core and of wire on the other versions of Python.
 python%: venv = build/ci/$@
 $(others:%=python%): python%: quick
 	$(stage) 'make test P=core VENV=$(venv) PYTHON=$(call find,$*); $(venv)/bin/pytest packages/wire/tests'
