@@ -1,4 +1,4 @@
-"""What the tests of traces look at: the spans and the metrics of the SDK, in memory, and a client whose own spans go there, too."""
+"""The spans and the metrics of the SDK, in memory, for the tests of traces, and a client whose own spans go there, too."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _context_of(span: ReadableSpan) -> SpanContext:
 
 
 def attributes(span: ReadableSpan) -> Mapping[str, Any]:
-    """What a span says."""
+    """The attributes of a span."""
     return span.attributes or {}
 
 
@@ -183,7 +183,7 @@ SLOWLY_S = 15
 DONE = reply(text("Done."), message_id="msg_done")
 AGENT, CHAT = "invoke_agent", f"chat {REQUEST['model']}"
 CLIENT = "anthropic.messages.create"
-"""What the client calls its own span."""
+"""The name that the client gives to its own span."""
 
 END: list[Piece] = [message_delta("tool_use"), MESSAGE_STOP]
 CALL_NOW: list[Piece] = [message_start(), *whole_call(0, "now"), *END]

@@ -59,7 +59,7 @@ def reason(chunks: list[Any]) -> Any:
     return chunks[-2]["choices"][0]["finish_reason"]
 
 
-# --- how a reply is told ----------------------------------------------------------------------------------------------
+# --- a reply in chunks ------------------------------------------------------------------------------------------------
 
 
 @each_dialect
@@ -100,7 +100,7 @@ def test_ollama() -> None:
 
 
 def test_ollama_and_calls_that_are_none() -> None:
-    """What is not JSON is text, and what is not whole is nothing."""
+    """An input that is not JSON is text, and an incomplete one is nothing."""
     wrong = told(ChatDialect.OLLAMA, reply(tool_use("add", '{"a": one}')))
     assert pieces(wrong) == []
     assert deltas(wrong)[1]["content"] == '{"a": one}'
