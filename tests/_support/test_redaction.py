@@ -94,6 +94,8 @@ def test_secrets_are_known_by_their_form(secret: str, around: str) -> None:
         ('{"credentials": {"user": "me", "pw": 1', '{"credentials": {"user": "[redacted]", "pw": [redacted]'),
         (r'{"pass\u0077ord": "hunter2"}', r'{"pass\u0077ord": "[redacted]"}'),
         (r'{"body": "{\"secrets\": [\"a\"]}"}', r'{"body": "{\"secrets\": [\"[redacted]\"]}"}'),
+        (r'"\uD83Dx00AbCdEfGhIjKlMnOpQrStUvWxYz0123456789abCd \u00e9"', r'"\uD83D[redacted] \u00e9"'),
+        (r'"{\"password\": \"hunter2\"}"', r'"{\"password\": \"[redacted]\"}"'),
         ('{"okta": "00AbCdEfGhIjKlMnOpQrStUvWxYz0123456789abCd"}', '{"okta": "[redacted]"}'),
     ],
 )

@@ -47,7 +47,7 @@ def _masked(body: bytes) -> bytes:
         if line.startswith(b"data:"):
             data = line[5:].lstrip(b" ")
             lines.add(data, found.end() - len(data), texts.add_event(data, found.end() - len(data)))
-        elif may_be_json(line[:100].decode("latin-1")):
+        elif line[:100].lstrip()[:1] in (b"{", b"["):
             lines.add(line, start, ())
         else:
             lines.add_other(line, start)

@@ -89,7 +89,7 @@ class Document:
             max_depth: Maximum depth of JSON inside strings.
         """
         if max_depth and may_be_json(self.text):
-            scalars, end = read_json(self.text)
+            scalars, end = read_json(self.text, key)
             scalars = [scalar for scalar in scalars if scalar.start < scalar.end and scalar.start not in left_out]
             self._own = [scalar.span() for scalar in scalars if scalar.is_secret]
             if end == len(self.text):

@@ -85,18 +85,24 @@ class _Container:
 
 
 def may_be_json(text: str) -> bool:
-    """Tell, from its first characters, whether a text may be a JSON object or array."""
-    return text[:100].lstrip()[:1] in ("{", "[")
+    """Tell, from its first characters, whether a text may be a JSON object, array or string."""
+    return text[:100].lstrip()[:1] in ("{", "[", '"')
 
 
-def read_json(text: str) -> JSONText:
-    """Read a text as a JSON object or array, complete or cut off, as far as it is one. Takes linear time."""
-    return _Reader(text).read()
+def read_json(text: str, key: str = "") -> JSONText:
+    """Read a text as a JSON object, array or string, complete or cut off, as far as it is one. Takes linear time.
+
+    Args:
+        text: Of any length.
+        key: Name of the field that the text is the value of: the key of a text that is one string.
+    """
+    return _Reader(text, key).read()
 
 
 class _Reader:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, key: str) -> None:
         self._text = text
+        self._key = key
         self._scalars: list[Scalar] = []
         self._open: list[_Container] = []
         self._secret_ranges: list[tuple[int, int]] = []
@@ -130,7 +136,9 @@ class _Reader:
                 return None
             self._close(self._open.pop())
         elif quote:
-            return None if around is None else self._take_string(found.end(), around, is_key=expects_key)
+            if around is None:
+                return self._take_document(found.end())
+            return self._take_string(found.end(), around, is_key=expects_key)
         elif plain:
             if around is None or expects_key:
                 return None
@@ -151,6 +159,15 @@ class _Reader:
         if around.is_secret or not around.is_object:
             return around.is_secret or around.behind_option
         return is_secret_key(around.key) or (around.is_named and is_value_key(around.key))
+
+    def _take_document(self, start: int) -> int | None:
+        """Take the string that is the complete text."""
+        end = None if self._is_over else string_end(self._text, start)
+        if end is None:
+            return None
+        self._is_over = True
+        self._scalars.append(Scalar(start, end, self._key, False, False))
+        return min(end + 1, len(self._text))
 
     def _take_string(self, start: int, around: _Container, *, is_key: bool) -> int | None:
         end = string_end(self._text, start)
