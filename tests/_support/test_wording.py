@@ -1,24 +1,11 @@
-"""Short visible texts: bounded and measured in cells, whatever is in them."""
+"""Short visible texts: bounded, whatever is in them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, strategies as st
-from rich.cells import cell_len
-
 from eagerstream._support.wording import duration_text, size_text, value_text, visible
-from eagerstream_progress._rows import end_of
 from tests.tables import rows
-
-
-@given(st.text(), st.integers(1, 40))
-def test_the_end_of_a_text(text: str, cells: int) -> None:
-    """Never more cells than there are; the whole text, where it fits."""
-    end = end_of(text, cells)
-    assert cell_len(end) <= cells
-    if len(text) <= cells and cell_len(visible(text)) <= cells:
-        assert end == visible(text)
 
 
 def test_a_value_on_one_line_is_bounded() -> None:

@@ -12,8 +12,6 @@ import pytest
 
 from eagerstream.errors import InputInterrupted, ToolError
 from eagerstream.tools import InProcessExecutor, ToolCall, ToolFailure, report_failure, tool, watch_failures
-from eagerstream_durable.workers._crossing import error_as_bytes, error_from
-from tests.tables import rows
 from tests.tools.calls import a_call
 
 
@@ -121,13 +119,6 @@ def test_a_deep_stack() -> None:
     assert failure is not None
     assert len(failure.frames) == 20
     assert failure.frames[-1].endswith("in _lookup")
-
-
-@rows("error", [KeyError("secret"), _NotFound("words"), ToolError("words"), ExceptionGroup("", [OSError(5)])])
-def test_from_another_process(error: Exception) -> None:
-    """It is what it was there, though its class may not exist here."""
-    original = _raised(error)
-    assert ToolFailure.of("t", error_from(error_as_bytes(original))) == ToolFailure.of("t", original)
 
 
 def test_what_another_process_writes() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 from collections.abc import Callable
 from copy import deepcopy
@@ -16,12 +17,13 @@ from packages.lab.tests.made_results import call_block, request_of
 from packages.lab.tests.small_scipy import small_scipy
 from rich.console import Console
 from tests.tables import rows
+from tests.written_files import Writer, check_links, check_pipes, mode, posix
 
 from eagerstream.errors import UsageError
 from eagerstream_lab._analysis import Compared, assemble, compare
 from eagerstream_lab._matrix import Matrix
 from eagerstream_lab._metrics import METRICS
-from eagerstream_lab._results import Estimate, Judged, Results, load_results, save_results
+from eagerstream_lab._results import Estimate, Judged, Results, load_results, save_json, save_results
 from eagerstream_lab._statistics import verdict
 from eagerstream_lab._terminal import _verdict, print_comparison, print_results
 from eagerstream_lab._wording import ended_text
@@ -299,3 +301,21 @@ def test_nothing_to_compare(results: Results) -> None:
         compare(results, other)
     with pytest.raises(UsageError, match="confidence"):
         compare(results, results, confidence=2)
+
+
+@posix
+@pytest.mark.parametrize("check", [check_links, check_pipes])
+def test_where_measurements_are_saved(check: Callable[[Writer, Path], None], tmp_path: Path) -> None:
+    """Never through a link or over a pipe."""
+    check(lambda path: save_json(path, {}), tmp_path)
+
+
+@posix
+def test_measurements_are_for_those_whom_the_umask_lets(tmp_path: Path) -> None:
+    """Times and pictures are made to be shown."""
+    before = os.umask(0o022)
+    try:
+        save_json(tmp_path / "a.json", {})
+    finally:
+        os.umask(before)
+    assert mode(tmp_path / "a.json") == 0o644

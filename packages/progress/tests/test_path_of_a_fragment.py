@@ -16,14 +16,18 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.streams import MESSAGE_STOP, REQUEST, block_stop, input_delta, message_delta, message_start, tool_start
 
 import eagerstream
+import eagerstream_progress
+import eagerstream_wire
 from eagerstream import HTTPTransport, InputDelta, ItemStream, Tool, tool
 from eagerstream_progress import Hub
 from eagerstream_testing import encode_event
-from tests.streams import MESSAGE_STOP, REQUEST, block_stop, input_delta, message_delta, message_start, tool_start
 
-_SOURCE = str(Path(eagerstream.__file__).parent)
+_SOURCES = tuple(
+    str(Path(package.__file__ or "").parent) for package in (eagerstream, eagerstream_wire, eagerstream_progress)
+)
 _FRAGMENT_CHARS = 7  # the median of real streams
 _FIRST, _LAST = 200, 380  # the fragments that are followed, so many that some become a block
 
@@ -72,9 +76,8 @@ async def passed(tool: Tool, *, is_watched: bool) -> set[str]:
 
     def look(frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
-        file = code.co_filename.removeprefix(_SOURCE)
-        if event == "call" and file != code.co_filename and not file.startswith("/testing"):
-            found.add(f"{file} {code.co_qualname.partition('.<locals>')[0]}")  # comprehensions are no functions
+        if event == "call" and code.co_filename.startswith(_SOURCES):
+            found.add(f"{code.co_filename} {code.co_qualname.partition('.<locals>')[0]}")  # no comprehensions
 
     client = HTTPTransport(
         base_url="http://gateway", http_client=httpx.AsyncClient(transport=httpx.MockTransport(respond))

@@ -15,6 +15,7 @@ from jsonschema_rs import Draft202012Validator
 from packages.progress.tests.observed import events_of, recorded, recorded_body, tool_call_of, viewed
 from tests.streams import (
     MESSAGE_STOP,
+    REQUEST,
     block_start,
     block_stop,
     each_recording,
@@ -26,8 +27,10 @@ from tests.streams import (
     wire_events,
     written,
 )
+from tests.support import LocalAPI
 from tests.tables import rows
 
+import eagerstream
 from eagerstream.calls import RunStatus
 from eagerstream.inputs import GrowingInput
 from eagerstream.loop import (
@@ -361,3 +364,15 @@ def test_what_was_going_on_when_the_run_ended() -> None:
     """An input that was being written was cut off; a call of a single request waits for whoever made it."""
     for fragments, stops, phase in ((['{"a'], False, CallPhase.CUT), (["{}"], True, CallPhase.WAITING)):
         assert [call.phase for call in viewed(recorded(events_of(*fragments, stops=stops))).calls] == [phase]
+
+
+@pytest.mark.anyio
+async def test_violations_of_the_protocol_are_counted() -> None:
+    """A gateway that breaks the protocol shows in what is kept of a run."""
+    payments = [[tool_start(0, "pay", id=id), input_delta(0, "{}"), block_stop(0)] for id in "ab"]
+    body = [message_start(), *payments[0], *payments[1], message_delta("tool_use"), MESSAGE_STOP]
+    records: list[Any] = []
+    async with eagerstream.run(LocalAPI(body).transport(), **REQUEST, max_turns=1) as run:
+        run.observe(RunRecorder(records.extend))
+        await run.finish()
+    assert records[-1]["violations"] == len(run.violations) == 1

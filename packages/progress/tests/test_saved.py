@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -13,6 +14,7 @@ import pytest
 from packages.progress.tests.observed import events_of, recorded, viewed
 from tests.support import until
 from tests.tables import rows
+from tests.written_files import Writer, check_links, check_pipes, check_private, posix
 
 from eagerstream.errors import UsageError
 from eagerstream_progress import Record, RunLog, _saved as saved, load_records, record_run, replay, save_records
@@ -231,3 +233,17 @@ async def test_what_was_written_stays(path: Path) -> None:
         await until(lambda: path.exists() and path.stat().st_size and load_records(path) == records)
         tasks.cancel_scope.cancel()
     assert load_records(path) == records
+
+
+def _grow_run(path: Path) -> None:
+    log = RunLog("r")
+    log.close()
+    anyio.run(record_run, log, path)
+
+
+@posix
+@pytest.mark.parametrize("write", [partial(save_records, records=[]), _grow_run])
+@pytest.mark.parametrize("check", [check_private, check_links, check_pipes])
+def test_where_runs_are_saved(check: Callable[[Writer, Path], None], write: Writer, tmp_path: Path) -> None:
+    """In a private file, and never through a link or over a pipe."""
+    check(write, tmp_path)

@@ -13,17 +13,19 @@ import anyio
 import pytest
 
 from eagerstream._support.serving.asgi_server import ThreadedServer, _make_server
-from eagerstream_progress._sse import EventStream, Write
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
 
-async def _say(write: Write) -> None:
-    await write(b"said")
+async def _say(_scope: object, _receive: object, send: Any) -> None:
+    """Answer without a length, as a stream of events does."""
+    await send({"type": "http.response.start", "status": 200})
+    await send({"type": "http.response.body", "body": b"said", "more_body": True})
+    await send({"type": "http.response.body"})
 
 
 def _server(**bounds: Any) -> ThreadedServer:
-    return ThreadedServer(lambda: EventStream(_say), name="test server", host="127.0.0.1", port=0, **bounds)
+    return ThreadedServer(lambda: _say, name="test server", host="127.0.0.1", port=0, **bounds)
 
 
 def _connect(server: ThreadedServer, stack: ExitStack) -> socket.socket:
@@ -62,12 +64,12 @@ def test_a_connection_is_idle_from_the_end_of_its_answer() -> None:
     """
     ended_at: list[float] = []
 
-    async def say_slowly(write: Write) -> None:
+    async def say_slowly(scope: object, receive: object, send: Any) -> None:
         await anyio.sleep(0.5)  # two bounds and a half
-        await write(b"said")
+        await _say(scope, receive, send)
         ended_at.append(time.monotonic())
 
-    server = ThreadedServer(lambda: EventStream(say_slowly), name="test server", host="127.0.0.1", port=0, idle_s=0.2)
+    server = ThreadedServer(lambda: say_slowly, name="test server", host="127.0.0.1", port=0, idle_s=0.2)
     with server, ExitStack() as stack:
         connection = _connect(server, stack)
         connection.send(REQUEST)

@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from tests.tables import rows
 
 from eagerstream.errors import ToolError
-from eagerstream.tools import ToolResponse
+from eagerstream.tools import ToolFailure, ToolResponse
 from eagerstream_durable.workers import ProcessExecutor, ProcessPool
 from eagerstream_durable.workers._crossing import (
     RemoteError,
@@ -292,3 +292,21 @@ async def test_nothing_runs_here(tmp_path: Path) -> None:
             assert is_told(content(call)), content(call)
     ran_in = (tmp_path / "log").read_text().split() if (tmp_path / "log").exists() else []
     assert str(os.getpid()) not in ran_in
+
+
+class _ApplicationError(ToolError):
+    """A class that the other process may not have."""
+
+
+def _raised(error: BaseException) -> BaseException:
+    try:
+        raise error
+    except BaseException as raised:
+        return raised
+
+
+@rows("error", [KeyError("secret"), _ApplicationError("words"), ToolError("words"), ExceptionGroup("", [OSError(5)])])
+def test_a_failure_is_what_it_was_there(error: Exception) -> None:
+    """Whether or not its class exists here."""
+    original = _raised(error)
+    assert ToolFailure.of("t", error_from(error_as_bytes(original))) == ToolFailure.of("t", original)
