@@ -168,7 +168,6 @@ _BEHAVIOURS = {
     "loop/large": "much of everything",
     "loop/logs": "what is logged",
     "loop/odd_peers": "peers that break the protocol",
-    "loop/path_of_a_fragment": "the number of functions that a fragment passes",
     "loop/path_to_a_tool": "the passes of the event loop between an input and its tool",
     "loop/properties": "laws over any conversation",
     "loop/server_tools": "tools that the API runs",
