@@ -298,13 +298,6 @@ class _ApplicationError(ToolError):
     """A class that the other process may not have."""
 
 
-def _raised(error: BaseException) -> BaseException:
-    try:
-        raise error
-    except BaseException as raised:
-        return raised
-
-
 @rows("error", [KeyError("secret"), _ApplicationError("words"), ToolError("words"), ExceptionGroup("", [OSError(5)])])
 def test_a_failure_is_what_it_was_there(error: Exception) -> None:
     """Whether or not its class exists here."""
