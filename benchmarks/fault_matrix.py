@@ -151,7 +151,7 @@ _Hands = list[Sequence[_Message]]
 """Histories that a program has after a conversation, and could continue with."""
 
 
-async def _eagerstream(client: AsyncAnthropic, first: _Message, travel: Travel, hands: _Hands) -> None:
+async def _eagerstream(client: AsyncAnthropic, first: Any, travel: Travel, hands: _Hands) -> None:
     tools = [eagerstream.tool(function) for function in travel.tools(streaming=True)]
     run = eagerstream.run(client, tools=tools, messages=[first], limits=_LIMITS, max_turns=_TURNS, **_REQUEST)
     try:

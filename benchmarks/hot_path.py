@@ -21,7 +21,7 @@ from eagerstream import Limits
 from eagerstream.streaming._event_buffer import EventBuffer
 from eagerstream.transports import Reply, RequestBody, StreamedReply, Transport
 from eagerstream_testing import Scripted, reply, text, tool_use
-from eagerstream_wire import FragmentDecoder, MessageAssembler, PartialJSON, SSEDecoder, TextDelta, ToolInput
+from eagerstream_wire import FragmentDecoder, MessageAssembler, PartialJSON, SSEDecoder, TextDelta, ToolInput, text_of
 from eagerstream_wire._settled_messages import SettledMessages, request_json
 
 from .streams import TEXT_FRAGMENT_CHARS, make_input, padded
@@ -116,7 +116,7 @@ def _bytes_to_texts(together: int) -> Prepare:
         written = _value("one string", events)["text"]
         single = _events(text(written, fragment_chars=_FRAGMENT_CHARS))
         chunks = [b"".join(single[at : at + together]) for at in range(0, len(single), together)]
-        return Job(lambda: _assemble(chunks).message["content"][0]["text"], written, len(single))
+        return Job(lambda: text_of(_assemble(chunks).message["content"]), written, len(single))
 
     return prepare
 

@@ -18,7 +18,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import anyio
 from anthropic import AsyncAnthropic, DefaultAioHttpClient, beta_async_tool
@@ -77,7 +77,7 @@ async def _stream(client: AsyncAnthropic) -> None:
         async for event in stream:
             if type(event) is InputDelta:
                 _ = event.input.partial
-    before, call = stream.message["content"]
+    before, call = cast("list[dict[str, Any]]", stream.message["content"])
     assert (before["text"], call["input"]) == (text_before(_CALL), INPUT)
 
 

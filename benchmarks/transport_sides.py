@@ -35,7 +35,7 @@ WARM_UP: Final = "warm-up"
 MEASURED: Final = "measured"
 CHARS: Final = {WARM_UP: 2_000, MEASURED: 100_000}
 """Size of the input of the conversation, by the `model` of its requests."""
-_QUESTION: Final = {"role": "user", "content": "Go."}
+_QUESTION: Final[Any] = {"role": "user", "content": "Go."}
 _RESULT: Final = "done"
 _HEADERS: Final = {"content-type": "application/json", "anthropic-version": "2023-06-01", "x-api-key": "k"}
 _READ_BYTES: Final = 1 << 16

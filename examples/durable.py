@@ -22,10 +22,13 @@ from eagerstream.tools import Done, ToolCall
 from eagerstream_durable.journal import Journal
 
 from anthropic import AsyncAnthropic
+from anthropic.types import MessageParam
 
 PAYMENTS = Path("payments.txt")
 IS_WORKER = "DURABLE_WORKER"
-QUESTION = [{"role": "user", "content": "Pay the three invoices 1, 2 and 3, then say that you did."}]
+QUESTION: list[MessageParam] = [
+    {"role": "user", "content": "Pay the three invoices 1, 2 and 3, then say that you did."}
+]
 
 
 def paid(call: ToolCall) -> bool:

@@ -21,8 +21,9 @@ import anthropic
 import anyio
 from anthropic.lib.bedrock import AsyncAnthropicBedrock, AsyncAnthropicBedrockMantle
 from anthropic.lib.vertex import AsyncAnthropicVertex
+from anthropic.types import MessageParam
 
-QUESTION = {"role": "user", "content": "How is the weather in Oslo, Vienna and Lima?"}
+QUESTION: MessageParam = {"role": "user", "content": "How is the weather in Oslo, Vienna and Lima?"}
 
 
 def client_of(platform: str) -> Any:

@@ -17,6 +17,7 @@ from eagerstream import OutputDelta
 
 import uvicorn
 from anthropic import AsyncAnthropic
+from anthropic.types import MessageParam
 from pydantic import BaseModel, PositiveInt
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -25,7 +26,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-QUESTION = {"role": "user", "content": "The ten largest cities of the world, as a table"}
+QUESTION: MessageParam = {"role": "user", "content": "The ten largest cities of the world, as a table"}
 
 
 class City(BaseModel):

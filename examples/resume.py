@@ -18,9 +18,12 @@ import eagerstream
 from eagerstream import Restarted, RunResult, RunStatus, TextDelta, TurnStop, printable
 
 from anthropic import AsyncAnthropic
+from anthropic.types import MessageParam
 
 SAVED = Path("run.json")
-QUESTION = [{"role": "user", "content": "Note down three rivers, one call after the other, then say that you did."}]
+QUESTION: list[MessageParam] = [
+    {"role": "user", "content": "Note down three rivers, one call after the other, then say that you did."}
+]
 
 
 @eagerstream.tool(on_cancel="finish")  # what has begun to be written is written, and the model will know

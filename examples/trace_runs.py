@@ -14,6 +14,7 @@ from eagerstream_testing import ReplayServer, Scenario, Timing, reply, text, too
 
 import anyio
 from anthropic import AsyncAnthropic
+from anthropic.types import MessageParam
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -49,7 +50,7 @@ async def main() -> None:
     instrument()
     calls = reply(*(tool_use("get_weather", {"city": city}) for city in ("Oslo", "Atlantis", "Lima")))
     scenario = Scenario(calls, reply(text("15 degrees.")), timing=Timing(tokens_per_second=200))
-    question = {"role": "user", "content": "How is the weather in Oslo, Atlantis and Lima?"}
+    question: MessageParam = {"role": "user", "content": "How is the weather in Oslo, Atlantis and Lima?"}
     async with (
         ReplayServer(scenario) as server,
         AsyncAnthropic(base_url=server.base_url, api_key="none") as client,

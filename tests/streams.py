@@ -11,13 +11,14 @@ import random
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, cast
 
 import pytest
 from hypothesis import strategies as st
 
 from eagerstream_wire import (
     JSON,
+    AssistantMessage,
     BlockStart,
     BlockStop,
     CitationDelta,
@@ -144,6 +145,12 @@ MESSAGE_STOP: WireEvent = {"type": "message_stop"}
 # --- cutting ----------------------------------------------------------------------------------------------------------
 
 StreamT = TypeVar("StreamT", str, bytes)
+
+
+def blocks_of(message: AssistantMessage) -> list[Any]:
+    """The blocks of a message, without their types: tests know which kind is where."""
+    content: list[Any] = cast("list[Any]", message["content"])
+    return content
 
 
 def one_by_one(stream: StreamT) -> list[StreamT]:

@@ -53,7 +53,7 @@ from eagerstream.recordings import Chunk
 from eagerstream.streaming._marks import FinishedField
 from eagerstream.streaming._output import OutputReader
 from eagerstream.streaming._output_format import OutputFormat
-from eagerstream.tools import CircuitBreaker, RunningCall, Tool, ToolCall, ToolFailure, ask_elsewhere
+from eagerstream.tools import CircuitBreaker, Context, RunningCall, Tool, ToolCall, ToolFailure, ask_elsewhere
 from eagerstream_compat import helloagents
 from eagerstream_durable.journal import Journal
 from eagerstream_progress import Hub, RunRecorder, RunView, WatcherDropped
@@ -176,7 +176,7 @@ def _objects() -> Iterator[object]:
     yield call
     call = ToolCall(call_input, turn=1)
     call.answer(CANARY)
-    yield from (call, RunningCall(call))
+    yield from (call, RunningCall(call), Context(CANARY, RunningCall(call)))
     call = ToolCall(call_input, turn=1)
     call.fail(ValueError(CANARY))
     yield call

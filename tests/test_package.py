@@ -147,6 +147,7 @@ _WITHOUT_TESTS = {
     "streaming/_delivery": "test_event_feed.py has the consumer, test_observers.py those who look on",
     "streaming/_exchange": "test_reading.py reads with it",
     "streaming/_merged_event": "test_event_buffer.py and test_thinning.py merge events",
+    "streaming/_types": "tests/types checks what they accept",
     "tools/_approval": "test_turn.py has approvals in a response",
     "transports/_error_responses": "test_failures.py has errors of both kinds",
     "transports/_client": "protocols without code; tests/types checks what they accept",

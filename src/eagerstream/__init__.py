@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     )
     from .tools import (
         CircuitBreaker as CircuitBreaker,
+        Context as Context,
         Executor as Executor,
         Group as Group,
         ItemStream as ItemStream,
@@ -105,6 +106,7 @@ else:  # or type checkers would take any name for one that is there
             ".streaming": ("MessageStream", "OutputDelta", "events", "stream"),
             ".tools": (
                 "CircuitBreaker",
+                "Context",
                 "Executor",
                 "Group",
                 "ItemStream",
@@ -128,6 +130,7 @@ else:  # or type checkers would take any name for one that is there
                 "BlockStart",
                 "BlockStop",
                 "CitationDelta",
+                "ContentBlock",
                 "Decoder",
                 "EagerSupport",
                 "FragmentDecoder",

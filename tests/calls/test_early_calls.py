@@ -34,6 +34,7 @@ from tests.streams import (
     REQUEST,
     block_start,
     block_stop,
+    blocks_of,
     each_recording,
     input_delta,
     message_delta,
@@ -558,7 +559,7 @@ async def test_the_message() -> None:
     async with entered(now) as calls:
         assert calls.message["content"] == []
         feed(calls, message_start(), *called(0, "now"), *over())
-        (block,) = calls.message["content"]
+        (block,) = blocks_of(calls.message)
         assert (block["type"], block["name"], block["input"]) == ("tool_use", "now", {})
         assert calls.message["stop_reason"] == "tool_use"
         assert not calls.violations

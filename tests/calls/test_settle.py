@@ -43,6 +43,7 @@ from tests.streams import (
     block_delta,
     block_start,
     block_stop,
+    blocks_of,
     each_recording,
     input_delta,
     message_delta,
@@ -354,8 +355,9 @@ def test_histories_of_recordings(recording: Path) -> None:
     if assembler.state is MessageState.STOPPED:
         ending = ending_of(message.get("stop_reason"), on_truncated="stop", forbids_retry=bool(calls))
     # A result whose call is in the reply before this one needs that reply.
-    known = {block.get("id") for block in message["content"]}
-    late = [block["tool_use_id"] for block in message["content"] if block.get("tool_use_id", "") not in {"", *known}]
+    content = blocks_of(message)
+    known = {block.get("id") for block in content}
+    late = [block["tool_use_id"] for block in content if block.get("tool_use_id", "") not in {"", *known}]
     before = [assistant(*map(server_call, late))] if late else []
     assert told([USER, *settle(message, calls, ending.keeps)]) == [], "an orphan is left out"
     history = settle(message, calls, ending.keeps, server_calls=late)

@@ -300,6 +300,30 @@ def accumulator(done: Done) -> None:
     assert done.output.endswith("valid {'city': 'Paris'}\n")
 
 
+# --- guides/state.md --------------------------------------------------------------------------------------------------
+
+
+@program(
+    reply(tool_use("shelf_of", {"title": "Faust"})),
+    reply(tool_use("lend", {"title": "Faust"}), tool_use("shelf_of", {"title": "Faust", "room": "cellar"})),
+    reply(text("Here you are.")),
+)
+def context(done: Done) -> None:
+    assert done.output == "[('Ada', 'Faust')]\n"
+    assert [[*tool["input_schema"]["properties"]] for tool in done.requests[0].body["tools"]] == [["title"], ["title"]]
+    told = done.requests[2].body["messages"][-1]["content"]
+    assert told[0]["content"] == "lent in turn 2"
+    assert "'room'" in told[1]["content"]
+
+
+@program(
+    reply(tool_use("count_rows", {"table": "readers"}), tool_use("count_rows", {"table": "books"})),
+    reply(text("Seven and five.")),
+)
+def session_per_call(done: Done) -> None:
+    assert done.output == "Seven and five. 2 2\n"
+
+
 # --- guides/tools.md --------------------------------------------------------------------------------------------------
 
 

@@ -18,7 +18,16 @@ import eagerstream
 from eagerstream import InputAccumulator, InputDelta, InputStart, InputStop, Outcome, Recording
 from eagerstream_testing import ReplayServer, Scenario, reply, text, tool_use
 from tests.documents.requests import GET_WEATHER_REQUEST, MAKE_FILE_REQUEST
-from tests.streams import MESSAGE_STOP, REQUEST, block_stop, input_delta, message_delta, message_start, tool_start
+from tests.streams import (
+    MESSAGE_STOP,
+    REQUEST,
+    block_stop,
+    blocks_of,
+    input_delta,
+    message_delta,
+    message_start,
+    tool_start,
+)
 from tests.support import anthropic_client, check_history
 from tests.virtual_time import in_virtual_time, timed
 
@@ -136,7 +145,7 @@ async def test_make_file_with_eagerstream() -> None:
         *finished, growing = view or [""]
         assert finished == POEM[: len(finished)]
         assert POEM[len(finished)].startswith(growing)
-    assert stream.message["content"][-1]["input"] == MAKE_FILE_INPUT
+    assert blocks_of(stream.message)[-1]["input"] == MAKE_FILE_INPUT
     assert stream.message["usage"]["output_tokens"] == 72
 
 

@@ -303,7 +303,7 @@ def test_no_bound_on_continuations() -> None:
     with pytest.raises(UsageError, match="max_continuations"):
         Conversation(**REQUEST, max_continuations=None)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="max_continuations"):
-        eagerstream.run(LocalAPI([DONE]).transport(), **REQUEST, max_continuations=None)  # type: ignore[arg-type]
+        eagerstream.run(LocalAPI([DONE]).transport(), **REQUEST, max_continuations=None)  # type: ignore[call-overload]
 
 
 # --- histories --------------------------------------------------------------------------------------------------------

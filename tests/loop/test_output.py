@@ -175,7 +175,7 @@ def test_usage_errors_come_at_once() -> None:
     with pytest.raises(UsageError, match="both give a format"):
         eagerstream.run(client, **REQUEST, output=Answer, output_config=format)
     with pytest.raises(UsageError, match="no type"):
-        eagerstream.run(client, **REQUEST, output=3)  # type: ignore[arg-type]  # no type
+        eagerstream.run(client, **REQUEST, output=3)  # type: ignore[call-overload]  # no type
     with pytest.raises(UsageError, match="but no output"):
         eagerstream.run(client, **REQUEST, output_mode="native")
 

@@ -334,7 +334,7 @@ async def test_eager_by_default(*, eager: bool) -> None:
         stream = await next_response(api.transport(), conversation)
         assert api.exchanges[-1].body["tools"][0].get(FIELD) == sent, name
     with pytest.raises(UsageError, match="eager must be"):
-        eagerstream.stream(LocalAPI([DONE]).transport(), **REQUEST, eager="no")  # type: ignore[arg-type]  # the point
+        eagerstream.stream(LocalAPI([DONE]).transport(), **REQUEST, eager="no")  # type: ignore[call-overload]  # the point
 
 
 ADVISOR = {"type": "advisor_20260301", "name": "advisor", "model": "claude-opus-4-8"}

@@ -29,7 +29,7 @@ from eagerstream_testing import (
     tool_use,
 )
 from eagerstream_wire import MessageAssembler, MessageStop, SSEDecoder, WireDecoder, WireEvent
-from tests.streams import cut_at
+from tests.streams import blocks_of, cut_at
 from tests.tables import rows
 
 CITATION = {"type": "char_location", "cited_text": "qzcited", "document_index": 3, "document_title": "qztitle"}
@@ -239,7 +239,7 @@ def test_many_keys_stay_different() -> None:
     assembler = MessageAssembler()
     for event in decoded(masked.body)[0]:
         assembler.feed(event)
-    made = assembler.message["content"][0]["input"]
+    made = blocks_of(assembler.message)[0]["input"]
     assert call[3].name == "VALID"
     assert len(made) == len(input)
     assert {"a", "***b"} <= set(made)

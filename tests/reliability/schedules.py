@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final
 
+from anthropic.types import MessageParam
+
 from eagerstream._support.bodies import body_events
 from eagerstream.recordings import Recording
 from eagerstream_testing import (
@@ -141,7 +143,7 @@ def _once(row: str, fault: Fault) -> Schedule:
 # --- for the server ---------------------------------------------------------------------------------------------------
 
 
-def first_message(number: int) -> dict[str, Any]:
+def first_message(number: int) -> MessageParam:
     """What the user says in a conversation of this number."""
     return {"role": "user", "content": f"{number}: book the flight, pay for it, and write it down."}
 

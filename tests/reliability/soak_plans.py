@@ -12,6 +12,8 @@ from enum import Enum
 from random import Random
 from typing import Any, Final
 
+from anthropic.types import MessageParam
+
 from eagerstream._support.terms import assistant_messages
 from eagerstream.recordings import Recording
 from eagerstream_testing import Scripted, Timing, reply, retime, text, tool_use
@@ -83,7 +85,7 @@ class Plan:
         return cls(number, consumer, random.randint(0, 60), random.uniform(0, 4 * REPLY_S), options)
 
     @property
-    def first_message(self) -> dict[str, Any]:
+    def first_message(self) -> MessageParam:
         """What the user says."""
         return {"role": "user", "content": f"This is {name_of(self.number)}. Book it, pay for it, and write it down."}
 

@@ -64,6 +64,7 @@ from tests.streams import (
     REQUEST,
     block_start,
     block_stop,
+    blocks_of,
     event_line,
     input_delta,
     made_recordings,
@@ -155,7 +156,7 @@ async def test_the_message_is_the_last_event_s() -> None:
     assert stream.message == stop.message
     assert stream.stop_reason == stop.stop_reason == "tool_use"
     assert stream.inputs[1].value == {"city": "Oslo", "days": [1, 2, 3]}
-    assert stream.message["content"][1]["input"] == {"city": "Oslo", "days": [1, 2, 3]}
+    assert blocks_of(stream.message)[1]["input"] == {"city": "Oslo", "days": [1, 2, 3]}
 
 
 async def test_finish() -> None:

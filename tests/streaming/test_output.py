@@ -323,11 +323,11 @@ def test_usage_errors_come_at_once() -> None:
     with pytest.raises(UsageError, match="both give a format"):
         eagerstream.stream(client, **REQUEST, output=Table, output_config=format)
     with pytest.raises(UsageError, match="no type"):
-        eagerstream.stream(client, **REQUEST, output="Table")  # type: ignore[arg-type]  # a name, not a type
+        eagerstream.stream(client, **REQUEST, output="Table")  # type: ignore[call-overload]  # a name, not a type
     with pytest.raises(UsageError, match="but no output"):
         eagerstream.stream(client, **REQUEST, output_mode="prompted")
     with pytest.raises(UsageError, match="did you mean output"):
-        eagerstream.stream(client, **REQUEST, outputs=Table)  # type: ignore[call-arg]  # misspelt
+        eagerstream.stream(client, **REQUEST, outputs=Table)  # type: ignore[call-overload]  # misspelt
 
 
 async def test_a_text_beyond_the_limit() -> None:

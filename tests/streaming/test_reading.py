@@ -36,6 +36,7 @@ from tests.streams import (
     REQUEST,
     block_start,
     block_stop,
+    blocks_of,
     input_delta,
     message_delta,
     message_start,
@@ -265,4 +266,4 @@ async def test_two_messages_in_a_chunk() -> None:
 
     body = b"".join(encode_event(event) for event in [*message("one"), *message("two")])
     stream = await finished(LocalAPI([body]).transport())
-    assert stream.message["content"][0]["text"] == "two"
+    assert blocks_of(stream.message)[0]["text"] == "two"

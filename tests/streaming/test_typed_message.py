@@ -12,6 +12,7 @@ from tests.streams import (
     MESSAGE_STOP,
     block_start,
     block_stop,
+    blocks_of,
     input_delta,
     message_delta,
     message_start,
@@ -46,6 +47,6 @@ def test_a_message_of_the_anthropic_package() -> None:
 def test_a_block_that_the_package_does_not_know() -> None:
     """It keeps its fields, as in the package's own client."""
     message = _message()
-    message["content"].append({"type": "new_kind", "field": 3})
+    blocks_of(message).append({"type": "new_kind", "field": 3})
     block: Any = typed_message(message).content[2]
     assert (block.type, block.field) == ("new_kind", 3)

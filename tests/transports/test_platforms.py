@@ -33,7 +33,7 @@ from eagerstream_wire import EagerSupport
 from eagerstream_wire._tool_kind import LEGACY_BETA
 from tests.platforms import CLIENTS, PlatformClient, each_client, each_platform
 from tests.streaming.streams import error_of, finished
-from tests.streams import REQUEST, USER, event_line, made_recordings, needs_recordings, real_recordings
+from tests.streams import REQUEST, USER, blocks_of, event_line, made_recordings, needs_recordings, real_recordings
 from tests.support import check_history
 
 pytestmark = pytest.mark.anyio
@@ -105,7 +105,7 @@ async def test_the_request(platform_client: PlatformClient) -> None:
     assert sent.pop("tools") == [get_weather.to_dict()]
     assert sent == {**REQUEST, "stream": True, "thinking": {"type": "x"}, "made_up": 1}
     assert s.request_id == request.request_id
-    assert s.message["content"][1]["input"] == {"city": "Oslo"}
+    assert blocks_of(s.message)[1]["input"] == {"city": "Oslo"}
 
 
 def server_root(platform: Platform) -> str:
@@ -501,7 +501,7 @@ async def test_all_of_them_at_once() -> None:
         messages = [{**USER, "content": f"number {number}"}]
         async with client, eagerstream.stream(client, **{**REQUEST, "messages": messages}) as stream:
             await stream.finish()
-        said[number] = stream.message["content"][0]["text"]
+        said[number] = blocks_of(stream.message)[0]["text"]
 
     async with ReplayServer(scenario) as server, anyio.create_task_group() as tasks:
         for number, client in enumerate(there):

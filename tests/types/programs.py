@@ -6,6 +6,7 @@ from typing import Final
 
 HEAD: Final = '''
 from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from typing import Any, TypedDict, assert_type
 
 import aiohttp
@@ -13,17 +14,19 @@ import anthropic
 import httpx
 from anthropic.lib.bedrock import AsyncAnthropicBedrock
 from anthropic.lib.vertex import AsyncAnthropicVertex
-from anthropic.types import Message
+from anthropic.types import Message, MessageParam
 from pydantic import BaseModel
 
 import eagerstream
-from eagerstream import GrowingInput, InputDelta, ItemStream, RunningCall, RunResult, TextDelta, Tool, ToolStop
+from eagerstream import (
+    Context, GrowingInput, InputDelta, ItemStream, RunningCall, RunResult, TextDelta, Tool, ToolStop
+)
 from eagerstream.tools import ToolCall
 
 client = anthropic.AsyncAnthropic()
 some_input: GrowingInput
 some_result: RunResult
-messages = [{"role": "user", "content": "Hello"}]
+messages: list[MessageParam] = [{"role": "user", "content": "Hello"}]
 
 
 @eagerstream.tool
@@ -62,6 +65,33 @@ class Box:
     async def put(self, name: str) -> bool:
         """Put a thing into the box."""
         return True
+
+    @eagerstream.tool
+    async def look_up(self, context: Context["Database"], title: str) -> str:
+        """Look up a title."""
+        return context.deps.name
+
+
+class Database:
+    name: str = "library"
+
+
+class Mailer:
+    async def send(self, text: str) -> None: ...
+
+
+@eagerstream.tool
+async def find(context: Context[Database], title: str) -> str:
+    """Find a book."""
+    assert_type(context.deps, Database)
+    assert_type(context.call, RunningCall)
+    return context.deps.name
+
+
+@eagerstream.tool(timeout_s=5)
+def mail(context: Context[Mailer], text: str) -> str:
+    """Send a mail."""
+    return text
 '''
 
 CORRECT: Final = {
@@ -81,8 +111,42 @@ CORRECT: Final = {
         ) as run:
             async for text in run.text():
                 assert_type(text, str)
-        assert_type(run.result, RunResult)
+        assert_type(run.result, RunResult[None])
         assert_type(run.result.text, str)
+    """,
+    "a run with a context": """
+        needed: Tool[..., Any, Database] = find
+        assert_type(await find(Context(Database()), "Faust"), str)
+        _ = eagerstream.run(
+            client, model="m", max_tokens=1, messages=messages, tools=[needed, get_weather, Box().look_up, {"type": "x"}],
+            context=Database(),
+        )
+        _ = eagerstream.Conversation(model="m", max_tokens=1, messages=messages, tools=[find], context=Database())
+        _ = eagerstream.EarlyCalls([find, add], context=Database())
+        plain: list[Tool] = [find, mail]
+        _ = eagerstream.run(client, model="m", max_tokens=1, messages=messages, tools=plain)
+        bound = eagerstream.tool(partial(add.__wrapped__, b=2))
+        _ = eagerstream.run(client, model="m", max_tokens=1, messages=messages, tools=[bound], context=Database())
+    """,
+    "a run that is awaited": """
+        result = await eagerstream.run(client, model="m", max_tokens=1, messages=messages)
+        assert_type(result, RunResult[None])
+        print(result.output)
+        order = await eagerstream.run(client, model="m", max_tokens=1, messages=messages, output=Order)
+        assert_type(order.output, Order | None)
+        any_form = await eagerstream.run(client, model="m", max_tokens=1, messages=messages, output={"type": "object"})
+        print(any_form.output)
+    """,
+    "messages": """
+        first = await eagerstream.run(client, model="m", max_tokens=1, messages=[{"role": "user", "content": "Hello"}])
+        question: MessageParam = {"role": "user", "content": [{"type": "text", "text": "And then?"}]}
+        history: list[MessageParam] = [*first.messages, question]
+        second = await eagerstream.run(client, model="m", max_tokens=1, messages=history)
+        _ = eagerstream.stream(client, model="m", max_tokens=1, messages=[*second.messages, question])
+        if first.message is not None:
+            _ = eagerstream.stream(client, model="m", max_tokens=1, messages=[question, first.message, question])
+        repaired, _ = eagerstream.repair_history(history)
+        _ = eagerstream.Conversation(model="m", max_tokens=1, messages=repaired)
     """,
     "events of a run": """
         async with eagerstream.run(client, model="m", max_tokens=100, messages=messages) as run:
@@ -110,31 +174,35 @@ CORRECT: Final = {
         stream = eagerstream.stream(client, model="m", max_tokens=1, messages=messages)
         assert_type(stream.typed_message(), Message)
         assert_type(stream.message["usage"]["output_tokens"], int)
-        assert_type((await stream.get_final_message())["content"], list[dict[str, Any]])
+        for block in (await stream.get_final_message())["content"]:
+            if block["type"] == "text":
+                assert_type(block["text"], str)
+            elif block["type"] == "tool_use":
+                assert_type(block["input"], dict[str, Any])
     """,
     "clients": """
         bedrock = AsyncAnthropicBedrock()
-        eagerstream.stream(bedrock, model="m", max_tokens=1, messages=messages)
+        _ = eagerstream.stream(bedrock, model="m", max_tokens=1, messages=messages)
         vertex = AsyncAnthropicVertex(region="r", project_id="p")
-        eagerstream.stream(vertex, model="m", max_tokens=1, messages=messages)
+        _ = eagerstream.stream(vertex, model="m", max_tokens=1, messages=messages)
         http = eagerstream.HTTPTransport(base_url="http://localhost:8000")
-        eagerstream.stream(http, model="m", max_tokens=1, messages=messages)
+        _ = eagerstream.stream(http, model="m", max_tokens=1, messages=messages)
         recording = eagerstream.Recording.load("a.jsonl")
-        eagerstream.stream(recording, model="m", max_tokens=1, messages=messages)
+        _ = eagerstream.stream(recording, model="m", max_tokens=1, messages=messages)
     """,
     "sources of events": """
         async with httpx.AsyncClient() as http, http.stream("POST", "http://localhost") as response:
-            eagerstream.events(response)
+            _ = eagerstream.events(response)
 
         async with aiohttp.ClientSession() as session, session.post("http://localhost") as answer:
-            eagerstream.events(answer)
+            _ = eagerstream.events(answer)
 
         async def pieces() -> AsyncIterator[bytes]:
             yield b""
 
-        eagerstream.events(pieces())
-        eagerstream.events([{"type": "ping"}])
-        eagerstream.events(await client.messages.create(model="m", max_tokens=1, messages=[], stream=True))
+        _ = eagerstream.events(pieces())
+        _ = eagerstream.events([{"type": "ping"}])
+        _ = eagerstream.events(await client.messages.create(model="m", max_tokens=1, messages=[], stream=True))
     """,
 }
 """Bodies of async functions that a type checker must accept."""
@@ -148,25 +216,39 @@ MISTAKES: Final = {
     "a plain tool that is awaited": "await add(1, 2)",
     "a method with a wrong argument": "await Box().put(name=3)",
     "an option of a tool that does not exist": "eagerstream.tool(timeout=5)(len)",
-    "an option of a tool of a wrong type": 'eagerstream.tool(timeout_s="5")(len)',
-    "a start that does not exist": 'eagerstream.tool(start="later")(len)',
-    "a misspelt parameter": 'eagerstream.run(client, model="m", max_tokens=1, messages=messages, sytem="Be short.")',
-    "a parameter of a wrong type": 'eagerstream.run(client, model="m", max_tokens=1, messages=messages, temperature="hot")',
-    "a tool choice as text": 'eagerstream.run(client, model="m", max_tokens=1, messages=messages, tool_choice="auto")',
-    "a parameter that is missing": 'eagerstream.run(client, model="m", messages=messages)',
-    "a synchronous client": 'eagerstream.run(anthropic.Anthropic(), model="m", max_tokens=1, messages=messages)',
-    "a key instead of a client": 'eagerstream.run("sk-ant-...", model="m", max_tokens=1, messages=messages)',
-    "messages as text": 'eagerstream.run(client, model="m", max_tokens=1, messages="Hello")',
-    "a function that is no tool": 'eagerstream.run(client, model="m", max_tokens=1, messages=messages, tools=[len])',
+    "an option of a tool of a wrong type": '_ = eagerstream.tool(timeout_s="5")(len)',
+    "a start that does not exist": '_ = eagerstream.tool(start="later")(len)',
+    "a misspelt parameter": '_ = eagerstream.run(client, model="m", max_tokens=1, messages=messages, sytem="Be short.")',
+    "a parameter of a wrong type": '_ = eagerstream.run(client, model="m", max_tokens=1, messages=messages, temperature="hot")',
+    "a tool choice as text": '_ = eagerstream.run(client, model="m", max_tokens=1, messages=messages, tool_choice="auto")',
+    "a parameter that is missing": '_ = eagerstream.run(client, model="m", messages=messages)',
+    "a synchronous client": '_ = eagerstream.run(anthropic.Anthropic(), model="m", max_tokens=1, messages=messages)',
+    "a key instead of a client": '_ = eagerstream.run("sk-ant-...", model="m", max_tokens=1, messages=messages)',
+    "messages as text": '_ = eagerstream.run(client, model="m", max_tokens=1, messages="Hello")',
+    "a function that is no tool": '_ = eagerstream.run(client, model="m", max_tokens=1, messages=messages, tools=[len])',
     "a run that is not entered with async": 'with eagerstream.run(client, model="m", max_tokens=1, messages=messages): ...',
     "a field of a typed value that does not exist": "print(some_input.partial_as(Order).titel)",
     "a field of an item of a wrong type": "number: int = some_input.partial_as(Order).items[0].name",
     "a field of the message that does not exist": "print(some_result.message['usages'] if some_result.message else 0)",
     "a count of a wrong type": "tokens: str = some_result.usage['output_tokens']",
     "a model that is no class": "some_input.partial_as(3)",
-    "a source that is no source": "eagerstream.events(3)",
+    "a source that is no source": "_ = eagerstream.events(3)",
     "a status that does not exist": "print(eagerstream.RunStatus.DONE)",
     "a field of an event that does not exist": "print(TextDelta(0, 'a').delta)",
-    "an option of limits of a wrong type": 'eagerstream.Limits(tool_timeout_s="5")',
+    "a context of another type": '_ = eagerstream.run(client, model="m", max_tokens=1, messages=messages, tools=[find], context=Mailer())',
+    "a context that is missing": '_ = eagerstream.run(client, model="m", max_tokens=1, messages=messages, tools=[find])',
+    "tools that need different contexts": '_ = eagerstream.run(client, model="m", max_tokens=1, messages=messages, tools=[find, mail], context=Mailer())',
+    "a method with a context of another type": '_ = eagerstream.run(client, model="m", max_tokens=1, messages=messages, tools=[Box().look_up], context=Mailer())',
+    "a context of another type for early calls": "_ = eagerstream.EarlyCalls([find], context=Mailer())",
+    "a context of another type for a conversation": '_ = eagerstream.Conversation(model="m", max_tokens=1, messages=messages, tools=[find], context=Mailer())',
+    "a dependency that does not exist": "print(Context(Database()).deps.title)",
+    "a tool that is called without its context": 'await find("Faust")',
+    "a run that is neither entered nor awaited": 'eagerstream.run(client, model="m", max_tokens=1, messages=messages)',
+    "a misspelt key of a message": '_ = eagerstream.run(client, model="m", max_tokens=1, messages=[{"rol": "user", "content": "Hello"}])',
+    "a misspelt key of a streamed message": '_ = eagerstream.stream(client, model="m", max_tokens=1, messages=[{"rol": "user", "content": "Hello"}])',
+    "a misspelt key of a block": '_ = eagerstream.run(client, model="m", max_tokens=1, messages=[{"role": "user", "content": [{"type": "text", "txt": "Hello"}]}])',
+    "a field of a block that does not exist": 'print(some_result.message["content"][0]["txt"] if some_result.message else 0)',
+    "an output that nobody asked for": 'print((await eagerstream.run(client, model="m", max_tokens=1, messages=messages)).output.name)',
+    "an option of limits of a wrong type": '_ = eagerstream.Limits(tool_timeout_s="5")',
 }
 """Statements in which a type checker must find an error."""

@@ -45,7 +45,11 @@ def faulty(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     path = tmp_path_factory.mktemp(request.param) / "program.py"
     path.write_text(text, encoding="utf-8")
     found: dict[str, list[str]] = {name: [] for name in programs}
-    for _, line, message in _mypy(path) if request.param == "mypy" else _pyright(request.param, path.parent):
+    # With the rules that see a run which nobody enters. That of pyright is about all calls.
+    rules = {"reportUnusedCallResult": "error"}
+    for _, line, message in _mypy(path) if request.param == "mypy" else _pyright(request.param, path.parent, **rules):
+        if message.startswith("Result of call expression") and "Run[" not in message:
+            continue
         name = next((name for name, end in ends.items() if HEAD.count("\n") < line <= end), "")
         assert name, f"an error in the head: {message}"
         found[name].append(message)
@@ -53,16 +57,17 @@ def faulty(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def _mypy(path: Path) -> list[tuple[str, int, str]]:
-    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--no-error-summary", path.name]
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--no-error-summary"]
+    command += ["--enable-error-code", "unused-awaitable", path.name]
     done = _run(command, path.parent, {**os.environ, "MYPYPATH": SOURCE})
     assert not done.stderr, done.stderr
     found = re.findall(r"^(program\.py):(\d+): error: (.*)$", done.stdout, re.MULTILINE)
     return [(file, int(line), text) for file, line, text in found]
 
 
-def _pyright(checker: str, folder: Path) -> list[tuple[str, int, str]]:
-    """The errors in the files of a folder. Both checkers use the rules that pyright has without settings."""
-    settings = {"typeCheckingMode": "standard", "pythonVersion": "3.11", "extraPaths": [SOURCE]}
+def _pyright(checker: str, folder: Path, **rules: str) -> list[tuple[str, int, str]]:
+    """The errors in the files of a folder. Both checkers use the rules that pyright has without settings, and these."""
+    settings = {"typeCheckingMode": "standard", "pythonVersion": "3.11", "extraPaths": [SOURCE], **rules}
     (folder / "pyrightconfig.json").write_text(json.dumps(settings))
     python = Path(sys.executable)
     command = [str(python.with_name(checker)), "--pythonpath", str(python), "--outputjson", "--project", str(folder)]

@@ -23,6 +23,7 @@ import anyio
 import anyio.abc
 import httpx
 import pytest
+from anthropic.types import MessageParam
 from packages.progress.tests.asgi import client_of, scope_of
 from tests.source_tree import ROOT
 from tests.streams import MESSAGE_STOP, block_start, block_stop, message_delta, message_start, text_delta
@@ -128,7 +129,7 @@ async def get_weather(city: str) -> str:
 
 def starting(transport: Any, **options: Any) -> Callable[[Mapping[str, Any]], Run]:
     def start(asked: Mapping[str, Any]) -> Run:
-        question = [{"role": "user", "content": asked["question"]}]
+        question: list[MessageParam] = [{"role": "user", "content": asked["question"]}]
         settings: dict[str, Any] = {"tools": [get_weather], "buffer": "wait", "model": "m", "max_tokens": 1} | options
         return eagerstream.run(transport, messages=question, **settings)
 

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from anthropic.types import MessageParam
 from hypothesis import given, strategies as st
 from packages.progress.tests.page_modules import PageModules
 from tests.tables import rows
@@ -172,7 +173,7 @@ async def test_the_code_tool_reports_this_form() -> None:
         return number
 
     code = "a = await fetch(number=1)\nprint(a)\nb = [\n    1 / 0]\nc = 3\n"
-    question = {"role": "user", "content": "Compute."}
+    question: MessageParam = {"role": "user", "content": "Compute."}
     client = reply(tool_use("run_code", {"code": code}))
     async with (
         CodeTool([fetch]) as run_code,

@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from anthropic.types import MessageParam
 
 import eagerstream
 from eagerstream.errors import UsageError
@@ -51,7 +52,7 @@ async def write(text: str) -> str:
 def asked(*texts: str) -> Run:
     """A run that writes these texts."""
     client = reply(*(tool_use("write", {"text": text}) for text in texts))
-    question = {"role": "user", "content": "Write."}
+    question: MessageParam = {"role": "user", "content": "Write."}
     return eagerstream.run(client, model="m", max_tokens=10, max_turns=1, tools=[write], messages=[question])
 
 
@@ -105,7 +106,7 @@ def test_without_ipython_the_error_names_the_package(monkeypatch: pytest.MonkeyP
 @pytest.mark.anyio
 async def test_objects_show_figures_without_inputs(outputs: list[dict[str, str]]) -> None:
     """A notebook is saved and shared with its outputs, so they show no more than a log may."""
-    question = {"role": "user", "content": "Write."}
+    question: MessageParam = {"role": "user", "content": "Write."}
     client = reply(tool_use(HOSTILE, {"text": "the secret"}))
     async with eagerstream.run(client, model=HOSTILE, max_tokens=10, max_turns=1, messages=[question]) as run:
         inputs = [event.input async for event in run if isinstance(event, eagerstream.InputStop)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
-from tests.streams import wire_events
+from tests.streams import blocks_of, wire_events
 from tests.tables import rows
 
 from eagerstream.errors import UsageError
@@ -168,7 +168,7 @@ def test_ids() -> None:
             server_tool_use("s", ""),
         ]
         message = _assembled(reply(*calls, message_id=message_id).body).message
-        return [message["id"], *(call["id"] for call in message["content"])]
+        return [message["id"], *(call["id"] for call in blocks_of(message))]
 
     assert ids() == ids()
     assert len({*ids(), *ids("msg_2"), *ids(city="Rome")}) == 12

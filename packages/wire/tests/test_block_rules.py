@@ -9,7 +9,7 @@ from typing import Any, cast, get_type_hints
 
 from anthropic.types import TextBlock, beta
 from tests.missing import anthropic_since
-from tests.streams import USER, block_stop, input_delta, message_delta, message_start, tool_start
+from tests.streams import USER, block_stop, blocks_of, input_delta, message_delta, message_start, tool_start
 from tests.tables import rows
 
 from eagerstream_wire import MessageAssembler, repair_history, validate_history
@@ -145,7 +145,7 @@ def test_a_message_can_be_sent_back_as_it_is() -> None:
     ):
         assembler.feed(event)
     assert assembler.inputs[0].value == {"a": "\udc00"}
-    content = assembler.message["content"]
+    content = blocks_of(assembler.message)
     assert content[0]["input"] == {"a": "\ufffd"}
     json.dumps(content, ensure_ascii=False).encode()
 

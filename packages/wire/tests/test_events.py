@@ -22,7 +22,7 @@ from eagerstream_wire import (
 )
 from eagerstream_wire._assistant_message import empty_message
 
-_BLOCK = {"type": "text", "text": "secret"}
+_BLOCK: Any = {"type": "text", "text": "secret"}
 _MESSAGE: AssistantMessage = {**empty_message(), "content": [_BLOCK]}
 _RESULT = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [{"title": "secret"}]}
 

@@ -18,6 +18,7 @@ from tests.streams import (
     block_delta,
     block_start,
     block_stop,
+    blocks_of,
     input_delta,
     message_delta,
     message_start,
@@ -61,8 +62,7 @@ def names(events: list[MessageEvent[ToolInput]]) -> list[str]:
 def content_of(*events: WireEvent) -> list[dict[str, Any]]:
     """The content of a message whose middle is `events`."""
     assembler, _ = fed(message_start(), *events)
-    content: list[dict[str, Any]] = assembler.message["content"]
-    return content
+    return blocks_of(assembler.message)
 
 
 # --- one message ------------------------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ def test_the_message_can_be_looked_at_any_time() -> None:
     assert assembler.message["content"] == [{"type": "text", "text": "Abc"}]
     assembler.feed(tool_start(1))
     assembler.feed(input_delta(1, '{"a":1'))
-    assert assembler.message["content"][1]["input"] == {}
+    assert blocks_of(assembler.message)[1]["input"] == {}
     assert assembler.message is not assembler.message
 
 
@@ -240,7 +240,7 @@ def test_an_input_that_is_not_usable_is_wrapped(text: str, outcome: Outcome) -> 
     )
     (stop,) = [event for event in events if isinstance(event, InputStop)]
     assert stop.input.outcome is outcome
-    assert assembler.message["content"][0]["input"] == {"INVALID_JSON": text}
+    assert blocks_of(assembler.message)[0]["input"] == {"INVALID_JSON": text}
     assert events[-1] == MessageStop(assembler.message, "max_tokens")
 
 
@@ -258,7 +258,7 @@ def test_content_inside_message_start() -> None:
     text = ["BlockStart", "TextDelta", "BlockStop"]
     assert names(events) == ["MessageStart", "InputStart", "InputStop", *text, *text]
     assert [block.get("text") for block in assembler.message["content"]] == ["x", None, "y"]
-    assert assembler.message["content"][1]["input"] == {"a": 1}
+    assert blocks_of(assembler.message)[1]["input"] == {"a": 1}
 
 
 # --- the message's own fields -----------------------------------------------------------------------------------------
@@ -418,7 +418,7 @@ def test_a_cut_off_call_before_message_stop() -> None:
     )
     assert names(events)[-2:] == ["InputStop", "MessageStop"]
     assert assembler.state is MessageState.STOPPED
-    assert assembler.message["content"][0]["input"] == {"INVALID_JSON": '{"a":"x'}
+    assert blocks_of(assembler.message)[0]["input"] == {"INVALID_JSON": '{"a":"x'}
 
 
 def test_a_restart_in_the_middle() -> None:
@@ -555,7 +555,7 @@ def test_very_many_deltas_make_one_text() -> None:
     for number in range(20_000):
         assembler.feed(text_delta(0, "ab"))
         if number % 1_000 == 0:
-            assert assembler.message["content"][0]["text"] == "ab" * (number + 1)
+            assert blocks_of(assembler.message)[0]["text"] == "ab" * (number + 1)
     (stop,) = assembler.feed(block_stop(0))
     assert isinstance(stop, BlockStop)
     assert stop.block["text"] == "ab" * 20_000
@@ -751,7 +751,7 @@ def test_citations_come_as_events() -> None:
     deltas = [block_delta(0, "citations_delta", citation=odd) for odd in (citation, None, "x")]
     assembler, events = fed(message_start(), block_start(0, "text", text="A."), *deltas, block_stop(0))
     assert [event for event in events if isinstance(event, CitationDelta)] == [CitationDelta(0, citation)]
-    assert assembler.message["content"][0]["citations"] == [citation]
+    assert blocks_of(assembler.message)[0]["citations"] == [citation]
 
 
 @rows("to", [{"model": "claude-b"}, {"model": 5}, None, "claude-b"])

@@ -14,6 +14,7 @@ from packages.wire.tests.recordings import for_recordings
 from packages.wire.tests.summaries import event_summary
 from tests.streams import (
     MADE_DIR,
+    blocks_of,
     cut_at,
     made_recordings,
     needs_recordings,
@@ -315,7 +316,7 @@ def test_the_official_client_gives_the_same_content(recording: Path, accumulate:
     unusable = {
         out.input.index for out in outs if isinstance(out, InputStop) and out.input.outcome is not Outcome.VALID
     }
-    ours = assembler.message["content"]
+    ours = blocks_of(assembler.message)
     assert len(ours) == len(theirs)
     starts = {event["index"]: event["content_block"] for event in events if event["type"] == "content_block_start"}
     for index, (our_block, their_block) in enumerate(zip(ours, theirs, strict=True)):

@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from ..errors import UsageError
 from ..limits import Limits
 from ..tools._breaker import CircuitBreaker
 from ..tools._executor import Executor, InProcessExecutor
-from ..tools._foreign import ForeignTool, as_tool
+from ..tools._foreign import GivenTool, as_tool
 from ..tools._toolbox import Toolbox
 
 
 def callable_tools(
-    tools: Sequence[ForeignTool | Mapping[str, Any]],
+    tools: Sequence[GivenTool],
     executor: Executor | None,
     *,
     limits: Limits,
     max_concurrency: int,
     circuit_breaker: CircuitBreaker | None,
+    context: object = None,
 ) -> tuple[Toolbox, Executor]:
     """Return the tools by name, and the given executor or else one in this process.
 
     Raises:
-        UsageError: A tool cannot be run, two share a name, or the executor cannot do what an option or a tool asks.
+        UsageError: A tool cannot be run, two share a name, the executor cannot do what an option or a tool asks, or a
+            tool needs a context.
     """
     # Such an executor would call broken tools without the user noticing, so the option is refused, not ignored.
     if executor is not None and circuit_breaker is not None:
         raise UsageError("an executor of your own has to ask the circuit_breaker itself")
-    toolbox = toolbox_of(tools, executor)
+    toolbox = toolbox_of(tools, executor, context)
     if executor is not None:
         return toolbox, executor
     return toolbox, InProcessExecutor(
@@ -37,7 +38,7 @@ def callable_tools(
     )
 
 
-def toolbox_of(tools: Sequence[ForeignTool | Mapping[str, Any]], executor: Executor | None) -> Toolbox:
+def toolbox_of(tools: Sequence[GivenTool], executor: Executor | None, context: object) -> Toolbox:
     """Return the tools by name. A tool that nothing could run is refused whatever executor there is.
 
     Raises:
@@ -54,4 +55,9 @@ def toolbox_of(tools: Sequence[ForeignTool | Mapping[str, Any]], executor: Execu
     asks = executor is None or getattr(executor, "asks_approval", False)
     if not asks and (asking := toolbox.asking_approval()):
         raise UsageError(f"{', '.join(asking)}: this executor does not ask for approval (asks_approval = True)")
+    if context is None:
+        if needing := [tool.name for tool in toolbox if tool.needs_context]:
+            raise UsageError(f"{', '.join(needing)}: a tool that takes a Context needs context=...")
+    elif (fault_of := getattr(executor, "fault_of_context", None)) and (fault := fault_of(context, toolbox)):
+        raise UsageError(fault)
     return toolbox

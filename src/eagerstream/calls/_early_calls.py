@@ -23,7 +23,7 @@ from ..tools._breaker import CircuitBreaker
 from ..tools._call import CallHost, CallListener, ToolCall
 from ..tools._definition import Tool
 from ..tools._executor import Executor
-from ..tools._foreign import ForeignTool
+from ..tools._foreign import NO_CONTEXT, ContextT, GivenTool
 from ..tools._toolbox import Toolbox
 from ._callable_tools import callable_tools
 from ._policy import BROKEN_OFF, Begins, Ending, ending_of
@@ -52,7 +52,7 @@ class EarlyCalls:
     cancelled.
 
     Args:
-        tools: As for `run`.
+        tools, context: As for `run`.
         executor: Runs the calls. None: the tools run in this process.
         max_concurrency, circuit_breaker: For the executor in this process.
         limits, parser, invalid_key: As for `stream`.
@@ -71,8 +71,9 @@ class EarlyCalls:
 
     def __init__(
         self,
-        tools: Sequence[ForeignTool | Mapping[str, Any]] = (),
+        tools: Sequence[GivenTool[ContextT]] = (),
         *,
+        context: ContextT = NO_CONTEXT,
         executor: Executor | None = None,
         max_concurrency: int = 16,
         circuit_breaker: CircuitBreaker | None = None,
@@ -89,13 +90,18 @@ class EarlyCalls:
         if run_id == "" or (run_id is None and when_over is not None):
             raise UsageError("run_id must be the id of a run")
         toolbox, self._executor = callable_tools(
-            tools, executor, limits=limits, max_concurrency=max_concurrency, circuit_breaker=circuit_breaker
+            tools,
+            executor,
+            limits=limits,
+            max_concurrency=max_concurrency,
+            circuit_breaker=circuit_breaker,
+            context=context,
         )
         self._limits = limits
         self._assembler = MessageAssembler(
             parser=parser, limits=limits, input_type=GrowingInput, invalid_key=invalid_key
         )
-        self._host = _FrameworkRun(run_id, when_over)
+        self._host = _FrameworkRun(run_id, when_over, context)
         self._listeners = (_Callbacks(on_start, on_progress, on_stop),)
         self._tasks: HostedTasks | None = None
         self._runner: CallRunner | None = None
@@ -375,8 +381,10 @@ class _FrameworkCalls:
 class _FrameworkRun(CallHost):
     """The run of a framework."""
 
-    def __init__(self, run_id: str | None, when_over: Callable[[Callable[[], object]], object] | None) -> None:
-        super().__init__(uuid4().hex if run_id is None else run_id)
+    def __init__(
+        self, run_id: str | None, when_over: Callable[[Callable[[], object]], object] | None, deps: object
+    ) -> None:
+        super().__init__(uuid4().hex if run_id is None else run_id, deps)
         self.closers: list[Callable[[], object]] = []
         self._when_over = self.closers.append if run_id is None else when_over
 

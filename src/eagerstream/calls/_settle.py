@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from eagerstream_wire import Outcome
-from eagerstream_wire._assistant_message import AssistantMessage, Block
+from eagerstream_wire._assistant_message import AssistantMessage, Block, blocks_of
 from eagerstream_wire._block_rules import THINKING, ends_in_white_space, is_empty_text
 from eagerstream_wire._echo import has_json_form
 from eagerstream_wire._events import Message
@@ -74,7 +74,7 @@ def kept_blocks(
     ran = any(call.ran for call in calls)
     if keeps is Keeps.NOTHING or (not ran and keeps in (Keeps.IF_RAN, Keeps.UP_TO_LAST_CALL)):
         return []
-    content: Sequence[Block] = message["content"]
+    content: Sequence[Block] = blocks_of(message)
     if keeps is Keeps.TEXT and not ran:
         # Calls would need results, which no full window has room for, and the thinking may have led to just these
         # calls.

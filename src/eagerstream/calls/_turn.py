@@ -22,7 +22,7 @@ from eagerstream_wire import (
     TextDelta,
     ThinkingDelta,
 )
-from eagerstream_wire._assistant_message import AssistantMessage, Block, empty_message
+from eagerstream_wire._assistant_message import AssistantMessage, Block, blocks_of, empty_message
 from eagerstream_wire._block_rules import text_block
 from eagerstream_wire._events import Message
 
@@ -381,7 +381,7 @@ class Turn:
         # Calls are added at the ends of their inputs, or at their starts if they stream. Results go back in the order
         # of the blocks, and inputs may interleave.
         self.calls.sort(key=lambda call: call.input.index)
-        content = message["content"]
+        content = blocks_of(message)
         given_up = {block.get("id") for block in content[: taken_over(content)]}
         for call in self.calls:
             if call.input.echo_id in given_up:

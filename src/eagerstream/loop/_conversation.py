@@ -23,13 +23,14 @@ from ..calls._runner import execute
 from ..calls._turn import Turn
 from ..errors import APIError, ProtocolError, UsageError
 from ..streaming._message_stream import MessageStream
+from ..streaming._types import RequestMessage
 from ..tools._call import CallHost, ToolCall
+from ..tools._foreign import NO_CONTEXT, ContextT, GivenTool
 from ..transports._base import with_betas
 from ._course import Course
 from ._interruption import LOST_START
 from ._message_thread import MAX_BREAKPOINTS_OF_THREADS, MessageThread
 from ._options import ConversationOptions
-from ._requests import GivenTool
 from ._result import RunResult
 from ._steering import When
 from ._tool_changes import betas_of, refuses_inline_tools
@@ -43,7 +44,7 @@ class Conversation:
         messages: As in the API, or the result of an earlier run to continue from.
         tools: Functions decorated with `@tool`, tools of other libraries (anything with `to_dict()` and `call()`), and
             definitions of tools that the API itself runs.
-        output: As for `run`.
+        output, context: As for `run`.
         options: See `ConversationOptions`, and there `LoopOptions`, `CallOptions`, `RequestParameters`. A `tool_choice`
             that forces a call holds for the first request.
 
@@ -57,15 +58,22 @@ class Conversation:
         *,
         model: str,
         max_tokens: int,
-        messages: Sequence[Mapping[str, Any]] | RunResult,
-        tools: Sequence[GivenTool] = (),
+        messages: Sequence[RequestMessage] | RunResult,
+        tools: Sequence[GivenTool[ContextT]] = (),
         output: Any = None,
+        context: ContextT = NO_CONTEXT,
         **options: Unpack[ConversationOptions],
     ) -> None:
         self._course = Course(
-            model=model, max_tokens=max_tokens, messages=messages, tools=tools, output=output, **options
+            model=model,
+            max_tokens=max_tokens,
+            messages=messages,
+            tools=tools,
+            output=output,
+            context=context,
+            **options,
         )
-        self._course.host = CallHost(uuid4().hex)
+        self._course.host = CallHost(uuid4().hex, context)
         self._thread = MessageThread() if options.get("threads") is not None else None
         if self._thread is not None:
             self._course.max_breakpoints = MAX_BREAKPOINTS_OF_THREADS

@@ -22,15 +22,17 @@ from ..inputs._growing_input import GrowingInput
 from ..limits import DEFAULT_LIMITS, Limits
 from ..streaming._message_stream import checked_messages, request_parameters
 from ..streaming._options import check_names, taken
+from ..streaming._types import RequestMessage
 from ..tools._call import CallHost, CallListener, ToolCall
 from ..tools._definition import Tool
 from ..tools._executor import Executor
+from ..tools._foreign import GivenTool
 from ..tools._toolbox import Toolbox
 from ._compaction import Compaction
 from ._continuing import Continuing
 from ._options import CALL_DEFAULTS, LOOP_DEFAULTS, ConversationOptions, RunOptions, check_loop_options
 from ._output import RunOutput
-from ._requests import GivenTool, GivenTools, Requests, check_parameters
+from ._requests import GivenTools, Requests, check_parameters
 from ._result import RunResult, take_account
 from ._steering import IDLE, Steering, When
 from ._tool_changes import has_tool_changes
@@ -40,7 +42,7 @@ class Course:
     """The history of a conversation, its next request, and its end: `Run` and `Conversation` follow it.
 
     Args:
-        model, max_tokens, messages, tools, output, options: As for `Conversation`.
+        model, max_tokens, messages, tools, output, context, options: As for `Conversation`.
 
     Raises:
         UsageError, HistoryError: As for `Conversation`.
@@ -60,9 +62,10 @@ class Course:
         *,
         model: str,
         max_tokens: int,
-        messages: Sequence[Mapping[str, Any]] | RunResult,
+        messages: Sequence[RequestMessage] | RunResult,
         tools: Sequence[GivenTool] = (),
         output: Any = None,
+        context: object = None,
         **options: Unpack[ConversationOptions],
     ) -> None:
         given: dict[str, Any] = dict(options)
@@ -77,7 +80,7 @@ class Course:
         eager: bool = given.pop("eager", True)
         self.tools: Toolbox
         self.executor: Executor
-        self.tools, self.executor = callable_tools(tools, limits=self.limits, **calls)
+        self.tools, self.executor = callable_tools(tools, limits=self.limits, context=context, **calls)
         self.result: RunResult = RunResult(RunStatus.RUNNING, None, [])
         self.output: RunOutput = RunOutput(output, given, self.limits, self.result)
         if isinstance(messages, RunResult):
@@ -100,12 +103,12 @@ class Course:
             # Before the ids are read, which the repair may change.
             repaired, self.result.repairs = repair_history(self.result.messages, parameters.get("tools", ()))
             self.result.messages = [*repaired]
-        runnable = GivenTools(tools, self.tools, calls["executor"])
+        runnable = GivenTools(tools, self.tools, calls["executor"], context)
         self._requests = Requests(parameters, self.result, self.output, runnable, self._options, eager=eager)
         self.max_breakpoints = MAX_BREAKPOINTS
         """Maximum number of cache breakpoints in a request."""
         self._turn: Turn | None = None
-        self.host: CallHost = CallHost()
+        self.host: CallHost = CallHost(deps=context)
         self.listeners: tuple[CallListener, ...] = ()
         self._continuing = Continuing(self._options, self.limits, self.result)
         self.known_answers: Mapping[str, Callable[[ToolCall], None]] = {}

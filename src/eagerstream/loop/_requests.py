@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from eagerstream_wire._checks import check_count
 from eagerstream_wire._history import MAX_BREAKPOINTS, count_breakpoints, is_prefill
@@ -19,7 +19,7 @@ from ..errors import HistoryError, UsageError
 from ..streaming._message_stream import checked_messages, request_parameters
 from ..streaming._options import FEED_DEFAULTS, INPUT_DEFAULTS
 from ..tools._executor import Executor
-from ..tools._foreign import ForeignTool
+from ..tools._foreign import GivenTool
 from ..tools._toolbox import Toolbox
 from ._cache_breakpoints import with_breakpoints
 from ._compaction import check_compaction
@@ -29,8 +29,6 @@ from ._result import RunResult
 from ._tool_changes import addition, has_tool_changes, removal, tool_key, without_inline_tools, without_tool_changes
 
 _log = logging.getLogger(__name__)
-
-GivenTool: TypeAlias = ForeignTool | Mapping[str, Any]
 
 OPTIONS_OF_READING: Final = frozenset(INPUT_DEFAULTS) | frozenset(FEED_DEFAULTS)
 """The options of `run` and `stream` that are about reading a response, and not about the request."""
@@ -67,11 +65,21 @@ class GivenTools:
         given: Tools and definitions. It changes with `Requests.add_tools` and `remove_tools`.
         toolbox: The tools that run the calls of the current request.
         executor: The user's executor; None if the tools run in this process.
+        context: As for `run`.
     """
 
     given: Sequence[GivenTool]
     toolbox: Toolbox
     executor: Executor | None
+    context: object = None
+
+    def find(self, tools: Sequence[GivenTool]) -> Toolbox:
+        """Return other tools by name, for the same executor and context.
+
+        Raises:
+            UsageError: As `toolbox_of`.
+        """
+        return toolbox_of(tools, self.executor, self.context)
 
 
 _NEXT: Final = {"role": "user", "content": "."}  # any message of the user
@@ -207,7 +215,7 @@ class Requests:
         # Each request starts from the run's own tools: without this, tools of one request would be there in the next.
         # In place, because the executor and the turn have this toolbox.
         tools = changes.get("tools", self._tools.given)
-        self._tools.toolbox.replace(toolbox_of(self._runnable(tools), self._tools.executor))
+        self._tools.toolbox.replace(self._tools.find(self._runnable(tools)))
         self._lists_all_tools = "tools" in changes
         if "tools" not in changes:
             # Those of the request, which may be fewer: messages bring the others, unless they are replaced as well.
@@ -271,7 +279,7 @@ class Requests:
 
     def _use(self, tools: Sequence[GivenTool]) -> None:
         """Use these tools from now on: for calls at once, and in the next request."""
-        definitions, toolbox = self._defined(tools), toolbox_of(tools, self._tools.executor)
+        definitions, toolbox = self._defined(tools), self._tools.find(tools)
         # A list of the user's must not change with ours. The executor and the turn have this toolbox.
         self._tools.given, self._definitions = list(tools), definitions
         self._tools.toolbox.replace(toolbox)

@@ -16,7 +16,7 @@ from eagerstream_wire._assistant_message import add_usage
 from .._support.cancellation import raise_if_cancelled
 from .._support.json_values import dump_json
 from ..errors import JournalError, UsageError
-from ..tools._call import CallState, Invoked, ToolCall
+from ..tools._call import CallHost, CallState, Invoked, ToolCall
 from ..tools._definition import Tool
 from ..tools._invoke import invoke
 from ..tools._options import Done
@@ -182,7 +182,7 @@ def events_of(turn: OpenTurn) -> Iterator[dict[str, Any]]:
         yield {"type": "message_stop"}
 
 
-async def answers_of(turn: OpenTurn, tools: Toolbox, run_id: str) -> dict[str, Callable[[ToolCall], None]]:
+async def answers_of(turn: OpenTurn, tools: Toolbox, host: CallHost) -> dict[str, Callable[[ToolCall], None]]:
     """Return a function for each call of an open turn whose answer is known, by the id of the call.
 
     A call that had begun and has no result is done again only if its tool is idempotent, or says that it was not done.
@@ -195,8 +195,8 @@ async def answers_of(turn: OpenTurn, tools: Toolbox, run_id: str) -> dict[str, C
         try:
             before = ToolCall.from_dict(saved)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise JournalError(f"a call cannot be read: {type(error).__name__}", run_id=run_id) from error
-        before.run_id = run_id
+            raise JournalError(f"a call cannot be read: {type(error).__name__}", run_id=host.run_id) from error
+        before.host, before.run_id = host, host.run_id or ""
         if id in turn.results:
             answers[id] = before.hand_on
         elif not before.idempotent and (

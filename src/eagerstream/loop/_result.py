@@ -23,7 +23,6 @@ from eagerstream_wire._assistant_message import (
 from eagerstream_wire._events import Message
 from eagerstream_wire._repair import HistoryRepair
 from eagerstream_wire._stop_reasons import standard_stop_reason
-from eagerstream_wire._type_variables import OutputT
 from eagerstream_wire._values import encodable
 
 from .._support.json_values import to_json
@@ -31,6 +30,7 @@ from ..calls._policy import RunStatus
 from ..errors import EagerStreamError, UsageError
 from ..inputs._typed_partial import adapter_of
 from ..streaming._typed_message import typed_message
+from ..streaming._types import OutputT
 from ..tools._call import ToolCall
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class RunResult(Generic[OutputT]):
 
     status: RunStatus
     message: AssistantMessage | None = field(repr=False)  # what models and tools say does not belong in a log
-    messages: list[Mapping[str, Any]] = field(repr=False)
+    messages: list[Any] = field(repr=False)
     turns: int = 0
     usage: Usage = field(default_factory=lambda: cast("Usage", {}))
     calls: list[ToolCall] = field(default_factory=list)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Unpack
 
 from ..errors import JournalError
-from ..tools._foreign import ForeignTool
+from ..tools._foreign import NO_CONTEXT, ContextT, GivenTool
 from ..transports import Client
 from ._entries import check_entries
 from ._journal import RunJournal, check_journal, check_run_id
@@ -53,7 +53,8 @@ def resume(
     journal: RunJournal,
     run_id: str,
     *,
-    tools: Sequence[ForeignTool | Mapping[str, Any]] = (),
+    tools: Sequence[GivenTool[ContextT]] = (),
+    context: ContextT = NO_CONTEXT,
     **options: Unpack[ConversationOptions],
 ) -> Resumed:
     """Continue a run from a journal.
@@ -73,7 +74,7 @@ def resume(
         client: As for `run`.
         journal: Has the run.
         run_id: The id of the run.
-        tools: As for `run`. A journal keeps no functions: give the same tools again.
+        tools, context: As for `run`. A journal keeps neither: give them again.
         options: Options that replace those of the run. Options that are no plain data have to be given again.
 
     Raises:
@@ -85,4 +86,4 @@ def resume(
     """
     check_journal(journal)
     check_run_id(run_id)
-    return Resumed(client, journal, run_id, {**options, "tools": tools})
+    return Resumed(client, journal, run_id, {**options, "tools": tools, "context": context})

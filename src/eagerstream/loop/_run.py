@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Self
 
 from eagerstream_wire import JSONObject
 from eagerstream_wire._assistant_message import AssistantMessage
-from eagerstream_wire._type_variables import OutputT
 
 from .._support.event_loops import LoopThread
 from ..calls._sub_runs import ParentCall
 from ..errors import EagerStreamError, JournalError, UsageError
 from ..streaming import EventFeed
 from ..streaming._delivery import Delivery
+from ..streaming._types import OutputT
+from ..tools._foreign import GivenTool
 from ..transports._client import check_key
 from ..transports._eager_fallback import EagerForm
 from ._compaction import Summarize
@@ -25,7 +26,6 @@ from ._events import RunEvent
 from ._journal import RunJournal, RunLog
 from ._latency import RunLatency
 from ._marks import RunMarks
-from ._requests import GivenTool
 from ._result import RunResult
 from ._run_driver import RunDriver
 from ._steering import When
@@ -36,6 +36,9 @@ _log = logging.getLogger(__name__)
 
 class Run(EventFeed[RunEvent], Generic[OutputT]):
     """A run: an async context manager, and an async iterator over `RunEvent`s.
+
+    Or await it: `result = await eagerstream.run(...)`. A run that is neither entered nor awaited does nothing: mypy
+    reports that with `unused-awaitable`, and pyright with `reportUnusedCallResult`.
 
     If it is iterated, it ends when its consumer asks for the event behind the last `TurnStop`.
 
@@ -85,6 +88,17 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         """
         await self._finish()
         return self.result
+
+    def __await__(self) -> Generator[Any, Any, RunResult[OutputT]]:
+        """Enter the run, read it to the end without events, leave it, and return the `result`.
+
+        `result = await eagerstream.run(...)`. Cancelling this cancels the run. The errors are those of `finish`.
+        """
+        return self._finished().__await__()
+
+    async def _finished(self) -> RunResult[OutputT]:
+        async with self:
+            return await self.finish()
 
     async def get_final_message(self) -> AssistantMessage | None:
         """Read to the end, and return the last assistant message; None if no response came. Cancel it as `finish`.

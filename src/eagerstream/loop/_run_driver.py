@@ -142,7 +142,8 @@ class RunDriver:
     async def read(self, tasks: HostedTasks) -> None:
         """See `Driver`."""
         self._runner = CallRunner(self.course.executor, tasks.group, deadline=tasks.deadline)
-        self.course.host = keeper = self.keeper
+        keeper = self.keeper
+        keeper.deps, self.course.host = self.course.host.deps, keeper
         # Without a journal there is nothing to keep: two calls fewer on the way to a tool.
         self.course.listeners = (self.marks, *([keeper] if keeper.keeps else []), CallEvents(self._delivery))
         try:
@@ -277,7 +278,7 @@ class RunDriver:
         """Take the known part of a response whose program ended, and run the calls that may run."""
         course = self.course
         with anyio.CancelScope() as self._scope:
-            course.known_answers = await answers_of(saved, course.tools, self.id)
+            course.known_answers = await answers_of(saved, course.tools, course.host)
         if self._scope.cancelled_caught:
             return  # the turn stays open in the journal
         turn = self.turn = self.course.begin()

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Unpack
+from typing import Any, Final, Unpack, overload
 from uuid import uuid4
 
 from eagerstream_wire._echo import has_json_form
 from eagerstream_wire._message_inputs import check_invalid_key
-from eagerstream_wire._type_variables import OutputT
 
 from ..streaming._options import FEED_DEFAULTS, INPUT_DEFAULTS, delivery_for, taken
-from ..tools._foreign import ForeignTool
+from ..streaming._types import RequestMessage, ValueT
+from ..tools._foreign import ContextT, ForeignTool, GivenTool
 from ..transports import Client, as_transport
 from ..transports._eager_fallback import EagerFallback
 from ._course import Course
@@ -28,16 +28,63 @@ _NOT_KEPT: Final = ("extra_headers", "extra_query")
 """Options that may hold a secret, and that a journal does not keep."""
 
 
+@overload
 def run(
     client: Client,
     *,
     model: str,
     max_tokens: int,
-    messages: Sequence[Mapping[str, Any]] | RunResult,
+    messages: Sequence[RequestMessage] | RunResult,
     tools: Sequence[ForeignTool | Mapping[str, Any]] = (),
-    output: type[OutputT] | Mapping[str, Any] | None = None,
+    output: type[ValueT] | None = None,
     **options: Unpack[RunOptions],
-) -> Run[OutputT]:
+) -> Run[ValueT]: ...
+@overload
+def run(
+    client: Client,
+    *,
+    model: str,
+    max_tokens: int,
+    messages: Sequence[RequestMessage] | RunResult,
+    tools: Sequence[ForeignTool | Mapping[str, Any]] = (),
+    output: Mapping[str, Any],
+    **options: Unpack[RunOptions],
+) -> Run[Any]: ...
+@overload
+def run(
+    client: Client,
+    *,
+    model: str,
+    max_tokens: int,
+    messages: Sequence[RequestMessage] | RunResult,
+    tools: Sequence[GivenTool[ContextT]] = (),
+    output: type[ValueT] | None = None,
+    context: ContextT,
+    **options: Unpack[RunOptions],
+) -> Run[ValueT]: ...
+@overload
+def run(
+    client: Client,
+    *,
+    model: str,
+    max_tokens: int,
+    messages: Sequence[RequestMessage] | RunResult,
+    tools: Sequence[GivenTool[ContextT]] = (),
+    output: Mapping[str, Any],
+    context: ContextT,
+    **options: Unpack[RunOptions],
+) -> Run[Any]: ...
+def run(
+    client: Client,
+    *,
+    model: str,
+    max_tokens: int,
+    messages: Sequence[RequestMessage] | RunResult,
+    tools: Sequence[GivenTool] = (),
+    output: type | Mapping[str, Any] | None = None,
+    context: object = None,
+    **options: Unpack[RunOptions],
+) -> Run[Any]:
     """Run a conversation until the model stops asking for tools.
 
         async with eagerstream.run(client, tools=[get_weather], model=..., max_tokens=..., messages=[...]) as run:
@@ -57,14 +104,16 @@ def run(
             of the anthropic package, its helpers for MCP servers), and definitions of tools that the API runs, as
             dicts: `{"type": "web_search_20260318", "name": "web_search"}`.
         output: As for `stream`. The output is that of the last response; see `RunResult`.
+        context: The dependencies of the tools: any object, for those that have a first parameter `Context[T]`. None
+            (default): there are none. A journal does not keep it; give it to `resume` again.
         options: See `RunOptions`: those of the loop (`LoopOptions`), of its calls (`CallOptions`), of inputs and events
             (`InputOptions`, `FeedOptions`), and everything else that the API takes (`RequestParameters`). A
             `tool_choice` that forces a call (`any`, `tool`) holds for the first request; after that it is `auto`,
             because a model that must call a tool could never end its turn.
 
     Raises:
-        UsageError: The client is of the wrong kind, a tool cannot be run, two share a name, or a setting is out of
-            range.
+        UsageError: The client is of the wrong kind, a tool cannot be run or takes a `Context` that is not there, two
+            share a name, or a setting is out of range.
         HistoryError: The API would refuse the messages or the tools; see `validate_history`.
     """
     rest: dict[str, Any] = dict(options)
@@ -79,7 +128,9 @@ def run(
     # The requests of a run are complete, and its transport sends the rest of a thread: see `ThreadTransport`.
     has_threads = _is_used("threads", rest.pop("threads", "auto"), client)
     rest["inline_tools"] = "always" if _is_used("inline_tools", rest.pop("inline_tools", "auto"), client) else None
-    course = Course(model=model, max_tokens=max_tokens, messages=messages, tools=tools, output=output, **rest)
+    course = Course(
+        model=model, max_tokens=max_tokens, messages=messages, tools=tools, output=output, context=context, **rest
+    )
     thread = MessageThread()
     transport = as_transport(client)
     if has_threads:
@@ -94,7 +145,7 @@ def run(
     driver = RunDriver(
         run_id or uuid4().hex, fallback, course, inputs=inputs, delivery=delivery, marks=marks, thread=thread
     )
-    started: Run[OutputT] = Run(driver, delivery)
+    started: Run[Any] = Run(driver, delivery)
     if journal is not None:
         begin = {"kind": "begin", "turn": 0, "model": model, "max_tokens": max_tokens, "options": plain}
         started.keep_in(journal, {**begin, "messages": course.result.messages})

@@ -90,8 +90,8 @@ class Steering:
         history = self._result.messages
         # A request that is sent again has the last changes at its end. Nothing of the user may follow them, so they are
         # put behind the messages that have come since (test_said_between_two_attempts).
-        if history and history[-1] is self._last_change:
-            self._tool_changes = [*history[-1]["content"], *self._tool_changes]
+        if self._last_change is not None and history and history[-1] is self._last_change:
+            self._tool_changes = [*self._last_change["content"], *self._tool_changes]
             history = history[:-1]
         messages: Sequence[Mapping[str, Any]]
         messages = [message for message, when in self._waiting if is_idle or when != "when_idle"]

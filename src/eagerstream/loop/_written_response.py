@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from eagerstream_wire import JSONObject, MessageAssembler, Outcome
-from eagerstream_wire._assistant_message import AssistantMessage, Block
+from eagerstream_wire._assistant_message import AssistantMessage, Block, blocks_of
 
 from ..calls._turn import Turn
 from ..tools._call import ToolCall
@@ -34,14 +34,15 @@ class WrittenResponse:
     def up_to(self, call: ToolCall) -> list[JSONObject]:
         """Return an entry with the blocks that have not been written, up to that of a call; none if there are none."""
         message = message_of(self.turn, self._assembler)
-        ids = [block.get("id") for block in message["content"]]
-        entry = self._entry(message, message["content"][: ids.index(call.input.echo_id) + 1])
+        content = blocks_of(message)
+        ids = [block.get("id") for block in content]
+        entry = self._entry(message, content[: ids.index(call.input.echo_id) + 1])
         return [entry] if entry["blocks"] else []
 
     def rest(self, message: AssistantMessage) -> JSONObject:
         """Return the entry with the rest of the blocks of a response that has ended or broken off."""
         is_whole = message.get("stop_reason") is not None
-        return self._entry(message, message["content"]) | {"is_whole": is_whole}
+        return self._entry(message, blocks_of(message)) | {"is_whole": is_whole}
 
     def _entry(self, message: AssistantMessage, content: Sequence[Block]) -> JSONObject:
         fields = {name: value for name, value in message.items() if name != "content"}

@@ -13,6 +13,7 @@ from ._output import GrowingOutput, OutputDelta
 from ._output_format import OutputMode
 from ._source import events
 from ._typed_message import typed_message
+from ._types import RequestMessage
 
 __all__ = [
     "Arrival",
@@ -29,6 +30,7 @@ __all__ = [
     "OutputMode",
     "OutputOptions",
     "ReplyMarks",
+    "RequestMessage",
     "RequestObserver",
     "RequestParameters",
     "SourceOptions",

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, Unpack, overload
 from uuid import uuid4
 
 from eagerstream_wire import MessageAssembler, Outcome
 from eagerstream_wire._assistant_message import AssistantMessage
 from eagerstream_wire._message_inputs import check_invalid_key
 from eagerstream_wire._tool_kind import EAGER_FIELD, USER_DEFINED, tool_kind
-from eagerstream_wire._type_variables import OutputT
 
 from .._support.hosted_tasks import HostedTasks
 from ..errors import UsageError
@@ -30,6 +29,7 @@ from ._options import FEED_DEFAULTS, INPUT_DEFAULTS, InputOptions, StreamOptions
 from ._output import GrowingOutput, OutputReader, output_reader
 from ._reading import read_reply
 from ._typed_message import typed_message
+from ._types import OutputT, RequestMessage, ValueT
 
 if TYPE_CHECKING:
     from anthropic.types import Message as AnthropicMessage
@@ -45,16 +45,38 @@ class DefinedTool(Protocol):
         ...
 
 
+@overload
 def stream(
     client: Client,
     *,
     model: str,
     max_tokens: int,
-    messages: Sequence[Mapping[str, Any]],
+    messages: Sequence[RequestMessage],
     tools: Sequence[DefinedTool | Mapping[str, Any]] = (),
-    output: type[OutputT] | Mapping[str, Any] | None = None,
+    output: type[ValueT] | None = None,
     **options: Unpack[StreamOptions],
-) -> MessageStream[OutputT]:
+) -> MessageStream[ValueT]: ...
+@overload
+def stream(
+    client: Client,
+    *,
+    model: str,
+    max_tokens: int,
+    messages: Sequence[RequestMessage],
+    tools: Sequence[DefinedTool | Mapping[str, Any]] = (),
+    output: Mapping[str, Any],
+    **options: Unpack[StreamOptions],
+) -> MessageStream[Any]: ...
+def stream(
+    client: Client,
+    *,
+    model: str,
+    max_tokens: int,
+    messages: Sequence[RequestMessage],
+    tools: Sequence[DefinedTool | Mapping[str, Any]] = (),
+    output: type | Mapping[str, Any] | None = None,
+    **options: Unpack[StreamOptions],
+) -> MessageStream[Any]:
     """Send one streaming request to the Messages API, and get its events as they come and the message at the end.
 
         async with eagerstream.stream(client, model=..., max_tokens=..., tools=[...], messages=[...]) as stream:

@@ -9,7 +9,6 @@ from typing import Any, Final, Generic
 
 from eagerstream_wire import BlockStart, InputStart, MessageStart, MessageStop, Outcome, PartialJSON, TextDelta
 from eagerstream_wire._stop_reasons import standard_stop_reason
-from eagerstream_wire._type_variables import OutputT
 from eagerstream_wire._values import encodable, has_colliding_keys
 
 from ..errors import UsageError
@@ -17,6 +16,7 @@ from ..inputs._faults import InputError
 from ..limits import DEFAULT_LIMITS, Limits
 from ._fenced_json import FencedJSON
 from ._output_format import OutputFormat
+from ._types import OutputT
 
 _ANSWERED: Final = ("end_turn", "stop_sequence")
 """Stop reasons of a response whose text is the complete answer."""

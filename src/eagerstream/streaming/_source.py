@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
-from typing import Any, Unpack
+from typing import Any, Unpack, overload
 
 from eagerstream_wire import WireEvent
 from eagerstream_wire._message_inputs import check_invalid_key
-from eagerstream_wire._type_variables import OutputT
 
 from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS, Limits
@@ -17,14 +16,29 @@ from ..transports._eager_fallback import EagerFallback
 from ._message_stream import MessageStream
 from ._options import FEED_DEFAULTS, INPUT_DEFAULTS, SourceOptions, delivery_for, taken
 from ._output import output_reader
+from ._types import ValueT
 
 
+@overload
 def events(
     source: AsyncIterable[Any] | AsyncBody | AsyncResponse | Iterable[WireEvent],
     *,
-    output: type[OutputT] | Mapping[str, Any] | None = None,
+    output: type[ValueT] | None = None,
     **options: Unpack[SourceOptions],
-) -> MessageStream[OutputT]:
+) -> MessageStream[ValueT]: ...
+@overload
+def events(
+    source: AsyncIterable[Any] | AsyncBody | AsyncResponse | Iterable[WireEvent],
+    *,
+    output: Mapping[str, Any],
+    **options: Unpack[SourceOptions],
+) -> MessageStream[Any]: ...
+def events(
+    source: AsyncIterable[Any] | AsyncBody | AsyncResponse | Iterable[WireEvent],
+    *,
+    output: type | Mapping[str, Any] | None = None,
+    **options: Unpack[SourceOptions],
+) -> MessageStream[Any]:
     """Read a response that somebody else has requested, and get the same events as from `stream`.
 
         async with eagerstream.events(await client.messages.create(..., stream=True)) as stream:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ._approval import ask_elsewhere
 from ._breaker import NOT_THE_TOOLS_FAULT, CircuitBreaker, CircuitStatus
-from ._call import CallListener, CallState, Decision, Invoked, ToolCall, saved_response
+from ._call import CallHost, CallListener, CallState, Decision, Invoked, ToolCall, saved_response
 from ._content import block_of_bytes, content_of, document_bytes, document_text, image_bytes, is_content_block
+from ._context import Context
 from ._definition import ForeignDefinition, Tool, tool
 from ._executor import Executor, InProcessExecutor, invoked
 from ._foreign import ForeignTool, as_tool
@@ -21,10 +22,12 @@ from ._toolbox import Toolbox
 
 __all__ = [
     "NOT_THE_TOOLS_FAULT",
+    "CallHost",
     "CallListener",
     "CallState",
     "CircuitBreaker",
     "CircuitStatus",
+    "Context",
     "Decision",
     "Done",
     "Executor",

@@ -72,14 +72,16 @@ class CallHost:
         run_id: Id under which tools keep state: that of the run, of the conversation, or of a framework's run; None if
             there is none.
         is_run: True if the id is that of a `Run`.
+        deps: The dependencies of the tools: the `context` of `run`.
     """
 
     is_run = False
     gate: Callable[[ToolCall], Awaitable[None]] | None = None
     """Awaited before a tool is called. It may never return, if the call must not run."""
 
-    def __init__(self, run_id: str | None = None) -> None:
+    def __init__(self, run_id: str | None = None, deps: Any = None) -> None:
         self.run_id = run_id
+        self.deps = deps
 
     def when_over(self, callback: Callable[[], object]) -> None:
         """Call `callback` at the end of the run: no later call has its id. Do nothing if the end is not known."""
@@ -249,6 +251,11 @@ class ToolCall:
     def name(self) -> str:
         """The tool's name, as the model wrote it."""
         return self.input.name
+
+    @property
+    def deps(self) -> Any:
+        """The object that `run(..., context=...)` was given; None without one."""
+        return self.host.deps
 
     @property
     def text(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from copy import copy, deepcopy
 from functools import partial
 from types import MappingProxyType
@@ -37,11 +37,12 @@ from ..errors import InputInterrupted, UsageError
 from ..inputs._faults import InputError
 from ..inputs._growing_input import GrowingInput
 from ._call import ToolCall
+from ._context import Context
 from ._invoke import Kind, invoke, kind_of
 from ._options import Group, Reject, ToolOptions, option_faults
 from ._response import error_text
 from ._running_call import RunningCall, record_of
-from ._schema import Parameters, annotated, is_of
+from ._schema import Parameters, annotated, bound_names, is_of, needs_deps
 from ._streams import repeated_key
 
 if TYPE_CHECKING:
@@ -51,9 +52,11 @@ _log = logging.getLogger(__name__)
 
 P = ParamSpec("P", default=...)
 R = TypeVar("R", default=Any)
+DepsT_contra = TypeVar("DepsT_contra", contravariant=True, default=Any)
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _Object = TypeVar("_Object")
+_NeededT = TypeVar("_NeededT")
 
 _TOOLSET: Final = re.compile(r"(\w+)_toolset_\d+")
 
@@ -62,16 +65,18 @@ class ForeignDefinition(dict[str, Any]):
     """A definition whose schema another program wrote. What cannot be checked of it is logged, and is no fault."""
 
 
-class Tool(Generic[P, R]):
+class Tool(Generic[P, R, DepsT_contra]):
     """A user-defined tool: its definition, and the function that runs it.
 
     It still works as the function: calling it calls the function, with the function's own arguments, and type checkers
     know them (`Tool[[str], Coroutine[Any, Any, int]]`). A plain `Tool` is a tool of any function. As an attribute
-    of a class it is a method: accessed through an object, it is the tool of that object.
+    of a class it is a method: accessed through an object, it is the tool of that object. The third type is that of the
+    dependencies which it takes from a run, in a first parameter of the type `Context`; `object` for a tool without one.
 
     Args:
         function: An `async def`, or a `def`, which runs in a thread. A generator of either kind yields progress, and
-            its last value is the result. A parameter of the type `RunningCall` gets the call.
+            its last value is the result. A parameter of the type `RunningCall` gets the call, and a first parameter of
+            the type `Context` the dependencies of the run. What `functools.partial` has filled in is not the model's.
         options: See `ToolOptions`.
 
     Raises:
@@ -148,6 +153,7 @@ class Tool(Generic[P, R]):
         )
         self._parameters: Parameters | RawSchema | None = parameters
         self._injected = parameters.injected
+        self._context = parameters.context
         self.toolset: str | None = None
         self.name: str = _first(options.get("name"), _name_of(function))
         self.description: str = _first(options.get("description"), docstring.description or "").strip()
@@ -161,7 +167,7 @@ class Tool(Generic[P, R]):
             self._definition[EAGER_FIELD] = self.eager
         self._definition |= {name: options[name] for name in IN_DEFINITION if options.get(name) is not None}
         faults = list(parameters.faults)
-        known = {} if faults else inspect.signature(function).parameters
+        known = {} if faults else inspect.signature(annotated(function)).parameters
         if not faults:
             described = [each.arg_name for each in docstring.params if each.args[0] == "param"]
             unknown = [name for name in described if name not in known]
@@ -228,11 +234,15 @@ class Tool(Generic[P, R]):
         faults += self._parameters.faults if self._parameters else []
         self._definition = definition
         self._injected = []
+        self._context = None
         try:
-            hints = get_type_hints(annotated(function), include_extras=True)
-            self._injected = [name for name, hint in hints.items() if name != "return" and is_of(hint, RunningCall)]
             signature = inspect.signature(function)
-            signature.bind(*([None] if self.is_method else []), {}, **dict.fromkeys(self._injected))
+            hints = get_type_hints(annotated(function), include_extras=True)
+            free = [name for name in signature.parameters if name in hints.keys() - bound_names(function)]
+            self._injected = [name for name in free if is_of(hints[name], RunningCall)]
+            self._context = next((hints[name] for name in free if is_of(hints[name], Context)), None)
+            first = [None] * (self.is_method + (self._context is not None))
+            signature.bind(*first, {}, **dict.fromkeys(self._injected))
         except (NameError, TypeError, ValueError, AttributeError) as error:
             faults.append(f"with a definition, its function takes the input as one dict: {error}")
         in_definition: dict[str, Any] = {name: definition[name] for name in IN_DEFINITION if name in definition}
@@ -255,8 +265,8 @@ class Tool(Generic[P, R]):
     def __get__(self, instance: None, owner: type | None = None) -> Self: ...
     @overload
     def __get__(
-        self: Tool[Concatenate[_Object, _P], _R], instance: _Object, owner: type | None = None
-    ) -> Tool[_P, _R]: ...
+        self: Tool[Concatenate[_Object, _P], _R, _NeededT], instance: _Object, owner: type | None = None
+    ) -> Tool[_P, _R, _NeededT]: ...
     def __get__(self, instance: object, owner: type | None = None) -> Tool[Any, Any]:
         """Return the tool of an object if this is a method of its class; the tool itself otherwise."""
         if instance is None or not self.is_method:
@@ -292,6 +302,16 @@ class Tool(Generic[P, R]):
     def is_unbound(self) -> bool:
         """True for a method that was not accessed through an object, and cannot run."""
         return self.is_method and self._bound_to is None
+
+    @property
+    def takes_context(self) -> bool:
+        """True if its first parameter is a `Context`."""
+        return self._context is not None
+
+    @property
+    def needs_context(self) -> bool:
+        """True if it takes a `Context` whose object may not be None."""
+        return self._context is not None and needs_deps(self._context)
 
     @property
     def is_streaming(self) -> bool:
@@ -386,36 +406,62 @@ class Tool(Generic[P, R]):
         assert isinstance(copied, dict)
         return copied
 
-    async def call(self, input: JSONObject) -> Any:
+    @overload
+    def call(self: Tool[..., Any, None], input: JSONObject) -> Coroutine[Any, Any, Any]: ...
+    @overload
+    def call(self, input: JSONObject, *, context: DepsT_contra) -> Coroutine[Any, Any, Any]: ...
+    async def call(self, input: JSONObject, *, context: Any = None) -> Any:
         """Check an input and run the function with it. Cancelling it does the same as for `invoke`.
+
+        Args:
+            input: The input.
+            context: As for `run`.
 
         Raises:
             InputError: The input does not fit, see `check`. The function was not called.
             Exception: Any exception of the function.
         """
-        return await self.invoke(self.check(input))
+        return await self.invoke(self.check(input), context=context)
 
-    def invoke(self, arguments: JSONObject, call: ToolCall | RunningCall | None = None) -> Awaitable[Any]:
+    def invoke(
+        self, arguments: JSONObject, call: ToolCall | RunningCall | None = None, *, context: object = None
+    ) -> Awaitable[Any]:
         """Run the function, when the result is awaited, with the arguments from `check`. Progress goes to `call`.
 
-        Cancelling it cancels an `async def`. A `def` continues in its thread, and its return value is dropped.
+        Cancelling it cancels an `async def`. A `def` continues in its thread, and its return value is dropped. Without
+        a call, `context` is what the function gets as its context.
         """
         record = record_of(call) if isinstance(call, RunningCall) else call
-        seen = RunningCall(record) if self._injected and record is not None else None
-        injected = dict.fromkeys(self._injected, seen)
+        first: tuple[Any, ...] = ()
+        injected: dict[str, Any] = {}
+        if self._injected or self._context is not None:
+            seen = None if record is None else RunningCall(record)
+            injected = dict.fromkeys(self._injected, seen)
+            if self._context is not None:
+                first = (Context(context if record is None else record.deps, seen),)
         if isinstance(self._parameters, Parameters):
             if self._parameters.field_defaults:
                 arguments = self._parameters.with_field_defaults(arguments)
-            function = partial(self._function, **arguments, **injected)
+            function = partial(self._function, *first, **arguments, **injected)
         else:
-            function = partial(self._function, arguments, **injected)
+            function = partial(self._function, *first, arguments, **injected)
         return invoke(function, record, kind=self._kind)
 
 
 class ToolDecorator(Protocol):
     """The result of `tool(...)` with options: it makes a tool from a function."""
 
-    def __call__(self, function: Callable[_P, _R], /) -> Tool[_P, _R]:
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[Context[_NeededT], _P], _R], /
+    ) -> Tool[Concatenate[Context[_NeededT], _P], _R, _NeededT]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[_Object, Context[_NeededT], _P], _R], /
+    ) -> Tool[Concatenate[_Object, Context[_NeededT], _P], _R, _NeededT]: ...
+    @overload
+    def __call__(self, function: Callable[_P, _R], /) -> Tool[_P, _R, object]: ...
+    def __call__(self, function: Callable[..., Any], /) -> Tool:
         """Make the tool.
 
         Raises:
@@ -425,10 +471,18 @@ class ToolDecorator(Protocol):
 
 
 @overload
-def tool(function: Callable[_P, _R], /, **options: Unpack[ToolOptions]) -> Tool[_P, _R]: ...
+def tool(
+    function: Callable[Concatenate[Context[_NeededT], _P], _R], /, **options: Unpack[ToolOptions]
+) -> Tool[Concatenate[Context[_NeededT], _P], _R, _NeededT]: ...
+@overload
+def tool(
+    function: Callable[Concatenate[_Object, Context[_NeededT], _P], _R], /, **options: Unpack[ToolOptions]
+) -> Tool[Concatenate[_Object, Context[_NeededT], _P], _R, _NeededT]: ...
+@overload
+def tool(function: Callable[_P, _R], /, **options: Unpack[ToolOptions]) -> Tool[_P, _R, object]: ...
 @overload
 def tool(**options: Unpack[ToolOptions]) -> ToolDecorator: ...
-def tool(function: Callable[_P, _R] | None = None, /, **options: Unpack[ToolOptions]) -> Tool[_P, _R] | ToolDecorator:
+def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]) -> Tool | ToolDecorator:
     """Make a tool from a typed function, with or without options.
 
         @tool
@@ -449,10 +503,10 @@ def tool(function: Callable[_P, _R] | None = None, /, **options: Unpack[ToolOpti
         UsageError: The function or an option has faults. Raised at decoration, with all of them.
     """
 
-    def decorate(function: Callable[P, R], /) -> Tool[P, R]:
+    def decorate(function: Callable[..., Any], /) -> Tool:
         return Tool(function, **options)
 
-    return decorate if function is None else decorate(function)
+    return cast("ToolDecorator", decorate) if function is None else decorate(function)
 
 
 def _first(given: str | None, otherwise: str) -> str:

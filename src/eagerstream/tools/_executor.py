@@ -44,6 +44,9 @@ class Executor(Protocol):
 
     If the run has a journal, a call counts as begun once `execute` is called. An executor that hands every call on to
     an `InProcessExecutor` declares `passes_gate = True`: the call then counts as begun right before its tool is called.
+
+    An executor whose tools run in other processes says at the start of a run if they cannot have its context there, by
+    a method `fault_of_context(context, tools) -> str | None`.
     """
 
     def admit(self, call: ToolCall) -> None:

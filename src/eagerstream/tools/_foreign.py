@@ -10,7 +10,9 @@ import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
+
+from typing_extensions import TypeVar  # with a default, which the one of Python has from 3.13 on
 
 from eagerstream_wire._tool_kind import EAGER_FIELD, classify, tool_kind
 
@@ -18,6 +20,10 @@ from ..errors import UsageError
 from ._definition import ForeignDefinition, Tool
 
 _log = logging.getLogger(__name__)
+
+ContextT = TypeVar("ContextT", default=Any)
+NO_CONTEXT: Final[Any] = None
+"""The default of parameters that are a `ContextT`."""
 
 
 @runtime_checkable
@@ -32,6 +38,13 @@ class ForeignTool(Protocol):
     def call(self) -> Callable[[Any], Any]:
         """A function that runs the tool with an input (an object). It may be plain or async."""
         ...
+
+
+GivenTool: TypeAlias = Tool[..., Any, ContextT] | ForeignTool | Mapping[str, Any]
+"""A tool that the user passes to a run with this context. One that takes no `Context` fits every run.
+
+`ForeignTool` alone is no place for one that does: it cannot be called without the context.
+"""
 
 
 def as_tool(tool: object, *, runs_elsewhere: bool = False) -> Tool | None:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from functools import partial
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter, with_config
@@ -21,6 +21,7 @@ from ..inputs._growing_input import GrowingInput
 from ..inputs._typed_dicts import readable, typed_dict_of
 from ..inputs._validation import Validator, checked
 from ._call import ToolCall
+from ._context import Context
 from ._streams import ItemStream, Later, TextStream, hides_a_stream, stream_kind, value_type
 
 
@@ -39,6 +40,7 @@ class Parameters:
         schema: The JSON schema of the input.
         input_type: The TypedDict of the input.
         injected: Names of the parameters of the type `injected`.
+        context: The annotation of the parameter that gets the context of the run; None if there is none.
         field_defaults: The defaults that the signature gives as pydantic's fields.
         faults: The faults of the signature. If there are any, do not use the rest.
         first: Only for a tool that streams: the parameters that it needs to start.
@@ -55,12 +57,17 @@ class Parameters:
     ) -> None:
         self.schema: JSONObject = {"type": "object", "properties": {}}
         self.injected: list[str] = []
+        self.context: Any = None
         self.faults: list[str] = []
         self._streams: dict[str, _Stream] = {}
         self.field_defaults: dict[str, FieldInfo] = {}
         fields: dict[str, Any] = {}
-        for parameter, hint in _annotated_parameters(function, self.faults, is_method=is_method):
-            if injected is not None and is_of(hint, injected):
+        for number, (parameter, hint) in enumerate(_annotated_parameters(function, self.faults, is_method=is_method)):
+            if is_of(hint, Context):
+                self.context = hint
+                if number or parameter.kind is parameter.KEYWORD_ONLY:
+                    self.faults.append(f"parameter {parameter.name!r}: a context is the first parameter")
+            elif injected is not None and is_of(hint, injected):
                 self.injected.append(parameter.name)
             elif is_of(hint, ToolCall):
                 self.faults.append(f"parameter {parameter.name!r}: a tool gets its call as a RunningCall")
@@ -197,13 +204,30 @@ def annotated(function: Any) -> Any:
     return function if inspect.isroutine(function) else type(function).__call__
 
 
+def bound_names(function: Any) -> set[str]:
+    """Return the names of the parameters that a partial, or one inside it, has filled in by name."""
+    names: set[str] = set()
+    while isinstance(function, partial):
+        names |= function.keywords.keys()
+        function = function.func
+    return names
+
+
 def is_of(hint: Any, kind: type) -> bool:
     """Return True if an annotation names `kind`, alone, annotated, or as one of several types."""
     if get_origin(hint) is Annotated:
         return is_of(hint.__origin__, kind)
     if get_origin(hint) in (Union, UnionType):
         return any(is_of(part, kind) for part in get_args(hint))
-    return isinstance(hint, type) and issubclass(hint, kind)
+    named = get_origin(hint) or hint
+    return isinstance(named, type) and issubclass(named, kind)
+
+
+def needs_deps(context: Any) -> bool:
+    """Return True if a `Context` with this annotation must have an object, because None is not of the type it names."""
+    (named,) = get_args(context) or (Any,)
+    parts = get_args(named) if get_origin(named) in (Union, UnionType) else (named,)
+    return not any(part in (Any, object, None, NoneType) for part in parts)
 
 
 def _annotated_parameters(
@@ -223,8 +247,12 @@ def _annotated_parameters(
     if [parameter.kind.name for parameter in parameters] == ["VAR_POSITIONAL", "VAR_KEYWORD"]:
         faults.append("it takes any arguments: a decorator around it needs functools.wraps, to show the function's own")
         return
+    bound = bound_names(function)
     for parameter in parameters[1:] if is_method else parameters:
-        if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD and parameter.kind is not parameter.KEYWORD_ONLY:
+        if parameter.name in bound:
+            continue  # its value is not the model's: the schema omits it, and an input with it is refused
+        by_name = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        if not (by_name or is_of(hints.get(parameter.name), Context)):
             faults.append(f"parameter {parameter.name!r} cannot be given by name")
         elif parameter.name not in hints:
             hint = ": for a classmethod, write tool(Class.method) after the class" if parameter.name == "cls" else ""

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 from packages.compat.tests.helloagents.tools import Async, MyTool, Plain, a_registry, failing
-from tests.streams import REQUEST
+from tests.streams import REQUEST, blocks_of
 from tests.support import anthropic_client
 
 import eagerstream
@@ -242,7 +242,7 @@ def test_an_asynchronous_tool_that_keeps_a_connection() -> None:
         async def ask() -> str:
             async with eagerstream.stream(client, **REQUEST) as stream:
                 await stream.finish()
-            return str(stream.message["content"][0]["text"])
+            return str(blocks_of(stream.message)[0]["text"])
 
         registry = ToolRegistry()
         registry.register_function(ask)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from tests.support import Heard
 import eagerstream
 from eagerstream import CircuitBreaker, HTTPTransport, RunStatus
 from eagerstream.limits import Limits
-from eagerstream.tools import CallState, InProcessExecutor, Tool, ToolCall
+from eagerstream.tools import CallHost, CallState, InProcessExecutor, Tool, Toolbox, ToolCall
 from eagerstream_testing import ReplayServer, Scenario, Timing, reply, text, tool_use
 
 pytestmark = pytest.mark.anyio
@@ -51,6 +52,30 @@ async def test_injected_call(make: MakeExecutor) -> None:
     written.end()
     call = await answered(make([tools.about]), written)
     assert content(call) == f"{call.id} about 1 {{'type': 'direct'}} {{ }}"
+
+
+async def test_context(make: MakeExecutor) -> None:
+    """A tool gets the context of the run, and the run's id; in another process a copy, for each call another one."""
+    shop, executor = tools.Shop("Ladina"), make([tools.sell])
+    for number in range(1, 3):
+        written = a_call("sell", thing="a hat")
+        written.call.host, written.call.run_id = CallHost("r", shop), "r"
+        call = await answered(executor, written)
+        is_here = len(shop.name) > 6
+        assert content(call) == f"a hat of Ladina{'!' * (number if is_here else 1)} r 1 {call.id}"
+
+
+async def test_context_without_a_copy(make: MakeExecutor) -> None:
+    """A context that pickle cannot copy is refused when the run is made, unless the tool runs in this process."""
+    executor: Any = make([tools.sell])
+    fault_of = getattr(executor, "fault_of_context", None)
+    if fault_of is None:
+        assert type(executor) is InProcessExecutor
+        return
+    toolbox = Toolbox([tools.sell, tools.halve])
+    fault = fault_of(tools.Shop("Ladina", till=lambda: None), toolbox)
+    assert re.match(r"sell: the context cannot be sent to the workers of these tools: \w+: ", fault)
+    assert fault_of(tools.Shop("Ladina"), toolbox) is None
 
 
 @pytest.mark.parametrize("used", [tools.steps, tools.thread_steps, tools.generated, tools.generated_in_thread])

@@ -8,13 +8,24 @@ import signal
 import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.from_thread
 
-from eagerstream import InputInterrupted, ItemStream, Later, RunningCall, TextStream, ToolError, ToolResponse, tool
+from eagerstream import (
+    Context,
+    InputInterrupted,
+    ItemStream,
+    Later,
+    RunningCall,
+    TextStream,
+    ToolError,
+    ToolResponse,
+    tool,
+)
 from eagerstream.tools import Group
 from eagerstream_wire._block_rules import text_block
 
@@ -455,3 +466,19 @@ def _renamed(n: int) -> int:
 
 
 other_name = tool(_renamed, name="add_one")
+
+
+@dataclass
+class Shop:
+    """What a tool may need of its run."""
+
+    name: str
+    till: object = None
+
+
+@tool
+async def sell(context: Context[Shop], thing: str) -> str:
+    """Sell a thing, and change the shop."""
+    shop = context.deps
+    shop.name += "!"
+    return f"{thing} of {shop.name} {context.run_id} {context.turn} {context.call.id}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
@@ -78,7 +77,7 @@ def no_content() -> Response:
 async def begin(start: Callable[[AskedT], Run | Awaitable[Run]], asked: AskedT) -> Run:
     """Return the run that a client asks for."""
     run = start(asked)
-    return await run if inspect.isawaitable(run) else run
+    return run if isinstance(run, Run) else await run  # a run can be awaited, too, which would end it
 
 
 async def drive(run: Run, log: RunLog) -> Exception | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from anthropic.types import MessageParam
 from packages.progress.tests.made_log import MadeCall, add, hub_of, made_log
 from selenium import webdriver
 from selenium.webdriver.support.ui import WebDriverWait
@@ -298,7 +299,7 @@ def test_the_hook_starts_a_run(program: str, tmp_path: Path) -> None:
     with ReplayServer(scenario) as api:
 
         def start(asked: Mapping[str, Any]) -> Run:
-            question = [{"role": "user", "content": f"Write about {asked['topic']}."}]
+            question: list[MessageParam] = [{"role": "user", "content": f"Write about {asked['topic']}."}]
             transport = HTTPTransport(base_url=api.base_url, api_key="any", library="httpx")
             settings: dict[str, Any] = {"buffer": "wait", "model": "m", "max_tokens": 100, "max_turns": 1}
             return eagerstream.run(transport, messages=question, tools=[write_document], **settings)

@@ -63,7 +63,8 @@ def final_message(events: Sequence[WireEvent]) -> dict[str, Any]:
         assembler.feed(event)
     assembler.close()
     message = dict(assembler.message)
-    calls = [block for block in assembler.message["content"] if block.get("type") in TOOL_BLOCKS]
+    content: list[Any] = [*assembler.message["content"]]
+    calls = [block for block in content if block.get("type") in TOOL_BLOCKS]
     for block, (_, input) in zip(calls, sorted(assembler.inputs.items()), strict=True):
         if input.value is not None:
             block["input"] = input.value

@@ -12,7 +12,7 @@ if os.environ.get("EAGERSTREAM_PURE", "0") not in ("", "0"):
     import_sources(__path__[0])
 
 from ._accumulator import InputAccumulator
-from ._assistant_message import AssistantMessage, Block, StopReason, Usage, text_of, total_tokens
+from ._assistant_message import AssistantMessage, Block, ContentBlock, StopReason, Usage, text_of, total_tokens
 from ._decoder import Decoder
 from ._decoding import FragmentDecoder, WireDecoder, decode_event
 from ._errors import EagerStreamError, LimitError, ProtocolError, UsageError
@@ -86,6 +86,7 @@ __all__ = [
     "BlockStart",
     "BlockStop",
     "CitationDelta",
+    "ContentBlock",
     "Decoder",
     "EagerStreamError",
     "EagerSupport",

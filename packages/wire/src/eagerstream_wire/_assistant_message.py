@@ -62,6 +62,72 @@ class Usage(TypedDict):
     uncounted_output_tokens: NotRequired[int]
 
 
+class TextBlock(TypedDict):
+    """Text, with the sources that it cites."""
+
+    type: Literal["text"]
+    text: str
+    citations: NotRequired[list[dict[str, Any]] | None]
+
+
+class ThinkingBlock(TypedDict):
+    """Thinking, with the signature that the API checks when the block comes back."""
+
+    type: Literal["thinking"]
+    thinking: str
+    signature: str
+
+
+class RedactedThinkingBlock(TypedDict):
+    """Encrypted thinking."""
+
+    type: Literal["redacted_thinking"]
+    data: str
+
+
+class ToolUseBlock(TypedDict):
+    """A call of a tool that the program runs (`tool_use`), or the API (`server_tool_use`, `mcp_tool_use`)."""
+
+    type: Literal["tool_use", "server_tool_use", "mcp_tool_use"]
+    id: str
+    name: str
+    input: dict[str, Any]
+    caller: NotRequired[dict[str, Any]]
+    toolset_name: NotRequired[str]
+    server_name: NotRequired[str]
+
+
+class ServerToolResultBlock(TypedDict):
+    """The result of a tool that the API ran. The content of each kind has a form of its own."""
+
+    type: Literal[
+        "web_search_tool_result",
+        "web_fetch_tool_result",
+        "code_execution_tool_result",
+        "bash_code_execution_tool_result",
+        "text_editor_code_execution_tool_result",
+        "tool_search_tool_result",
+        "mcp_tool_result",
+    ]
+    tool_use_id: str
+    content: Any
+    is_error: NotRequired[bool]
+
+
+class OtherBlock(TypedDict):
+    """A file for the container, a summary of the history, the model that answered instead."""
+
+    type: Literal["container_upload", "compaction", "fallback"]
+    file_id: NotRequired[str]
+    content: NotRequired[Any]
+
+
+ContentBlock: TypeAlias = (
+    TextBlock | ThinkingBlock | RedactedThinkingBlock | ToolUseBlock | ServerToolResultBlock | OtherBlock
+)
+"""A block of an assistant message, told apart by its `type`. A kind that the API adds later comes as it is."""
+
+
 class AssistantMessage(TypedDict):
     """A message of the model, in the form for a history.
 
@@ -69,12 +135,9 @@ class AssistantMessage(TypedDict):
     leaves out one of the others, the message does not have it either.
     """
 
-    # `content` has plain dicts: a union of every kind of block would make `block["text"]` an error for type checkers,
-    # and a kind that the API adds could not be expressed.
-
     type: Literal["message"]
     role: Literal["assistant"]
-    content: list[Block]
+    content: list[ContentBlock]
     id: str
     model: str
     usage: Usage
@@ -90,6 +153,11 @@ class AssistantMessage(TypedDict):
 _CHARS_PER_TOKEN: Final = 4
 """Of English text, roughly; of code and other languages, there are fewer."""
 _COUNTED: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+
+
+def blocks_of(message: AssistantMessage) -> list[Block]:
+    """Return the content of a message for code that treats blocks of every kind alike, whatever the API adds."""
+    return cast("list[Block]", message["content"])
 
 
 def empty_message() -> AssistantMessage:

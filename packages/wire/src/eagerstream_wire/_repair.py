@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, islice, takewhile
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from ._block_rules import THINKING, ends_in_white_space, is_programmatic, text_block, tool_result
 from ._echo import stand_in_id
@@ -54,9 +54,12 @@ class HistoryRepair:
         return f"messages.{self.index}: {self.kind.value.replace('_', ' ')}: {self.message}"
 
 
+MessageT = TypeVar("MessageT", bound=Mapping[str, Any])
+
+
 def repair_history(
-    messages: Sequence[Mapping[str, Any]], tools: Sequence[Any] | None = None
-) -> tuple[list[Mapping[str, Any]], list[HistoryRepair]]:
+    messages: Sequence[MessageT], tools: Sequence[Any] | None = None
+) -> tuple[list[MessageT], list[HistoryRepair]]:
     """Return the messages in a form that the API accepts, and the changes that this took.
 
         messages, repairs = repair_history(messages, tools)
@@ -82,7 +85,8 @@ def repair_history(
         return [*messages], []
     repairer = _Repairer(messages, definitions)
     repairer.repair()
-    return [draft.message() for draft in repairer.drafts], sorted(repairer.repairs, key=lambda repair: repair.index)
+    repaired = cast("list[MessageT]", [draft.message() for draft in repairer.drafts])
+    return repaired, sorted(repairer.repairs, key=lambda repair: repair.index)
 
 
 _Place: TypeAlias = tuple[Draft, Block]

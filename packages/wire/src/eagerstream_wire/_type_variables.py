@@ -8,18 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from typing_extensions import TypeVar
 
     from ._tool_input import ToolInput
 
     InputT = TypeVar("InputT", bound=ToolInput, default=ToolInput)
     InputT_co = TypeVar("InputT_co", bound=ToolInput, default=ToolInput, covariant=True)
-    OutputT = TypeVar("OutputT", default=Any)
 else:
     from typing import TypeVar
 
     InputT = TypeVar("InputT")
     InputT_co = TypeVar("InputT_co", covariant=True)
-    OutputT = TypeVar("OutputT")

@@ -279,7 +279,7 @@ def _message_of(reply: AssistantMessage, place: int) -> dict[str, Any]:
     reason = reply.get("stop_reason")
     if reason == "refusal":
         return {"role": "assistant", "content": "", "stop_reason": reason}
-    content = reply["content"] if reason in _CALLS_COUNT else _without_calls(reply)
+    content: Sequence[Any] = reply["content"] if reason in _CALLS_COUNT else _without_calls(reply)
     message = inputs_message([block for block in content if is_block(block)], place)
     if reason not in _USUAL_ENDS and message["role"] == "assistant":
         message["stop_reason"] = reason

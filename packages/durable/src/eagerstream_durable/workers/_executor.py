@@ -30,7 +30,7 @@ from eagerstream.tools import (
     error_text,
 )
 
-from ._crossing import error_from, response_from, value_from
+from ._crossing import dumps, error_from, response_from, value_from
 from ._messages import (
     Begin,
     Cancel,
@@ -71,6 +71,8 @@ class RemoteExecutor(InProcessExecutor):
     If a call is cancelled or times out, its tool is cancelled in the worker, and the executor waits for it. If the tool
     does not end within `cancel_grace_s`, its process is ended. A plain `def` cannot be cancelled, so the same applies
     to it.
+
+    A tool that takes a `Context` gets a copy of the run's context for each call, which pickle must be able to make.
 
     Args:
         tools: Tools as for `run`. Definitions without a function are skipped.
@@ -120,6 +122,17 @@ class RemoteExecutor(InProcessExecutor):
 
     def _workers_of(self, tool: Tool) -> Workers | None:
         return self._pools.get(tool.name, self._pool)
+
+    def fault_of_context(self, context: object, tools: Iterable[Tool]) -> str | None:
+        """See `Executor`: a tool in a worker gets a copy of the context, made by pickle."""
+        names = [tool.name for tool in tools if tool.takes_context and self._workers_of(tool) is not None]
+        if not names:
+            return None
+        try:
+            dumps(context)
+        except Exception as error:  # any code may run in here
+            return f"{', '.join(names)}: the context cannot be sent to the workers of these tools: {error_text(error)}"
+        return None
 
     async def _arguments_in_time(self, call: ToolCall, tool: Tool | None) -> JSONObject | None:
         is_large = call.input.chars > _LARGE and call.input.outcome is Outcome.VALID
@@ -217,7 +230,18 @@ class _Visit:
             text += self._overflow()
         self._is_interrupted = input.interrupted is not None
         self._is_all_sent = whole is not None
-        return Begin(dict(call.block), input.index, call.turn, call.limits, text, whole, input.interrupted)
+        context = dumps(call.deps) if self._tool.takes_context else None
+        return Begin(
+            dict(call.block),
+            input.index,
+            call.turn,
+            call.limits,
+            text,
+            whole,
+            input.interrupted,
+            run_id=call.run_id,
+            context=context,
+        )
 
     def _overflow(self) -> str:
         """Return one character if the input is over the limit: its text is cut, and the worker must see the excess."""

@@ -12,9 +12,19 @@ from eagerstream import InputAccumulator, JSONObject, Outcome
 from eagerstream._support.cancellation import raise_if_cancelled
 from eagerstream._support.json_values import dump_json
 from eagerstream.inputs import GrowingInput, InputError
-from eagerstream.tools import CallListener, Invoked, Tool, ToolCall, ToolErrorCode, error_response, error_text, invoked
+from eagerstream.tools import (
+    CallHost,
+    CallListener,
+    Invoked,
+    Tool,
+    ToolCall,
+    ToolErrorCode,
+    error_response,
+    error_text,
+    invoked,
+)
 
-from ._crossing import error_as_bytes, response_as_bytes, to_bytes
+from ._crossing import error_as_bytes, loads, response_as_bytes, to_bytes
 from ._messages import (
     Begin,
     Cancel,
@@ -77,7 +87,8 @@ class _Hosted(CallListener):
         self._line = line
         self._tool = tool
         self._input = _Input(begin)
-        self._call = ToolCall(self._input.growing, begin.turn, begin.limits)
+        self._call = ToolCall(self._input.growing, begin.turn, begin.limits, run_id=begin.run_id)
+        self._context = begin.context
         self._call.listeners = (self,)
         self._values: deque[Any] = deque()
         self._noted = anyio.Event()
@@ -109,6 +120,8 @@ class _Hosted(CallListener):
     async def _said(self) -> LastWord:
         call = self._call
         try:
+            if self._context is not None:
+                call.host = CallHost(call.run_id, loads(self._context))
             arguments = await self._arguments()
         except InputError as error:
             return Refused(str(error), ToolErrorCode.INVALID_PARAM)

@@ -32,6 +32,8 @@ class Begin:
         whole: `None` while the input is still being written: the tool starts with the text so far. Otherwise as in
             `End`.
         interrupted: Reason why the rest of the input is not needed; `None` while it is.
+        run_id: Id of the run; empty if there is none.
+        context: The run's context, as bytes from `dumps`; `None` if the tool takes none.
     """
 
     block: Mapping[str, Any] = field(repr=False)
@@ -41,6 +43,8 @@ class Begin:
     text: str = field(repr=False)
     whole: bool | None
     interrupted: str | None = field(default=None, repr=False)
+    run_id: str = ""
+    context: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

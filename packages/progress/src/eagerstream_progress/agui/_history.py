@@ -27,7 +27,7 @@ _PATIENCE_S: Final = 86_400.0  # a call of the application waits for the others 
 _UNANSWERED: Final = "Not answered: the conversation continued without a result of this call."
 
 
-def messages_of(input: RunAgentInput) -> list[Message]:
+def messages_of(input: RunAgentInput) -> list[Any]:
     """Return the conversation of an AG-UI client in the API's form.
 
     Use it as `run(client, messages=messages_of(input), ...)`. It contains text, images, documents, reasoning with its

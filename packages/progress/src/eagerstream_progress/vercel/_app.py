@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import anyio
 
-from eagerstream import Message
 from eagerstream._support.logs import logger_of
 from eagerstream._support.serving.access import Access, Refused
 from eagerstream.errors import EagerStreamError
@@ -68,7 +67,7 @@ class ChatRequest:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
-    def messages(self) -> list[Message]:
+    def messages(self) -> list[Any]:
         """The conversation as messages of the API, see `to_messages`.
 
         Raises:

@@ -31,7 +31,7 @@ class UIMessageError(UsageError):
     """A client sent UI messages that cannot become messages of the API."""
 
 
-def to_messages(ui_messages: Sequence[Mapping[str, Any]]) -> list[Message]:
+def to_messages(ui_messages: Sequence[Mapping[str, Any]]) -> list[Any]:
     """Return UI messages (version 5 or later, with `parts`) as messages that can be sent to the API.
 
     From the user, it converts text, images, PDFs and text files. From the assistant, it converts text, signed thinking,
