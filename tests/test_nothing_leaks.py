@@ -258,8 +258,11 @@ def test_objects(value: object) -> None:
 # --- every public class -------------------------------------------------------------------------------------------------
 
 _ROOT = Path(eagerstream.__file__).parent
-_INTEGRATIONS = ("claude_agent_sdk", "dbos", "langchain", "mcp", "otel", "pydantic_ai", "ray", "temporal")
-_WITH_PACKAGES = [*(f"eagerstream_adapters.{name}" for name in _INTEGRATIONS), "eagerstream_progress.agui"]
+_WITH_PACKAGES = [
+    *(f"eagerstream_adapters.{name}" for name in ("claude_agent_sdk", "langchain", "mcp", "otel", "pydantic_ai")),
+    *(f"eagerstream_durable.{name}" for name in ("dbos", "ray", "temporal")),
+    "eagerstream_progress.agui",
+]
 """Modules that import a package which takes up to a second, or which the matrix of versions does not install."""
 
 _SHOWN_ON_PURPOSE = {

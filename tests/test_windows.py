@@ -64,8 +64,9 @@ def _on_windows(script: str) -> str:
 def test_every_module_imports_and_tools_say_what_they_lack() -> None:
     """A program that uses neither jails nor bash must run on Windows, and the others must get a clear error."""
     script = """
-from eagerstream import UsageError, builtin
-for make in (builtin.Bash, lambda: builtin.Jail(".")):
+import eagerstream_toolkit
+from eagerstream import UsageError
+for make in (eagerstream_toolkit.Bash, lambda: eagerstream_toolkit.Jail(".")):
     try:
         make()
     except UsageError as error:
