@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .inputs import GrowingInput as GrowingInput
     from .limits import Limits as Limits
     from .loop import (
+        Agent as Agent,
         Conversation as Conversation,
         Restarted as Restarted,
         Run as Run,
@@ -91,6 +92,7 @@ else:  # or type checkers would take any name for one that is there
             ".inputs": ("GrowingInput",),
             "._support.redaction": ("printable",),
             ".loop": (
+                "Agent",
                 "Conversation",
                 "Restarted",
                 "Run",

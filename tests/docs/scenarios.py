@@ -181,9 +181,13 @@ def openai(done: Done) -> None:
     assert done.output == "It has 15 degrees in Paris.\n"
 
 
-@program(reply(_WEATHER))
+@program(reply(_WEATHER), timing=_TIMING)
+@program(reply(_WEATHER), timing=_TIMING, name="wire-early-calls")
 def early_calls(done: Done) -> None:
-    assert done.output == "get_weather {'city': 'Paris'} Paris: 15 degrees\n"
+    *partial, result = map(ast.literal_eval, done.output.splitlines())
+    assert any(value.get("city", "") in ("P", "Pa", "Par", "Pari") for value in partial)
+    assert result["content"] == "Paris: 15 degrees"
+    assert result["tool_use_id"].startswith("toolu_")
 
 
 # --- start/from-older-libraries.md ------------------------------------------------------------------------------------
@@ -314,6 +318,25 @@ def context(done: Done) -> None:
     told = done.requests[2].body["messages"][-1]["content"]
     assert told[0]["content"] == "lent in turn 2"
     assert "'room'" in told[1]["content"]
+
+
+def _librarian(request: Mapping[str, Any]) -> Recording:
+    match request["messages"]:
+        case [{"content": "May I read here?"}]:
+            return reply(text("No."))
+        case [_]:
+            return reply(tool_use("lend", {"title": "Faust"}))
+        case _:
+            return reply(text("Done."))
+
+
+@program(_librarian, _librarian, _librarian)
+def agent(done: Done) -> None:
+    assert done.output == "lent to Ada\nlent to Bob\nNo."
+    assert [request.body["system"] for request in done.requests] == [
+        *["You are a librarian."] * 4,
+        "You are a strict librarian.",
+    ]
 
 
 @program(
@@ -674,13 +697,6 @@ def wire_partial_values(done: Done) -> None:
         "{'lines': ['one line', 'two']}",
         "make_file valid {'lines': ['one line', 'two']}",
     ]
-
-
-@program(reply(_WEATHER))
-def wire_early_calls(done: Done) -> None:
-    (found,) = ast.literal_eval(done.output)
-    assert found["content"] == "Paris: 15 degrees"
-    assert found["tool_use_id"].startswith("toolu_")
 
 
 @program()

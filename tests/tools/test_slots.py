@@ -16,6 +16,7 @@ from eagerstream.calls._runner import execute
 from eagerstream.limits import DEFAULT_LIMITS
 from eagerstream.tools import CallState, Group, InProcessExecutor, Toolbox, ToolCall, tool
 from eagerstream.tools._call import CallHost
+from eagerstream_wire import MessageAssembler
 from eagerstream_wire._assistant_message import empty_message
 from tests.support import all_tasks_blocked, until
 from tests.tools.calls import a_call, a_toolset, contents, execute_all
@@ -201,7 +202,9 @@ async def test_a_cancelled_call_makes_room_in_its_group() -> None:
 
 def a_turn(executor: InProcessExecutor, *calls: ToolCall) -> tuple[Turn, list[ToolCall]]:
     """A turn of a run whose reply has ended, as the loop makes it, and its calls for these inputs."""
-    turn = Turn(1, _FrameworkCalls(Toolbox()), executor=executor, limits=DEFAULT_LIMITS, host=CallHost())
+    turn = Turn(
+        1, _FrameworkCalls(Toolbox(), MessageAssembler()), executor=executor, limits=DEFAULT_LIMITS, host=CallHost()
+    )
     made = [turn.add(call.input) for call in calls]
     ending = ending_of("tool_use", on_truncated="stop", forbids_retry=False)
     turn.end(empty_message(), ending)

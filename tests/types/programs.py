@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 import eagerstream
 from eagerstream import (
-    Context, GrowingInput, InputDelta, ItemStream, RunningCall, RunResult, TextDelta, Tool, ToolStop
+    Agent, Context, GrowingInput, InputDelta, ItemStream, RunningCall, RunResult, TextDelta, Tool, ToolStop
 )
 from eagerstream.tools import ToolCall
 
@@ -127,6 +127,23 @@ CORRECT: Final = {
         _ = eagerstream.run(client, model="m", max_tokens=1, messages=messages, tools=plain)
         bound = eagerstream.tool(partial(add.__wrapped__, b=2))
         _ = eagerstream.run(client, model="m", max_tokens=1, messages=messages, tools=[bound], context=Database())
+    """,
+    "an agent": """
+        librarian = Agent(client, model="m", max_tokens=1, tools=[find, get_weather], output=Order, system="Be short.")
+        assert_type((await librarian.run(messages, context=Database())).output, Order | None)
+        other = librarian.replace(model="n", output=Item)
+        assert_type((await other.run(messages, context=Database(), max_turns=3)).output, Item | None)
+        _ = librarian.replace(tools=[mail]).run(messages, context=Mailer())
+        _ = librarian.stream(messages, temperature=0.5)
+        plain = Agent(client, model="m", max_tokens=1, tools=[get_weather])
+        assert_type(await plain.run(messages), RunResult[None])
+        _ = plain.run(messages, context=Database())
+        _ = Agent(client, model="m", max_tokens=1).run(messages)
+
+        async def ask(agent: Agent[Database]) -> None:
+            _ = await agent.run(messages, context=Database())
+
+        await ask(librarian)
     """,
     "a run that is awaited": """
         result = await eagerstream.run(client, model="m", max_tokens=1, messages=messages)
@@ -241,6 +258,10 @@ MISTAKES: Final = {
     "a method with a context of another type": '_ = eagerstream.run(client, model="m", max_tokens=1, messages=messages, tools=[Box().look_up], context=Mailer())',
     "a context of another type for early calls": "_ = eagerstream.EarlyCalls([find], context=Mailer())",
     "a context of another type for a conversation": '_ = eagerstream.Conversation(model="m", max_tokens=1, messages=messages, tools=[find], context=Mailer())',
+    "an agent without its context": '_ = Agent(client, model="m", max_tokens=1, tools=[find]).run(messages)',
+    "an agent with a context of another type": '_ = Agent(client, model="m", max_tokens=1, tools=[find]).run(messages, context=Mailer())',
+    "a misspelt option of an agent": '_ = Agent(client, model="m", max_tokens=1, sytem="Be short.")',
+    "a misspelt option of a run of an agent": '_ = Agent(client, model="m", max_tokens=1).run(messages, max_turn=3)',
     "a dependency that does not exist": "print(Context(Database()).deps.title)",
     "a tool that is called without its context": 'await find("Faust")',
     "a run that is neither entered nor awaited": 'eagerstream.run(client, model="m", max_tokens=1, messages=messages)',

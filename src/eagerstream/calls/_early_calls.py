@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeAlias, get_args, get_origin
 from uuid import uuid4
 
-from eagerstream_wire import INVALID_JSON, AssistantMessage, InputFragment, MessageAssembler, ParserFactory, PartialJSON
+from eagerstream_wire import (
+    INVALID_JSON,
+    AssistantMessage,
+    InputFragment,
+    MessageAssembler,
+    ParserFactory,
+    PartialJSON,
+    WireDecoder,
+)
 from eagerstream_wire._assistant_message import empty_message
 from eagerstream_wire._decoding import to_wire_event
-from eagerstream_wire._events import InputDelta, InputEvent, InputStart, InputStop, MessageEvent, ServerToolUse
+from eagerstream_wire._events import (
+    InputDelta,
+    InputEvent,
+    InputStart,
+    InputStop,
+    MessageEvent,
+    MessageStart,
+    MessageStop,
+    ServerToolUse,
+)
 from eagerstream_wire._message_inputs import check_invalid_key
 
 from .._support.callbacks import call_all
@@ -32,7 +49,9 @@ from ._turn import Turn
 
 _log = logging.getLogger(__name__)
 
+_Events: TypeAlias = list[InputEvent[GrowingInput]]
 _INPUT_EVENTS: Final = (InputDelta, InputStart, InputStop, ServerToolUse)
+_OUR_EVENTS: Final = tuple(get_origin(kind) or kind for kind in get_args(MessageEvent))
 
 
 class EarlyCalls:
@@ -46,7 +65,8 @@ class EarlyCalls:
 
     It is for agent frameworks, which have requests, a history and a loop of their own. One object serves any number of
     responses, one after the other; `message_start` starts the next. If a response starts anew before it has ended, its
-    first part is void: the calls are cancelled.
+    first part is void: the calls are cancelled. `eagerstream.events(source, calls=calls)` feeds them by itself:
+    they are an `Observer` of its stream.
 
     Leaving the block, or cancellation inside it, cancels the tools that still run. Their calls are answered as
     cancelled.
@@ -105,7 +125,12 @@ class EarlyCalls:
         self._listeners = (_Callbacks(on_start, on_progress, on_stop),)
         self._tasks: HostedTasks | None = None
         self._runner: CallRunner | None = None
-        self._made = _FrameworkCalls(toolbox)
+        self._decoder: WireDecoder | None = None  # of the response whose bytes are fed
+        self._message: AssistantMessage | None = None  # of somebody else's events
+        self._made = _FrameworkCalls(toolbox, self._assembler)
+        self.wants_deltas: bool = toolbox.has_guards
+        """See `Observer`: a guard looks at each `InputDelta`."""
+        self._failure: Exception | None = None  # for `finish` to raise
         self._told_violations = 0
         self._number = 0
         self._has_begun = False
@@ -155,8 +180,11 @@ class EarlyCalls:
 
     @property
     def message(self) -> AssistantMessage:
-        """The assistant message so far, from the events that were fed. The ids of calls are those that came."""
-        return self._assembler.message
+        """The assistant message so far, from what was fed. The ids of calls are those that came.
+
+        Of the events of `eagerstream.events`, it is the message of the last `MessageStart` or `MessageStop`.
+        """
+        return self._assembler.message if self._message is None else self._message
 
     @property
     def violations(self) -> Sequence[str]:
@@ -187,11 +215,12 @@ class EarlyCalls:
         if self._runner is not None:
             self._runner.cancel(call)
 
-    def feed(self, event: Mapping[str, Any] | InputFragment | object) -> list[InputEvent[GrowingInput]]:
-        """Take one wire event of a response, and start the calls that may start: a tool runs at the next `await`.
+    def feed(self, event: bytes | Mapping[str, Any] | InputFragment | object) -> list[InputEvent[GrowingInput]]:
+        """Take a part of a response, and start the calls that may start: a tool runs at the next `await`.
 
         Args:
-            event: As for `MessageAssembler.feed`.
+            event: A wire event, as for `MessageAssembler.feed`; a piece of the body, as bytes; or an event of
+                `eagerstream.events` or `stream`. Do not mix them in one response.
 
         Returns:
             The events of the inputs that follow from it.
@@ -199,12 +228,49 @@ class EarlyCalls:
         Raises:
             LimitError: As `MessageAssembler.feed`.
             UsageError: This is no wire event, or the block was not entered.
-            ProtocolError: Two calls of a response have the same id.
+            ProtocolError: Two calls of a response have the same id, or the bytes are no stream of events.
             Exception: A function that is called about a call has failed in the task of the call.
         """
         # Not `async`: a framework may hand on its events from a plain callback, and waiting here would slow its reader.
         self._check_tasks()
-        data = to_wire_event(event)
+        if isinstance(event, bytes | bytearray | memoryview):
+            limits = self._limits
+            self._decoder = self._decoder or WireDecoder(
+                max_event_bytes=limits.max_event_bytes, max_values=limits.max_values
+            )
+            return self._feed_all(self._feed, self._decoder.feed(bytes(event)))
+        if isinstance(event, _OUR_EVENTS):
+            return self._follow(event)
+        if hasattr(event, "output"):
+            return []  # an `OutputDelta`: its text was in the event before it
+        return self._feed(to_wire_event(event))
+
+    def take(self, events: Sequence[object]) -> None:
+        """See `Observer`: a stream that these calls observe feeds them. What `feed` would raise, `finish` raises."""
+        try:
+            self._feed_all(self.feed, events)
+        except Exception as error:
+            self._failure = self._failure or error
+
+    def end(self, _: object) -> None:
+        """See `Observer`: the stream has ended."""
+        if self._tasks is not None and not self._has_ended:
+            self._end_reply(broken=True)
+
+    def _feed_all(self, feed: Callable[[Any], _Events], events: Iterable[object]) -> _Events:
+        """Feed each event, also those after one that fails, and then raise the first error."""
+        found: _Events = []
+        failure: Exception | None = None
+        for event in events:
+            try:
+                found += feed(event)
+            except Exception as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        return found
+
+    def _feed(self, data: Mapping[str, Any]) -> _Events:
         if not isinstance(data.get("type"), str):
             raise UsageError("a wire event has a type, for example 'content_block_delta': pass the events as they came")
         is_first, self._has_begun = not self._has_begun, True
@@ -222,6 +288,20 @@ class EarlyCalls:
                 pass
         return self._take(self._assembler.feed(data))
 
+    def _follow(self, event: Any) -> _Events:
+        """Take an event that somebody else's reader has made, with an input that grows by itself."""
+        is_first, self._has_begun = not self._has_begun, True
+        if isinstance(event, MessageStart | MessageStop):
+            self._message = event.message
+        if isinstance(event, MessageStart) and (not is_first or self._has_ended):
+            events = self._void()
+            self._begin_turn()
+            return events
+        events = self._take([event])
+        if isinstance(event, MessageStop) and not self._has_ended:
+            self._end(self._made.ending_of(self._turn, event.stop_reason))
+        return events
+
     async def finish(self) -> list[ToolCall]:
         """Wait until each call of the response has its result, and return the calls in the order of their blocks.
 
@@ -233,6 +313,10 @@ class EarlyCalls:
             Exception: As `feed`. All calls have been cancelled then.
         """
         self._check_tasks()
+        self._decoder = None
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
         # A stop reason is enough: the calls are complete then, and a framework may not hand on `message_stop`.
         if not self._has_ended:
             self._end_reply(broken=self._assembler.stop_reason is None)
@@ -267,8 +351,14 @@ class EarlyCalls:
             can_be_cut=False,
         )
 
-    def _begin_reply(self, event: Mapping[str, Any]) -> list[InputEvent[GrowingInput]]:
-        events: list[InputEvent[GrowingInput]] = []
+    def _begin_reply(self, event: Mapping[str, Any]) -> _Events:
+        events = self._void()
+        self._begin_turn()
+        return events + self._take(self._assembler.feed(event))
+
+    def _void(self) -> _Events:
+        """Drop a response that has not ended: another one begins."""
+        events: _Events = []
         if not self._has_ended:
             # The response starts again. The turn is stopped before its inputs are closed, because the end of an input
             # would start its call. Calls are withdrawn before they are cancelled, because only its answer keeps a call
@@ -284,12 +374,9 @@ class EarlyCalls:
                     self._runner.cancel(call)
                 else:
                     self._runner.end(call)
-        self._begin_turn()
-        return events + self._take(self._assembler.feed(event))
+        return events
 
-    def _end_reply(
-        self, stop: Mapping[str, Any] | None = None, *, broken: bool = False
-    ) -> list[InputEvent[GrowingInput]]:
+    def _end_reply(self, stop: Mapping[str, Any] | None = None, *, broken: bool = False) -> _Events:
         events = self._take(self._assembler.feed(stop) if stop else self._assembler.close(cleanly=not broken))
         if self._assembler.violation_count > self._told_violations:
             self._told_violations = self._assembler.violation_count
@@ -311,7 +398,7 @@ class EarlyCalls:
             if call.result is not None and call not in self._runner:
                 self._runner.end(call)
 
-    def _take(self, events: list[MessageEvent[GrowingInput]]) -> list[InputEvent[GrowingInput]]:
+    def _take(self, events: list[MessageEvent[GrowingInput]]) -> _Events:
         assert self._runner is not None
         self._runner.take(self._turn.take(events))
         # Raised after the other calls of the event have started: no call is lost behind a repeated id.
@@ -330,8 +417,9 @@ class _FrameworkCalls:
         failure: To be raised once the other calls of the event have started.
     """
 
-    def __init__(self, tools: Toolbox) -> None:
+    def __init__(self, tools: Toolbox, assembler: MessageAssembler[GrowingInput]) -> None:
         self.tools = tools
+        self._assembler = assembler
         self.by_id: dict[str, ToolCall] = {}
         self.failure: ProtocolError | None = None
         self._doubles: set[GrowingInput] = set()  # their id is another's, and the error was raised
@@ -360,8 +448,9 @@ class _FrameworkCalls:
             self.failure = self.failure or ProtocolError(what)
             return None
         # Even an id that the API would refuse: the framework echoes the id that came
-        # (test_an_id_that_the_api_would_refuse).
-        input.echo_id = input.id
+        # (test_an_id_that_the_api_would_refuse). The id of an input that another reader made is that of the reader.
+        if self._assembler.inputs.get(input.index) is input:
+            input.echo_id = input.id
         call = self.by_id[input.id] = turn.add(input, tool)
         return call
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._agent import Agent
 from ._conversation import Conversation
 from ._entries import check_entries
 from ._events import (
@@ -28,6 +29,7 @@ from ._start_run import run
 from ._steering import When
 
 __all__ = [
+    "Agent",
     "BlockData",
     "CallData",
     "CallLatency",

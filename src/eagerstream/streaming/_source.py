@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
-from typing import Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from eagerstream_wire import WireEvent
 from eagerstream_wire._message_inputs import check_invalid_key
@@ -18,12 +18,16 @@ from ._options import FEED_DEFAULTS, INPUT_DEFAULTS, SourceOptions, delivery_for
 from ._output import output_reader
 from ._types import ValueT
 
+if TYPE_CHECKING:
+    from ..calls._early_calls import EarlyCalls
+
 
 @overload
 def events(
     source: AsyncIterable[Any] | AsyncBody | AsyncResponse | Iterable[WireEvent],
     *,
     output: type[ValueT] | None = None,
+    calls: EarlyCalls | None = None,
     **options: Unpack[SourceOptions],
 ) -> MessageStream[ValueT]: ...
 @overload
@@ -31,12 +35,14 @@ def events(
     source: AsyncIterable[Any] | AsyncBody | AsyncResponse | Iterable[WireEvent],
     *,
     output: Mapping[str, Any],
+    calls: EarlyCalls | None = None,
     **options: Unpack[SourceOptions],
 ) -> MessageStream[Any]: ...
 def events(
     source: AsyncIterable[Any] | AsyncBody | AsyncResponse | Iterable[WireEvent],
     *,
     output: type | Mapping[str, Any] | None = None,
+    calls: EarlyCalls | None = None,
     **options: Unpack[SourceOptions],
 ) -> MessageStream[Any]:
     """Read a response that somebody else has requested, and get the same events as from `stream`.
@@ -51,6 +57,7 @@ def events(
             aiohttp, which you close; an `AsyncStream` of the anthropic package; an iterable or async iterable of the
             API's events as mappings.
         output: As for `stream`, if the request asked for JSON.
+        calls: Runs the calls of the response, each as early as `run` would. They are entered before the stream.
         options: See `SourceOptions`.
 
     Raises:
@@ -72,7 +79,12 @@ def events(
     transport = EagerFallback(BodyTransport(body), source, None)
     request = {"model": "", "messages": []}
     delivery = delivery_for(feed, limits)
-    return MessageStream(transport, request, inputs, delivery, limits=limits, clock=feed["clock"], output=reader)
+    stream: MessageStream[Any] = MessageStream(
+        transport, request, inputs, delivery, limits=limits, clock=feed["clock"], output=reader
+    )
+    if calls is not None:
+        stream.observe(calls)
+    return stream
 
 
 async def _items(source: Iterable[WireEvent]) -> AsyncIterator[WireEvent]:
