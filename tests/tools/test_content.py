@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from eagerstream._support.json_values import dump_json
 from eagerstream.errors import UsageError
 from eagerstream.tools import content_of, document_bytes, document_text, image_bytes
+from eagerstream.tools._content import may_be_in_result
 from eagerstream_wire._block_rules import tool_result
 from tests.tables import rows
 from tests.tools.contents import DOCUMENT_BLOCK, HALF, JPEG, JPEG_BLOCK
@@ -89,6 +90,25 @@ def test_content(returned: Any, expected: str) -> None:
 def test_kinds_of_blocks(block: dict[str, Any]) -> None:
     """What counts as content, alone and in a list: the kinds that a result may have, with what each must have."""
     assert content_of(block) == content_of([block]) == [block]
+
+
+@rows(
+    "row",
+    [
+        {"type": "text", "text": "a", "id": 5},
+        {"type": "image", "source": {"type": "url", "url": "u"}, "width": 3},
+        {"type": "document", "source": {}, "owner": "b"},
+        {"type": "search_result", "content": [], "rank": 1},
+        {"type": "tool_reference", "tool_name": "t", "count": 1},
+    ],
+)
+def test_a_row_with_other_fields_is_a_value(row: dict[str, Any]) -> None:
+    """A table may have the columns of a block. It goes to the model as JSON; put into a response on purpose, it stays."""
+    assert json.loads(str(content_of(row))) == row
+    assert json.loads(str(content_of([row, row]))) == [row, row]
+    fewer = {name: value for name, value in row.items() if name in ("type", "text", "source", "content", "tool_name")}
+    assert content_of(fewer) == [fewer]
+    assert may_be_in_result(row)
 
 
 @rows("returned", [object(), Data, Model, lambda: None, {"a": object()}])

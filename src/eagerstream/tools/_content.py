@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from eagerstream_wire._assistant_message import Block
 from eagerstream_wire._block_rules import NEVER_IN_RESULTS, text_block
@@ -108,29 +108,43 @@ def content_of(returned: Any) -> str | list[Block]:
     return _decoded(bytes(returned)) if isinstance(returned, bytes | bytearray | memoryview) else dump_json(returned)
 
 
-_NEEDED: Final[Mapping[str, tuple[str, tuple[type, ...]]]] = {
-    "text": ("text", (str,)),
-    "image": ("source", (Mapping,)),
-    "document": ("source", (Mapping,)),
-    "search_result": ("content", (list, tuple)),
-    "tool_reference": ("tool_name", (str,)),
+class _Form(NamedTuple):
+    needed: str
+    types: tuple[type, ...]
+    fields: frozenset[str]
+
+
+def _form(needed: str, types: tuple[type, ...], *others: str) -> _Form:
+    return _Form(needed, types, frozenset({"type", "cache_control", needed, *others}))
+
+
+_FORMS: Final[Mapping[str, _Form]] = {
+    "text": _form("text", (str,), "citations"),
+    "image": _form("source", (Mapping,)),
+    "document": _form("source", (Mapping,), "title", "context", "citations"),
+    "search_result": _form("content", (list, tuple), "source", "title", "citations"),
+    "tool_reference": _form("tool_name", (str,)),
 }
-"""The required field, and its types, of each kind of block."""
+"""The form of each kind of block: the required field, its types, and all fields that the API takes."""
 
 
 def is_content_block(item: Any) -> bool:
-    """Return True for a mapping that the API accepts as a block: a known kind, with its required field."""
+    """Return True for a mapping that is certainly meant as a block: a known kind, with its required field.
+
+    With a field that no block has, it is a value: a row of a table may have the columns `type` and `text`.
+    """
     kind = _kind_of(item)
-    if kind in _NEEDED:
-        name, types = _NEEDED[kind]
-        return isinstance(item.get(name), types)
-    return kind == "browser_state"
+    if kind not in _FORMS:
+        return kind == "browser_state"
+    return may_be_in_result(item) and item.keys() <= _FORMS[kind].fields
 
 
 def may_be_in_result(item: Any) -> bool:
     """Return True for a block that a result may contain: a complete one of a known kind, or one of an unknown kind."""
     kind = _kind_of(item)
-    return is_content_block(item) if kind in _NEEDED else kind != "" and kind not in NEVER_IN_RESULTS
+    if kind in _FORMS:
+        return isinstance(item.get(_FORMS[kind].needed), _FORMS[kind].types)
+    return kind != "" and kind not in NEVER_IN_RESULTS
 
 
 def _kind_of(item: Any) -> str:

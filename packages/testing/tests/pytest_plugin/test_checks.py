@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 from packages.testing.tests.pytest_plugin.support import run_tests
+from tests.tables import rows
 
 from eagerstream.recordings import Chunk, Recording
 from eagerstream_testing import (
@@ -20,6 +22,7 @@ from eagerstream_testing import (
     thinking,
     tool_use,
 )
+from eagerstream_testing.pytest_plugin._conversation import unknown_calls
 from eagerstream_testing.pytest_plugin._picture import picture
 from eagerstream_testing.pytest_plugin._script import Exchange, Script
 
@@ -167,6 +170,56 @@ def test_unchecked(claude):
         "ERROR at teardown of test_late",
     ):
         assert line in output, line
+
+
+def test_a_call_of_a_tool_that_is_not_there(pytester: pytest.Pytester) -> None:
+    """It fails the test, with the names that the request had, unless the marker allows it."""
+    result = run_tests(
+        pytester,
+        """
+def test_misspelt(claude):
+    claude.replies(tool_use("get_wether", {"city": "Paris"}))
+    claude.replies(text("Warm."))
+    agent("Weather?")
+
+@pytest.mark.claude(check_calls=False)
+def test_on_purpose(claude):
+    claude.replies(tool_use("get_wether", {"city": "Paris"}))
+    claude.replies(text("Warm."))
+    agent("Weather?")
+""",
+    )
+    result.assert_outcomes(failed=1, passed=1)
+    said = "Failed: reply 1 calls 'get_wether', which request 1 does not have: it has get_weather"
+    assert said in result.stdout.str()
+
+
+@rows(
+    "body, called",
+    [
+        ({"tools": []}, ["a", "b"]),
+        ({"tools": None, "messages": None}, ["a", "b"]),
+        ({"tools": [{"name": "a"}, 5, {"type": "b_20250101", "name": "b"}]}, []),
+        (
+            {
+                "messages": [
+                    {"role": "system", "content": [{"type": "tool_addition", "tool": {"definition": {"name": "a"}}}]}
+                ]
+            },
+            ["b"],
+        ),
+        (
+            {"messages": [{"role": "system", "content": [{"type": "tool_addition", "tool": {"name": "b"}}, 5]}, 5]},
+            ["a"],
+        ),
+        (5, []),
+    ],
+)
+def test_the_tools_of_a_request(body: Any, called: list[str]) -> None:
+    """Those of its list, and those that its messages add."""
+    request = ReceivedRequest("req_1", {}, body=body, complete=body)
+    exchange = Exchange(request, 0.0, "reply 1", reply(tool_use("a", {}), tool_use("b", {})))
+    assert [name for name, _ in unknown_calls(exchange)] == called
 
 
 def _exchange(messages: Sequence[object], response: Recording | None, **fields: object) -> Exchange:

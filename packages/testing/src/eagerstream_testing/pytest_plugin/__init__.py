@@ -30,7 +30,7 @@ __all__ = ["Claude"]
 _CONVERSATION: pytest.StashKey[Conversation] = pytest.StashKey()
 _MARKER = (
     "claude(faults=..., timing=..., speed=..., eager=..., recorded=..., check_histories=..., check_replies=..., "
-    "tool_errors=...): set how the fixture `claude` answers, and which of its checks apply"
+    "check_calls=..., tool_errors=...): set how the fixture `claude` answers, and which of its checks apply"
 )
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import inf
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -15,7 +15,7 @@ from eagerstream.errors import UsageError
 from eagerstream.tools import ToolFailure
 
 from .. import ReceivedRequest, ReplayServer, Scenario
-from ._picture import picture
+from ._picture import message_of, picture
 from ._script import Exchange, Script
 from ._settings import Settings
 
@@ -84,6 +84,13 @@ class Conversation(ABC):
                 for fault in history_faults(exchange.request)
             ]
         problems += self._reply_problems()
+        if self.settings.check_calls and not self.settings.recorded:
+            # In a dict, because a request may be sent again.
+            problems += dict.fromkeys(
+                f"{exchange.reply_name} calls {name!r}, which request {number} does not have: it has {offered}"
+                for number, exchange in enumerate(self.exchanges(), 1)
+                for name, offered in unknown_calls(exchange)
+            )
         if self.settings.tool_errors == "forbidden":
             problems += map(str, self.tool_failures)
         return problems
@@ -126,6 +133,32 @@ def history_faults(request: ReceivedRequest) -> list[str]:
             first_party=True,
         )
     ]
+
+
+def unknown_calls(exchange: Exchange) -> Iterator[tuple[str, str]]:
+    """Yield the name of each call in a response whose tool the request does not have, and the tools that it has."""
+    body = exchange.request.complete
+    content = message_of(exchange.response).get("content")
+    if not isinstance(body, Mapping) or not isinstance(content, list):
+        return
+    names = [str(tool.get("name")) for tool in _tools_of(body)]
+    for block in content:
+        # The members of a toolset have names of their own.
+        if block.get("type") == "tool_use" and "toolset_name" not in block and block.get("name") not in names:
+            yield str(block.get("name")), ", ".join(names) or "no tools"
+
+
+def _tools_of(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the definitions of a request, and those that a block of its messages adds."""
+    for tool in body.get("tools") or ():
+        if isinstance(tool, Mapping):
+            yield tool
+    for message in body.get("messages") or ():
+        blocks = message.get("content") if isinstance(message, Mapping) else None
+        for block in blocks if isinstance(blocks, list) else ():
+            added = block.get("tool") if isinstance(block, Mapping) and block.get("type") == "tool_addition" else None
+            if isinstance(added, Mapping):
+                yield added.get("definition") or added
 
 
 class Double(Conversation):

@@ -99,7 +99,7 @@ def _sent(exchange: Exchange, earlier: Sequence[Exchange]) -> Iterator[str]:
     for index, message in enumerate(messages[known:], known):
         role = str(_mapping(message).get("role"))
         if role == "assistant" and index == known and before is not None:
-            answered = _blocks(_message_of(before.response))
+            answered = _blocks(message_of(before.response))
             if [*map(_identity, answered)] == [*map(_identity, _blocks(message))]:
                 yield _line("assistant", "as answered")
                 continue
@@ -136,7 +136,7 @@ def _received(exchange: Exchange) -> Iterator[str]:
         return
     if request.fault is not None:
         yield "the fault is in this response:"
-    message = _message_of(response)
+    message = message_of(response)
     for block in _blocks(message):
         yield _block(block, "assistant", {})
     if error := _mapping(message.get("error")):
@@ -145,7 +145,7 @@ def _received(exchange: Exchange) -> Iterator[str]:
         yield _line("end", str(message.get("stop_reason")))
 
 
-def _message_of(response: Recording | None) -> Mapping[str, Any]:
+def message_of(response: Recording | None) -> Mapping[str, Any]:
     """Return the message of a response as far as it can be read, or the body of an error."""
     if response is None:
         return {}

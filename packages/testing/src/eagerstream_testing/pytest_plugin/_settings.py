@@ -26,6 +26,8 @@ class Settings:
         recorded: The test plays recorded responses, and `--claude-record` records them.
         check_histories: The test fails if it sent a history that the API refuses.
         check_replies: The test fails if a reply was not requested, or a request found no reply.
+        check_calls: The test fails if a reply calls a tool that its request did not have. Claude calls no such tool, so
+            the agent would be tested with what never happens; usually a name is misspelt.
         tool_errors: `"forbidden"`: the test fails if a tool that eagerstream ran raised an exception, other than a
             `ToolError`. The model gets its text, and usually answers something, so the test would pass.
 
@@ -40,6 +42,7 @@ class Settings:
     recorded: bool = False
     check_histories: bool = True
     check_replies: bool = True
+    check_calls: bool = True
     tool_errors: Literal["forbidden", "allowed"] = "forbidden"
 
     def __post_init__(self) -> None:
@@ -47,7 +50,7 @@ class Settings:
             raise UsageError(f"faults is a Faults or {{turn: [Fault(...), ...]}}, not {self.faults!r:.100}")
         if not isinstance(self.timing, Timing | None):
             raise UsageError(f"timing is a Timing, not {self.timing!r:.100}")
-        for name in ("recorded", "check_histories", "check_replies"):
+        for name in ("recorded", "check_histories", "check_replies", "check_calls"):
             if not isinstance(getattr(self, name), bool):
                 raise UsageError(f"{name} is True or False, not {getattr(self, name)!r:.100}")
         if self.tool_errors not in ("forbidden", "allowed"):
