@@ -190,7 +190,7 @@ def test_on_purpose(claude):
 """,
     )
     result.assert_outcomes(failed=1, passed=1)
-    said = "Failed: reply 1 calls 'get_wether', which request 1 does not have: it has get_weather"
+    said = "reply 1 calls 'get_wether', which request 1 does not have: it has get_weather"
     assert said in result.stdout.str()
 
 
