@@ -31,6 +31,7 @@ from tests.support import LocalAPI
 from tests.tables import rows
 
 import eagerstream
+from eagerstream import tool
 from eagerstream.calls import RunStatus
 from eagerstream.inputs import GrowingInput
 from eagerstream.loop import (
@@ -376,3 +377,26 @@ async def test_violations_of_the_protocol_are_counted() -> None:
         run.observe(RunRecorder(records.extend))
         await run.finish()
     assert records[-1]["violations"] == len(run.violations) == 1
+
+
+@pytest.mark.anyio
+async def test_a_repaired_input_shows() -> None:
+    """In the record of the call's end; no other call has the field."""
+
+    def mend(raw: str, error: object) -> dict[str, Any]:
+        return {"n": 1}
+
+    async def use(n: int = 0) -> str:
+        """Use."""
+        return str(n)
+
+    tools = [tool(use, name="a", repair=mend), tool(use, name="b", repair=mend)]
+    calls = [*(tool_start(0, "a"), input_delta(0, "{x}"), block_stop(0)), tool_start(1, "b"), input_delta(1, "{}")]
+    body = [message_start(), *calls, block_stop(1), message_delta("tool_use"), MESSAGE_STOP]
+    records: list[Any] = []
+    async with eagerstream.run(LocalAPI(body).transport(), **REQUEST, max_turns=1, tools=tools) as run:
+        run.observe(RunRecorder(records.extend))
+        await run.finish()
+    stops = {record["block"]: record for record in records if record["type"] == "tool_stop"}
+    assert {block: record.get("repaired") for block, record in stops.items()} == {1: True, 2: None}
+    assert "repaired" in stops[1]["content"]

@@ -16,6 +16,7 @@ import anyio
 import anyio.lowlevel
 from pydantic_core import to_jsonable_python
 
+from eagerstream_wire import JSONObject
 from eagerstream_wire._assistant_message import Block, text_of
 from eagerstream_wire._block_rules import is_programmatic, text_block
 from eagerstream_wire._values import encodable
@@ -26,7 +27,7 @@ from ..errors import UsageError
 from ..inputs._growing_input import GrowingInput
 from ..limits import DEFAULT_LIMITS, Limits
 from ._response import ToolErrorCode, ToolResponse, ToolStatus, error_response, response_of
-from ._results import begun_result, invalid_result, rendered, result_for
+from ._results import begun_result, invalid_result, rendered, result_for, with_repair
 from ._tool_failure import report_failure
 
 _log = logging.getLogger(__name__)
@@ -58,7 +59,7 @@ class CallState(Enum):
 
 _RAN: Final = (CallState.RUNNING, CallState.ABANDONED, CallState.ANSWERED)
 _ENDS: Final = (CallState.ANSWERED, CallState.REFUSED, CallState.WITHDRAWN)
-_SAVED: Final = ("idempotent", "streams", "in_history", "blocked_s")
+_SAVED: Final = ("idempotent", "streams", "in_history", "blocked_s", "repaired")
 
 
 Decision: TypeAlias = bool | str
@@ -192,6 +193,8 @@ class ToolCall:
         done_so_far: The part of its work that the tool has done, in words for the model. A tool may set it, also while
             it is being cancelled. The result has it if the call is cancelled or takes too long, and after the tool's
             own answer if the tool had started on an input that turned out to be unusable.
+        repaired: The object with which the tool ran in place of an input that was not JSON; None if it was not
+            repaired. See the option `repair` of tools.
         blocked_s: The longest time, in seconds, for which the tool blocked the event loop.
         tool: The `Tool`, as it was when the call was made; None if there is none, or if the call has its result.
         host: The run, or the framework, that it belongs to.
@@ -212,6 +215,7 @@ class ToolCall:
     in_history: bool = False
     error: BaseException | None = field(default=None, repr=False)
     blocked_s: float = 0.0
+    repaired: JSONObject | None = field(default=None, repr=False)
     done_so_far: str = field(default="", repr=False)
     failed_groups: dict[str, ToolCall] = field(default_factory=dict, repr=False)
     """Shared by the calls of a turn: the first failed call of each group, by the group's name."""
@@ -470,6 +474,8 @@ class ToolCall:
         else:
             content = rendered(response, raised=said.raised, include_data=said.include_data)
             is_error = response.status is ToolStatus.ERROR
+            if self.repaired is not None:
+                content = with_repair(content, self.repaired)
             result = result_for(self.input, content, is_error=is_error, max_chars=max_chars)
         if self._started_s is not None:
             stats = response.stats or {}

@@ -26,7 +26,7 @@ from typing import (
 import docstring_parser
 from typing_extensions import ParamSpec, TypeVar  # with defaults, which the ones of Python have from 3.13 on
 
-from eagerstream_wire import INVALID_JSON, JSONObject, copy_json
+from eagerstream_wire import INVALID_JSON, JSONObject, Outcome, copy_json
 from eagerstream_wire._block_rules import API_NAME
 from eagerstream_wire._echo import LEGAL_NAME
 from eagerstream_wire._tool_kind import EAGER_FIELD, USER_DEFINED, tool_kind
@@ -44,6 +44,7 @@ from ._response import error_text
 from ._running_call import RunningCall, record_of
 from ._schema import Parameters, annotated, bound_names, is_of, needs_deps
 from ._streams import repeated_key
+from ._tool_failure import report_failure
 
 if TYPE_CHECKING:
     from ..inputs._raw_schema import RawSchema
@@ -104,6 +105,7 @@ class Tool(Generic[P, R, DepsT_contra]):
         self.group = Group(group) if isinstance(group, str) else group
         self.timeout_s: float | None = options.get("timeout_s")
         self.accepts_invalid_input: bool = options.get("accepts_invalid_input", False)
+        self.repair = options.get("repair")
         self.include_data: bool = options.get("include_data", False)
         self.start = options.get("start", "input")
         self.approve: Callable[[ToolCall], Any] | None = options.get("approve")
@@ -126,6 +128,10 @@ class Tool(Generic[P, R, DepsT_contra]):
         faults = [*wrong.values(), *([unfit] if unfit else [])]
         if inspect.iscoroutinefunction(self.guard):
             faults.append("guard must be a plain function: it is called at every fragment")
+        if inspect.iscoroutinefunction(self.repair):
+            faults.append("repair must be a plain function")
+        if self.repair is not None and self.accepts_invalid_input:
+            faults.append("repair and accepts_invalid_input are two answers to the same question: choose one")
         if unfit is None:
             self._kind = kind_of(function)
             faults += self._define(function, options) if given is None else self._take(function, given, options)
@@ -358,6 +364,24 @@ class Tool(Generic[P, R, DepsT_contra]):
         if isinstance(verdict, str) and verdict:
             return Reject(verdict)
         return Reject(f"Not executed: the guard of this tool gave {type(verdict).__name__}, neither None nor a reason")
+
+    def repaired(self, input: GrowingInput) -> JSONObject | None:
+        """Return the object into which the option `repair` turns an invalid input; None if there is none.
+
+        A function that fails repairs nothing, and the log names it.
+        """
+        if self.repair is None or input.outcome is not Outcome.INVALID or input.is_damaged or input.error is None:
+            return None
+        try:
+            found: object = self.repair(input.raw, input.error)
+            if found is None:
+                return None
+            if not isinstance(found, Mapping):
+                raise TypeError(f"repair must return an object or None, not {type(found).__name__}")
+            return cast("JSONObject", copy_json(encodable(dict(found))))
+        except Exception as error:
+            report_failure(self.name, error)
+            return None
 
     def fault_of(self, input: GrowingInput) -> str | None:
         """Return the fault of a complete input for a call that has started, in words for the model; None if it fits."""

@@ -231,14 +231,16 @@ class InProcessExecutor:
 
     async def _arguments_in_time(self, call: ToolCall, tool: Tool | None) -> JSONObject | None:
         """Do the same as `_arguments`. A large input is checked in a thread, for at most the tool's time limit."""
-        value = call.input.value
-        if tool is None or value is None or not _is_large(call.input):
+        if tool is None or not _is_large(call.input) or (call.input.value is None and tool.repair is None):
             return self._arguments(call, tool)
         timeout_s = self._timeout_s(tool)
         told = f"Error: the input could not be checked within {timeout_s:g} seconds"
         with anyio.move_on_after(timeout_s):
             try:
-                return await _in_thread_if_large(call, tool.check, value)
+                value = call.input.value
+                if value is None:
+                    value = self._take_repaired(call, tool, await _in_thread_if_large(call, tool.repaired, call.input))
+                return None if value is None else await _in_thread_if_large(call, tool.check, value)
             except InputError as error:
                 told = str(error)
         call.refuse(told, code=ToolErrorCode.INVALID_PARAM)
@@ -250,8 +252,11 @@ class InProcessExecutor:
         if accepts and not call.input.is_damaged:
             return {INVALID_JSON: call.input.raw}  # for any key that the model sees: this is the parameter's name
         value = call.input.value  # None unless it is valid
-        if value is None:
+        if value is None and tool is not None and tool.repair is not None:
+            value = self._take_repaired(call, tool, tool.repaired(call.input))
+        elif value is None:
             call.refuse()
+        if value is None:
             return None
         if tool is None:
             name = call.name if len(call.name) <= _MAX_NAME_CHARS else f"{call.name[:_MAX_NAME_CHARS]}..."
@@ -265,6 +270,18 @@ class InProcessExecutor:
         except Exception as error:  # a validator of the tool's own
             call.fail(error)
         return None
+
+    def _take_repaired(self, call: ToolCall, tool: Tool, repaired: JSONObject | None) -> JSONObject | None:
+        """Let the call have a repaired input; return None if there is none, or if the guard rejects it."""
+        if repaired is None:
+            call.refuse()
+            return None
+        call.repaired = repaired
+        reject = tool.rejects({**repaired})  # it has seen the input until its fault
+        if reject is not None:
+            call.reject(reject.reason)
+            return None
+        return repaired
 
     async def _invoke(self, tool: Tool, arguments: JSONObject, call: ToolCall, begin: Callable[[], object]) -> Invoked:
         """Call the tool. Executors for tools in other processes override only this step.

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
-from eagerstream_wire import JSONObject
+from eagerstream_wire import JSONObject, ParseFault
 
 from ._call import ToolCall
 
@@ -76,6 +76,11 @@ class ToolOptions(TypedDict, total=False):
         accepts_invalid_input: If an input is not JSON, the tool is called with `{"INVALID_JSON": raw}` instead of an
             automatic error answer. Its function takes that key as a parameter, which the model never sees, and has
             defaults for all others. Or it is a tool with a `definition`.
+        repair: A plain function, called with the text of an input that is not a JSON object, and with its fault. It
+            returns an object, with which the tool then runs if it fits the schema, or None. None (default): such a call
+            is answered with its `INVALID_JSON`. The call (`call.repaired`), its record and the answer to the model say
+            that the input was repaired. The history keeps what the model wrote. A guard and `approve` are asked about
+            the object. An input that was cut off, or lost a part, is not repaired, nor one whose tool runs already.
         include_data: True also sends the `data` of its responses, as JSON after the text.
         start: The earliest start of a call. `"input"` (default): the end of its own input. `"message"`: the end of a
             response that asks for it, for tools that must not run before a refusal or a cut is ruled out. A tool with
@@ -113,6 +118,7 @@ class ToolOptions(TypedDict, total=False):
     group: str | Group | None
     timeout_s: Annotated[float, Field(gt=0)] | None
     accepts_invalid_input: bool
+    repair: Callable[[str, ParseFault], Mapping[str, Any] | None] | None
     include_data: bool
     start: Literal["input", "message"]
     approve: Callable[[ToolCall], Any] | None

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from eagerstream_wire import Outcome, ToolInput
+from eagerstream_wire import JSONObject, Outcome, ToolInput
 from eagerstream_wire._assistant_message import Block
 from eagerstream_wire._block_rules import is_empty_text, is_programmatic, text_block, tool_result
 from eagerstream_wire._values import encodable
@@ -18,6 +18,7 @@ from ._response import ToolResponse, ToolStatus
 
 _MAX_RAW_CHARS: Final = 64 * 1024
 """Maximum characters of an invalid input in its result. The echoed input is complete."""
+_MAX_REPAIRED_CHARS: Final = 1_000
 _TEXT: Final = frozenset({"text"})
 _MAX_NAMED: Final = 20
 _MAX_MEDIA_CHARS: Final = 24 * 1024 * 1024
@@ -69,6 +70,14 @@ def result_for(input: ToolInput, content: str | list[Block], *, is_error: bool, 
     return tool_result(
         input.echo_id, _fitted(content, max_chars), is_error=is_error, toolset_name=call.get("toolset_name")
     )
+
+
+def with_repair(content: str | list[Block], repaired: JSONObject) -> str | list[Block]:
+    """Return the content of a result with a note that the input was repaired, and to what."""
+    text = json.dumps(repaired, ensure_ascii=False)
+    shown = text if len(text) <= _MAX_REPAIRED_CHARS else f"{text[:_MAX_REPAIRED_CHARS]}..."
+    note = f"(The input of this call was not a JSON object. It was repaired, and the tool got: {shown})"
+    return f"{note}\n{content}" if isinstance(content, str) else [text_block(note), *content]
 
 
 def _copied(block: Any) -> Block | None:

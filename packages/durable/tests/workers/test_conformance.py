@@ -78,6 +78,12 @@ async def test_context_without_a_copy(make: MakeExecutor) -> None:
     assert fault_of(tools.Shop("Ladina"), toolbox) is None
 
 
+async def test_repaired_input(make: MakeExecutor) -> None:
+    """It is repaired in the program, and the tool gets the object wherever it runs."""
+    call = await answered(make([tools.mended]), a_call("mended", '{"n": 4,}'))
+    assert (call.repaired, content(call).splitlines()[-1]) == ({"n": 4}, "8")
+
+
 @pytest.mark.parametrize("used", [tools.steps, tools.thread_steps, tools.generated, tools.generated_in_thread])
 async def test_progress(make: MakeExecutor, used: Tool) -> None:
     """Values of progress come in their order and before the result, from whatever kind of function."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -482,3 +483,14 @@ async def sell(context: Context[Shop], thing: str) -> str:
     shop = context.deps
     shop.name += "!"
     return f"{thing} of {shop.name} {context.run_id} {context.turn} {context.call.id}"
+
+
+def _mend(raw: str, _error: object) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(raw.replace(",}", "}"))
+    return found
+
+
+@tool(repair=_mend)
+async def mended(n: int) -> int:
+    """Double a number."""
+    return 2 * n

@@ -340,6 +340,7 @@ class ToolStopRecord(_Head):
         ran: True if the tool ran.
         is_error: True if the result reports an error.
         content: The result that the model gets: text, or content blocks.
+        repaired: True if the input was not JSON, and the tool got a repaired one; absent otherwise.
     """
 
     type: Literal["tool_stop"]
@@ -347,6 +348,7 @@ class ToolStopRecord(_Head):
     ran: bool
     is_error: bool
     content: str | list[dict[str, Any]]
+    repaired: NotRequired[bool]
 
 
 class TurnStopRecord(_Head):

@@ -269,7 +269,8 @@ class RunRecorder:
                 told = _plain((call.result or {}).get("content", ""))
                 if self._summaries is not None:
                     told = self._summaries.of_call(call)
-                self._add_of_call(call, "tool_stop", ran=call.ran, is_error=call.is_error, content=told)
+                repaired = {} if call.repaired is None else {"repaired": True}
+                self._add_of_call(call, "tool_stop", ran=call.ran, is_error=call.is_error, content=told, **repaired)
             case SubRunStart(call=call, run=run, model=model):
                 self._add_of_call(call, "sub_run_start", run=run, model=model)
             case SubRunStop(call=call, run=run, status=status, turns=turns, usage=usage):

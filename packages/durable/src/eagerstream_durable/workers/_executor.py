@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -226,7 +227,9 @@ class _Visit:
         else:
             text, self._place = input.text_after(self._place)
         whole = _whole(input)
-        if whole is not None:
+        if call.repaired is not None:
+            text = json.dumps(call.repaired)
+        elif whole is not None:
             text += self._overflow()
         self._is_interrupted = input.interrupted is not None
         self._is_all_sent = whole is not None

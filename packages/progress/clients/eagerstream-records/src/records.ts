@@ -387,6 +387,8 @@ export interface ToolStopRecord {
   readonly is_error: boolean;
   /** The result that the model gets: text, or content blocks. */
   readonly content: string | readonly JsonObject[];
+  /** True if the input was not JSON, and the tool got a repaired one; absent otherwise. */
+  readonly repaired?: boolean;
 }
 
 /** A request is about to be sent. */
