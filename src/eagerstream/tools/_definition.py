@@ -374,11 +374,12 @@ class Tool(Generic[P, R, DepsT_contra]):
             return None
         try:
             found: object = self.repair(input.raw, input.error)
-            if found is None:
-                return None
-            if not isinstance(found, Mapping):
-                raise TypeError(f"repair must return an object or None, not {type(found).__name__}")
-            return cast("JSONObject", copy_json(encodable(dict(found))))
+            if isinstance(found, Mapping):
+                return cast("JSONObject", copy_json(encodable(dict(found))))
+            if found is not None:
+                what = f"repair must return an object or None, not {type(found).__name__}"
+                report_failure(self.name, TypeError(what))
+            return None
         except Exception as error:
             report_failure(self.name, error)
             return None
