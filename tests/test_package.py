@@ -158,6 +158,7 @@ _BEHAVIOURS = {
     "_support/secret_shapes": "`secrets` against the keys of many services, and against what the API sends",
     "calls/ways_to_feed": "bytes, wire events and the events of others give the same calls",
     "loop/begun_anew": "responses that begin anew",
+    "loop/cancel_call": "`run.cancel_call()`",
     "loop/cancellation": "`run.cancel()`",
     "loop/cancelled_anywhere": "cancelled at every step",
     "loop/continued_anywhere": "odd responses, continued from each write of a journal",

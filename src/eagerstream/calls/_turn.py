@@ -7,7 +7,7 @@ order of the events of two calls on this class alone, up to 10,000 orders a turn
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -356,6 +356,21 @@ class Turn:
             # that a model that meant two calls can repeat the second (test_a_repeated_id_is_one_behaviour).
             call.refuse(REPEATED)
         return call
+
+    def call_with(self, id: str, inputs: Iterable[GrowingInput]) -> ToolCall | None:
+        """Return the call with this id, also if its input is still being written; None if there is none.
+
+        Args:
+            id: The id, as it came.
+            inputs: Those of the response under way.
+        """
+        for call in self.calls:
+            if call.id == id:
+                return call
+        for input in inputs:
+            if input.id == id and input.kind == "tool_use" and not self.is_closed:
+                return self._make(input, self._tools.find(input.block))
+        return None
 
     def withdraw(self, begins: Begins) -> None:
         """Answer the calls that may not start any more, so that they do not."""

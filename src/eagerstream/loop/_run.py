@@ -257,6 +257,24 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         else:
             self._loop.do(self._cancel, is_over=self._has_gone)
 
+    def cancel_call(self, id: str, reason: str = "") -> None:
+        """Cancel one call of the turn under way; the others and the run continue.
+
+        A call that has not started does not start, also if its input is still being written. A tool that runs is
+        cancelled; with `on_cancel="finish"` it finishes, and a plain `def` continues in its thread, without an effect
+        on the answer. A call that has its result keeps it. Call this from any task or thread.
+
+        Args:
+            id: The API's id of the call (`call.id`).
+            reason: Told to the model, in the result of the call.
+
+        Raises:
+            UsageError: The turn under way has no such call, or the run has ended.
+        """
+        cancel = partial(self._driver.cancel_call, id, reason)
+        if self._loop is None or not self._loop.do(cancel, is_over=self._has_gone):
+            raise UsageError("the run is not under way: there is no call to cancel")
+
     def _has_gone(self) -> bool:
         return self._tasks is not None and self._tasks.has_ended
 

@@ -20,7 +20,7 @@ from ..calls._policy import BROKEN_OFF, CANCELLED, CUT_BY_GUARD, CUT_BY_MESSAGE,
 from ..calls._runner import CallRunner
 from ..calls._settle import answer
 from ..calls._turn import Turn
-from ..errors import APIError, ProtocolError
+from ..errors import APIError, ProtocolError, UsageError
 from ..inputs import GrowingInput
 from ..streaming import FeedEnd
 from ..streaming._delivery import Delivery
@@ -136,6 +136,18 @@ class RunDriver:
         # The task of a call may exist without having started its tool: it must not (test_nothing_begins_after_cancel).
         if self._runner is not None:
             self._runner.stop()
+
+    def cancel_call(self, id: str, reason: str) -> None:
+        """See `Run`."""
+        exchange = self._exchange
+        call = None
+        if self.turn is not None and exchange is not None:
+            call = self.turn.call_with(id, exchange.assembler.inputs.values())
+        if call is None or self._runner is None:
+            raise UsageError(f"the turn under way has no call {id!r:.80}")
+        # First the answer: it keeps a call from starting whose task has not run yet.
+        call.cancel(f"Cancelled: {reason}" if reason else "Cancelled by the user.")
+        self._runner.cancel(call)
 
     # --- turns --------------------------------------------------------------------------------------------------------
 

@@ -215,6 +215,8 @@ class ToolCall:
     in_history: bool = False
     error: BaseException | None = field(default=None, repr=False)
     blocked_s: float = 0.0
+    cancel_reason: str = field(default="", repr=False)
+    """The answer if its tool is cancelled; empty for the usual one."""
     repaired: JSONObject | None = field(default=None, repr=False)
     done_so_far: str = field(default="", repr=False)
     failed_groups: dict[str, ToolCall] = field(default_factory=dict, repr=False)
@@ -429,9 +431,17 @@ class ToolCall:
             self.response = ToolResponse.error(ToolErrorCode.INVALID_FORMAT, str(self.input.error))
             self._close(invalid_result(self.input))
 
-    def refuse_unfinished(self, text: str = CANCELLED_TEXT, *, code: str = ToolErrorCode.EXECUTION_ERROR) -> None:
+    def refuse_unfinished(self, text: str | None = None, *, code: str = ToolErrorCode.EXECUTION_ERROR) -> None:
         """Answer a call whose tool was cancelled: with the reason, and with the part of its work that it has done."""
-        self.refuse("\n".join(filter(None, [text, self.done_so_far])), code=code)
+        reason = text or self.cancel_reason or CANCELLED_TEXT
+        self.refuse("\n".join(filter(None, [reason, self.done_so_far])), code=code)
+
+    def cancel(self, reason: str) -> None:
+        """Refuse a call that has not begun. For one that runs, keep the reason until its tool has been cancelled."""
+        self.cancel_reason = reason
+        if self.result is None and not self.ran:
+            self.state = CallState.WITHDRAWN
+            self.refuse(reason)
 
     def withdraw(self) -> None:
         """Refuse the call because the response ended in a way after which it must not start."""
