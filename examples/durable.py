@@ -26,9 +26,7 @@ from anthropic.types import MessageParam
 
 PAYMENTS = Path("payments.txt")
 IS_WORKER = "DURABLE_WORKER"
-QUESTION: list[MessageParam] = [
-    {"role": "user", "content": "Pay the three invoices 1, 2 and 3, then say that you did."}
-]
+QUESTION: MessageParam = {"role": "user", "content": "Pay the invoices 1, 2 and 3, then say that you did."}
 
 
 def paid(call: ToolCall) -> bool:
@@ -60,7 +58,7 @@ async def main(model: str) -> None:
         AsyncAnthropic() as client,
         Journal("runs.db", lease_s=2) as journal,
         eagerstream.run(
-            client, model=model, max_tokens=1024, tools=[pay], messages=QUESTION, journal=journal, run_id="order-17"
+            client, model=model, max_tokens=1024, tools=[pay], messages=[QUESTION], journal=journal, run_id="order-17"
         ) as run,
     ):
         await run.finish()

@@ -17,7 +17,6 @@ from eagerstream import OutputDelta
 
 import uvicorn
 from anthropic import AsyncAnthropic
-from anthropic.types import MessageParam
 from pydantic import BaseModel, PositiveInt
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -26,7 +25,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-QUESTION: MessageParam = {"role": "user", "content": "The ten largest cities of the world, as a table"}
+QUESTION = "The ten largest cities of the world, as a table"
 
 
 class City(BaseModel):
@@ -43,7 +42,7 @@ class Table(BaseModel):
 async def changes(client: AsyncAnthropic) -> AsyncIterator[str]:
     """Yield server-sent events for the page: the rows that are new or have changed. The last row is still written."""
     async with eagerstream.run(
-        client, model="claude-opus-4-7", max_tokens=2048, output=Table, messages=[QUESTION]
+        client, model="claude-opus-4-7", max_tokens=2048, output=Table, messages=[{"role": "user", "content": QUESTION}]
     ) as run:
         first = 0
         async for event in run:

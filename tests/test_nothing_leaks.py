@@ -198,6 +198,7 @@ def _objects() -> Iterator[object]:
     yield Tool(_echo)
     yield Conversation(**REQUEST, tools=[Tool(_echo)], system=CANARY)
     yield eagerstream.run(recording, **REQUEST, system=CANARY)
+    yield eagerstream.Agent(recording, model="m", max_tokens=9, system=CANARY, metadata={"user_id": CANARY})
     yield eagerstream.stream(recording, **REQUEST, system=CANARY)
     yield from SSEDecoder().feed(WHOLE)
     parser = PartialJSON()
@@ -289,7 +290,7 @@ _SHOWN_ON_PURPOSE = {
 _FIELDS = {
     "ids": "id ids run run_id call request_id message_id session_id parent_tool_use_id container",
     "names": "name model group tool agent_name kind trigger method path",
-    "states": "status outcome owner",
+    "states": "status outcome owner limit",
     "counts": "usage sub_usage",
     "reasons that the API or the library gives, without secrets": "error thread_refused cut",
     "secrets in it are masked, see `_objects`": "query",

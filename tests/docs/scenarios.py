@@ -482,6 +482,12 @@ def errors(done: Done) -> None:
     assert RunResult.from_json((done.folder / "run.json").read_text()).messages[-1]["role"] == "user"
 
 
+@program(reply(_WEATHER), reply(_MILD), warns=_ENDED.format("limit, max_cost after 1"))
+def budget(done: Done) -> None:
+    assert done.output == "limit max_cost True\n"
+    assert len(done.requests) == 1
+
+
 @program(reply(tool_use("make_file", {"filename": "poem.txt", "lines_of_text": ["line"] * 200})), timing=_TIMING)
 def cancel(done: Done) -> None:
     assert done.output == "cancelled incomplete\nfaults of the history: []\n"
@@ -517,7 +523,7 @@ def see_the_log(done: Done) -> None:
 
 
 @program(
-    reply(tool_use("add_note", {"text": "Danube"})), reply(text("I noted it.")), warns=_ENDED.format("limit after 1")
+    reply(tool_use("add_note", {"text": "Danube"})), reply(text("I noted it.")), warns=_ENDED.format("limit, max_turns after 1")
 )
 def saving(done: Done) -> None:
     assert done.output == "limit with 3 messages\ncompleted with 4 messages\n"
@@ -608,7 +614,7 @@ def web_page(url: str, folder: Path) -> None:
 # --- guides/latency.md ------------------------------------------------------------------------------------------------
 
 
-@program(reply(_POEM), warns=_ENDED.format("limit after 1") * 2)  # two runs
+@program(reply(_POEM), warns=_ENDED.format("limit, max_turns after 1") * 2)  # two runs
 def latency(done: Done) -> None:
     for eager in (True, False):
         figures = rf"eager={eager}: first value after [\d.]+ s, tool after [\d.]+ s, longest gap [\d.]+ s"

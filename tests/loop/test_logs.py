@@ -47,7 +47,7 @@ async def test_a_restart(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize(
     ("bodies", "options", "status"),
     [
-        ([[reply(tool_use("get_weather", {"city": "hunter2"}))]], {"max_turns": 1}, "limit after 1 turns"),
+        ([[reply(tool_use("get_weather", {"city": "hunter2"}))]], {"max_turns": 1}, "limit, max_turns after 1 turns"),
         ([[reply(text("hunter2"), stop_reason="max_tokens")]], {}, "truncated after 1 turns"),
         ([[reply(text("hunter2"), stop_reason="hunter3")]], {}, "unknown after 1 turns"),
         ([http_error(400, "invalid_request_error", "hunter2")], {}, "error, APIError after 0 turns"),

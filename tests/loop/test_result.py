@@ -335,7 +335,7 @@ async def test_a_model_that_never_stops_calling() -> None:
         result = await run.finish()
     assert result is run.result
     assert (result.status, result.turns, len(api.exchanges)) == (RunStatus.LIMIT, 50, 50)
-    with pytest.raises(RunEndedError, match="status limit after 50 turns: max_turns or") as raised:
+    with pytest.raises(RunEndedError, match="status limit after 50 turns: a bound was reached") as raised:
         result.raise_for_status()
     assert raised.value.result is result
     bodies = [[again]] * 60

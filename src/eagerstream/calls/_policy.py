@@ -193,6 +193,11 @@ CUT_BY_GUARD: Final = Ending(RunStatus.COMPLETED, Then.RESULTS, Begins.UNHELD, K
 CUT_BY_MESSAGE: Final = Ending(RunStatus.COMPLETED, Then.ASK, Begins.UNHELD, Keeps.AS_IT_CAME)
 """The user said something that cannot wait: the run continues with that."""
 
+# Its complete calls run, as after a guard's cut, because they are paid for. A held call does not: the response never
+# ended.
+CUT_BY_BUDGET: Final = Ending(RunStatus.LIMIT, Then.STOP, Begins.UNHELD, Keeps.AS_IT_CAME)
+"""The estimate of the response passed the budget of the run: the run ends."""
+
 SUMMARY: Final = Ending(RunStatus.COMPLETED, Then.ASK, Begins.NONE, Keeps.NOTHING)
 """The response to a request for a summary: the run continues, with or without one."""
 

@@ -13,6 +13,7 @@ from ..calls._turn import Turn
 from ..errors import APIError, ProtocolError
 from ..limits import Limits
 from ..tools._call import ToolCall
+from ._budget import Budget
 from ._interruption import Restarts
 from ._options import LoopOptions
 from ._result import RunResult
@@ -27,24 +28,33 @@ class Continuing:
         options: The options of the loop.
         limits: Bounds the time for which a peer may have us wait.
         result: Has the history. Gets the status.
+        budget: What the run may use.
 
     Attributes:
         turns: Number of turns so far, with the current one.
         retry_max_tokens: The `max_tokens` with which the turn under way is sent again; None for its own.
     """
 
-    def __init__(self, options: LoopOptions, limits: Limits, result: RunResult[Any]) -> None:
+    def __init__(self, options: LoopOptions, limits: Limits, result: RunResult[Any], budget: Budget) -> None:
         self.turns = 0
         self.retry_max_tokens: int | None = None
         self._continuations = self._failed_turns = 0
         self._restarts = Restarts(options, limits)
         self._options = options
         self._result = result
+        self._budget = budget
+
+    @property
+    def reached(self) -> str | None:
+        """The name of the bound that forbids another turn; None if there is none."""
+        if self._options["max_turns"] is not None and self.turns >= self._options["max_turns"]:
+            return "max_turns"
+        return self._budget.exceeded()
 
     @property
     def has_turns_left(self) -> bool:
         """True if the conversation may have another turn."""
-        return self._options["max_turns"] is None or self.turns < self._options["max_turns"]
+        return self.reached is None
 
     def delay_s(self, error: APIError | ProtocolError) -> float:
         """Count an interruption; see `Restarts.delay_s`.
@@ -81,6 +91,8 @@ class Continuing:
         wants_more = ending.then is Then.RESUME or (ending.then is Then.RESULTS and has_results)
         if not wants_more or not kept:
             result.status = ending.status
+            if ending.status is RunStatus.LIMIT:
+                result.limit = self._budget.exceeded()
             if isinstance(reason, str) and standard_stop_reason(reason) == "tool_use":
                 _log.warning("the response stopped for tools and calls none: the run ends")
             return
@@ -99,15 +111,20 @@ class Continuing:
         self._end_at_limit()
 
     def _end_at_limit(self) -> None:
-        if not self.has_turns_left:
-            self._result.status = RunStatus.LIMIT
+        if (bound := self.reached) is not None:
+            self._result.status, self._result.limit = RunStatus.LIMIT, bound
+
+    def end_without_budget(self) -> None:
+        """End the conversation if its budget, or that of the run above it, is used up: nothing more is sent."""
+        if (bound := self._budget.exceeded()) is not None:
+            self._result.status, self._result.limit = RunStatus.LIMIT, bound
 
     def settled(self, calls: Sequence[ToolCall]) -> None:
         """Count a turn whose calls have failed; end the conversation if there were too many in a row."""
         self._failed_turns = self._failed_turns + 1 if all(call.is_error for call in calls) else 0
         is_running = self._result.status is RunStatus.RUNNING
         if self._failed_turns == self._options["max_consecutive_tool_errors"] and is_running:
-            self._result.status = RunStatus.LIMIT
+            self._result.status, self._result.limit = RunStatus.LIMIT, "max_consecutive_tool_errors"
 
     # --- for journals -------------------------------------------------------------------------------------------------
 
@@ -137,7 +154,7 @@ class Continuing:
             goes_on = result.status in (RunStatus.CANCELLED, RunStatus.ERROR, RunStatus.WAITING)
         if not goes_on:
             return
-        result.status, result.error = RunStatus.RUNNING, None
+        result.status, result.error, result.limit = RunStatus.RUNNING, None, None
         reason = result.message.get("stop_reason") if result.message is not None else None
         if reason is not None and not is_answered:
             ending = ending_of(reason, on_truncated=self._options["on_truncated"], forbids_retry=True)

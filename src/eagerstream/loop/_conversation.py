@@ -73,7 +73,7 @@ class Conversation:
             context=context,
             **options,
         )
-        self._course.host = CallHost(uuid4().hex, context)
+        self._course.host = CallHost(uuid4().hex, context, self._course.budget)
         self._thread = MessageThread() if options.get("threads") is not None else None
         if self._thread is not None:
             self._course.max_breakpoints = MAX_BREAKPOINTS_OF_THREADS

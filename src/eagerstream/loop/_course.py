@@ -28,6 +28,7 @@ from ..tools._definition import Tool
 from ..tools._executor import Executor
 from ..tools._foreign import GivenTool
 from ..tools._toolbox import Toolbox
+from ._budget import Budget
 from ._compaction import Compaction
 from ._continuing import Continuing
 from ._options import CALL_DEFAULTS, LOOP_DEFAULTS, ConversationOptions, RunOptions, check_loop_options
@@ -110,7 +111,10 @@ class Course:
         self._turn: Turn | None = None
         self.host: CallHost = CallHost(deps=context)
         self.listeners: tuple[CallListener, ...] = ()
-        self._continuing = Continuing(self._options, self.limits, self.result)
+        bounds = self._options
+        self.budget: Budget = Budget(bounds["max_total_tokens"], bounds["max_cost"], bounds["price"])
+        """The bounds of the run, and the part of them that is used."""
+        self._continuing = Continuing(self._options, self.limits, self.result, self.budget)
         self.known_answers: Mapping[str, Callable[[ToolCall], None]] = {}
         """For calls of a response that was restored from a journal, by id: they have run, or must not run again."""
         self.compaction: Compaction = Compaction()
@@ -129,6 +133,11 @@ class Course:
         return self._requests.has_inline_tools
 
     @property
+    def cuts_at_budget(self) -> bool:
+        """True if a response ends where its estimate passes the budget."""
+        return self._options["on_budget"] == "cut" and self.budget.is_bounded
+
+    @property
     def turns(self) -> int:
         """Number of turns so far, with the current one."""
         return self._continuing.turns
@@ -141,6 +150,10 @@ class Course:
         if self._turn is not None and self._turn.ending and all(call.result for call in self._turn.calls):
             self._turn.close()
         self._prolong()
+        is_between = not self.awaits_reply and (self._turn is None or self._turn.is_closed)
+        if self.result.status is RunStatus.RUNNING and is_between:
+            # Before each request, also the first: another run may have used the budget that it shares.
+            self._continuing.end_without_budget()
         return self.result.status is not RunStatus.RUNNING
 
     @property
@@ -266,7 +279,7 @@ class Course:
         """
         result = self.result
         result.turns += ending is not CANCELLED
-        take_account(self.result, message)
+        self._take_account(message)
         if self.compaction.is_under_way:
             ending = ending or SUMMARY
         else:
@@ -308,7 +321,7 @@ class Course:
         if turn.forbids_retry:  # the model would call the same tools again
             self.salvage(turn, message)
         else:
-            take_account(self.result, message)
+            self._take_account(message)
             self.output.end(message, broken=True)
             self.void(turn)
             turn.discard()
@@ -316,15 +329,23 @@ class Course:
 
     def salvage(self, turn: Turn, message: AssistantMessage) -> None:
         """Continue after a response that broke off, alone or with its program, and of which something had begun."""
-        take_account(self.result, message)
+        self._take_account(message)
         self.output.end(message, broken=True)
         self.result.message = message
         turn.end(message, INTERRUPTED)
         self._continuing.salvaged()
 
+    def _take_account(self, message: AssistantMessage) -> None:
+        """Count what a response has used, however it ended."""
+        # First, because the user's function may raise: then the end of the run counts the response.
+        self.budget.spend(message.get("usage") or {}, str(message.get("model") or self.model))
+        take_account(self.result, message)
+        self.result.cost = self.budget.cost
+
     def state(self) -> dict[str, Any]:
         """Return what a later process needs to continue, without the history and the calls, as plain data."""
-        return {**self._continuing.state(), "waiting": self.steering.saved(), "result": self.result.facts()}
+        counts = {**self._continuing.state(), "budget": self.budget.state()}
+        return {**counts, "waiting": self.steering.saved(), "result": self.result.facts()}
 
     def restore(
         self,
@@ -347,6 +368,8 @@ class Course:
         if state:
             self.result.take(state["result"], calls)
             self._continuing.restore(state)
+            self.budget.restore(state.get("budget") or {})  # absent in what was saved before there were any
+            self.result.cost = self.budget.cost
         # Its tools are those that it was given, whatever the history said about those of the earlier process.
         self._requests.replace_history(checked_messages(messages))
         self._continuing.wake()
@@ -369,7 +392,7 @@ class Course:
         """
         if self._turn is not None and self._turn.ending is None and not self._turn.is_discarded:
             self._turn.end(message, BROKEN_OFF)
-            take_account(self.result, message)
+            self._take_account(message)
         # An attempt that brought no content must not hide the last message that had some.
         if message["content"] and not self.compaction.is_under_way:
             self.result.message = message
@@ -388,6 +411,7 @@ class Course:
 
     def settled(self, turn: Turn) -> None:
         """Add a settled turn to the history."""
+        self.result.cost = self.budget.cost  # with what the runs of its tools have used
         # Before the `TurnStop`, at which the result says if the run continues.
         self._prolong()
         if self.compaction.is_under_way:

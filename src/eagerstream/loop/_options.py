@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypedDict, get_args
 
-from eagerstream_wire._checks import check_choice, check_count, check_seconds
+from eagerstream_wire._checks import check_choice, check_count, check_positive, check_seconds
 
 from ..calls._policy import OnInterrupt, OnTruncated
 from ..errors import UsageError
@@ -13,6 +13,7 @@ from ..limits import Limits
 from ..streaming._options import FeedOptions, InputOptions, OutputOptions, RequestParameters
 from ..tools._breaker import CircuitBreaker
 from ..tools._executor import Executor
+from ._budget import Price
 from ._journal import RunJournal
 
 BetaUse: TypeAlias = Literal["auto", "always"] | None
@@ -52,6 +53,16 @@ class LoopOptions(TypedDict, total=False):
             it), or cut and reported (`TRUNCATED`); 5 by default.
         max_consecutive_tool_errors: Turns in a row in which every call failed, at most; status `LIMIT`. The model
             usually corrects a call in two or three tries. None (default) for no bound.
+        max_total_tokens: Tokens of all responses at most, those of runs that tools start among them: input, from and
+            for the cache, output. It is checked before each request; then the run ends with status `LIMIT`, and
+            `result.limit` names the bound. The last response may exceed it, see `on_budget`. None (default): no bound.
+        max_cost: Cost of all responses at most, as `price` counts it. Checked as `max_total_tokens`.
+        price: A function of the usage of a response and of its model, which returns its cost in any currency. It fills
+            `result.cost`. Token prices differ by model and change, so none are built in. An exception of it ends the
+            run. The runs that tools start count with it towards the bounds of this run.
+        on_budget: The reaction if the estimate of a response passes a bound while it is written. `"finish"` (default):
+            none. `"cut"`: it ends there, to save its tokens. Its complete calls still run, and the run ends. The
+            estimate has four characters for a token.
         on_truncated: The reaction to a response cut by `max_tokens`. `"stop"` (default): the run ends. `"retry"`: if
             nothing of it has started to run, it is requested once more with twice the tokens; else as `"report"`.
             `"report"`: the model is told which call was cut, gets the results of the others, and continues; without a
@@ -86,6 +97,10 @@ class LoopOptions(TypedDict, total=False):
     max_turns: int | None
     max_continuations: int
     max_consecutive_tool_errors: int | None
+    max_total_tokens: int | None
+    max_cost: float | None
+    price: Price | None
+    on_budget: Literal["finish", "cut"]
     on_truncated: OnTruncated
     max_tokens_cap: int | None
     on_interrupt: OnInterrupt
@@ -147,6 +162,11 @@ LOOP_DEFAULTS: Final[LoopOptions] = {
     "max_turns": 50,
     "max_continuations": 5,
     "max_consecutive_tool_errors": None,
+    "max_total_tokens": None,
+    "max_cost": None,
+    "price": None,
+    # A response that is cut has been paid for, and nobody gets its end.
+    "on_budget": "finish",
     # A retry costs tokens and a report another turn, so both are for the user to choose. A lost connection is nobody's
     # choice, and nothing runs twice if the run resumes: hence the other default.
     "on_truncated": "stop",
@@ -189,6 +209,13 @@ def check_loop_options(options: LoopOptions) -> None:
             check_count(name, values[name])
     for name in ("max_continuations", "max_restarts"):
         check_count(name, values[name], least=0)
+    if values["max_total_tokens"] is not None:
+        check_count("max_total_tokens", values["max_total_tokens"])
+    if values["max_cost"] is not None:
+        check_positive("max_cost", values["max_cost"])
+    if values["price"] is not None and not callable(values["price"]):
+        raise UsageError(f"price must be a function of usage and model, not {values['price']!r:.80}")
+    check_choice("on_budget", options["on_budget"], ("finish", "cut"))
     check_choice("on_truncated", options["on_truncated"], get_args(OnTruncated))
     check_choice("on_interrupt", options["on_interrupt"], get_args(OnInterrupt))
     check_seconds("restart_delay_s", options["restart_delay_s"])

@@ -52,7 +52,7 @@ _WHY: Final = {
     RunStatus.TRUNCATED: "the last response was cut: raise max_tokens, or see on_truncated",
     RunStatus.REFUSED: "the model refused: result.message['stop_details'] says why",
     RunStatus.PAUSED: "the last response was paused more often than max_continuations allows",
-    RunStatus.LIMIT: "max_turns or max_consecutive_tool_errors was reached: continue with messages=result",
+    RunStatus.LIMIT: "a bound was reached (result.limit): continue with messages=result",
     RunStatus.UNKNOWN: "the last response had a stop reason that is not known",
     RunStatus.CANCELLED: "it was cancelled",
     RunStatus.WAITING: "it waits in its journal: resume it after the decision",
@@ -106,6 +106,9 @@ class RunResult(Generic[OutputT]):
         container: The container in which code of the last response ran, for the next request.
         error: The error that ended the run, as plain data: `type`, `text`, and the fields of
             `EagerStreamError.to_dict`; None if nothing was raised.
+        cost: The cost of `usage`, as the option `price` counts it; 0 without one.
+        limit: The option whose bound has ended the run, if the status is `LIMIT`: `"max_turns"`, `"max_total_tokens"`,
+            `"max_cost"` or `"max_consecutive_tool_errors"`; else None.
         output: The value of the last message's text, validated strictly, if the run has an `output`; None unless its
             outcome is `VALID`. A saved result has plain JSON here; `output_as` makes the type of it.
         output_outcome: The outcome; None if the run has no `output`, or no response came. `INVALID`: the text is not
@@ -135,6 +138,8 @@ class RunResult(Generic[OutputT]):
     sub_usage: Usage = field(default_factory=lambda: cast("Usage", {}))
     undelivered: list[Mapping[str, Any]] = field(default_factory=list, repr=False)
     repairs: Sequence[HistoryRepair] = ()
+    cost: float = 0.0
+    limit: str | None = None
 
     def output_as(self, model: type[T]) -> T:
         """Return the output as a value of a type, also from a result that was saved.
@@ -268,6 +273,8 @@ class RunResult(Generic[OutputT]):
             "sub_usage": self.sub_usage,
             "container": container,
             "error": self.error,
+            "cost": self.cost,
+            "limit": self.limit,
             "output_outcome": self.output_outcome and self.output_outcome.value,
             "output_error": self.output_error,
             "output_text": self.output_text,
@@ -325,6 +332,8 @@ class RunResult(Generic[OutputT]):
                 # Missing in results that were saved before there were sub-runs and messages to runs.
                 cast("Usage", dict(plain.get("sub_usage") or {})),
                 [dict(message) for message in plain.get("undelivered") or ()],
+                cost=plain.get("cost", 0.0),
+                limit=plain.get("limit"),
             )
         except (KeyError, ValueError, TypeError, AttributeError) as error:
             raise UsageError(f"not a saved run: {type(error).__name__}: {error}") from error

@@ -288,7 +288,7 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
         if self._tasks is None:
             self._loop = LoopThread()
             check_key(self.client, self._driver.course.complete_request)
-            self.parent = begin_sub_run(self)
+            self.parent = begin_sub_run(self, self._driver.course.budget)
             self._driver.open_turn = await self._driver.keeper.open(self.parent)
         return await super().__aenter__()
 

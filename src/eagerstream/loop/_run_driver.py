@@ -16,7 +16,7 @@ from eagerstream_wire._assistant_message import AssistantMessage, empty_message
 
 from .._support.callbacks import call_all
 from .._support.hosted_tasks import HostedTasks
-from ..calls._policy import BROKEN_OFF, CANCELLED, CUT_BY_GUARD, CUT_BY_MESSAGE, Begins, RunStatus
+from ..calls._policy import BROKEN_OFF, CANCELLED, CUT_BY_BUDGET, CUT_BY_GUARD, CUT_BY_MESSAGE, Begins, RunStatus
 from ..calls._runner import CallRunner
 from ..calls._settle import answer
 from ..calls._turn import Turn
@@ -155,7 +155,7 @@ class RunDriver:
         """See `Driver`."""
         self._runner = CallRunner(self.course.executor, tasks.group, deadline=tasks.deadline)
         keeper = self.keeper
-        keeper.deps, self.course.host = self.course.host.deps, keeper
+        keeper.deps, keeper.budget, self.course.host = self.course.host.deps, self.course.budget, keeper
         # Without a journal there is nothing to keep: two calls fewer on the way to a tool.
         self.course.listeners = (self.marks, *([keeper] if keeper.keeps else []), CallEvents(self._delivery))
         try:
@@ -284,6 +284,7 @@ class RunDriver:
             keeper=self.keeper,
             thread=self._thread,
             output=self.course.output.reader,
+            budget=self.course.budget if self.course.cuts_at_budget else None,
         )
 
     async def _salvage(self, saved: OpenTurn) -> None:
@@ -336,6 +337,8 @@ class RunDriver:
             delay_s = course.interrupt(turn, message, error)
             # From now, not from the end of the tools: their time is a part of the pause.
             self._next_request_at = anyio.current_time() + delay_s
+        elif exchange.is_cut_by_budget and not exchange.is_whole:
+            course.end(turn, message, CUT_BY_BUDGET)
         else:
             course.end(turn, message, CUT_BY_GUARD if turn.is_cut else None)
         if turn.ending is not None:
@@ -407,12 +410,14 @@ class RunDriver:
         result = self.course.result
         error = result.error or {}
         if result.status in _WARNED_OF:
-            reason = f"{result.status.value}, {error['type']}" if error else result.status.value
+            why = error["type"] if error else result.limit
+            reason = f"{result.status.value}, {why}" if why else result.status.value
             request_id = error.get("request_id") or (self._exchange and self._exchange.request_id)
             what = "the run %s ended with the status %s after %d turns (last request %s)"
             _log.warning(what, self.id, reason, result.turns, request_id)
         told = {name: str(error[name]) for name in ("type", "text")} if error else None
-        return FeedEnd(result.status.value, result.turns, result.usage, told, self._violation_count)
+        counts = result.turns, result.usage, told, self._violation_count
+        return FeedEnd(result.status.value, *counts, limit=result.limit, cost=result.cost)
 
     def close(self) -> None:
         """See `Driver`."""

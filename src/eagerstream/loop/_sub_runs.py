@@ -12,6 +12,7 @@ from ..calls._policy import RunStatus
 from ..calls._sub_runs import CallRuns, ParentCall
 from ..streaming import FeedEnd, Observer
 from ..tools._call import ToolCall
+from ._budget import Budget
 from ._events import RunEvent, SubRunStart, SubRunStop
 from ._result import RunResult
 
@@ -29,12 +30,16 @@ class _Run(Protocol):
     def cancel(self) -> None: ...
 
 
-def begin_sub_run(run: _Run) -> ParentCall | None:
-    """Make a run a child of the call that executes here, and return the call. Return None if there is none."""
+def begin_sub_run(run: _Run, budget: Budget) -> ParentCall | None:
+    """Make a run a child of the call that executes here, and return the call. Return None if there is none.
+
+    What the run uses of its budget, it uses of that of the call's run, too.
+    """
     runs = CallRuns.here()
     call = runs.call if runs is not None else None
     if runs is None or call is None:
         return None
+    budget.parent = call.host.budget
     child = _Child(run, runs)
     runs.begin(child)
     run.observe(child)

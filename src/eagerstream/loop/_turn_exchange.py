@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from functools import partial
+from typing import Final
 
 import anyio
 import anyio.lowlevel
@@ -21,11 +22,15 @@ from ..streaming._delivery import Delivery
 from ..streaming._exchange import Exchange
 from ..streaming._output import OutputReader
 from ..transports import Reply, RequestBody
+from ._budget import Budget, usage_so_far
 from ._events import RunEvent
 from ._interruption import Unwanted, message_of
 from ._keeper import Keeper
 from ._marks import RunMarks
 from ._message_thread import MessageThread
+
+_ESTIMATE_S: Final = 0.25
+"""Seconds between two estimates of a response."""
 
 
 class TurnExchange(Exchange):
@@ -37,6 +42,7 @@ class TurnExchange(Exchange):
         has_response: The response has started.
         is_reading: The request is sent, or its response is read.
         is_cut_by_message: The response was given up for a message of the user.
+        is_cut_by_budget: Its estimate has passed the budget of the run.
     """
 
     marks: RunMarks
@@ -53,6 +59,7 @@ class TurnExchange(Exchange):
         keeper: Keeper,
         thread: MessageThread,
         output: OutputReader | None,
+        budget: Budget | None,
     ) -> None:
         super().__init__(delivery, request, assembler, marks, output)
         self.turn = turn
@@ -60,6 +67,9 @@ class TurnExchange(Exchange):
         self.has_response = False
         self.is_reading = False
         self.is_cut_by_message = False
+        self.is_cut_by_budget = False
+        self._budget = budget
+        self._next_estimate_s = 0.0
         self._runner = runner
         self._keeper = keeper
         self._thread = thread
@@ -95,7 +105,10 @@ class TurnExchange(Exchange):
         # Nearly all chunks contain only deltas, which decide nothing if no guard looks at them. One set operation in C
         # finds that out for the chunk; matching each event against patterns cost every one of them.
         if not turn.looks_at_deltas and DELTAS.issuperset(map(type, events)):
-            return self.delivery.put_all(events)
+            must_wait = self.delivery.put_all(events)
+            if self._budget is not None:
+                self._keep_within(self._budget)
+            return must_wait
         step = turn.take(events)
         if step.cancelled:
             self._keeper.restarted(turn)
@@ -107,7 +120,24 @@ class TurnExchange(Exchange):
         # body lets the connection be used again. A restart is cut in any case: its message is not wanted.
         if turn.voided is not None or (turn.is_cut and not self.is_whole):
             raise Unwanted
+        if self._budget is not None:
+            self._keep_within(self._budget)
         return must_wait or self._starts_tools
+
+    def _keep_within(self, budget: Budget) -> None:
+        """Give the response up if its estimate passes the budget.
+
+        Raises:
+            Unwanted: It does.
+        """
+        # Not for each chunk: the message is put together for it, which takes time in proportion to its length.
+        now_s = time.monotonic()
+        if now_s < self._next_estimate_s or self.is_whole:
+            return
+        self._next_estimate_s = now_s + _ESTIMATE_S
+        if budget.exceeded(usage_so_far(self.assembler), str(self.request.get("model"))) is not None:
+            self.is_cut_by_budget = True
+            raise Unwanted
 
     async def room(self, deadline: ReplyDeadline) -> None:
         """See `Exchange`. A tool that starts does so before the next read, which takes 62 µs."""

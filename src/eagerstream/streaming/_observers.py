@@ -21,6 +21,8 @@ class FeedEnd:
         usage: The usage in the form of the API.
         error: `type` and `text` of the error that was raised; None if there was none.
         violations: Number of violations of the protocol by the peer, as in `stream.violations`.
+        limit: The option whose bound has ended a run; None if none has.
+        cost: The cost of the usage, as the option `price` of a run counts it; 0 without one.
     """
 
     status: str
@@ -28,6 +30,8 @@ class FeedEnd:
     usage: Mapping[str, Any]
     error: Mapping[str, str] | None
     violations: int = 0
+    limit: str | None = None
+    cost: float = 0.0
 
 
 class Observer(Protocol[E_contra]):

@@ -74,15 +74,17 @@ class CallHost:
             there is none.
         is_run: True if the id is that of a `Run`.
         deps: The dependencies of the tools: the `context` of `run`.
+        budget: What the run may use, of which the runs that its tools start take their share; None if there is none.
     """
 
     is_run = False
     gate: Callable[[ToolCall], Awaitable[None]] | None = None
     """Awaited before a tool is called. It may never return, if the call must not run."""
 
-    def __init__(self, run_id: str | None = None, deps: Any = None) -> None:
+    def __init__(self, run_id: str | None = None, deps: Any = None, budget: Any = None) -> None:
         self.run_id = run_id
         self.deps = deps
+        self.budget = budget
 
     def when_over(self, callback: Callable[[], object]) -> None:
         """Call `callback` at the end of the run: no later call has its id. Do nothing if the end is not known."""

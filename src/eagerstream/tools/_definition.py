@@ -26,7 +26,7 @@ from typing import (
 import docstring_parser
 from typing_extensions import ParamSpec, TypeVar  # with defaults, which the ones of Python have from 3.13 on
 
-from eagerstream_wire import INVALID_JSON, JSONObject, Outcome, copy_json
+from eagerstream_wire import INVALID_JSON, JSONObject, Outcome, ParseFault, copy_json
 from eagerstream_wire._block_rules import API_NAME
 from eagerstream_wire._echo import LEGAL_NAME
 from eagerstream_wire._tool_kind import EAGER_FIELD, USER_DEFINED, tool_kind
@@ -105,7 +105,7 @@ class Tool(Generic[P, R, DepsT_contra]):
         self.group = Group(group) if isinstance(group, str) else group
         self.timeout_s: float | None = options.get("timeout_s")
         self.accepts_invalid_input: bool = options.get("accepts_invalid_input", False)
-        self.repair = options.get("repair")
+        self.repair: Callable[[str, ParseFault], Mapping[str, Any] | None] | None = options.get("repair")
         self.include_data: bool = options.get("include_data", False)
         self.start = options.get("start", "input")
         self.approve: Callable[[ToolCall], Any] | None = options.get("approve")

@@ -401,6 +401,8 @@ class RunStopRecord(_Head):
         usage: Token counts in the API's form.
         error: The error that ended the run, or null.
         violations: Number of violations of the protocol by the peer. Older records do not have it.
+        limit: The option whose bound has ended the run: `"max_turns"`, `"max_cost"`; absent if none has.
+        cost: The cost of the usage in the currency of the program; absent if the run does not count it.
     """
 
     type: Literal["run_stop"]
@@ -409,6 +411,8 @@ class RunStopRecord(_Head):
     usage: dict[str, Any]
     error: Fault | None
     violations: NotRequired[int]
+    limit: NotRequired[str]
+    cost: NotRequired[float]
 
 
 DeltaRecord: TypeAlias = TextDeltaRecord | ThinkingDeltaRecord | InputDeltaRecord

@@ -167,7 +167,9 @@ class RunRecorder:
             return
         error = {"type": end.error["type"], "text": end.error["text"]} if end.error else None
         fields = {"status": end.status, "turns": end.turns, "usage": _object(end.usage), "error": error}
-        self._add("run_stop", **fields, violations=end.violations)
+        more = {"limit": end.limit} if end.limit is not None else {}
+        costs = {"cost": round(end.cost, 9)} if end.cost else {}
+        self._add("run_stop", **fields, violations=end.violations, **more, **costs)
         self._put_new()
         self._has_ended = True
         self._close()

@@ -202,9 +202,8 @@ def _counted(known: object, count: object) -> object:
     return known if type(known) is int and not is_count else count
 
 
-def uncounted_tokens(content: Sequence[Mapping[str, Any]], output_tokens: object) -> int:
-    """Estimate the output tokens of a message that was cut, beyond those that were counted, from its characters."""
-    chars = 0
+def uncounted_tokens(content: Sequence[Mapping[str, Any]], output_tokens: object, chars: int = 0) -> int:
+    """Estimate the output tokens of a message beyond those that were counted, from its characters, and from more."""
     for block in content:
         texts = (block.get("text"), block.get("thinking"))
         chars += sum(len(text) for text in texts if isinstance(text, str))

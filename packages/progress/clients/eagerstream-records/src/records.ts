@@ -256,6 +256,10 @@ export interface RunStopRecord {
   readonly error: Fault | null;
   /** Number of violations of the protocol by the peer. Older records do not have it. */
   readonly violations?: number;
+  /** The option whose bound has ended the run: `"max_turns"`, `"max_cost"`; absent if none has. */
+  readonly limit?: string;
+  /** The cost of the usage in the currency of the program; absent if the run does not count it. */
+  readonly cost?: number;
 }
 
 /** The tool of a call starts a run of its own. */
