@@ -523,7 +523,9 @@ def see_the_log(done: Done) -> None:
 
 
 @program(
-    reply(tool_use("add_note", {"text": "Danube"})), reply(text("I noted it.")), warns=_ENDED.format("limit, max_turns after 1")
+    reply(tool_use("add_note", {"text": "Danube"})),
+    reply(text("I noted it.")),
+    warns=_ENDED.format("limit, max_turns after 1"),
 )
 def saving(done: Done) -> None:
     assert done.output == "limit with 3 messages\ncompleted with 4 messages\n"
