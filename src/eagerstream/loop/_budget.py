@@ -41,8 +41,8 @@ class Budget:
         self._max_total_tokens = max_total_tokens
         self._max_cost = max_cost
         self._price = price
-        self.tokens = 0
-        self.cost = 0.0
+        self.tokens: int = 0
+        self.cost: float = 0.0
         self.parent: Budget | None = None
 
     def spend(self, usage: Mapping[str, Any], model: str) -> None:
