@@ -125,8 +125,9 @@ async def test_the_step_by_step_form() -> None:
     assert len(api.exchanges) == 1
 
 
+@pytest.mark.parametrize("options", [{"max_total_tokens": 500}, {"max_cost": 5.0, "price": price}])
 @pytest.mark.parametrize("kind", ["text", "input"])
-async def test_a_response_that_is_cut(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+async def test_a_response_that_is_cut(monkeypatch: pytest.MonkeyPatch, kind: str, options: Any) -> None:
     """On request, where its estimate passes the bound: its complete calls run, and the run ends."""
     monkeypatch.setattr("eagerstream.loop._turn_exchange._ESTIMATE_S", 0)
     sent: list[int] = []
@@ -143,9 +144,9 @@ async def test_a_response_that_is_cut(monkeypatch: pytest.MonkeyPatch, kind: str
             await anyio.lowlevel.checkpoint()
 
     with anyio.fail_after(SLOWLY_S):
-        result = await eagerstream.run(body(), **REQUEST, tools=[look], max_total_tokens=500, on_budget="cut")
+        result = await eagerstream.run(body(), **REQUEST, tools=[look], on_budget="cut", **options)
     checked(result)
-    assert (result.status, result.limit) == (RunStatus.LIMIT, "max_total_tokens")
+    assert (result.status, result.limit) == (RunStatus.LIMIT, next(iter(options)))
     assert [call.text for call in result.calls if call.ran] == ["seen"]
     assert 30 < len(sent) < 60
     assert result.usage["uncounted_output_tokens"] > 300

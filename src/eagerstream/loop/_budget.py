@@ -47,7 +47,8 @@ class Budget:
 
     def spend(self, usage: Mapping[str, Any], model: str) -> None:
         """Count a response."""
-        self.tokens += _tokens(usage)
+        usage = _estimated(usage)
+        self.tokens += total_tokens(usage)
         self.cost += self._cost(usage, model)
         if self.parent is not None:
             self.parent.spend(usage, model)
@@ -59,8 +60,8 @@ class Budget:
             usage: Of a response that is under way.
             model: Its model.
         """
-        usage = usage or {}
-        if self._max_total_tokens is not None and self.tokens + _tokens(usage) >= self._max_total_tokens:
+        usage = _estimated(usage or {})
+        if self._max_total_tokens is not None and self.tokens + total_tokens(usage) >= self._max_total_tokens:
             return "max_total_tokens"
         if self._max_cost is not None and self.cost + (self._cost(usage, model) if usage else 0) >= self._max_cost:
             return "max_cost"
@@ -73,15 +74,13 @@ class Budget:
         return has_own or (self.parent is not None and self.parent.is_bounded)
 
     def _cost(self, usage: Mapping[str, Any], model: str) -> float:
-        price, self._price = self._price, None
-        if price is None:
+        if self._price is None:
             return 0.0
-        cost: object = price(usage, model)
-        if type(cost) not in (int, float) or not isfinite(cost) or cost < 0:  # type: ignore[arg-type, operator]
-            raise UsageError(f"price must return a cost, not {cost!r:.80}")
-        # Not before this: the error has ended the run, and must not come again while its end is counted.
-        self._price = price
-        return float(cost)  # type: ignore[arg-type]
+        try:
+            return _checked(self._price(usage, model))
+        except BaseException:
+            self._price = None  # the error ends the run, and must not come again while its end is counted
+            raise
 
     # --- for journals -------------------------------------------------------------------------------------------------
 
@@ -103,6 +102,15 @@ def usage_so_far(assembler: MessageAssembler[GrowingInput]) -> dict[str, Any]:
     return usage
 
 
-def _tokens(usage: Mapping[str, Any]) -> int:
-    uncounted = usage.get(_UNCOUNTED)
-    return total_tokens(usage) + (uncounted if type(uncounted) is int else 0)
+def _estimated(usage: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the usage with the estimate of a response that was cut among its output tokens."""
+    uncounted, counted = usage.get(_UNCOUNTED), usage.get("output_tokens", 0)
+    if type(uncounted) is not int or type(counted) is not int:
+        return usage
+    return {**usage, "output_tokens": counted + uncounted, _UNCOUNTED: 0}
+
+
+def _checked(cost: object) -> float:
+    if (type(cost) is int or type(cost) is float) and isfinite(cost) and cost >= 0:
+        return float(cost)
+    raise UsageError(f"price must return a cost, not {cost!r:.80}")

@@ -58,8 +58,9 @@ class LoopOptions(TypedDict, total=False):
             `result.limit` names the bound. The last response may exceed it, see `on_budget`. None (default): no bound.
         max_cost: Cost of all responses at most, as `price` counts it. Checked as `max_total_tokens`.
         price: A function of the usage of a response and of its model, which returns its cost in any currency. It fills
-            `result.cost`. Token prices differ by model and change, so none are built in. An exception of it ends the
-            run. The runs that tools start count with it towards the bounds of this run.
+            `result.cost`. If a response was cut, its `output_tokens` are estimated. Token prices differ by model and
+            change, so none are built in. An exception of it ends the run. The runs that tools start count with it
+            towards the bounds of this run.
         on_budget: The reaction if the estimate of a response passes a bound while it is written. `"finish"` (default):
             none. `"cut"`: it ends there, to save its tokens. Its complete calls still run, and the run ends. The
             estimate has four characters for a token.
