@@ -156,7 +156,10 @@ _COUNTED: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_in
 
 
 def blocks_of(message: AssistantMessage) -> list[Block]:
-    """Return the content of a message for code that treats blocks of every kind alike, whatever the API adds."""
+    """Return the content of a message for code that treats blocks of every kind alike, whatever the API adds.
+
+    Compiled code must use this: it checks the types of a block's fields, and a peer may send anything.
+    """
     return cast("list[Block]", message["content"])
 
 

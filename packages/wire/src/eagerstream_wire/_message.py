@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, Generic, cast
 
-from ._assistant_message import AssistantMessage, counted, uncounted_tokens
+from ._assistant_message import AssistantMessage, blocks_of, counted, uncounted_tokens
 from ._decoding import to_wire_event
 from ._errors import LimitError
 from ._events import (
@@ -155,7 +155,7 @@ class MessageAssembler(Generic[InputT]):
         """
         if self.state is not MessageState.STOPPED or self.stop_reason in (None, "refusal"):
             return False
-        if self.violation_count or any(block.get("type") == "fallback" for block in self.message["content"]):
+        if self.violation_count or any(block.get("type") == "fallback" for block in blocks_of(self.message)):
             return False
         return all(
             input.outcome is Outcome.VALID and input.echo_id == input.id and input.echo_name == input.name
