@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 import eagerstream
@@ -18,9 +18,8 @@ _WRONG: Final[list[Any]] = [
 ]
 
 
-async def damaged_entries(count: int) -> AsyncIterator[tuple[object, list[Any]]]:
-    """Yield so many damages, each as its place and the entries."""
-    written = await entries_written()
+def damaged_entries(written: list[list[Any]], count: int) -> Iterator[tuple[object, list[Any]]]:
+    """Yield so many damages of what `entries_written` returned, each as its place and the entries."""
     places = [(n, path, value) for n, entries in enumerate(written) for path in _paths(entries) for value in _WRONG]
     for n, path, value in sampling.drawn(places, count):
         yield (n, path, value), _damaged(written[n], path, value)

@@ -14,7 +14,7 @@ import eagerstream
 from eagerstream import ItemStream, RunningCall, UsageError, tool
 from eagerstream.calls import RunStatus
 from eagerstream.loop import Run
-from eagerstream.tools import CallState
+from eagerstream.tools import CallState, ToolCall
 from tests.loop.serial import DONE, SLOWLY_S, checked
 from tests.streams import MESSAGE_STOP, REQUEST, block_stop, input_delta, message_delta, message_start, tool_start
 from tests.support import Gate, LocalAPI, Piece
@@ -32,6 +32,10 @@ class Tools:
 
     def all(self) -> list[Any]:
         """One that can be cancelled, one that finishes, one that streams, one that waits for the message, and a quick one."""
+
+        async def never(call: ToolCall) -> bool:
+            await anyio.sleep_forever()
+            return True
 
         async def wait(call: RunningCall) -> str:
             self.begun.set()
@@ -60,7 +64,7 @@ class Tools:
             tool(wait, description="Wait."),
             tool(wait, name="finish", description="Finish.", on_cancel="finish"),
             tool(wait, name="later", description="Wait for the message.", start="message"),
-            tool(wait, name="asked", description="Ask.", approve=lambda call: anyio.sleep_forever()),
+            tool(wait, name="asked", description="Ask.", approve=never),
             *(read, quick),
         ]
 

@@ -45,10 +45,11 @@ def test_what_no_run_has_written(entries: list[Any], fault: str) -> None:
 @pytest.mark.parametrize("count", [100, pytest.param(5_000, marks=[pytest.mark.slow, pytest.mark.nightly])])
 async def test_damage(count: int) -> None:
     """A field of any entry is removed, or has another value: to continue the run raises no error of another kind."""
-    for entries in await entries_written():
+    written = await entries_written()
+    for entries in written:
         check_entries(entries, "r")
     kinds: set[str] = set()
-    async for place, entries in damaged_entries(count):
+    for place, entries in damaged_entries(written, count):
         world = World()
         try:
             client = Played(scenario()).transport()

@@ -18,6 +18,7 @@ from ..tools._call import CallState
 
 _Object: TypeAlias = dict[str, Any]
 _Count: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
+_Cost: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _Waiting: TypeAlias = list[Annotated[tuple[_Object, str], Field(strict=False)]]  # JSON has lists only
 _Damage: TypeAlias = Annotated[tuple[str, _Count, str], Field(strict=False)]
 
@@ -52,6 +53,7 @@ class _BegunCall(TypedDict):
     in_history: bool
     rejected: str | None
     blocked_s: float
+    repaired: _Object | None
     response: _ToolResponse | None
 
 
@@ -79,6 +81,13 @@ class _Result(TypedDict):
     output_outcome: str | None
     output_error: str | None
     output_text: str
+    cost: NotRequired[_Cost]
+    limit: NotRequired[str | None]
+
+
+class _Budget(TypedDict):
+    tokens: _Count
+    cost: _Cost
 
 
 class _State(TypedDict):
@@ -87,6 +96,7 @@ class _State(TypedDict):
     failed_turns: _Count
     waiting: _Waiting
     result: _Result
+    budget: NotRequired[_Budget]
     inbox: NotRequired[_Count]
     carrier: NotRequired[dict[str, str]]
 

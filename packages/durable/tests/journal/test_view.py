@@ -16,10 +16,11 @@ SUMMARY = RunSummary("r", "running", {}, 1, 1, "none", 0.0, 0.0, 1, 0)
 @pytest.mark.parametrize("count", [100, pytest.param(5_000, marks=[pytest.mark.slow, pytest.mark.nightly])])
 async def test_damage(count: int) -> None:
     """A field of any entry is removed, or has another value."""
-    for entries in await entries_written():
+    written = await entries_written()
+    for entries in written:
         view_of(SUMMARY, entries, [])
     kinds: set[str] = set()
-    async for place, entries in damaged_entries(count):
+    for place, entries in damaged_entries(written, count):
         try:
             view_of(SUMMARY, entries, [])
             kinds.add("viewed")
