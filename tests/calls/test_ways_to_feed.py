@@ -203,6 +203,17 @@ async def test_responses_one_after_the_other(way: Callable[[EarlyCalls, bytes], 
     assert found[2][-2:] == ["3", "4"]
 
 
+async def test_the_message_is_that_of_the_last_response() -> None:
+    """Also if the next one comes in another way."""
+    other = (CALLS + END).replace(b"msg_", b"msg_other_")
+    with anyio.fail_after(20):
+        async with EarlyCalls([add]) as calls:
+            for way, body in ((_by_events, CALLS + END), (_by_bytes, other), (_by_observing, CALLS + END)):
+                await way(calls, body)
+                await calls.finish()
+                assert calls.message["id"].startswith("msg_other_") == (body is other)
+
+
 @pytest.mark.parametrize("way", [_by_bytes, _by_observing])
 async def test_a_fault_in_the_middle_of_a_chunk(way: Callable[[EarlyCalls, bytes], Any]) -> None:
     """The calls behind it run all the same; whoever waits for the calls gets the error first."""

@@ -1,4 +1,4 @@
-"""How many functions a fragment passes on its way from the socket to the consumer.
+"""The number of functions that a fragment passes on its way from the socket to the consumer.
 
 Each function is read by whoever follows the path, and costs every fragment of every response. The counts may fall; a
 change that raises one needs a reason.

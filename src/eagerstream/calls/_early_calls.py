@@ -291,13 +291,13 @@ class EarlyCalls:
     def _follow(self, event: Any) -> _Events:
         """Take an event that somebody else's reader has made, with an input that grows by itself."""
         is_first, self._has_begun = not self._has_begun, True
-        if isinstance(event, MessageStart | MessageStop):
-            self._message = event.message
         if isinstance(event, MessageStart) and (not is_first or self._has_ended):
             events = self._void()
             self._begin_turn()
-            return events
-        events = self._take([event])
+        else:
+            events = self._take([event])
+        if isinstance(event, MessageStart | MessageStop):
+            self._message = event.message
         if isinstance(event, MessageStop) and not self._has_ended:
             self._end(self._made.ending_of(self._turn, event.stop_reason))
         return events
@@ -339,6 +339,7 @@ class EarlyCalls:
 
     def _begin_turn(self) -> None:
         self._number += 1
+        self._message = None
         self._made.begin(self._runner)
         # A guard cannot cut the response: the connection is the framework's, and it reads on.
         self._turn = Turn(

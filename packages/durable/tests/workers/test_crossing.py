@@ -300,6 +300,6 @@ class _ApplicationError(ToolError):
 
 @rows("error", [KeyError("secret"), _ApplicationError("words"), ToolError("words"), ExceptionGroup("", [OSError(5)])])
 def test_a_failure_is_what_it_was_there(error: Exception) -> None:
-    """Whether or not its class exists here."""
+    """The class of the exception may not exist here."""
     original = _raised(error)
     assert ToolFailure.of("t", error_from(error_as_bytes(original))) == ToolFailure.of("t", original)

@@ -471,7 +471,7 @@ other_name = tool(_renamed, name="add_one")
 
 @dataclass
 class Shop:
-    """What a tool may need of its run."""
+    """The dependencies of a tool."""
 
     name: str
     till: object = None
