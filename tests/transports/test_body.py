@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import AsyncIterator
+from contextlib import suppress
+from types import AsyncGeneratorType
 from typing import Any
 from unittest.mock import AsyncMock
 
 import anyio
+import anyio.lowlevel
 import httpx
 import httpx2
 import pytest
@@ -100,6 +104,26 @@ async def test_a_body_that_breaks_off() -> None:
 
     with pytest.raises(eagerstream.StreamInterrupted, match="the peer is gone"):
         await lines(broken())
+
+
+@pytest.mark.parametrize("fault", [b"", b"data: nonsense\n\n"])
+async def test_a_body_that_is_given_up(fault: bytes) -> None:
+    """Left in its middle, or no events: every generator is closed, for trio would warn about it."""
+    before = {id(each) for each in gc.get_objects() if isinstance(each, AsyncGeneratorType)}
+    with anyio.fail_after(10), suppress(eagerstream.ProtocolError):
+        async with eagerstream.stream(a_body(fault), **REQUEST, buffer="wait") as stream:
+            async for _ in stream:
+                if not fault:
+                    break
+    left = [each for each in gc.get_objects() if isinstance(each, AsyncGeneratorType) and id(each) not in before]
+    assert [each for each in left if each.ag_frame is not None] == []
+
+
+async def a_body(fault: bytes) -> AsyncIterator[bytes]:
+    """A response with a fault behind its first 300 bytes."""
+    yield REPLY.body[:300]
+    yield fault
+    yield REPLY.body[300:]
 
 
 async def test_a_body_that_never_waits_can_be_left() -> None:

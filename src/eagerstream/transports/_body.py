@@ -60,11 +60,11 @@ class BodyTransport(Transport):
         if _is_aiohttp(source):
             source = source.content.iter_any()
         if not hasattr(source, "aiter_bytes"):
-            items = aiter(source)
+            items = _Items(aiter(source), limits)
             try:
-                yield _Items(items, limits)
+                yield items
             finally:
-                await unwind(items)
+                await items.aclose()
             return
         async with await streamed(source, limits) as reply:
             yield reply
@@ -110,6 +110,12 @@ class _Items:
             self._chunks(bytes(item)), request_id=None, limits=self._limits, decoder=FragmentDecoder
         )
         return await self._bytes.receive()
+
+    async def aclose(self) -> None:
+        """End the iteration: the innermost first, which is left to the garbage collector otherwise."""
+        if self._bytes is not None:
+            await self._bytes.__aexit__()
+        await unwind(self._items)
 
     async def _pause(self) -> None:
         """Let other tasks run and check for cancellation, because the items may come without any wait."""
