@@ -143,7 +143,7 @@ def test_there_is_an_event_of_each_class() -> None:
     public = {name for name in eagerstream.__all__ if is_dataclass(getattr(eagerstream, name))}
     of_runs = {"ToolStart", "ToolStop", "ToolProgress", "TurnStart", "TurnStop", "Restarted", "RunResult"}
     others = {"Limits", "Recording", "ToolCall", "ToolResponse", "Group", "Reject", "HistoryFault", "OutputDelta"}
-    others |= {"HistoryRepair", "ModelFacts", "ParsingLimits"}
+    others |= {"HistoryRepair", "ModelFacts", "ParsingLimits", "Ping"}
     assert public - of_runs - others == names
 
 

@@ -179,6 +179,7 @@ _BEHAVIOURS = {
     "loop/waiting_runs": "the number of objects of a run that waits",
     "loop/ways_to_hold": "runs in generators, fixtures, sessions and notebooks",
     "loop/when_over": "the end of the state that tools keep for a run",
+    "streaming/pings": "signs of life, and the age of the last byte",
     "streaming/flood": "a peer that sends without a pause, and whoever wants to stop it",
     "tools/repair": "inputs that a function of the user mends",
     "tools/slots": "how many calls run at once, in which order",

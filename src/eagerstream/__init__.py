@@ -161,6 +161,7 @@ else:  # or type checkers would take any name for one that is there
                 "Patch",
                 "PatchOp",
                 "Path",
+                "Ping",
                 "RepairKind",
                 "SSEDecoder",
                 "ServerSentEvent",

@@ -482,6 +482,11 @@ def errors(done: Done) -> None:
     assert RunResult.from_json((done.folder / "run.json").read_text()).messages[-1]["role"] == "user"
 
 
+@program(reply(_MILD))
+def pings(done: Done) -> None:
+    assert "The model thinks.\n" in done.output
+
+
 @program(reply(_WEATHER), reply(_MILD), warns=_ENDED.format("limit, max_cost after 1"))
 def budget(done: Done) -> None:
     assert done.output == "limit max_cost True\n"

@@ -42,6 +42,7 @@ class Reading:
     """The driver of these numbers."""
 
     is_idle = True
+    idle_s = None
 
     def __init__(
         self, numbers: Sequence[int], end: Callable[[], Awaitable[Any]] | None, delivery: Delivery[Any]

@@ -151,6 +151,17 @@ def test_the_line_about_the_whole() -> None:
     assert status.startswith("poet · error · 1 turn · 1 min 03 s · 1,")
 
 
+def test_a_silence_is_told() -> None:
+    """After five seconds without anything of a response, with the last sign of life of the API, if there was one."""
+    usual = "running · turn 1 · 20 s"
+    assert drawn(view_of(at_s=20.0)).strip() == usual
+    assert drawn(view_of(at_s=20.0, quiet_since_s=16.0)).strip() == usual
+    assert drawn(view_of(at_s=20.0, quiet_since_s=12.5)).strip() == usual + " · quiet for 7 s"
+    alive = view_of(at_s=20.0, quiet_since_s=12.5, ping_s=17.0)
+    assert drawn(alive).strip() == usual + " · quiet for 7 s, alive 3 s ago"
+    assert drawn(view_of(at_s=20.0, quiet_since_s=12.5, ping_s=3.0)).strip() == usual + " · quiet for 7 s"
+
+
 def test_large_values_are_shown_by_their_newest_part() -> None:
     """A screen has few rows: of a long array the newest items, of a long string its end and its size."""
     items = ", ".join(f'"item {number}"' for number in range(1000))

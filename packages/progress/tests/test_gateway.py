@@ -130,7 +130,14 @@ async def get_weather(city: str) -> str:
 def starting(transport: Any, **options: Any) -> Callable[[Mapping[str, Any]], Run]:
     def start(asked: Mapping[str, Any]) -> Run:
         question: list[MessageParam] = [{"role": "user", "content": asked["question"]}]
-        settings: dict[str, Any] = {"tools": [get_weather], "buffer": "wait", "model": "m", "max_tokens": 1} | options
+        settings: dict[str, Any] = {
+            "tools": [get_weather],
+            "buffer": "wait",
+            "pings": True,
+            "model": "m",
+            "max_tokens": 1,
+        }
+        settings |= options
         return eagerstream.run(transport, messages=question, **settings)
 
     return start

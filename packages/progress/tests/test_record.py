@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from jsonschema_rs import Draft202012Validator
-from packages.progress.tests.observed import events_of, recorded, recorded_body, tool_call_of, viewed
+from packages.progress.tests.observed import Clock, events_of, recorded, recorded_body, tool_call_of, viewed
 from tests.streams import (
     MESSAGE_STOP,
     REQUEST,
@@ -49,7 +49,7 @@ from eagerstream_progress import Record, RunRecorder, RunView, record_schema
 from eagerstream_progress._fold import CallPhase
 from eagerstream_progress._joined import RecordsEnd
 from eagerstream_progress._record import record_adapter
-from eagerstream_wire import MessageAssembler, MessageStart, TextDelta, apply_patch
+from eagerstream_wire import MessageAssembler, MessageStart, MessageStop, Ping, TextDelta, apply_patch
 from eagerstream_wire._assistant_message import empty_message
 
 SCHEMA = resources.files("eagerstream_progress") / "record.schema.json"
@@ -129,7 +129,7 @@ def test_records_of_each_type_are_as_the_schema_says() -> None:
     recorder.note(call, "approval_start")
     recorder.note(call, "approval_stop", approved=True, reason=None)
     call.answer("done")
-    recorder.take([ToolStart(call), ToolProgress(call, 0.5), SubRunStart(call, "r2", "claude-made-2")])
+    recorder.take([Ping(), ToolStart(call), ToolProgress(call, 0.5), SubRunStart(call, "r2", "claude-made-2")])
     recorder.take(
         [SubRunStop(call, "r2", "claude-made-2", RunStatus.COMPLETED, 1, {"input_tokens": 9}), ToolStop(call)]
     )
@@ -174,6 +174,20 @@ def test_what_a_chunk_brings_is_one_record() -> None:
     assert apply_patch(None, first["patch"]) == {"a": "xy", "b": [1]}
     assert (first["finished"], second["finished"]) == (["a"], ["b"])
     assert [call.fragments for call in viewed(records).calls] == [5]
+
+
+def test_signs_of_life() -> None:
+    """One record a second at most; a view knows for how long nothing else has come of the response."""
+    clock, view = Clock(), RunView()
+    recorder = RunRecorder(lambda records: [view.feed(record) for record in records], clock=clock)
+    for events, seconds in (([TurnStart(1)], 3), ([Ping(), Ping()], 0.5), ([Ping()], 0.5), ([Ping()], 4)):
+        recorder.take(events)
+        clock.now_s += seconds
+    assert (view.quiet_since_s, view.ping_s) == (0.0, 4.0)
+    recorder.take([MessageStart(empty_message())])
+    assert view.quiet_since_s == 8.0
+    recorder.take([MessageStop(empty_message(), "end_turn")])
+    assert view.quiet_since_s is None
 
 
 def test_blocks_that_grow_in_turns_keep_the_order() -> None:

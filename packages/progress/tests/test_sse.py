@@ -127,6 +127,17 @@ async def test_silence_is_filled_with_comments() -> None:
     assert SSEDecoder().feed(client.body) == []
 
 
+async def test_a_silence_that_the_client_sees() -> None:
+    """A browser shows comments to no page, so a page gets messages instead."""
+    client = Client()
+    alive = encode_message("{}", event="alive")
+
+    async def produce(write: Write) -> None:
+        await client.wait_for(alive + alive)
+
+    await answer(client, produce, keep_alive_s=0.01, heartbeat=alive)
+
+
 async def test_a_client_that_leaves_cancels() -> None:
     """What is written for nobody ends at once, and cleans up."""
     client = Client()

@@ -535,6 +535,20 @@ def test_several_runs(page: Page) -> None:
         page.wait(lambda: page.text("h1") == "Run 3")
 
 
+def test_a_silence_is_told(page: Page) -> None:
+    """A model that thinks is not a dead connection: the page says for how long it is quiet, and if the API is alive."""
+    log = made_log(texts=2)
+    with serve(hub_of(log)) as server:
+        page.open(server.url)
+        page.wait(lambda: page.text(".reply") == "0 1 ")
+        assert "Quiet" not in page.text(".run-header")
+        add(log, {"type": "ping", "at_s": 30.5})
+        page.wait(lambda: re.search(r"Quiet for3\d s, alive \d s ago", page.text(".run-header")) is not None)
+        page.picture("quiet.png")
+        add(log, {"type": "text_delta", "block": 1, "text": "2", "at_s": 31.0})
+        page.wait(lambda: "Quiet" not in page.text(".run-header"))
+
+
 def test_the_runs_of_a_tool(page: Page) -> None:
     """They stand in the card of the call, with a link to each run that is in the list, as soon as it is there."""
     log = made_log("parent", name="Parent", texts=0)

@@ -27,6 +27,7 @@ from eagerstream_wire._events import (
     MessageEvent,
     MessageStart,
     MessageStop,
+    Ping,
     ServerToolUse,
 )
 from eagerstream_wire._message_inputs import check_invalid_key
@@ -234,15 +235,14 @@ class EarlyCalls:
         # Not `async`: a framework may hand on its events from a plain callback, and waiting here would slow its reader.
         self._check_tasks()
         if isinstance(event, bytes | bytearray | memoryview):
-            limits = self._limits
             self._decoder = self._decoder or WireDecoder(
-                max_event_bytes=limits.max_event_bytes, max_values=limits.max_values
+                max_event_bytes=self._limits.max_event_bytes, max_values=self._limits.max_values
             )
             return self._feed_all(self._feed, self._decoder.feed(bytes(event)))
         if isinstance(event, _OUR_EVENTS):
             return self._follow(event)
-        if hasattr(event, "output"):
-            return []  # an `OutputDelta`: its text was in the event before it
+        if isinstance(event, Ping) or hasattr(event, "output"):
+            return []  # the text of an `OutputDelta` was in the event before it
         return self._feed(to_wire_event(event))
 
     def take(self, events: Sequence[object]) -> None:

@@ -104,6 +104,11 @@ class RunDriver:
         under_way = exchange.assembler.violations if exchange is not None and exchange.is_reading else ()
         return [*self._violations, *under_way][:_MAX_VIOLATIONS]
 
+    @property
+    def idle_s(self) -> float | None:
+        """See `EventFeed`."""
+        return None if self._exchange is None else self._exchange.idle_s
+
     # --- from outside -------------------------------------------------------------------------------------------------
 
     def heed(self, when: str) -> None:

@@ -60,6 +60,11 @@ class ReplyDeadline:
         return self._opening_s is not None
 
     @property
+    def idle_s(self) -> float:
+        """Seconds since the last byte, or since the request was sent. 0 while nothing is read: see `allowed`."""
+        return max(0.0, time.monotonic() - self._byte_at)
+
+    @property
     def reason(self) -> str:
         """The reason why the scope was cancelled."""
         # Found out afterwards from the times: the one deadline stands for all bounds, and fires outside our code.
@@ -87,6 +92,7 @@ class ReplyDeadline:
         """Start the time of a request until its response starts. There may be several in a row, each with its own."""
         # A time of its own: a client may wait for a `retry-after` (test_a_client_s_own_pause_is_no_silence).
         assert self._opening_s is not None
+        self._byte_at = time.monotonic()
         self.scope.deadline = anyio.current_time() + self._opening_s
 
     def begin(self) -> None:
@@ -130,7 +136,7 @@ class ReplyDeadline:
         """Stop the times inside the block: time spent there is not the peer's."""
         # While we wait for our own consumer, nothing is read, so nothing could come
         # (test_a_slow_consumer_is_not_the_peer_s_silence).
-        self.scope.deadline = math.inf
+        self.scope.deadline = self._byte_at = math.inf
         begun_at = time.monotonic()
         try:
             yield

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Generic, TypeVar, cast
 
-from eagerstream_wire import InputStart
+from eagerstream_wire import InputStart, Ping
 
 from ..inputs._growing_input import GrowingInput
 from ._event_buffer import EventBuffer
@@ -24,6 +24,7 @@ class Delivery(Generic[E]):
     Args:
         buffer: Keeps the events that wait for the consumer.
         thinning: Thins them out; None: nothing is thinned out.
+        pings: The consumer gets `Ping`s, too.
 
     Attributes:
         observers: Those who see the events.
@@ -34,8 +35,9 @@ class Delivery(Generic[E]):
         get: See `EventBuffer.get`.
     """
 
-    def __init__(self, buffer: EventBuffer[E], thinning: Thinning[E] | None = None) -> None:
+    def __init__(self, buffer: EventBuffer[E], thinning: Thinning[E] | None = None, *, pings: bool = False) -> None:
         self.buffer = buffer
+        self._pings = pings
         self._source = thinning or buffer
         # The method itself: returning its coroutine saves a frame around each event.
         self.get: Callable[[], Coroutine[Any, Any, E]] = self._source.get
@@ -141,6 +143,14 @@ class Delivery(Generic[E]):
         if then is not None:
             then()
         return bool(events) and self.buffer.put_all(events)
+
+    def put_ping(self) -> None:
+        """Show those who asked for it that the peer is alive: the consumer, and observers with `wants_pings`."""
+        event = cast("E", Ping())
+        observers = [each for each in self.observers if getattr(each, "wants_pings", False)]
+        self._show(lambda observer: observer.take((event,)), observers)
+        if self._pings:
+            self.buffer.put(event)
 
     def discard(self) -> None:
         """Drop the events: nobody takes them any more. Deltas are then made only if an observer wants them."""

@@ -36,6 +36,11 @@ class Driver(Protocol):
         """True if nothing is left to do in the tasks of the feed."""
         ...
 
+    @property
+    def idle_s(self) -> float | None:
+        """See `EventFeed.idle_s`."""
+        ...
+
     async def read(self, tasks: HostedTasks) -> None:
         """Produce all events, in one of these tasks, which may be cancelled at any await."""
         ...
@@ -89,6 +94,16 @@ class EventFeed(ABC, Generic[E]):
     def resumed_after(self) -> int | None:
         """Number of turns that earlier processes had settled; None unless a run was resumed from a journal."""
         return None
+
+    @property
+    def idle_s(self) -> float | None:
+        """Seconds since the last byte of the response that is being read, or since its request was sent.
+
+        `ping`s count, so a model that thinks lets it grow to some 15 s at most, and a dead connection beyond that. Time
+        in which the reading waits for its own consumer does not count. None while no response is awaited: before and
+        after it, while tools run, and between two tries.
+        """
+        return self._driver.idle_s
 
     @property
     def failure(self) -> BaseException | None:

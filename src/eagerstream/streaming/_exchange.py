@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias
 
-from eagerstream_wire import MessageAssembler, MessageEvent, MessageState
+from eagerstream_wire import MessageAssembler, MessageEvent, MessageState, Ping
 
 from ..inputs._growing_input import GrowingInput
 from ..transports import Reply, RequestBody
@@ -13,7 +13,7 @@ from ._deadline import ReplyDeadline
 from ._delivery import Delivery
 from ._output import OutputDelta, OutputReader
 
-StreamEvent: TypeAlias = MessageEvent[GrowingInput] | OutputDelta
+StreamEvent: TypeAlias = MessageEvent[GrowingInput] | OutputDelta | Ping
 
 
 class ExchangeMarks(Protocol):
@@ -40,6 +40,7 @@ class Exchange:
 
     Attributes:
         request_id: The API's id of the request, once the response has started.
+        deadline: The times of the response while it is read; None before and after.
     """
 
     # One object for the reader, and not an async iterator of events: a generator is one more frame for each event, and
@@ -59,11 +60,17 @@ class Exchange:
         self.marks = marks
         self.output = output
         self.request_id: str | None = None
+        self.deadline: ReplyDeadline | None = None
 
     @property
     def is_whole(self) -> bool:
         """True if the message is complete."""
         return self.assembler.state is MessageState.STOPPED
+
+    @property
+    def idle_s(self) -> float | None:
+        """Seconds since the last byte; None while nothing is read."""
+        return None if self.deadline is None else self.deadline.idle_s
 
     def opened(self, reply: Reply) -> None:
         """Note that the response has started."""

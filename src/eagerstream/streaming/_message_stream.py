@@ -367,6 +367,11 @@ class _Reading:
         self._exchange = exchange
         self._limits = limits
 
+    @property
+    def idle_s(self) -> float | None:
+        """See `EventFeed`."""
+        return self._exchange.idle_s
+
     async def read(self, _: HostedTasks) -> None:
         """See `Driver`."""
         exchange = self._exchange

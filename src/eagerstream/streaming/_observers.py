@@ -44,7 +44,8 @@ class Observer(Protocol[E_contra]):
     With an attribute `wants_changes = True`, the `InputDelta`s carry the changes that their fragments make. Those of an
     input in one call of `take` may leave them to the last of them. With an attribute `wants_deltas = False`, the
     observer needs no `InputDelta`s, which are not made if nobody wants them. With an attribute `wants_chunks = True`,
-    it is also shown each chunk of a response without events, as an empty sequence.
+    it is also shown each chunk of a response without events, as an empty sequence. With an attribute
+    `wants_pings = True`, it is shown each `Ping`.
     """
 
     # Synchronous, and in the same task. A queue to another task could fill up, and a trace has to set its context in

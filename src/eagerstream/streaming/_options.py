@@ -118,6 +118,10 @@ class FeedOptions(TypedDict, total=False):
         min_interval_s: Least time in seconds between two `InputDelta`s of an input, 0 by default. No text is lost, and
             the last one comes before the `InputStop`.
         min_chars: Least number of characters of an `InputDelta`, except the last; 0 by default.
+        pings: The events have a `Ping` for each sign of life that the API sends while the model writes nothing, for
+            consumers who must tell a model that thinks from a dead connection; False by default. `idle_s` of the stream
+            or the run is the age of the last byte. A peer that is silent for too long is given up without them, see
+            `Limits`.
         clock: Returns the time for the marks, in seconds; never falling. `time.monotonic` by default.
         eager_fallback: The reaction if the API refuses `eager_input_streaming`, a field that some platforms do not take
             for some models. `"auto"` (default): the request is sent once more with the beta that came before the field
@@ -131,6 +135,7 @@ class FeedOptions(TypedDict, total=False):
     buffer: BufferMode
     min_interval_s: float
     min_chars: int
+    pings: bool
     clock: Clock
     eager_fallback: Literal["auto"] | None
 
@@ -164,6 +169,7 @@ FEED_DEFAULTS: Final[FeedOptions] = {
     "buffer": "merge",
     "min_interval_s": 0.0,
     "min_chars": 0,
+    "pings": False,
     "clock": time.monotonic,
     "eager_fallback": "auto",
 }
@@ -203,4 +209,6 @@ def delivery_for(options: FeedOptions, limits: Limits) -> Delivery[Any]:
     buffer: EventBuffer[Any] = EventBuffer(mode=options["buffer"], maximum=limits.max_waiting_events)
     thinning = Thinning(buffer, min_interval_s=options["min_interval_s"], min_chars=options["min_chars"])
     thins = options["min_interval_s"] > 0 or options["min_chars"] > 0
-    return Delivery(buffer, thinning if thins else None)
+    if not isinstance(options["pings"], bool):
+        raise UsageError(f"pings must be True or False, not {options['pings']!r:.80}")
+    return Delivery(buffer, thinning if thins else None, pings=options["pings"])

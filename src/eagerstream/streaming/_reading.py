@@ -53,6 +53,7 @@ async def read_reply(
     deadline = ReplyDeadline(limits, scope, opening_s=transport.opening_timeout_s(limits))
     request, assembler, delivery = exchange.request, exchange.assembler, exchange.delivery
     is_read = False
+    exchange.deadline = deadline
     delivery.show_sending(request)
     _log_sending(request)
     try:
@@ -119,6 +120,7 @@ async def read_reply(
         # Once more, for a cancellation from outside. A task outside the block may wait for an input, and must not wait
         # for ever (test_leaving_early_ends_what_waits_for_an_input). The events are not handed on, because `take` may
         # start tools.
+        exchange.deadline = None
         exchange.ended()
         assembler.close(cleanly=False)
         _log.debug(
@@ -149,12 +151,15 @@ async def _take_batch(batch: Iterable[WireEvent | InputFragment], exchange: Exch
     assembler = exchange.assembler
     events: list[MessageEvent[GrowingInput]] = []
     input_deltas = exchange.delivery.wants_deltas
+    has_ping = False
     rest = iter(batch)
     try:
         while (wire_event := assembler.feed_deltas(rest, events, input_deltas=input_deltas)) is not None:
-            # The API may report an error after HTTP 200. It ends the response, whatever follows.
-            if type(wire_event) is dict and wire_event["type"] == "error":
-                raise event_error(wire_event, exchange.request_id)
+            if type(wire_event) is dict:
+                # The API may report an error after HTTP 200. It ends the response, whatever follows.
+                if wire_event["type"] == "error":
+                    raise event_error(wire_event, exchange.request_id)
+                has_ping = has_ping or wire_event["type"] == "ping"
             events += assembler.feed(wire_event)
             # Nonsense after the message must not spoil it (test_nonsense_after_the_message).
             if one_message and assembler.state is MessageState.STOPPED:
@@ -166,6 +171,8 @@ async def _take_batch(batch: Iterable[WireEvent | InputFragment], exchange: Exch
             # One event may end thousands of inputs, and each starts a call. Shielded, as between two pieces of a chunk.
             await anyio.lowlevel.cancel_shielded_checkpoint()
             must_wait = exchange.take(events[start : start + EVENTS_AT_ONCE])
+        if has_ping:
+            exchange.delivery.put_ping()
     return must_wait
 
 

@@ -18,7 +18,7 @@ from eagerstream._support.redaction import printable
 from eagerstream._support.wording import clean, count_text, duration_text, usage_texts
 
 from ._panels import calls_in_rows, more, shares
-from ._view import RunView
+from ._view import RunView, quiet_text
 
 _TEXT_ROWS: Final = 6
 _FINAL_ROWS: Final = 200
@@ -163,6 +163,8 @@ def status_line(view: RunView, elapsed_s: float) -> Text:
     if view.status is None:
         # In whole seconds: if nothing else changes, it is redrawn once per second.
         parts += [(f"turn {view.turn}", ""), (duration_text(int(elapsed_s)), "")]
+        if quiet := quiet_text(view, elapsed_s):
+            parts.append((quiet, "yellow"))
     else:
         parts += [(count_text(view.turn, "turn"), ""), (duration_text(elapsed_s), "")]
     parts += [(text, "") for text in usage_texts(view.usage)]

@@ -381,6 +381,12 @@ class RestartedRecord(_Head):
     error: Fault | None
 
 
+class PingRecord(_Head):
+    """The API says that it is alive while the model writes nothing; at most one each second is recorded."""
+
+    type: Literal["ping"]
+
+
 class UnknownRecord(_Head):
     """An event of the API that this version does not know.
 
@@ -436,6 +442,7 @@ Record: TypeAlias = (
     | ToolStopRecord
     | TurnStopRecord
     | RestartedRecord
+    | PingRecord
     | UnknownRecord
     | RunStopRecord
 )

@@ -20,6 +20,7 @@ from eagerstream import (
     InputStop,
     MessageStart,
     MessageStop,
+    Ping,
     TextDelta,
     ThinkingDelta,
     UnknownEvent,
@@ -47,6 +48,9 @@ from ._joined import RecordsEnd
 from ._record import VERSION, Fault, Record, without_contents
 from ._summary import Summaries
 
+_PING_S: Final = 1.0
+"""Seconds between two records of pings at least."""
+
 _STREAMED: Final = {"text": "text", "thinking": "thinking"}
 """Maps the type of a block to its field that comes in deltas."""
 
@@ -72,7 +76,7 @@ class RunRecorder:
             that these summaries make of calls. The line of a call is in the only field of its input, `summary`.
     """
 
-    wants_deltas = wants_changes = True
+    wants_deltas = wants_changes = wants_pings = True
 
     def __init__(
         self,
@@ -107,6 +111,7 @@ class RunRecorder:
         self._inputs: dict[GrowingInput, int] = {}  # the number of the block; 0 if it is void
         self._turn_inputs: list[GrowingInput] = []
         self._writing: set[GrowingInput] = set()  # inputs that are still growing
+        self._next_ping_s = 0.0  # earlier ones are not recorded
         self._adopted_chars: dict[GrowingInput, int] = {}  # of inputs seen late: characters in their first record
         started_at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         resumed = {} if resumed_after is None else {"resumed_after": resumed_after}
@@ -281,6 +286,10 @@ class RunRecorder:
             case Restarted(turn=turn, reason=reason, error=error, delay_s=delay_s):
                 self._void()
                 self._add("restarted", turn=turn, reason=reason, delay_s=round(delay_s, 6), error=_fault(error))
+            case Ping():
+                if self._clock() >= self._next_ping_s:
+                    self._next_ping_s = self._clock() + _PING_S
+                    self._add("ping")
             case UnknownEvent(data=data):
                 self._add("unknown", event=_object(data))
 

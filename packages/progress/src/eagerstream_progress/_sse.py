@@ -1,4 +1,4 @@
-"""Server-sent events as the response to a request. Silence is filled with comments, and stalled clients are dropped."""
+"""Server-sent events as the response to a request. A silence has heartbeats, and stalled clients are dropped."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ them; each holds only the piece that it sends.
 """
 
 KEEP_ALIVE_S: Final = 15.0
-"""Silence after which a comment is sent. The WHATWG recommends it, since proxies close silent connections."""
+"""Silence after which a heartbeat is sent. The WHATWG recommends it, since proxies close silent connections."""
 
 STALL_S: Final = 30.0
 """Time without progress after which a client is dropped."""
@@ -85,7 +85,8 @@ class EventStream:
     Args:
         produce: Writes all messages.
         headers: Headers to add or replace.
-        keep_alive_s: Seconds of silence after which a comment is sent.
+        heartbeat: Sent after a silence: a comment, unless the client has to see it.
+        keep_alive_s: Seconds of silence after which it is sent.
         stall_s: Seconds after which a client that accepts nothing is dropped.
     """
 
@@ -94,11 +95,13 @@ class EventStream:
         produce: Callable[[Write], Awaitable[None]],
         *,
         headers: Mapping[str, str] | None = None,
+        heartbeat: bytes = b":\n\n",
         keep_alive_s: float = KEEP_ALIVE_S,
         stall_s: float = STALL_S,
     ) -> None:
         self._produce = produce
         self._headers = {**_HEADERS, **(headers or {})}
+        self._heartbeat = heartbeat
         self._keep_alive_s = keep_alive_s
         self._stall_s = stall_s
 
@@ -109,7 +112,7 @@ class EventStream:
         """
         failure: Exception | None = None
         stalled = False
-        lock = anyio.Lock()  # a comment must not split a message
+        lock = anyio.Lock()  # a heartbeat must not split a message
         sent_s = anyio.current_time()
 
         async with anyio.create_task_group() as group:
@@ -140,7 +143,7 @@ class EventStream:
                 while True:
                     await anyio.sleep_until(sent_s + self._keep_alive_s)
                     if anyio.current_time() >= sent_s + self._keep_alive_s:
-                        await write(b":\n\n")
+                        await write(self._heartbeat)
 
             async def notice_leaving() -> None:
                 while (await receive())["type"] != "http.disconnect":

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, cast
 
 from eagerstream import apply_patch
 from eagerstream._support.terms import error_code_of
-from eagerstream._support.wording import clean, count_text, gap_text, usage_texts
+from eagerstream._support.wording import clean, count_text, duration_text, gap_text, usage_texts
 
 from ._fold import CallFold, CallPhase, Result, RunFold, SubRunFold
 from ._lines import TextLines
 from ._record import InputDeltaRecord, InputStartRecord, Record
+
+_QUIET_S: Final = 5
+"""Seconds without anything of a response after which that is said."""
+
+_OF_RESPONSES: Final = frozenset(
+    {
+        *("turn_start", "message_start", "block_start", "text_delta", "thinking_delta", "block_stop"),
+        *("input_start", "input_delta", "input_stop"),
+    }
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -113,6 +123,9 @@ class RunView(RunFold[CallView]):
         status: None until the run has ended.
         error: Message of the error that ended the run, or of the last interruption.
         at_s: The time of the last record.
+        quiet_since_s: The time of the request that is answered now, or of what came of its answer last; None between a
+            response and the next request.
+        ping_s: The time of the last sign of life of the API; None before the first.
         gaps: What is said about each gap after which the run was resumed.
     """
 
@@ -124,6 +137,8 @@ class RunView(RunFold[CallView]):
         self.usage: dict[str, Any] = {}
         self.error: str | None = None
         self.at_s: float = 0.0
+        self.quiet_since_s: float | None = None
+        self.ping_s: float | None = None
         self.gaps: list[str] = []
         self.calls: list[CallView] = []
         self._text = ""  # of the earlier turns
@@ -138,11 +153,15 @@ class RunView(RunFold[CallView]):
     def feed(self, record: Record) -> CallView | None:
         """Add one record. Return the call that it changed, if any."""
         self.at_s = max(self.at_s, record["at_s"])
+        if record["type"] in _OF_RESPONSES:
+            self.quiet_since_s = cast("dict[str, Any]", record).get("to_s") or record["at_s"]
         match record["type"]:
+            case "ping":
+                self.ping_s = record["at_s"]
             case "run_start":
                 self.name, self.started_at = record["name"], record["started_at"]
             case "run_resumed":
-                self.status = self.error = None
+                self.status = self.error = self.quiet_since_s = None
                 self.gaps.append(gap_text(record["gap_s"]))
                 for call in self.calls:
                     if not call.phase.is_final:
@@ -151,12 +170,17 @@ class RunView(RunFold[CallView]):
                 self._text = self.text + ("\n" if self.turn else "")
                 self._turn_text.clear()
             case "restarted":
+                self.quiet_since_s = record["at_s"] + record["delay_s"]
                 self.error = record["error"]["text"] if record["error"] else None
             case "text_delta":
                 self._turn_text.append(record["text"])
             case "message_stop":
+                self.quiet_since_s = None
                 self.usage = record["usage"]
+            case "turn_stop":
+                self.quiet_since_s = None
             case "run_stop":
+                self.quiet_since_s = None
                 self.status = record["status"]
                 for call in self.calls:
                     if call.phase in (CallPhase.WRITING, CallPhase.APPROVAL, CallPhase.RUNNING):
@@ -187,6 +211,19 @@ def _text_of(content: object) -> str:
     blocks = [block for block in (content if isinstance(content, list) else [content]) if isinstance(block, Mapping)]
     texts = [str(block.get("text")) if block.get("type") == "text" else f"[{block.get('type')}]" for block in blocks]
     return "\n".join(texts)
+
+
+def quiet_text(view: RunView, now_s: float) -> str | None:
+    """Return what is said of a silence in the response that is awaited: a model that thinks, or a dead connection.
+
+    None while something comes, and if no response is awaited.
+    """
+    if view.quiet_since_s is None or now_s - view.quiet_since_s < _QUIET_S:
+        return None
+    text = f"quiet for {duration_text(int(now_s - view.quiet_since_s))}"
+    if view.ping_s is not None and view.ping_s > view.quiet_since_s:
+        text += f", alive {duration_text(int(now_s - view.ping_s))} ago"
+    return text
 
 
 def sub_run_text(sub_run: SubRunFold) -> str:

@@ -171,7 +171,8 @@ def gateway_app(
 
     Args:
         start: Takes the JSON object from the client, which is not to be trusted, and returns a run; may be async. Its
-            `UsageError` is answered with HTTP 400 and its text, an `HTTPException` with its status.
+            `UsageError` is answered with HTTP 400 and its text, an `HTTPException` with its status. If the run has the
+            option `pings`, the client gets records of the API's signs of life, too.
         slots: Places for runs. A request takes one after its body has been read, so slow clients take none.
         hub: Shows the runs to watchers under the id in `run_start`, and approves calls.
         path: The path of the endpoint.

@@ -255,6 +255,21 @@ def test_nothing_is_lost_or_doubled_in_chromium(tmp_path: Path) -> None:
             assert found["reconnections"] >= 3
 
 
+def test_a_silent_server_in_chromium(tmp_path: Path) -> None:
+    """An `EventSource` waits for ever on a connection that is dead; `follow` opens another one."""
+    script = """const [url, done] = arguments;
+        import("/watch/static/records.js").then(async ({ follow }) => {
+          for await (const { state } of follow(url, { maxSilenceMs: 300, transport: "EventSource" })) {
+            if (state === "reconnecting") return done("lost");
+          }
+        }).catch((error) => done(String(error.stack)));"""
+    log = RunLog("run")
+    with serving(page_of(hub_of(log), {"app.js": ""})) as url, chromium(tmp_path) as browser:
+        browser.set_script_timeout(20)
+        browser.get(url)
+        assert browser.execute_async_script(script, f"/watch/events?run={log.id}") == "lost"
+
+
 # --- the hook ---------------------------------------------------------------------------------------------------------
 
 

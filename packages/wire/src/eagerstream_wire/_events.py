@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NotRequired, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, NotRequired, TypeAlias, TypedDict
 
 from ._assistant_message import AssistantMessage, Block
 from ._server_tools import ServerToolErrorCode, error_code_of, is_error_result
@@ -143,6 +143,13 @@ class BlockStart:
 
     def __repr__(self) -> str:
         return f"BlockStart(index={self.index}, type={_kind(self.block)})"
+
+
+@dataclass(slots=True)
+class Ping:
+    """The peer is alive: one or more `ping`s came. Readers make it on request, and a `MessageAssembler` makes none."""
+
+    newest_of: ClassVar[str] = "ping"  # only the newest of those that wait for a consumer counts
 
 
 @dataclass(slots=True, repr=False)

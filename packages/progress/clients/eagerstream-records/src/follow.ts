@@ -21,7 +21,7 @@ export interface FollowOptions {
   readonly transport?: "EventSource" | "fetch";
   /** Longest time between two attempts to connect. The time starts at 0.4 s, or what the server asks for, from 0.1 s. */
   readonly maxDelayMs?: number;
-  /** With `fetch`: the time without a byte after which the connection counts as lost. The server sends one each 15 s. */
+  /** The time without a message after which the connection counts as lost. The server sends one each 15 s. */
   readonly maxSilenceMs?: number;
   /** Longest message to accept. A snapshot of a long run is one message. */
   readonly maxMessageChars?: number;

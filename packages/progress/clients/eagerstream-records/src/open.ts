@@ -32,7 +32,7 @@ export interface Limits {
   readonly maxSilenceMs: number;
 }
 
-const EVENTS = ["records", "runs", "clock", "end", "gone", "dropped"];
+const EVENTS = ["records", "runs", "clock", "end", "gone", "dropped", "alive"];
 const MAX_WAITING_CHARS = 2 ** 25;
 const MESSAGE_CHARS = 100; // what the objects of a message take, in characters
 const MAX_REASON_CHARS = 1000;
@@ -40,7 +40,7 @@ const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu; // would act on a terminal, o
 
 /**
  * The messages of one `EventSource`. It ends if the connection is lost: the caller reconnects, because an `EventSource`
- * gives up after an error response. If the reader is too slow, the connection is closed until it has read the rest.
+ * gives up after an error response, and because it does not notice a silence. If the reader is too slow, the connection is closed until it has read the rest.
  */
 export async function* openEventSource(url: string, signal: AbortSignal, limits: Limits): AsyncGenerator<Opened> {
   signal.throwIfAborted();
@@ -49,9 +49,15 @@ export async function* openEventSource(url: string, signal: AbortSignal, limits:
   let chars = 0;
   let failure: Error | null = null;
   let wake = (): void => undefined;
+  let timer: ReturnType<typeof setTimeout> | undefined;
   const close = (): void => {
+    clearTimeout(timer);
     source.close();
     wake();
+  };
+  const heard = (): void => {
+    clearTimeout(timer);
+    timer = setTimeout(close, Math.min(limits.maxSilenceMs, MAX_TIMER_MS));
   };
   const take = (opened: Opened): void => {
     if (source.readyState === EventSource.CLOSED) return; // what comes after a gap would leave it
@@ -59,10 +65,15 @@ export async function* openEventSource(url: string, signal: AbortSignal, limits:
     if (chars > MAX_WAITING_CHARS && waiting.length > 1) source.close();
     wake();
   };
-  source.onopen = () => take({ type: "open" });
+  heard();
+  source.onopen = () => {
+    heard();
+    take({ type: "open" });
+  };
   source.onerror = close;
   for (const event of EVENTS) {
     source.addEventListener(event, ({ data, lastEventId }: MessageEvent<string>) => {
+      heard();
       if (data.length > limits.maxChars) {
         failure = new MessageTooLong(limits.maxChars);
         return close();
@@ -85,7 +96,7 @@ export async function* openEventSource(url: string, signal: AbortSignal, limits:
     }
   } finally {
     signal.removeEventListener("abort", close);
-    source.close();
+    close();
   }
 }
 

@@ -178,6 +178,17 @@ export interface PatchOp {
   readonly value: Json;
 }
 
+/** The API says that it is alive while the model writes nothing; at most one each second is recorded. */
+export interface PingRecord {
+  /** The version of this format. */
+  readonly v: 1 | 2;
+  /** The number of the record. It rises from record to record, from 1. */
+  readonly seq: number;
+  /** Seconds since the start of the run. */
+  readonly at_s: number;
+  readonly type: "ping";
+}
+
 /** All blocks of the turn are void. The same request is sent again. */
 export interface RestartedRecord {
   /** The version of this format. */
@@ -459,6 +470,7 @@ export type RunRecord =
   | ToolStopRecord
   | TurnStopRecord
   | RestartedRecord
+  | PingRecord
   | UnknownRecord
   | RunStopRecord;
 

@@ -143,6 +143,10 @@ export class RunReader {
   error: Fault | null = null;
   /** Time of the newest record, in seconds since the start of the run. */
   atS = 0;
+  /** Time of the request that is answered now, or of what came of its answer last; null between a response and the next request. */
+  quietSinceS: number | null = null;
+  /** Time of the API's last sign of life while its model wrote nothing; null before the first. */
+  pingS: number | null = null;
   usage: JsonObject = {};
   /** The token counts of each turn, by its number. */
   readonly usageOf = new Map<number, JsonObject>();
@@ -166,6 +170,7 @@ export class RunReader {
   feed(record: RunRecord): void {
     this.version++;
     this.atS = Math.max(this.atS, ("to_s" in record ? record.to_s : undefined) ?? record.at_s);
+    if (OF_RESPONSES.has(record.type)) this.quietSinceS = this.atS;
     if (Object.hasOwn(HANDLERS, record.type)) (HANDLERS[record.type] as Handler<RunRecord>)(this, record);
   }
 
@@ -201,6 +206,10 @@ export function phaseOf(call: Call, run: RunReader): CallPhase {
   return run.isOver ? "cut" : "writing";
 }
 
+const OF_RESPONSES: ReadonlySet<RecordType> = new Set([
+  "turn_start", "message_start", "block_start", "text_delta", "thinking_delta", "block_stop", "input_start", "input_delta", "input_stop",
+]);
+
 type Handler<Record> = (run: RunReader, record: Record) => void;
 
 // Each type of the schema has a handler: the compiler complains if one is missing.
@@ -209,7 +218,7 @@ const HANDLERS: { readonly [Type in RecordType]: Handler<Extract<RunRecord, { ty
     Object.assign(run, { id, startedAt: started_at, name, model });
   },
   run_resumed(run, { gap_s, at_s }) {
-    Object.assign(run, { status: null, error: null, turnCount: null });
+    Object.assign(run, { status: null, error: null, turnCount: null, quietSinceS: null });
     run.gaps.push({ atS: at_s, gapS: gap_s, before: run.turns.length });
     for (const block of run.blocks.values()) {
       block.stopS ??= at_s;
@@ -266,6 +275,7 @@ const HANDLERS: { readonly [Type in RecordType]: Handler<Extract<RunRecord, { ty
     const { turn } = run;
     turn.usage = usage;
     turn.version++;
+    run.quietSinceS = null;
     // After a gap, a turn may come a second time. Its counts replace those of the first.
     run.usage = addUsage(addUsage(run.usage, run.usageOf.get(turn.turn), -1), usage);
     run.usageOf.set(turn.turn, usage);
@@ -302,16 +312,21 @@ const HANDLERS: { readonly [Type in RecordType]: Handler<Extract<RunRecord, { ty
   },
   turn_stop(run, { error, at_s }) {
     Object.assign(run.turn, { error, stopS: at_s });
+    run.quietSinceS = null;
     run.turn.version++;
   },
   restarted(run, { reason, delay_s, at_s }) {
     voidBlocks(run, at_s, { reason, delayS: delay_s });
+    run.quietSinceS = at_s + delay_s;
+  },
+  ping(run, { at_s }) {
+    run.pingS = at_s;
   },
   unknown() {
     // an event of the API that the library does not know, either
   },
   run_stop(run, { status, turns, usage, error }) {
-    Object.assign(run, { status, error, turnCount: turns, usage });
+    Object.assign(run, { status, error, turnCount: turns, usage, quietSinceS: null });
     touchAll(run);
   },
 };

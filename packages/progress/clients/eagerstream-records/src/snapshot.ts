@@ -66,6 +66,10 @@ export interface RunState {
   readonly usage: JsonObject;
   /** Time of the newest record, in seconds since the start of the run. */
   readonly atS: number;
+  /** Time of the request that is answered now, or of what came of its answer last; null between a response and the next request. */
+  readonly quietSinceS: number | null;
+  /** Time of the API's last sign of life while its model wrote nothing; null before the first. */
+  readonly pingS: number | null;
   readonly turns: readonly TurnState[];
   /** The gaps after which the run was resumed. */
   readonly gaps: readonly Gap[];
@@ -85,10 +89,10 @@ export class Snapshots {
 
   /** Return the state now. The cost depends on what has changed, and on the number of blocks. */
   take(): RunState {
-    const { id, name, model, startedAt, status, error, isOver, usage, atS } = this.#run;
+    const { id, name, model, startedAt, status, error, isOver, usage, atS, quietSinceS, pingS } = this.#run;
     const turns = this.#run.turns.map((turn) => this.#turn(turn));
     const calls = this.#run.calls.filter((call) => !call.isVoid).map((call) => this.#block(call) as CallState);
-    return { id, name, model, startedAt, status, error, isOver, usage, atS, turns, calls, gaps: [...this.#run.gaps] };
+    return { id, name, model, startedAt, status, error, isOver, usage, atS, quietSinceS, pingS, turns, calls, gaps: [...this.#run.gaps] };
   }
 
   #turn(turn: Turn): TurnState {

@@ -55,6 +55,18 @@ test("the state of a run", () => {
   assert.deepEqual(write.subRuns.map(({ id, status }) => [id, status]), [["r2", "completed"]]);
 });
 
+test("for how long nothing has come of a response", () => {
+  const run = reader(record("ping"), record("ping"));
+  assert.deepEqual([run.quietSinceS, run.pingS], [START[2].at_s, run.atS]);
+  run.feed(record("message_stop", { stop_reason: "end_turn", usage: {} }));
+  assert.deepEqual([run.quietSinceS, new Snapshots(run).take().quietSinceS], [null, null]);
+  run.feed(record("turn_start", { turn: 2 }));
+  assert.equal(run.quietSinceS, run.atS);
+  const restarted = record("restarted", { turn: 2, reason: "interrupted", delay_s: 3, error: null });
+  run.feed(restarted);
+  assert.equal(run.quietSinceS, restarted.at_s + 3);
+});
+
 test("a state shares what has not changed", () => {
   const run = reader(call(2), call(3), delta(3, [{ op: "add", path: "", value: { done: {}, items: [] } }]));
   const states = new Snapshots(run);

@@ -60,6 +60,7 @@ def web_app(
       - `clock`: `{"elapsed_s": ...}`, the seconds since the start of a live run, without gaps before it was resumed.
       - `end`: sent after the last record of the run.
       - `gone`: the run is not kept.
+      - `alive`: sent after 15 s of silence, so that a page can tell a quiet run from a lost connection.
       - `dropped`: the client was too slow, and should connect again.
 
     - `runs/ID/decide` (POST) decides about a call. The body is JSON: `block`, `approved`, `reason`.
@@ -139,7 +140,8 @@ class _Pages:
                 if run is not None and not await self._write_records(write, run, after):
                     tasks.cancel_scope.cancel()  # the client reconnects and gets a snapshot
 
-        return EventStream(produce)
+        # No comment: a browser shows those to no page.
+        return EventStream(produce, heartbeat=encode_json({}, event="alive"))
 
     async def _write_runs(self, write: Write) -> None:
         async with aclosing(self._hub.changes()) as changes:

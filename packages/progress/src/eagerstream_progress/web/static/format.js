@@ -25,6 +25,15 @@ export function gapText({ gapS }) {
   return `continued from its journal${gapS === null ? "" : ` after ${seconds(gapS, 1)}`}`;
 }
 
+const QUIET_S = 5;
+
+// The words about a silence in the response that is awaited: a model that thinks, or a dead connection. Null if there is none.
+export function quietText({ quietSinceS, pingS }, nowS) {
+  if (quietSinceS === null || nowS - quietSinceS < QUIET_S) return null;
+  const alive = pingS !== null && pingS > quietSinceS ? `, alive ${seconds(nowS - pingS, 0)} ago` : "";
+  return `${seconds(nowS - quietSinceS, 0)}${alive}`;
+}
+
 // Returns a possibly hostile text with marks for invisible characters and changes of the writing direction. A person
 // then approves the text that is really there.
 export function visible(text) {

@@ -3,7 +3,7 @@
 import { drawTurns } from "./cards.js";
 import { Connection, decide } from "./connection.js";
 import { h, sync } from "./dom.js";
-import { PHASES, count, digits, line, pill, seconds, statusOf } from "./format.js";
+import { PHASES, count, digits, line, pill, quietText, seconds, statusOf } from "./format.js";
 import { phaseOf } from "./records.js";
 import { RunView } from "./run.js";
 import { drawTimeline } from "./timeline.js";
@@ -237,6 +237,7 @@ function drawRun() {
   const facts = [
     ["Model", view.model === null ? null : line(view.model, 80)],
     ["Elapsed", seconds(nowS(), 1)],
+    ["Quiet for", view.isOver ? null : quietText(view, nowS())],
     ["Turns", String(view.turnCount ?? view.turns.length)],
     ["Tokens in", tokens.input_tokens === undefined ? null : digits(tokens.input_tokens)],
     ["Tokens out", tokens.output_tokens === undefined ? null : digits(tokens.output_tokens)],

@@ -212,7 +212,7 @@ var HTTPError = class extends Error {
 var ConnectionLost = class extends Error {
   name = "ConnectionLost";
 };
-var EVENTS = ["records", "runs", "clock", "end", "gone", "dropped"];
+var EVENTS = ["records", "runs", "clock", "end", "gone", "dropped", "alive"];
 var MAX_WAITING_CHARS = 2 ** 25;
 var MESSAGE_CHARS = 100;
 var MAX_REASON_CHARS = 1e3;
@@ -224,9 +224,15 @@ async function* openEventSource(url, signal, limits) {
   let chars = 0;
   let failure = null;
   let wake = () => void 0;
+  let timer;
   const close = () => {
+    clearTimeout(timer);
     source.close();
     wake();
+  };
+  const heard = () => {
+    clearTimeout(timer);
+    timer = setTimeout(close, Math.min(limits.maxSilenceMs, MAX_TIMER_MS));
   };
   const take = (opened) => {
     if (source.readyState === EventSource.CLOSED) return;
@@ -234,10 +240,15 @@ async function* openEventSource(url, signal, limits) {
     if (chars > MAX_WAITING_CHARS && waiting.length > 1) source.close();
     wake();
   };
-  source.onopen = () => take({ type: "open" });
+  heard();
+  source.onopen = () => {
+    heard();
+    take({ type: "open" });
+  };
   source.onerror = close;
   for (const event of EVENTS) {
     source.addEventListener(event, ({ data, lastEventId }) => {
+      heard();
       if (data.length > limits.maxChars) {
         failure = new MessageTooLong(limits.maxChars);
         return close();
@@ -260,7 +271,7 @@ async function* openEventSource(url, signal, limits) {
     }
   } finally {
     signal.removeEventListener("abort", close);
-    source.close();
+    close();
   }
 }
 async function* openFetch(url, request, signal, { maxChars, maxSilenceMs }) {
@@ -621,6 +632,10 @@ var RunReader = class {
   error = null;
   /** Time of the newest record, in seconds since the start of the run. */
   atS = 0;
+  /** Time of the request that is answered now, or of what came of its answer last; null between a response and the next request. */
+  quietSinceS = null;
+  /** Time of the API's last sign of life while its model wrote nothing; null before the first. */
+  pingS = null;
   usage = {};
   /** The token counts of each turn, by its number. */
   usageOf = /* @__PURE__ */ new Map();
@@ -642,6 +657,7 @@ var RunReader = class {
   feed(record) {
     this.version++;
     this.atS = Math.max(this.atS, ("to_s" in record ? record.to_s : void 0) ?? record.at_s);
+    if (OF_RESPONSES.has(record.type)) this.quietSinceS = this.atS;
     if (Object.hasOwn(HANDLERS, record.type)) HANDLERS[record.type](this, record);
   }
   /** No more records come. */
@@ -671,12 +687,23 @@ function phaseOf(call, run) {
   if (call.inputStopS !== null) return run.isOver && call.kind === "tool_use" ? "unrun" : "waiting";
   return run.isOver ? "cut" : "writing";
 }
+var OF_RESPONSES = /* @__PURE__ */ new Set([
+  "turn_start",
+  "message_start",
+  "block_start",
+  "text_delta",
+  "thinking_delta",
+  "block_stop",
+  "input_start",
+  "input_delta",
+  "input_stop"
+]);
 var HANDLERS = {
   run_start(run, { run: id, started_at, name, model }) {
     Object.assign(run, { id, startedAt: started_at, name, model });
   },
   run_resumed(run, { gap_s, at_s }) {
-    Object.assign(run, { status: null, error: null, turnCount: null });
+    Object.assign(run, { status: null, error: null, turnCount: null, quietSinceS: null });
     run.gaps.push({ atS: at_s, gapS: gap_s, before: run.turns.length });
     for (const block of run.blocks.values()) {
       block.stopS ??= at_s;
@@ -733,6 +760,7 @@ var HANDLERS = {
     const { turn } = run;
     turn.usage = usage;
     turn.version++;
+    run.quietSinceS = null;
     run.usage = addUsage(addUsage(run.usage, run.usageOf.get(turn.turn), -1), usage);
     run.usageOf.set(turn.turn, usage);
   },
@@ -767,15 +795,20 @@ var HANDLERS = {
   },
   turn_stop(run, { error, at_s }) {
     Object.assign(run.turn, { error, stopS: at_s });
+    run.quietSinceS = null;
     run.turn.version++;
   },
   restarted(run, { reason, delay_s, at_s }) {
     voidBlocks(run, at_s, { reason, delayS: delay_s });
+    run.quietSinceS = at_s + delay_s;
+  },
+  ping(run, { at_s }) {
+    run.pingS = at_s;
   },
   unknown() {
   },
   run_stop(run, { status, turns, usage, error }) {
-    Object.assign(run, { status, error, turnCount: turns, usage });
+    Object.assign(run, { status, error, turnCount: turns, usage, quietSinceS: null });
     touchAll(run);
   }
 };
@@ -849,10 +882,10 @@ var Snapshots = class {
   }
   /** Return the state now. The cost depends on what has changed, and on the number of blocks. */
   take() {
-    const { id, name, model, startedAt, status, error, isOver, usage, atS } = this.#run;
+    const { id, name, model, startedAt, status, error, isOver, usage, atS, quietSinceS, pingS } = this.#run;
     const turns = this.#run.turns.map((turn) => this.#turn(turn));
     const calls = this.#run.calls.filter((call) => !call.isVoid).map((call) => this.#block(call));
-    return { id, name, model, startedAt, status, error, isOver, usage, atS, turns, calls, gaps: [...this.#run.gaps] };
+    return { id, name, model, startedAt, status, error, isOver, usage, atS, quietSinceS, pingS, turns, calls, gaps: [...this.#run.gaps] };
   }
   #turn(turn) {
     const known = this.#turns.get(turn);
