@@ -47,6 +47,7 @@ BENCHMARKS: Mapping[str, tuple[str, ...]] = {
     "attacks": (),
     "let_through": (),
     "guard": (),
+    "invalid_inputs": (),
 }
 """Modules, each with `main(console, *, quick)`, in the order in which they run, with the packages that are compared.
 

@@ -167,6 +167,7 @@ _BEHAVIOURS = {
     "loop/every_order": "the life of two calls in every order",
     "loop/guards": "guards, from the first fragment to the history",
     "loop/guessed_inputs": "inputs that other libraries guess",
+    "loop/invalid_inputs": "`on_invalid`: who checks the next input",
     "loop/journal_failures": "a journal that fails, or loses the run",
     "loop/large": "much of everything",
     "loop/logs": "what is logged",

@@ -11,25 +11,23 @@ from uuid import uuid4
 from eagerstream_wire import (
     INVALID_JSON,
     AssistantMessage,
+    InputDelta,
+    InputEvent,
     InputFragment,
+    InputStart,
+    InputStop,
     MessageAssembler,
+    MessageEvent,
+    MessageStart,
+    MessageStop,
     ParserFactory,
     PartialJSON,
+    Ping,
+    ServerToolUse,
     WireDecoder,
 )
 from eagerstream_wire._assistant_message import empty_message
 from eagerstream_wire._decoding import to_wire_event
-from eagerstream_wire._events import (
-    InputDelta,
-    InputEvent,
-    InputStart,
-    InputStop,
-    MessageEvent,
-    MessageStart,
-    MessageStop,
-    Ping,
-    ServerToolUse,
-)
 from eagerstream_wire._message_inputs import check_invalid_key
 
 from .._support.callbacks import call_all

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
 
+from eagerstream_wire import Outcome
 from eagerstream_wire._assistant_message import AssistantMessage
 from eagerstream_wire._checks import check_count
 from eagerstream_wire._history import MAX_BREAKPOINTS, is_prefill, validate_history
@@ -433,3 +434,11 @@ class Course:
                 self.void(turn)
         elif results := [call for call in turn.calls if call.in_history]:
             self._continuing.settled(results)
+        self._requests.buffered = {call.name for call in turn.calls if self._asks_for_buffered(call)}
+
+    def _asks_for_buffered(self, call: ToolCall) -> bool:
+        """Return True if the input of a call was not JSON, and the next one of its tool should be checked."""
+        if call.input.outcome is not Outcome.INVALID or call.repaired is not None:
+            return False
+        tool = self.tools.find(call.input.block)
+        return ((tool and tool.on_invalid) or self._options["on_invalid"]) == "buffer_next"

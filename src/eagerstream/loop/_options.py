@@ -13,6 +13,7 @@ from ..limits import Limits
 from ..streaming._options import FeedOptions, InputOptions, OutputOptions, RequestParameters
 from ..tools._breaker import CircuitBreaker
 from ..tools._executor import Executor
+from ..tools._options import OnInvalid
 from ._budget import Price
 from ._journal import RunJournal
 
@@ -64,6 +65,11 @@ class LoopOptions(TypedDict, total=False):
         on_budget: The reaction if the estimate of a response passes a bound while it is written. `"finish"` (default):
             none. `"cut"`: it ends there, to save its tokens. Its complete calls still run, and the run ends. The
             estimate has four characters for a token.
+        on_invalid: The reaction to an input that is not JSON, unless its tool has an answer of its own. `"report"`
+            (default): the model is told, and usually corrects it. `"buffer_next"`: the next request also asks for that
+            tool without eager inputs, so that the API checks them, and the request after it with them again. That input
+            then comes at once, when it is complete. `tools` changes twice, for which the API may forget its prompt
+            cache. A tool that came by a block of the history (`inline_tools`) stays eager.
         on_truncated: The reaction to a response cut by `max_tokens`. `"stop"` (default): the run ends. `"retry"`: if
             nothing of it has started to run, it is requested once more with twice the tokens; else as `"report"`.
             `"report"`: the model is told which call was cut, gets the results of the others, and continues; without a
@@ -102,6 +108,7 @@ class LoopOptions(TypedDict, total=False):
     max_cost: float | None
     price: Price | None
     on_budget: Literal["finish", "cut"]
+    on_invalid: OnInvalid
     on_truncated: OnTruncated
     max_tokens_cap: int | None
     on_interrupt: OnInterrupt
@@ -168,6 +175,8 @@ LOOP_DEFAULTS: Final[LoopOptions] = {
     "price": None,
     # A response that is cut has been paid for, and nobody gets its end.
     "on_budget": "finish",
+    # A model usually corrects itself, and to change the tools costs their cache.
+    "on_invalid": "report",
     # A retry costs tokens and a report another turn, so both are for the user to choose. A lost connection is nobody's
     # choice, and nothing runs twice if the run resumes: hence the other default.
     "on_truncated": "stop",
@@ -217,6 +226,7 @@ def check_loop_options(options: LoopOptions) -> None:
     if values["price"] is not None and not callable(values["price"]):
         raise UsageError(f"price must be a function of usage and model, not {values['price']!r:.80}")
     check_choice("on_budget", options["on_budget"], ("finish", "cut"))
+    check_choice("on_invalid", options["on_invalid"], get_args(OnInvalid))
     check_choice("on_truncated", options["on_truncated"], get_args(OnTruncated))
     check_choice("on_interrupt", options["on_interrupt"], get_args(OnInterrupt))
     check_seconds("restart_delay_s", options["restart_delay_s"])

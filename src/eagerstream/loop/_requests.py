@@ -12,6 +12,7 @@ from eagerstream_wire._history import MAX_BREAKPOINTS, count_breakpoints, is_pre
 from eagerstream_wire._models import model_facts
 from eagerstream_wire._settled_messages import KnownMessages, SettledMessages
 from eagerstream_wire._stop_reasons import PAUSES
+from eagerstream_wire._tool_kind import EAGER_FIELD
 
 from .._support.warn_once import warn_once
 from ..calls._callable_tools import toolbox_of
@@ -97,6 +98,7 @@ class Requests:
         eager: Definitions of tools ask for eager input streaming.
 
     Attributes:
+        buffered: Names of the tools for which the next request asks without eager inputs.
         has_inline_tools: Changes of the tools become blocks of the history, and `tools` stays. False: `tools` changes.
     """
 
@@ -123,6 +125,7 @@ class Requests:
         self._prepared = 0  # the number of that turn
         self._checked: KnownMessages | None = None  # the history as `prepare` has checked it, until `body` takes it
         self._settled = SettledMessages()
+        self.buffered: Collection[str] = ()
         self.has_inline_tools: bool = options["inline_tools"] is not None
 
     @property
@@ -199,12 +202,24 @@ class Requests:
             if hook is not None:
                 asked = hook({**request, "messages": list(self._result.messages)}, turn)
                 request = self._changed(request, {} if asked is None else asked)
-            self._request = self._output.request(request)  # after the hook, which may change `output_config`
+            # Both after the hook, which may change `tools` and `output_config`.
+            self._request = self._output.request(self._with_buffered(request))
             self._prepared = turn
         # Before each request, not only the first: the hook may have changed everything. The error names every fault at
         # once; the API's 400 would name one, after the upload.
         self._checked = self.check()
         return self._result.messages is not earlier
+
+    def _with_buffered(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Return the parameters of a request, without eager inputs of the tools that must be checked."""
+        if not self.buffered:
+            return request
+        _log.debug("the next request asks for %d tools without eager inputs", len(self.buffered))
+        definitions = [
+            {**tool, EAGER_FIELD: False} if tool.get("name") in self.buffered and tool.get(EAGER_FIELD) else tool
+            for tool in request.get("tools", ())
+        ]
+        return {**request, "tools": definitions}
 
     def _changed(self, request: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters of a request with the changes of its hook, and make its tools callable."""

@@ -70,8 +70,7 @@ class CallHost:
     """The run, the conversation or the framework that calls belong to: what their tools and executors ask of it.
 
     Attributes:
-        run_id: Id under which tools keep state: that of the run, of the conversation, or of a framework's run; None if
-            there is none.
+        run_id: Id under which tools keep state: that of the run, the conversation, or a framework's run; None without.
         is_run: True if the id is that of a `Run`.
         deps: The dependencies of the tools: the `context` of `run`.
         budget: What the run may use, of which the runs that its tools start take their share; None if there is none.
@@ -189,8 +188,7 @@ class ToolCall:
         result: The `tool_result` block; None until there is one.
         response: The tool's response, or the one that replaces it. None before that, and for a call that was cut off
             with its turn.
-        in_history: True if the history contains the call with its result, or did before it was replaced. False if its
-            turn was discarded.
+        in_history: The history contains the call with its result, or did before it was replaced.
         error: The exception of the tool. The model gets only its class and message.
         done_so_far: The part of its work that the tool has done, in words for the model. A tool may set it, also while
             it is being cancelled. The result has it if the call is cancelled or takes too long, and after the tool's

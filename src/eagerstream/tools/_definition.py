@@ -39,7 +39,7 @@ from ..inputs._growing_input import GrowingInput
 from ._call import ToolCall
 from ._context import Context
 from ._invoke import Kind, invoke, kind_of
-from ._options import Group, Reject, ToolOptions, option_faults
+from ._options import Group, OnInvalid, Reject, ToolOptions, option_faults
 from ._response import error_text
 from ._running_call import RunningCall, record_of
 from ._schema import Parameters, annotated, bound_names, is_of, needs_deps
@@ -106,6 +106,7 @@ class Tool(Generic[P, R, DepsT_contra]):
         self.timeout_s: float | None = options.get("timeout_s")
         self.accepts_invalid_input: bool = options.get("accepts_invalid_input", False)
         self.repair: Callable[[str, ParseFault], Mapping[str, Any] | None] | None = options.get("repair")
+        self.on_invalid: OnInvalid | None = options.get("on_invalid")
         self.include_data: bool = options.get("include_data", False)
         self.start = options.get("start", "input")
         self.approve: Callable[[ToolCall], Any] | None = options.get("approve")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
@@ -13,6 +13,8 @@ from typing_extensions import TypedDict
 from eagerstream_wire import JSONObject, ParseFault
 
 from ._call import ToolCall
+
+OnInvalid: TypeAlias = Literal["report", "buffer_next"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,7 @@ class ToolOptions(TypedDict, total=False):
             is answered with its `INVALID_JSON`. The call (`call.repaired`), its record and the answer to the model say
             that the input was repaired. The history keeps what the model wrote. A guard and `approve` are asked about
             the object. An input that was cut off, or lost a part, is not repaired, nor one whose tool runs already.
+        on_invalid: The run's reaction to an input that is not JSON, see `LoopOptions`. None (default): that of the run.
         include_data: True also sends the `data` of its responses, as JSON after the text.
         start: The earliest start of a call. `"input"` (default): the end of its own input. `"message"`: the end of a
             response that asks for it, for tools that must not run before a refusal or a cut is ruled out. A tool with
@@ -91,8 +94,7 @@ class ToolOptions(TypedDict, total=False):
         approve_timeout_s: Seconds that `approve` may take, 600 by default. After them, the call is refused.
         guard: Called with the partial input while it grows, and once more when it is complete. A plain function. Keys
             may be missing at first: use `partial.get("path", "")`. None lets the call continue. A text rejects it: the
-            call is answered with the text and does not run. `Reject(text, cut=True)` also ends the response there, to
-            save its tokens.
+            call is answered with the text and does not run. `Reject(text, cut=True)` ends the response, too.
         on_cancel: The effect on a running call if its run is cancelled or left. `"cancel"` (default) cancels it. With
             `"finish"`, the run waits for it, within its time limit, and its result is kept.
         idempotent: True if running a call twice does no harm. If a response was cut, it can then be requested again
@@ -119,6 +121,7 @@ class ToolOptions(TypedDict, total=False):
     timeout_s: Annotated[float, Field(gt=0)] | None
     accepts_invalid_input: bool
     repair: Callable[[str, ParseFault], Mapping[str, Any] | None] | None
+    on_invalid: OnInvalid | None
     include_data: bool
     start: Literal["input", "message"]
     approve: Callable[[ToolCall], Any] | None
