@@ -34,7 +34,7 @@ import { parse } from "./records.js";
 globalThis.matchMedia = () => ({ matches: false });
 globalThis.document = { getElementById: () => null };
 const { drawTurns } = await import("./cards.js");
-const ui = { isOpen: () => false, tabStop: () => false, toggle() {}, decide() {} };
+const ui = { isOpen: () => false, tabStop: () => false, canAct: () => false, toggle() {}, decide() {} };
 let found;
 const text = (node) => typeof node === "string" ? node : node?.children ? all(node).map(text).join("") : "";
 const all = ({ children }) => (typeof children[0] === "function" ? children[0]() : children).flat(Infinity);

@@ -149,6 +149,8 @@ def test_the_line_about_the_whole() -> None:
     *_, error, status = drawn(view, width=40).splitlines()
     assert error == "the connection was reset"
     assert status.startswith("poet · error · 1 turn · 1 min 03 s · 1,")
+    view = view_of(at_s=1.5, usage={"output_tokens": 340}, status="limit", limit="max_cost", cost=0.0125)
+    assert "limit · max cost · 1 turn · 1.5 s · 340 out · cost 0.0125" in drawn(view)
 
 
 def test_a_silence_is_told() -> None:

@@ -21,7 +21,7 @@ from tests.support import Broken, Gate, LocalAPI, until
 import eagerstream
 from eagerstream import RunningCall
 from eagerstream.calls import RunStatus
-from eagerstream.errors import APIError, UsageError
+from eagerstream.errors import APIError, LimitError, UsageError
 from eagerstream.loop import Run, RunEvent, ToolStart, ToolStop, TurnStart
 from eagerstream.tools import tool
 from eagerstream_progress import Hub, Record, RunLog, RunView
@@ -296,6 +296,78 @@ async def test_a_run_that_never_began_is_let_go() -> None:
     hub.add(RunLog("another"))
     assert not hub.is_live(log.id)
     assert not hub._recorders
+
+
+# --- what a watcher does ----------------------------------------------------------------------------------------------
+
+
+class Waiting:
+    """A tool that waits until it is cancelled."""
+
+    def __init__(self) -> None:
+        self.begun = anyio.Event()
+
+    async def wait(self) -> str:
+        """Wait."""
+        self.begun.set()
+        await anyio.sleep_forever()
+        return "never"
+
+
+async def test_watchers_act_on_a_run() -> None:
+    """They say something, cancel a call and the run: from another thread, as a web server does."""
+    hub, waiting = Hub(), Waiting()
+    client = api(reply(tool_use("wait", {})), reply(tool_use("wait", {}, id="toolu_again")))
+    run = eagerstream.run(client, tools=[tool(waiting.wait)], **REQUEST)
+    log = hub.observe(run)
+    with anyio.fail_after(10):
+        async with run, anyio.create_task_group() as tasks:
+            tasks.start_soon(run.finish)
+            await waiting.begun.wait()
+            await anyio.to_thread.run_sync(hub.say, log.id, "Hurry up.")
+            with pytest.raises(KeyError):
+                hub.cancel_call(log.id, 99)
+            (call,) = view_of(log).calls
+            waiting.begun = anyio.Event()
+            await anyio.to_thread.run_sync(hub.cancel_call, log.id, call.block, "It takes too long.")
+            await waiting.begun.wait()
+            assert view_of(log).calls[0].result_text.startswith("Cancelled: It takes too long.")
+            assert {"role": "user", "content": "Hurry up."} in run.result.messages
+            with pytest.raises(UsageError, match="no call"):
+                hub.cancel_call(log.id, call.block)  # its turn has ended
+            await anyio.to_thread.run_sync(hub.cancel, log.id)
+    assert run.result.status is RunStatus.CANCELLED
+    assert not hub.can_act(log.id)
+    with pytest.raises(KeyError):
+        hub.cancel(log.id)
+
+
+async def test_watchers_do_not_act_on_others() -> None:
+    """A single request, a run that has ended, and a saved one take nothing."""
+    hub = Hub()
+    with anyio.fail_after(10):
+        async with eagerstream.stream(api(DONE), **REQUEST) as stream:
+            log = hub.observe(stream)
+            assert (hub.is_live(log.id), hub.can_act(log.id)) == (True, False)
+            with pytest.raises(KeyError):
+                hub.say(log.id, "Hi")
+            await stream.finish()
+
+
+async def test_messages_of_watchers_are_bounded() -> None:
+    """Whoever may watch may not fill the memory."""
+    hub, waiting = Hub(), Waiting()
+    run = eagerstream.run(api(reply(tool_use("wait", {}))), tools=[tool(waiting.wait)], **REQUEST)
+    log = hub.observe(run)
+    with anyio.fail_after(10):
+        async with run, anyio.create_task_group() as tasks:
+            tasks.start_soon(run.finish)
+            await waiting.begun.wait()
+            for _ in range(100):
+                hub.say(log.id, "Hi")
+            with pytest.raises(LimitError):
+                hub.say(log.id, "Hi")
+            hub.cancel(log.id)
 
 
 # --- approvals --------------------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ import eagerstream
 from eagerstream import tool
 from eagerstream._support.serving.access import new_token
 from eagerstream._support.serving.asgi_server import ASGIApplication
+from eagerstream.calls import RunStatus
 from eagerstream.errors import UsageError
 from eagerstream_progress import Hub, web
 from eagerstream_progress.web import serve, web_app
@@ -218,7 +219,7 @@ async def test_the_list_of_runs() -> None:
     async with listening(web_app(hub, token=TOKEN), "") as events:
         (only,) = json.loads((await events.next("runs")).data)
         assert only == {
-            "id": "run_1", "name": "made", "started_at": "2026-11-22T10:00:00Z", "model": "m", "status": None, "ended": False, "asks": False,
+            "id": "run_1", "name": "made", "started_at": "2026-11-22T10:00:00Z", "model": "m", "status": None, "ended": False, "asks": False, "acts": False,
         }  # fmt: skip
         other = made_log("run_2", name='<b>\n"\u2028\ud800')
         add(other, {"type": "run_stop", "status": "completed", "turns": 1, "usage": {}, "error": None})
@@ -390,8 +391,12 @@ async def test_a_client_that_leaves_leaves_nothing_behind() -> None:
 DECISION = {"block": 1, "approved": True, "reason": None}
 
 
-async def test_who_may_decide() -> None:
-    """Our own page, and programs that know the token; 409 is what they get where nothing waits."""
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [("decide", DECISION), ("messages", {"message": "Hi"}), ("cancel", {}), ("cancel", {"block": 1})],
+)
+async def test_who_may_act(path: str, content: dict[str, Any]) -> None:
+    """Our own page, and programs that know the token; 409 is what they get where nothing waits or runs."""
     for headers, status in [
         ({"cookie": COOKIE}, 403),
         ({"cookie": COOKIE, "origin": "null"}, 403),
@@ -408,7 +413,7 @@ async def test_who_may_decide() -> None:
     ]:
         async with client_of(web_app(hub_of(made_log()), token=TOKEN)) as client:
             given = {"content-type": "application/json", **headers}
-            answer = await client.post("/runs/run_1/decide", content=json.dumps(DECISION), headers=given)
+            answer = await client.post(f"/runs/run_1/{path}", content=json.dumps(content), headers=given)
         assert answer.status_code == status, (headers, status)
 
 
@@ -440,6 +445,58 @@ async def test_what_is_no_decision() -> None:
         headers = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
         async with client_of(web_app(hub_of(made_log()), token=TOKEN), **headers) as client:
             assert (await client.post("/runs/run_1/decide", content=body)).status_code == 400, body
+
+
+async def test_what_is_no_action() -> None:
+    """A message is a text for one of three times, and a call is a number."""
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    async with client_of(web_app(hub_of(made_log()), token=TOKEN), **headers) as client:
+        for path, content in [
+            ("messages", {}),
+            ("messages", {"message": " "}),
+            ("messages", {"message": ["Hi"]}),
+            ("cancel", {"block": True}),
+            ("cancel", {"block": "1"}),
+            ("cancel", {"block": 1, "reason": 5}),
+            ("cancel", {"block": 1, "reason": "x" * 2_001}),
+        ]:
+            assert (await client.post(f"/runs/run_1/{path}", json=content)).status_code == 400, content
+
+
+async def test_actions_reach_the_run() -> None:
+    """A call is cancelled with a reason, something is said, and the run is cancelled."""
+    hub, begun = Hub(), anyio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        begun.set()
+        await anyio.sleep_forever()
+        return "never"
+
+    api = LocalAPI(*(reply(tool_use("wait", {}, id=f"toolu_{number}")) for number in range(2)))
+    with anyio.fail_after(10):
+        async with eagerstream.run(api.transport(), tools=[wait], **REQUEST) as run:
+            log = hub.observe(run)
+            async with client_of(web_app(hub, token=TOKEN), authorization=f"Bearer {TOKEN}") as client:
+
+                async def post(path: str, **content: Any) -> int:
+                    return (await client.post(f"/runs/{log.id}/{path}", json=content)).status_code
+
+                await begun.wait()
+                begun = anyio.Event()
+                assert await post("messages", message="x", when="soon") == 409
+                assert await post("messages", message="Be quick.") == 204
+                assert await post("cancel", block=77) == 409
+                assert await post("cancel", block=1, reason="It takes too long.") == 204
+                await begun.wait()
+                assert await post("cancel") == 204
+                await run.finish()
+                assert await post("cancel") == 409
+    sent = json.dumps(api.exchanges[1].body["messages"])
+    assert "Cancelled: It takes too long." in sent
+    assert "Be quick." in sent
+    assert run.result.status is RunStatus.CANCELLED
 
 
 @pytest.mark.parametrize("approved", [True, False])

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+import anyio
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from packages.progress.tests.made_log import MadeCall, add, hub_of, made_log
@@ -33,6 +34,8 @@ from tests.support import LocalAPI, whole_call
 import eagerstream
 from eagerstream import tool
 from eagerstream._support.serving.access import new_token
+from eagerstream.calls import RunStatus
+from eagerstream.loop import Run
 from eagerstream_progress import Hub, RunLog, RunView
 from eagerstream_progress._demo.watched import play_watched
 from eagerstream_progress.web import serve
@@ -533,6 +536,70 @@ def test_several_runs(page: Page) -> None:
         page.driver.get(f"{server.base_url}/#run=nowhere")
         page.driver.refresh()
         page.wait(lambda: page.text("h1") == "Run 3")
+
+
+class Waiting:
+    """A run with calls that wait to be cancelled, and what was sent of it."""
+
+    def __init__(self, hub: Hub) -> None:
+        self.hub = hub
+        self.api = LocalAPI(*(reply(tool_use("wait", {}, id=f"toolu_{number}")) for number in range(4)))
+
+    async def __call__(self) -> Run:
+        async with eagerstream.run(
+            self.api.transport(), tools=[tool(self.wait)], **REQUEST, max_cost=9, price=_price
+        ) as run:
+            self.hub.observe(run, name="waiting")
+            await run.finish()
+        return run
+
+    async def wait(self) -> str:
+        """Wait."""
+        await anyio.sleep_forever()
+        return "never"
+
+
+def _price(usage: Any, model: str) -> float:
+    return 0.25
+
+
+def test_the_reader_acts_on_a_run(page: Page, portal: BlockingPortal) -> None:
+    """A call is cancelled, something is said and cuts in, and the run is stopped; a run that is only shown takes nothing."""
+    hub = Hub()
+    hub.add(made_log("saved", name="Saved"))
+    waiting = Waiting(hub)
+    with serve(hub) as server:
+        page.open(server.url)
+        page.wait(lambda: page.text("h1") == "Saved")
+        assert page.all(".controls, .cancel") == []
+        done = portal.start_task_soon(waiting)
+        page.wait(lambda: "waiting" in page.text("#runs"))
+        page.click("#runs a")
+        first = page.call("wait")
+        page.wait_for_phase(first, "running")
+        page.one("#message").send_keys("Be quick.")
+        page.click(".controls button[value=next_turn]")
+        page.wait(lambda: page.one("#message").get_property("value") == "")
+        page.picture("controls.png")
+        page.click(f"{first} .cancel")
+        page.wait_for_phase(first, "failed")
+        assert "Cancelled by the user." in page.text(first)
+        page.wait(lambda: len(waiting.api.exchanges) == 2)
+        assert "Be quick." in json.dumps(waiting.api.exchanges[1].body["messages"])
+        page.click(".controls .stop")
+        page.click(".controls .keep")
+        page.wait(lambda: len(page.all(".controls .stop")) == 1)
+        page.click(".controls .stop")
+        page.wait(lambda: page.text(".controls .stop") == "Yes, stop the run")
+        page.look(width=390, height=844, color_scheme="dark")
+        assert not page.is_too_wide()
+        page.run("document.querySelector('.controls').scrollIntoView({block: 'end'})")
+        page.picture("controls-phone.png")
+        page.click(".controls .stop")
+        page.wait_for_status("cancelled")
+        page.wait(lambda: not page.all(".controls, .cancel"))
+        assert "Cost0.5" in page.text(".run-header")
+    assert done.result(10).result.status is RunStatus.CANCELLED
 
 
 def test_a_silence_is_told(page: Page) -> None:

@@ -72,6 +72,7 @@ class Durability(Keeper):
         on_failure: Cancels the run: called if it may not continue, because its process lost it to another one, or
             nothing can be written any more; if it leaves; or if another process has cancelled it.
         on_said: Called when a message has come, with the time for which it is meant.
+        on_cancel_call: Cancels a call, see `Run.cancel_call`.
         log: The run in the journal, if it was opened already.
     """
 
@@ -86,6 +87,7 @@ class Durability(Keeper):
         course: Course,
         on_failure: Callable[[], object],
         on_said: Callable[[str], object],
+        on_cancel_call: Callable[[str, str], object],
         log: RunLog | None,
     ) -> None:
         super().__init__(run_id)
@@ -103,6 +105,7 @@ class Durability(Keeper):
         self._course = course
         self._on_failure = on_failure
         self._on_said = on_said
+        self._on_cancel_call = on_cancel_call
         self._is_handed_over = False
         self._was_cancelled = False
         self._log = log
@@ -240,6 +243,12 @@ class Durability(Keeper):
             case {"kind": "decision", "call": str(id), "decision": bool() | str() as decision}:
                 self._decisions[id] = decision
                 return {"kind": "approval", "turn": self._open_turn, "id": id, "decision": decision}
+            case {"kind": "cancel_call", "call": str(id), "reason": str(reason)}:
+                try:
+                    self._on_cancel_call(id, reason)
+                except UsageError:  # it has ended, or its turn has, perhaps with an earlier process
+                    return {"kind": "dropped"}
+                return {"kind": "cancel_call"}
             case {"kind": "cancel"}:
                 if not self._has_ended:
                     self._was_cancelled = True

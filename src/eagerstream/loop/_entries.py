@@ -178,7 +178,7 @@ class _Progress(_Entry):
 
 
 class _Note(_Entry):
-    kind: Literal["restart", "cancel", "dropped"]
+    kind: Literal["restart", "cancel", "cancel_call", "dropped"]
 
 
 class _Settled(_Continues):

@@ -327,6 +327,7 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
             course=self._driver.course,
             on_failure=self.cancel,
             on_said=self._driver.heed,
+            on_cancel_call=self._driver.cancel_call,
             log=log,
         )
 

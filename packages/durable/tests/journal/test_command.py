@@ -118,6 +118,7 @@ def test_a_run_is_denied_and_cancelled() -> None:
     """The model gets the reason, if the run continues; a cancelled run ends."""
     call = said("show", "r").partition("  toolu")[2].split()[0]
     assert "denied" in said("deny", "r", f"toolu{call}", "--reason", "No rockets.")
+    said("cancel", "r", "--call", "toolu_other", "--reason", "Not that one.")  # there is no such call
     said("cancel", "r")
     assert "cancelled" in said("show", "r")
     assert said("work", "program:app", "--once", "--poll-s", "0.01") == "r: cancelled\n"

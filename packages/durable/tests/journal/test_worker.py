@@ -216,6 +216,28 @@ async def test_an_active_run_is_cancelled(tmp_path: Path, monkeypatch: pytest.Mo
         assert (await journal.summary("r")).status == "cancelled"
 
 
+async def test_a_call_of_an_active_run_is_cancelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From another process; the run continues, and the model reads the reason. A call that is not there changes nothing."""
+    monkeypatch.setattr("eagerstream.loop._durability._WATCH_S", 0.01)
+    replies = reply(tool_use("slow", {}, id="toolu_slow")), reply(text("Done."))
+    async with Journal(tmp_path / "runs.db") as journal, client_of(Scenario(*replies)) as client:
+        world = World(client)
+        async with eagerstream.run(client, **REQUEST, tools=world.tools, journal=journal, run_id="r") as run:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(run.finish)
+                await world.begun.wait()
+                await journal.cancel_call("r", "toolu_other")
+                await journal.cancel_call("r", "toolu_slow", "It takes too long.")
+        assert run.result.status is RunStatus.COMPLETED
+        assert [call.text for call in run.result.calls] == ["Cancelled: It takes too long."]
+        summary = await journal.summary("r")
+        assert (summary.status, summary.messages) == ("completed", 0)
+        await journal.cancel_call("r", "toolu_slow")
+        await work(journal, world.app, once=True, poll_s=0.01)
+        summary = await journal.summary("r")
+        assert (summary.status, summary.messages) == ("completed", 0)
+
+
 async def test_a_message_to_a_run_that_waits_for_its_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At its last word, the run hears what another process says, and continues."""
     monkeypatch.setattr("eagerstream.loop._durability._WATCH_S", 0.01)
@@ -358,6 +380,8 @@ async def test_unusable_messages(tmp_path: Path) -> None:
             journal.runs("nonsense"),
             journal.runs(5),  # type: ignore[arg-type]
             journal.decide(5, "id", decision=True),  # type: ignore[arg-type]
+            journal.cancel_call("r", ""),
+            journal.cancel_call("r", "id", None),  # type: ignore[arg-type]
         ):
             with pytest.raises(UsageError):
                 await wrong

@@ -166,8 +166,11 @@ def status_line(view: RunView, elapsed_s: float) -> Text:
         if quiet := quiet_text(view, elapsed_s):
             parts.append((quiet, "yellow"))
     else:
+        parts += [(clean(view.limit.replace("_", " ")), "yellow")] if view.limit else []
         parts += [(count_text(view.turn, "turn"), ""), (duration_text(elapsed_s), "")]
     parts += [(text, "") for text in usage_texts(view.usage)]
+    if view.cost is not None:
+        parts.append((f"cost {view.cost:g}", ""))
     if view.model:
         parts.append((clean(view.model), ""))
     line = Text(style="dim", no_wrap=True, overflow="ellipsis")

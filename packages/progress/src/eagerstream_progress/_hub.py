@@ -11,7 +11,8 @@ from uuid import uuid4
 import anyio
 
 from eagerstream._support.checks import check_count
-from eagerstream.errors import UsageError
+from eagerstream.errors import LimitError, UsageError
+from eagerstream.loop import Run, When
 from eagerstream.streaming import Observer, on_feed
 from eagerstream.tools import ToolCall
 
@@ -23,6 +24,9 @@ from ._summary import Formatter, Summaries
 
 MAX_REASON_CHARS: Final = 2_000
 """Maximum length of a reason that comes over a network. The model reads it."""
+
+MAX_WAITING_MESSAGES: Final = 100
+"""Maximum number of messages over a network that wait for a run."""
 
 
 class Watchable(Protocol):
@@ -72,8 +76,8 @@ class Hub:
             hub.observe(run, name="tidy up")
             ...
 
-    Watchers affect runs only by `decide`. All methods except `approve`, `observing` and `changes` may be called from
-    any thread.
+    Watchers affect runs only by `decide`, `say`, `cancel` and `cancel_call`. All methods except `approve`, `observing`
+    and `changes` may be called from any thread.
 
     Args:
         max_runs: Number of logs to keep. If there are more, the oldest logs of ended runs are dropped.
@@ -96,6 +100,7 @@ class Hub:
         self._lock = threading.Lock()
         self._logs: dict[str, RunLog] = {}
         self._recorders: dict[str, RunRecorder] = {}  # of runs that have not ended
+        self._runs: dict[str, Run] = {}  # those of them that can be acted on: no single requests
         self._waiting: dict[tuple[str, int], _Question] = {}
         self._notifiers: set[Notifier] = set()
 
@@ -117,6 +122,10 @@ class Hub:
         """Return True if the run is observed and has not ended. Runs replayed from a file are never live."""
         return run_id in self._recorders
 
+    def can_act(self, run_id: str) -> bool:
+        """Return True if the run takes messages, and can be cancelled: it is live, and no single request."""
+        return run_id in self._runs
+
     def add(self, log: RunLog) -> None:
         """Add a log that other code fills, for example of a saved run."""
         with self._lock:
@@ -124,7 +133,7 @@ class Hub:
             ended = [other.id for other in self._logs.values() if other.is_closed and other is not log]
             for run_id in ended[: max(0, len(self._logs) - self._max_runs)]:
                 del self._logs[run_id]
-                self._recorders.pop(run_id, None)  # of a run that never started, if other code closed its log
+                self._forget(run_id)  # a run that never started, if other code closed its log
         self._tell()
 
     def observe(self, run: Watchable, *, name: str | None = None) -> RunLog:
@@ -152,6 +161,8 @@ class Hub:
             summaries=self._summaries,
         )
         self._recorders[log.id] = recorder
+        if isinstance(run, Run):
+            self._runs[log.id] = run
         self.add(log)
         run.observe(recorder)
         return log
@@ -234,10 +245,50 @@ class Hub:
             question.decision = approved, reason
         question.notifier.notify()
 
+    def say(self, run_id: str, message: str, when: When = "next_turn") -> None:
+        """Say something to the model of a live run, see `Run.say`.
+
+        Raises:
+            KeyError: No such run is live here.
+            LimitError: 100 messages wait for it.
+            UsageError: As for `Run.say`.
+        """
+        run = self._runs[run_id]
+        if len(run.result.undelivered) >= MAX_WAITING_MESSAGES:
+            raise LimitError("max_waiting_messages", MAX_WAITING_MESSAGES, "the messages for this run")
+        run.say(message, when)
+
+    def cancel(self, run_id: str) -> None:
+        """Cancel a live run, see `Run.cancel`.
+
+        Raises:
+            KeyError: No such run is live here.
+        """
+        self._runs[run_id].cancel()
+
+    def cancel_call(self, run_id: str, block: int, reason: str = "") -> None:
+        """Cancel one call of a live run, see `Run.cancel_call`.
+
+        Args:
+            run_id: The id of the run.
+            block: The number of the call's block.
+            reason: Told to the model.
+
+        Raises:
+            KeyError: No such run is live here, or it has no such call.
+            UsageError: As for `Run.cancel_call`.
+        """
+        run, recorder = self._runs[run_id], self._recorders[run_id]
+        run.cancel_call(recorder.call_id(block), reason)
+
     def _end(self, log: RunLog) -> None:
         log.close()
-        self._recorders.pop(log.id, None)
+        self._forget(log.id)
         self._tell()
+
+    def _forget(self, run_id: str) -> None:
+        self._recorders.pop(run_id, None)
+        self._runs.pop(run_id, None)
 
     def _tell(self) -> None:
         for notifier in list(self._notifiers):

@@ -183,6 +183,17 @@ class RunRecorder:
         """Return the number of a call's block. None if the call is void or not of this run."""
         return self._inputs.get(call.input) or None
 
+    def call_id(self, block: int) -> str:
+        """Return the API's id of the call with this block.
+
+        Raises:
+            KeyError: There is none.
+        """
+        for input, number in list(self._inputs.items()):
+            if number == block:
+                return input.id
+        raise KeyError(block)
+
     def note(self, call: ToolCall, type: Literal["approval_start", "approval_stop"], **fields: Any) -> None:
         """Record something about a call that is not an event. Calls of other runs are ignored."""
         block = self.block_of(call)

@@ -121,6 +121,8 @@ class RunView(RunFold[CallView]):
         calls: The calls in the order in which their inputs started.
         usage: The usage of the last response. After the end, the usage of the complete run.
         status: None until the run has ended.
+        limit: The option whose bound has ended the run; None if none has.
+        cost: The cost of the usage; None if it is not counted, and until the run has ended.
         error: Message of the error that ended the run, or of the last interruption.
         at_s: The time of the last record.
         quiet_since_s: The time of the request that is answered now, or of what came of its answer last; None between a
@@ -135,6 +137,8 @@ class RunView(RunFold[CallView]):
         self.started_at: str = ""
         self.status: str | None = None
         self.usage: dict[str, Any] = {}
+        self.limit: str | None = None
+        self.cost: float | None = None
         self.error: str | None = None
         self.at_s: float = 0.0
         self.quiet_since_s: float | None = None
@@ -181,7 +185,7 @@ class RunView(RunFold[CallView]):
                 self.quiet_since_s = None
             case "run_stop":
                 self.quiet_since_s = None
-                self.status = record["status"]
+                self.status, self.limit, self.cost = record["status"], record.get("limit"), record.get("cost")
                 for call in self.calls:
                     if call.phase in (CallPhase.WRITING, CallPhase.APPROVAL, CallPhase.RUNNING):
                         call.phase = CallPhase.CUT

@@ -30,7 +30,7 @@ from eagerstream.streaming import FeedEnd
 
 from ._endpoint import application, begin, json_response, public_error
 from ._exact import marked
-from ._hub import Hub
+from ._hub import MAX_WAITING_MESSAGES, Hub
 from ._record import Fault, Record
 from ._recorder import RunRecorder
 from ._request_body import MAX_BODY_BYTES, RequestBodies, json_object
@@ -50,7 +50,6 @@ Start: TypeAlias = "Callable[[Mapping[str, Any]], Run | Awaitable[Run]]"
 """Makes the run that a client asks for: an `eagerstream.run(...)` that is not entered yet."""
 
 _MAX_REASON_CHARS: Final = 2_000
-_MAX_WAITING_MESSAGES: Final = 100
 
 
 class RunsFull(LimitError):
@@ -222,7 +221,7 @@ def gateway_app(
 
     async def say(request: Request) -> Response:
         run, asked = await run_of(request)
-        if len(run.result.undelivered) >= _MAX_WAITING_MESSAGES:
+        if len(run.result.undelivered) >= MAX_WAITING_MESSAGES:
             raise Refused(429, "too many messages wait for this run")
         # Only texts: other blocks may name files and addresses, and the client is not to be trusted.
         if not isinstance(message := asked.get("message"), str):

@@ -118,11 +118,22 @@ def show(
 
 
 @app.command()
-def cancel(run: _RunId, journal: _Where) -> None:
-    """Cancel a run. If it is not active, its next owner ends it."""
+def cancel(
+    run: _RunId,
+    journal: _Where,
+    *,
+    call: Annotated[str | None, typer.Option(help="Id of a call. Only this call is cancelled.")] = None,
+    reason: Annotated[str, typer.Option(help="Text for the model, about this call.")] = "",
+) -> None:
+    """Cancel a run, or one of its calls. If the run is not active, its next owner ends it."""
+    if reason and call is None:
+        raise typer.BadParameter("it is about a call: give its id, too", param_hint="--reason")
 
     async def cancelled(opened: Journal) -> RunSummary:
-        await opened.cancel(run)
+        if call is None:
+            await opened.cancel(run)
+        else:
+            await opened.cancel_call(run, call, reason)
         return await opened.summary(run)
 
     _say_next(_in(journal, cancelled), "cancelled")

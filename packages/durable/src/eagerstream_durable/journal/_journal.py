@@ -380,6 +380,31 @@ class Journal:
         """
         return await self.leave(run_id, {"kind": "cancel"})
 
+    async def cancel_call(self, run_id: str, call_id: str, reason: str = "") -> int:
+        """Cancel one call of a run, from any process, as `Run.cancel_call` does.
+
+        An active run takes it within seconds. It does nothing if the call has ended by then, or if its turn has: with
+        its process, too, since a call that was under way is not continued. Cancelling this only stops the wait.
+
+        Args:
+            run_id: The run.
+            call_id: The id of the call, as the API gave it.
+            reason: Told to the model, in the result of the call.
+
+        Returns:
+            The number of the message in the inbox.
+
+        Raises:
+            UsageError: The id or the reason is no text.
+            RunNotFoundError, LimitError, JournalError: As for `leave`.
+        """
+        given: object = call_id
+        if not isinstance(given, str) or not given:
+            raise UsageError("call_id: must be the id of a call")
+        if not isinstance(reason, str):
+            raise UsageError("reason: must be a text")
+        return await self.leave(run_id, {"kind": "cancel_call", "call": call_id, "reason": reason})
+
     async def due(self, *, limit: int = 1_000) -> list[RunSummary]:
         """Return summaries of the runs that a worker should continue (`is_due`), the longest unchanged one first.
 

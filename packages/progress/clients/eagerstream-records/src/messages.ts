@@ -27,6 +27,8 @@ export interface RunSummary {
   readonly ended: boolean;
   /** True if a call waits for a person. */
   readonly asks: boolean;
+  /** True if the program takes messages for it, and can cancel it. */
+  readonly acts: boolean;
 }
 
 /**

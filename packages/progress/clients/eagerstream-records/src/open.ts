@@ -160,7 +160,7 @@ function refusal({ status, headers }: Response, reason: string): HTTPError {
 }
 
 // The start of the text of a refusal. The rest is not read: it may have no end.
-async function reasonOf(response: Response): Promise<string> {
+export async function reasonOf(response: Response): Promise<string> {
   // A browser shows a page nothing of a redirect, not even its status.
   if (response.type === "opaqueredirect" || (response.status >= 300 && response.status < 400)) return "it redirects, which is not followed";
   if (response.status < 400) return "it did not send server-sent events";

@@ -152,6 +152,10 @@ export class RunReader {
   readonly usageOf = new Map<number, JsonObject>();
   /** Number of complete responses; null until the run has ended. */
   turnCount: number | null = null;
+  /** The option whose bound has ended the run; null if none has. */
+  limit: string | null = null;
+  /** The cost of the usage, in the currency of the program; null if it is not counted, and until the run has ended. */
+  cost: number | null = null;
   /** True if no more records come, also if the last one is no `run_stop`. */
   ended = false;
   /** `seq` of the last message: set it if you want to continue there. */
@@ -325,8 +329,8 @@ const HANDLERS: { readonly [Type in RecordType]: Handler<Extract<RunRecord, { ty
   unknown() {
     // an event of the API that the library does not know, either
   },
-  run_stop(run, { status, turns, usage, error }) {
-    Object.assign(run, { status, error, turnCount: turns, usage, quietSinceS: null });
+  run_stop(run, { status, turns, usage, error, limit, cost }) {
+    Object.assign(run, { status, error, turnCount: turns, usage, quietSinceS: null, limit: limit ?? null, cost: cost ?? null });
     touchAll(run);
   },
 };

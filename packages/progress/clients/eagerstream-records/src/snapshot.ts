@@ -64,6 +64,10 @@ export interface RunState {
   readonly isOver: boolean;
   /** Token counts in the API's form. */
   readonly usage: JsonObject;
+  /** The option whose bound has ended the run; null if none has. */
+  readonly limit: string | null;
+  /** The cost of the usage, in the currency of the program; null if it is not counted, and until the run has ended. */
+  readonly cost: number | null;
   /** Time of the newest record, in seconds since the start of the run. */
   readonly atS: number;
   /** Time of the request that is answered now, or of what came of its answer last; null between a response and the next request. */
@@ -89,10 +93,10 @@ export class Snapshots {
 
   /** Return the state now. The cost depends on what has changed, and on the number of blocks. */
   take(): RunState {
-    const { id, name, model, startedAt, status, error, isOver, usage, atS, quietSinceS, pingS } = this.#run;
+    const { id, name, model, startedAt, status, error, isOver, usage, limit, cost, atS, quietSinceS, pingS } = this.#run;
     const turns = this.#run.turns.map((turn) => this.#turn(turn));
     const calls = this.#run.calls.filter((call) => !call.isVoid).map((call) => this.#block(call) as CallState);
-    return { id, name, model, startedAt, status, error, isOver, usage, atS, quietSinceS, pingS, turns, calls, gaps: [...this.#run.gaps] };
+    return { id, name, model, startedAt, status, error, isOver, usage, limit, cost, atS, quietSinceS, pingS, turns, calls, gaps: [...this.#run.gaps] };
   }
 
   #turn(turn: Turn): TurnState {

@@ -1,9 +1,9 @@
-"""`web_app`: the page, the events that it reads, and the endpoint for decisions."""
+"""`web_app`: the page, the events that it reads, and the endpoints by which it acts."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from contextlib import aclosing
+from collections.abc import Collection, Iterator
+from contextlib import aclosing, contextmanager
 from datetime import UTC, datetime
 from importlib import resources
 from itertools import chain
@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 
+from eagerstream._support.redaction import redact_excerpt
 from eagerstream._support.serving.access import Access, Refused
 from eagerstream._support.serving.asgi_server import ASGIApplication
 from eagerstream._support.serving.guard import as_text
+from eagerstream.errors import LimitError, UsageError
 
 from .._endpoint import Endpoint, application, no_content
-from .._hub import Hub
+from .._hub import MAX_REASON_CHARS, Hub
 from .._log import RunLog, WatcherDropped
 from .._request_body import RequestBodies, json_object
 from .._sse import EventStream, Write, encode_json
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 _STATIC: Final = resources.files(__package__) / "static"
 _MEDIA_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-_MAX_DECISION_BYTES: Final = 16_384
+_MAX_BODY_BYTES: Final = 16_384
 _RETRY_MS: Final = 1_000
 _PLACE_OF_LINK: Final = b"<!-- journal -->"
 
@@ -64,6 +66,8 @@ def web_app(
       - `dropped`: the client was too slow, and should connect again.
 
     - `runs/ID/decide` (POST) decides about a call. The body is JSON: `block`, `approved`, `reason`.
+    - `runs/ID/messages` (POST) says something to the model: `message`, and perhaps `when`, see `Run.say`.
+    - `runs/ID/cancel` (POST) cancels the run. With `block`, and perhaps `reason`, it cancels only that call.
     - `journal` (GET), if there is one, is a page with its runs. `journal/runs` (GET) sends them as JSON.
       `journal/run?id=ID` (GET) sends the history of one as text, as `eagerstream runs show` prints it.
       `journal/decide` (POST) decides about a call that waits: `run`, `call`, `approved`, `reason`. `journal/cancel`
@@ -96,6 +100,8 @@ def guarded_page(hub: Hub, access: Access, journal: WatchedJournal | None) -> AS
         ("GET", "/static/{name}", pages.static),
         ("GET", "/events", pages.events),
         ("POST", "/runs/{run}/decide", pages.decide),
+        ("POST", "/runs/{run}/messages", pages.say),
+        ("POST", "/runs/{run}/cancel", pages.cancel),
     ]
     if journal is not None:
         routes += JournalPages(journal).routes()
@@ -108,7 +114,7 @@ class _Pages:
     def __init__(self, hub: Hub, *, has_journal: bool) -> None:
         self._hub = hub
         self._has_journal = has_journal
-        self._bodies = RequestBodies(_MAX_DECISION_BYTES)
+        self._bodies = RequestBodies(_MAX_BODY_BYTES)
         self._files = {file.name: file.read_bytes() for file in _STATIC.iterdir() if file.is_file()}
 
     async def page(self, _: Request) -> Response:
@@ -147,7 +153,7 @@ class _Pages:
         async with aclosing(self._hub.changes()) as changes:
             async for logs in changes:
                 asking = {run_id for run_id, _ in self._hub.questions}
-                runs = [{**_summary(log), "asks": log.id in asking} for log in logs]
+                runs = [{**_summary(log), "asks": log.id in asking, "acts": self._hub.can_act(log.id)} for log in logs]
                 await write(encode_json(runs, event="runs"))
 
     async def _write_records(self, write: Write, run: str, after: int) -> bool:
@@ -188,8 +194,43 @@ class _Pages:
         try:
             self._hub.decide(request.path_params["run"], block, approved=approved, reason=reason or None)
         except KeyError as error:
-            raise Refused(409, "Nothing waits for a decision there.") from error
+            raise Refused(409, "This call no longer waits for a decision.") from error
         return no_content()
+
+    async def say(self, request: Request) -> Response:
+        match await self._bodies.read_json(request, json_object):
+            case {"message": str(message), **rest} if message.strip():
+                when = rest.get("when", "next_turn")
+            case _:
+                raise Refused(400, "A message has a text message, and perhaps when.")
+        with self._acting():
+            self._hub.say(request.path_params["run"], message, when)
+        return no_content()
+
+    async def cancel(self, request: Request) -> Response:
+        asked = await self._bodies.read_json(request, json_object)
+        block, reason = asked.get("block"), asked.get("reason")
+        if isinstance(block, bool) or not isinstance(block, int | None):
+            raise Refused(400, "block is the number of a call's block.")
+        check_reason(reason)
+        with self._acting():
+            if block is None:
+                self._hub.cancel(request.path_params["run"])
+            else:
+                self._hub.cancel_call(request.path_params["run"], block, reason or "")
+        return no_content()
+
+    @contextmanager
+    def _acting(self) -> Iterator[None]:
+        """Turn what cannot be done to a run into an answer."""
+        try:
+            yield
+        except KeyError as error:
+            raise Refused(409, "This is not under way here.") from error
+        except LimitError as error:
+            raise Refused(429, "Too many messages wait for this run.") from error
+        except UsageError as error:
+            raise Refused(409, redact_excerpt(str(error), MAX_REASON_CHARS)) from error
 
 
 def _summary(log: RunLog) -> dict[str, Any]:

@@ -16,9 +16,10 @@ const NEWEST_ITEMS = 6;
 const ALL_ITEMS = 500;
 const MAX_FIELDS = 40;
 const MAX_CARDS = 400;
+const CANCELLABLE = new Set(["writing", "waiting", "running"]);
 
 // `ui`: the parts that the reader has opened. isOpen(key), toggle(key, block), redraw(call), canShow(run id),
-// tabStop(call), decide(call, approved, reason).
+// tabStop(call), canAct(), decide(call, approved, reason), cancelCall(call).
 export function drawTurns(run, ui) {
   const firstShown = run.calls.at(-MAX_CARDS)?.block ?? 0;
   const gaps = (place) => run.gaps.filter((gap) => gap.before === place).map(drawGap);
@@ -85,7 +86,7 @@ function drawCall(call, run, ui) {
   const phase = phaseOf(call, run);
   const lines = phase === "approval" ? null : lineProgress(call, call.toolStopS !== null || call.isVoid || run.isOver);
   return h("article", {
-    key: id, id, version: `${run.epoch}.${call.version}.${call.subRuns.filter((subRun) => ui.canShow(subRun.id)).length}`, class: "call", tabindex: ui.tabStop(call) ? "0" : "-1", "data-tone": PHASES[phase].tone,
+    key: id, id, version: `${run.epoch}.${call.version}.${call.subRuns.filter((subRun) => ui.canShow(subRun.id)).length}.${ui.canAct()}`, class: "call", tabindex: ui.tabStop(call) ? "0" : "-1", "data-tone": PHASES[phase].tone,
     "data-phase": phase, "data-void": call.isVoid, "aria-labelledby": `${id}-name ${id}-phase`,
   }, () => [
     h("header", null,
@@ -93,11 +94,14 @@ function drawCall(call, run, ui) {
       h("span", { id: `${id}-phase`, class: "phase" }, pill(PHASES[phase]),
         phase === "running" && call.inputStopS === null && [" ", pill(PHASES.writing)]),
       h("p", { class: "facts" }, facts(call)),
+      CANCELLABLE.has(phase) && ui.canAct() && h("button", { type: "button", class: "cancel", key: "cancel", disabled: call.cancelling?.sent === true,
+        on: { click: () => ui.cancelCall(call) } }, icon("cross"), h("span", { class: "word" }, "Cancel"), h("span", { class: "unseen" }, ` ${line(call.name, 80)}`)),
       h("button", { type: "button", class: "inspect", "aria-expanded": String(ui.isOpen(`${id}-inspector`)),
         on: { click: () => ui.toggle(`${id}-inspector`, call) } }, icon("look"), h("span", { class: "word" }, "Inspect"), h("span", { class: "unseen" }, ` ${line(call.name, 80)}`))),
     call.approval?.approved === false && h("p", { class: "note" }, icon("cross"), `Rejected${call.approval.reason ? `: ${line(call.approval.reason, 400)}` : "."}`),
     phase === "approval" ? drawInput(call) : drawFields(call, phase, ui, lines),
     call.error && h("p", { class: "problem" }, icon("cross"), line(call.error, 400)),
+    call.cancelling?.problem && CANCELLABLE.has(phase) && h("p", { class: "problem", role: "alert" }, icon("cross"), call.cancelling.problem),
     phase === "approval" && drawApproval(call, id, ui), // after the input that it is about
     call.progressCount > 0 && call.toolStopS === null && !lines && h("div", { class: "outcome" },
       h("h4", null, icon("play"), "Progress", call.progressCount > 1 && h("span", { class: "faint" }, digits(call.progressCount))),

@@ -1,6 +1,6 @@
 // The only connection of the page: the list of runs, and the records of the shown run.
 
-import { follow } from "./records.js";
+import { HTTPError, follow } from "./records.js";
 
 export class Connection {
   #messages = null;
@@ -26,16 +26,8 @@ export class Connection {
   }
 }
 
-// Sends a person's decision about a call. Throws an Error with the text to show.
-export async function decide(run, block, approved, reason) {
-  const response = await fetch(`runs/${encodeURIComponent(run)}/decide`, {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ block, approved, reason: reason || null }),
-  }).catch(() => {
-    throw new Error("The program cannot be reached. Try again.");
-  });
-  if (response.ok) return;
-  if (response.status === 409) throw new Error("This call no longer waits for a decision.");
-  throw new Error(`The decision was not accepted (HTTP ${response.status}).`);
+// The text to show if something could not be done to a run.
+export function problemOf(error) {
+  if (!(error instanceof HTTPError)) return "The program cannot be reached. Try again.";
+  return error.status === 409 ? error.message : `It was not accepted (HTTP ${error.status}).`;
 }

@@ -1,10 +1,11 @@
 // The page: its state, its drawing, and the actions of the reader.
 
 import { drawTurns } from "./cards.js";
-import { Connection, decide } from "./connection.js";
+import { drawControls } from "./controls.js";
+import { Connection, problemOf } from "./connection.js";
 import { h, sync } from "./dom.js";
 import { PHASES, count, digits, line, pill, quietText, seconds, statusOf } from "./format.js";
-import { phaseOf } from "./records.js";
+import { RunControl, phaseOf } from "./records.js";
 import { RunView } from "./run.js";
 import { drawTimeline } from "./timeline.js";
 
@@ -24,6 +25,7 @@ let arrivedMs = performance.now(); // time of the newest record's arrival
 let clock = null; // {elapsedS, atMs}: the age of the run at a time, if the program knows it
 let lostMs = null; // time at which the connection was lost: later events are unknown
 let focused = null; // the block of the card that Tab reaches
+let controls = {}; // the state of the controls of the run
 
 // --- the run and its records ------------------------------------------------------------------------------------------
 
@@ -82,6 +84,7 @@ function show(id) {
   shown = id;
   clock = null;
   view = new RunView();
+  controls = {};
   opened.clear();
   focused = null;
   if (id !== null) connection.follow(id);
@@ -124,19 +127,43 @@ const ui = {
   redraw: (call) => redrawCall(call),
   canShow: (id) => runs?.some((run) => run.id === id) ?? false,
   tabStop: (call) => (focused === null ? call === view.calls[0] : call.block === focused),
+  canAct: () => !view.isOver && (runs?.some((run) => run.id === shown && run.acts) ?? false),
+  ask(isStopping) {
+    controls.isStopping = isStopping;
+    draw();
+  },
+  stop: () => act(controls, (control) => control.cancel(), draw),
+  async say(text, when) {
+    const isSent = await act(controls, (control) => control.sendMessage(text, when), draw);
+    controls.sent = false;
+    if (isSent) announce("The message is sent");
+    draw();
+    return isSent;
+  },
   async decide(call, approved, reason) {
-    const { approval } = call;
-    Object.assign(approval, { sent: true, problem: null });
     document.getElementById(`call-${call.block}`)?.focus(); // the buttons will be removed
-    redrawCall(call);
-    try {
-      await decide(shown, call.block, approved, reason);
-    } catch (error) {
-      Object.assign(approval, { sent: false, problem: error.message });
-      redrawCall(call);
-    }
+    await act(call.approval, (control) => control.decide(call.block, approved, reason), () => redrawCall(call));
+  },
+  async cancelCall(call) {
+    call.cancelling ??= {};
+    await act(call.cancelling, (control) => control.cancelCall(call.block), () => redrawCall(call));
   },
 };
+
+// Does something to the shown run. `state` has `sent` and `problem` meanwhile.
+async function act(state, does, redraw) {
+  Object.assign(state, { sent: true, problem: null });
+  redraw();
+  try {
+    await does(new RunControl("", shown));
+    return true;
+  } catch (error) {
+    Object.assign(state, { sent: false, problem: problemOf(error) });
+    return false;
+  } finally {
+    redraw();
+  }
+}
 
 function redrawCall(call) {
   call.version++;
@@ -238,6 +265,8 @@ function drawRun() {
     ["Model", view.model === null ? null : line(view.model, 80)],
     ["Elapsed", seconds(nowS(), 1)],
     ["Quiet for", view.isOver ? null : quietText(view, nowS())],
+    ["Cost", view.cost === null ? null : String(view.cost)],
+    ["Ended by", view.limit === null ? null : line(view.limit.replaceAll("_", " "), 40)],
     ["Turns", String(view.turnCount ?? view.turns.length)],
     ["Tokens in", tokens.input_tokens === undefined ? null : digits(tokens.input_tokens)],
     ["Tokens out", tokens.output_tokens === undefined ? null : digits(tokens.output_tokens)],
@@ -252,6 +281,7 @@ function drawRun() {
       h("button", { type: "button", class: "quiet", on: { click: () => openCall(waiting[0]) } }, "Go to it")),
     drawTimeline(view, nowS(), openCall),
     h("div", { class: "turns", key: `turns ${shown}` }, drawTurns(view, ui)),
+    ui.canAct() && drawControls(controls, ui),
     view.calls.length > 0 && h("p", { class: "keys", key: "keys" }, "On a call: ", h("kbd", null, "j"), " ", h("kbd", null, "k"), " move, ", h("kbd", null, "i"), " inspects."),
   ];
 }

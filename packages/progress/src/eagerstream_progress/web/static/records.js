@@ -1,49 +1,5 @@
 // Built from packages/progress/clients/eagerstream-records by `npm run build`. Do not edit.
 
-var ExactNumber = class {
-  digits;
-  constructor(digits) {
-    this.digits = digits;
-  }
-  toBigInt() {
-    return BigInt(this.digits);
-  }
-  toString() {
-    return this.digits;
-  }
-  /** Return the form that `parse` reads. */
-  toJSON() {
-    return { $number: this.digits };
-  }
-};
-function parse(text) {
-  try {
-    return text.includes('number"') ? JSON.parse(text, revive) : JSON.parse(text);
-  } catch (error) {
-    throw error instanceof RangeError ? new SyntaxError("the JSON is nested too deeply") : error;
-  }
-}
-var ESCAPED = /^\$+\$number$/;
-var DIGITS = /^-?[1-9][0-9]{0,4299}$/;
-function revive(_, value) {
-  if (!isContainer(value) || Array.isArray(value)) return value;
-  const object = value;
-  const names = Object.keys(object);
-  const digits = names.length === 1 && names[0] === "$number" ? object.$number : null;
-  if (typeof digits === "string" && DIGITS.test(digits)) return new ExactNumber(digits);
-  if (!names.some((name) => ESCAPED.test(name))) return value;
-  return Object.fromEntries(names.map((name) => [ESCAPED.test(name) ? name.slice(1) : name, object[name]]));
-}
-function isContainer(value) {
-  return value !== null && typeof value === "object" && !(value instanceof ExactNumber);
-}
-function stringify(value) {
-  if (value instanceof ExactNumber) return value.digits;
-  if (!isContainer(value)) return Object.is(value, -0) ? "-0" : JSON.stringify(value) ?? "null";
-  if (Array.isArray(value)) return `[${value.map(stringify).join(",")}]`;
-  return `{${Object.entries(value).map(([name, item]) => `${JSON.stringify(name)}:${stringify(item)}`).join(",")}}`;
-}
-
 var MAX_TIMER_MS = 2 ** 31 - 1;
 function pause(delayMs, signal) {
   return new Promise((resolve, reject) => {
@@ -100,37 +56,6 @@ function closable(start, outer) {
       return this;
     }
   };
-}
-
-function read(event, data, seq) {
-  switch (event) {
-    case "records": {
-      const { snapshot, records } = objectOf(parse(data));
-      if (!Array.isArray(records) || !Number.isSafeInteger(seq)) throw new SyntaxError("the server sent no records");
-      return { type: "records", snapshot: snapshot === true, records: records.map(recordOf), seq };
-    }
-    case "runs": {
-      const runs = parse(data);
-      if (!Array.isArray(runs)) throw new SyntaxError("the server sent no list of runs");
-      return { type: "runs", runs: runs.map(objectOf) };
-    }
-    case "clock":
-      return { type: "clock", elapsedS: Number(objectOf(parse(data))["elapsed_s"]) };
-    case "end":
-    case "gone":
-      return { type: event };
-    default:
-      return null;
-  }
-}
-function recordOf(value) {
-  const { type, seq, at_s } = objectOf(value);
-  if (typeof type !== "string" || typeof seq !== "number" || typeof at_s !== "number") throw new SyntaxError("the server sent no record");
-  return value;
-}
-function objectOf(value) {
-  if (!isContainer(value) || Array.isArray(value)) throw new SyntaxError("the server sent no object");
-  return value;
 }
 
 var MessageTooLong = class extends Error {
@@ -331,6 +256,119 @@ async function reasonOf(response) {
   } catch {
   }
   return text.slice(0, MAX_REASON_CHARS).replace(INVISIBLE, " ").trim();
+}
+
+var RunControl = class {
+  #url;
+  #headers;
+  /**
+   * @param url The address of `web_app`, for example `/watch/`.
+   * @param run The id of the run.
+   */
+  constructor(url, run, options = {}) {
+    const base = String(url);
+    this.#url = `${base}${base === "" || base.endsWith("/") ? "" : "/"}runs/${encodeURIComponent(run)}/`;
+    this.#headers = { ...options.headers, "Content-Type": "application/json" };
+    if (options.token !== void 0) this.#headers["Authorization"] = `Bearer ${options.token}`;
+  }
+  /** Decide about a call that waits for a person. The model reads the reason of a refusal. */
+  async decide(block, approved, reason) {
+    await this.#post("decide", { block, approved, reason: reason || null });
+  }
+  /** Say something to the model: with its next request, when it would end, or now, which cuts its response. */
+  async sendMessage(message, when = "next_turn") {
+    await this.#post("messages", { message, when });
+  }
+  /** Cancel the run. */
+  async cancel() {
+    await this.#post("cancel", {});
+  }
+  /** Cancel one call. The others and the run go on, and the model reads the reason. */
+  async cancelCall(block, reason) {
+    await this.#post("cancel", { block, reason: reason || null });
+  }
+  async #post(path, body) {
+    const request = { method: "POST", headers: this.#headers, body: JSON.stringify(body), redirect: "manual" };
+    const response = await fetch(this.#url + path, request).catch((error) => {
+      throw new ConnectionLost("the server cannot be reached", { cause: error });
+    });
+    if (!response.ok) throw new HTTPError(response.status, await reasonOf(response));
+  }
+};
+
+var ExactNumber = class {
+  digits;
+  constructor(digits) {
+    this.digits = digits;
+  }
+  toBigInt() {
+    return BigInt(this.digits);
+  }
+  toString() {
+    return this.digits;
+  }
+  /** Return the form that `parse` reads. */
+  toJSON() {
+    return { $number: this.digits };
+  }
+};
+function parse(text) {
+  try {
+    return text.includes('number"') ? JSON.parse(text, revive) : JSON.parse(text);
+  } catch (error) {
+    throw error instanceof RangeError ? new SyntaxError("the JSON is nested too deeply") : error;
+  }
+}
+var ESCAPED = /^\$+\$number$/;
+var DIGITS = /^-?[1-9][0-9]{0,4299}$/;
+function revive(_, value) {
+  if (!isContainer(value) || Array.isArray(value)) return value;
+  const object = value;
+  const names = Object.keys(object);
+  const digits = names.length === 1 && names[0] === "$number" ? object.$number : null;
+  if (typeof digits === "string" && DIGITS.test(digits)) return new ExactNumber(digits);
+  if (!names.some((name) => ESCAPED.test(name))) return value;
+  return Object.fromEntries(names.map((name) => [ESCAPED.test(name) ? name.slice(1) : name, object[name]]));
+}
+function isContainer(value) {
+  return value !== null && typeof value === "object" && !(value instanceof ExactNumber);
+}
+function stringify(value) {
+  if (value instanceof ExactNumber) return value.digits;
+  if (!isContainer(value)) return Object.is(value, -0) ? "-0" : JSON.stringify(value) ?? "null";
+  if (Array.isArray(value)) return `[${value.map(stringify).join(",")}]`;
+  return `{${Object.entries(value).map(([name, item]) => `${JSON.stringify(name)}:${stringify(item)}`).join(",")}}`;
+}
+
+function read(event, data, seq) {
+  switch (event) {
+    case "records": {
+      const { snapshot, records } = objectOf(parse(data));
+      if (!Array.isArray(records) || !Number.isSafeInteger(seq)) throw new SyntaxError("the server sent no records");
+      return { type: "records", snapshot: snapshot === true, records: records.map(recordOf), seq };
+    }
+    case "runs": {
+      const runs = parse(data);
+      if (!Array.isArray(runs)) throw new SyntaxError("the server sent no list of runs");
+      return { type: "runs", runs: runs.map(objectOf) };
+    }
+    case "clock":
+      return { type: "clock", elapsedS: Number(objectOf(parse(data))["elapsed_s"]) };
+    case "end":
+    case "gone":
+      return { type: event };
+    default:
+      return null;
+  }
+}
+function recordOf(value) {
+  const { type, seq, at_s } = objectOf(value);
+  if (typeof type !== "string" || typeof seq !== "number" || typeof at_s !== "number") throw new SyntaxError("the server sent no record");
+  return value;
+}
+function objectOf(value) {
+  if (!isContainer(value) || Array.isArray(value)) throw new SyntaxError("the server sent no object");
+  return value;
 }
 
 var FIRST_DELAY_MS = 400;
@@ -641,6 +679,10 @@ var RunReader = class {
   usageOf = /* @__PURE__ */ new Map();
   /** Number of complete responses; null until the run has ended. */
   turnCount = null;
+  /** The option whose bound has ended the run; null if none has. */
+  limit = null;
+  /** The cost of the usage, in the currency of the program; null if it is not counted, and until the run has ended. */
+  cost = null;
   /** True if no more records come, also if the last one is no `run_stop`. */
   ended = false;
   /** `seq` of the last message: set it if you want to continue there. */
@@ -807,8 +849,8 @@ var HANDLERS = {
   },
   unknown() {
   },
-  run_stop(run, { status, turns, usage, error }) {
-    Object.assign(run, { status, error, turnCount: turns, usage, quietSinceS: null });
+  run_stop(run, { status, turns, usage, error, limit, cost }) {
+    Object.assign(run, { status, error, turnCount: turns, usage, quietSinceS: null, limit: limit ?? null, cost: cost ?? null });
     touchAll(run);
   }
 };
@@ -882,10 +924,10 @@ var Snapshots = class {
   }
   /** Return the state now. The cost depends on what has changed, and on the number of blocks. */
   take() {
-    const { id, name, model, startedAt, status, error, isOver, usage, atS, quietSinceS, pingS } = this.#run;
+    const { id, name, model, startedAt, status, error, isOver, usage, limit, cost, atS, quietSinceS, pingS } = this.#run;
     const turns = this.#run.turns.map((turn) => this.#turn(turn));
     const calls = this.#run.calls.filter((call) => !call.isVoid).map((call) => this.#block(call));
-    return { id, name, model, startedAt, status, error, isOver, usage, atS, quietSinceS, pingS, turns, calls, gaps: [...this.#run.gaps] };
+    return { id, name, model, startedAt, status, error, isOver, usage, limit, cost, atS, quietSinceS, pingS, turns, calls, gaps: [...this.#run.gaps] };
   }
   #turn(turn) {
     const known = this.#turns.get(turn);
@@ -1059,6 +1101,7 @@ export {
   MessageTooLong,
   PartialValue,
   PatchError,
+  RunControl,
   RunReader,
   RunStore,
   SSEDecoder,

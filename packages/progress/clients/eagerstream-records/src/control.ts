@@ -1,0 +1,60 @@
+// What a page does to a run: it decides about calls, says something, and cancels.
+
+import { ConnectionLost, HTTPError, reasonOf } from "./open.js";
+
+export interface ControlOptions {
+  /** Sent as `Authorization: Bearer`. */
+  readonly token?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/**
+ * Acts on a run of a hub, through the paths of `web_app` beside `events`.
+ *
+ * Each method returns when the server has done it. It throws an HTTPError if the server refuses (with the status 409 if
+ * nothing waits for a decision, or the run or the call is not under way), and ConnectionLost if it cannot be reached:
+ * then it may have been done.
+ */
+export class RunControl {
+  readonly #url: string;
+  readonly #headers: Record<string, string>;
+
+  /**
+   * @param url The address of `web_app`, for example `/watch/`.
+   * @param run The id of the run.
+   */
+  constructor(url: string | URL, run: string, options: ControlOptions = {}) {
+    const base = String(url);
+    this.#url = `${base}${base === "" || base.endsWith("/") ? "" : "/"}runs/${encodeURIComponent(run)}/`;
+    this.#headers = { ...options.headers, "Content-Type": "application/json" };
+    if (options.token !== undefined) this.#headers["Authorization"] = `Bearer ${options.token}`;
+  }
+
+  /** Decide about a call that waits for a person. The model reads the reason of a refusal. */
+  async decide(block: number, approved: boolean, reason?: string | null): Promise<void> {
+    await this.#post("decide", { block, approved, reason: reason || null });
+  }
+
+  /** Say something to the model: with its next request, when it would end, or now, which cuts its response. */
+  async sendMessage(message: string, when: "next_turn" | "when_idle" | "now" = "next_turn"): Promise<void> {
+    await this.#post("messages", { message, when });
+  }
+
+  /** Cancel the run. */
+  async cancel(): Promise<void> {
+    await this.#post("cancel", {});
+  }
+
+  /** Cancel one call. The others and the run go on, and the model reads the reason. */
+  async cancelCall(block: number, reason?: string | null): Promise<void> {
+    await this.#post("cancel", { block, reason: reason || null });
+  }
+
+  async #post(path: string, body: object): Promise<void> {
+    const request = { method: "POST", headers: this.#headers, body: JSON.stringify(body), redirect: "manual" } as const;
+    const response = await fetch(this.#url + path, request).catch((error: unknown) => {
+      throw new ConnectionLost("the server cannot be reached", { cause: error });
+    });
+    if (!response.ok) throw new HTTPError(response.status, await reasonOf(response));
+  }
+}
