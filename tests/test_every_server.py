@@ -6,7 +6,7 @@ import re
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ class Served:
         headers: Headers that clients of it send.
         configure: It takes names.
         is_page: Other pages may link to it.
+        tells_browsers: It says which origins are allowed, and does not pass on what another server says.
     """
 
     port: int
@@ -47,6 +48,7 @@ class Served:
     headers: str = ""
     configure: bool = True
     is_page: bool = False
+    tells_browsers: bool = True
 
     def send(self, *headers: str, method: str = "GET", target: str = "", version: str = "1.1", host: str = "") -> str:
         """Return the response to a request. `{port}` stands for the port of the server."""
@@ -76,13 +78,13 @@ def upstream_of(stack: ExitStack) -> str:
 @contextmanager
 def proxy(stack: ExitStack, folder: Path, **options: Any) -> Iterator[Served]:
     with RecordingProxy(upstream_of(stack), folder, **options) as server:
-        yield Served(server.port)
+        yield Served(server.port, tells_browsers=False)
 
 
 @contextmanager
 def measuring_proxy(stack: ExitStack, _: Path, **_options: Any) -> Iterator[Served]:
     with WireProxy(upstream_of(stack)) as server:
-        yield Served(server.port, configure=False)
+        yield Served(server.port, configure=False, tells_browsers=False)
 
 
 @contextmanager
@@ -222,6 +224,28 @@ def test_own_pages_are_answered(server: Served) -> None:
         assert server.status(behind_proxy, host="Host: tools.example:80") == 403
     for header in own:
         assert server.status(header) not in REFUSED, header
+
+
+def test_browsers_learn_which_origins_are_allowed(server: Served) -> None:
+    """A preflight is answered without the token, and each response, so that a page can read what was refused, too."""
+    if not server.tells_browsers:
+        return
+    origin, method = "Origin: https://app.example", "Access-Control-Request-Method: POST"
+    asked = "Access-Control-Request-Headers: authorization,content-type"
+    without_token = replace(server, headers="")
+    answer = without_token.send(origin, method, asked, method="OPTIONS").lower()
+    assert answer.split()[1] == "204"
+    for told in (
+        "origin: https://app.example\r",
+        "headers: authorization,content-type\r",
+        "methods: get, head, post, delete\r",
+    ):
+        assert f"access-control-allow-{told}" in answer
+    assert "credentials" not in answer
+    for given in ((origin,), (origin, "Authorization: Bearer wrong")):
+        assert "access-control-allow-origin: https://app.example\r" in without_token.send(*given).lower()
+    assert "access-control" not in server.send().lower()
+    assert server.status(origin, method, host="Host: evil.example", method="OPTIONS") == 421
 
 
 def test_links_lead_to_pages_only(server: Served) -> None:

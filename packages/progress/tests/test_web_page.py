@@ -506,6 +506,7 @@ def test_a_broken_connection_catches_up(page: Page) -> None:
         page.click(f"{card} .inspect")
     page.wait(lambda: page.text("#connection") == "reconnecting")
     page.picture("reconnecting.png")
+    page.wait(lambda: page.text("#connection") == "The program has ended")  # it is asked all the same
     call.write("two ")
     add(log, {"type": "text_delta", "block": 1, "text": "3 "})
     with serve(hub, token=token, port=port):

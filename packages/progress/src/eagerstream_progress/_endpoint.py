@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from eagerstream import errors
 from eagerstream._support.redaction import redact_excerpt
 from eagerstream._support.serving.access import Access, Refused
+from eagerstream._support.serving.cross_origin import CrossOrigin
 from eagerstream._support.serving.guard import Form, Guard
 from eagerstream.loop import Run
 
@@ -55,7 +56,7 @@ def application(
         media_type, text = form(refused)
         return Response(text, refused.status, media_type=media_type)
 
-    guards = [] if access is None else [Middleware(Guard, access)]
+    guards = [] if access is None else [Middleware(CrossOrigin, access), Middleware(Guard, access)]
     found = [Route(path, endpoint, methods=[method]) for method, path, endpoint in routes]
     return Starlette(routes=found, middleware=guards, exception_handlers={Refused: refuse})
 

@@ -28,6 +28,7 @@ from tests.source_tree import ROOT
 
 import eagerstream
 from eagerstream import HTTPTransport, Run, tool
+from eagerstream._support.serving.access import new_token
 from eagerstream_progress import Hub, RunLog
 from eagerstream_progress.gateway import RunSlots, gateway_app
 from eagerstream_progress.web import serve, web_app
@@ -253,6 +254,54 @@ def test_nothing_is_lost_or_doubled_in_chromium(tmp_path: Path) -> None:
             assert isinstance(found, dict), found
             check_gathered(found, log, first=4)
             assert found["reconnections"] >= 3
+
+
+def test_another_origin_in_chromium(tmp_path: Path) -> None:
+    """A page from elsewhere reads and decides with the token. Without a permission, it gets the reason that it can see."""
+    script = """const [url, token, origins, done] = arguments;
+        import("/records.js").then(async ({ RunControl, follow }) => {
+          const found = [];
+          try {
+            for await (const message of follow(`${url}/events?run=run`, { token, maxDelayMs: 20 })) {
+              if (message.type === "records") break;
+            }
+            await new RunControl(url, "run", { token }).decide(1, true);
+          } catch (error) {
+            found.push(error.name, error.status ?? null, error.message);
+          }
+          done(found);
+        }).catch((error) => done(String(error.stack)));"""
+    log, token = made_log("run"), new_token()
+    module = (ROOT / "packages/progress/src/eagerstream_progress/web/static/records.js").read_text()
+    with serving(page_of(Hub(), {"app.js": "", "records.js": module})) as here, chromium(tmp_path) as browser:
+        browser.set_script_timeout(20)
+        browser.get(here)
+
+        def found(origins: list[str], given: str) -> Any:
+            with serve(hub_of(log), token=token, origins=origins) as server:
+                return browser.execute_async_script(script, f"http://127.0.0.1:{server.port}", given, origins)
+
+        assert found([here], token) == ["HTTPError", 409, "This call no longer waits for a decision."]
+        name, status, reason = found([here], "wrong-token-of-16")
+        assert (name, status) == ("HTTPError", 401)
+        assert "complete URL" in reason
+        name, status, reason = found([], token)
+        assert (name, status) == ("ConnectionLost", None)
+        assert reason.startswith("no response after 5 attempts: if the server runs, it may not allow pages of ")
+        assert f'origins=["{here}"]' in reason
+
+
+def test_a_refusal_that_an_event_source_cannot_see(tmp_path: Path) -> None:
+    """It gets no status. `fetch` asks once more, and the iteration fails at once."""
+    script = """const [url, done] = arguments;
+        import("/records.js").then(async ({ follow }) => {
+          for await (const message of follow(url, { transport: "EventSource" }));
+        }).catch((error) => done([error.name, error.status]));"""
+    module = (ROOT / "packages/progress/src/eagerstream_progress/web/static/records.js").read_text()
+    with serving(page_of(Hub(), {"app.js": "", "records.js": module})) as here, chromium(tmp_path) as browser:
+        browser.set_script_timeout(20)
+        browser.get(here)
+        assert browser.execute_async_script(script, "/nowhere") == ["HTTPError", 404]
 
 
 def test_a_silent_server_in_chromium(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from eagerstream import EagerSupport
 from eagerstream._support.checks import check_choice, check_positive
 from eagerstream._support.serving.access import Access, token_for
 from eagerstream._support.serving.asgi_server import ThreadedServer
+from eagerstream._support.serving.cross_origin import CrossOrigin
 from eagerstream._support.serving.guard import Guard, as_api_error
 from eagerstream.errors import UsageError
 from eagerstream.recordings import Recording
@@ -119,7 +120,7 @@ class ReplayServer(ThreadedServer):
         access = Access(hosts=hosts, origins=origins, token=token_for(host, token), host=host)
         self._token = access.token
         super().__init__(
-            lambda: Guard(make_application(behaviour, self._log), access, as_api_error),
+            lambda: CrossOrigin(Guard(make_application(behaviour, self._log), access, as_api_error), access),
             name="replay server",
             host=host,
             port=port,

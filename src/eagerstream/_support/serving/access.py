@@ -125,6 +125,10 @@ class Access:
             if not (self._has_pages and is_link):
                 raise _from_elsewhere(origin)
 
+    def is_allowed_elsewhere(self, origin: str) -> bool:
+        """Return True for the origin of pages from elsewhere that may use the server."""
+        return origin in self._origins
+
     def check_token(self, given: Iterable[str]) -> None:
         """Check the texts with which a request may bring the token.
 

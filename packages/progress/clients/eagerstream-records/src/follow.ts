@@ -23,28 +23,36 @@ export interface FollowOptions {
   readonly maxDelayMs?: number;
   /** The time without a message after which the connection counts as lost. The server sends one each 15 s. */
   readonly maxSilenceMs?: number;
+  /**
+   * Attempts in a row that get no response at all, after which the iteration fails: 5 at first, which take some 15 s.
+   * Once there was a response, the server counts as one that will come back, and is asked for ever, unless you say so.
+   */
+  readonly maxFailures?: number;
   /** Longest message to accept. A snapshot of a long run is one message. */
   readonly maxMessageChars?: number;
 }
 
 const FIRST_DELAY_MS = 400;
+const MAX_FAILURES = 5;
 const LEAST_DELAY_MS = 100; // whatever the server asks for: each reader would hold up the others
 
 /**
  * Follow a run: `for await (const message of follow("/watch/events?run=ID"))`.
  *
  * A lost connection is opened again, after the last message that was read. The iteration ends after `end` or `gone`.
+ * If an `EventSource` gets no response, `fetch` asks once more, because it can see the reason.
  *
  * @param url The `events` endpoint of the server, with `?run=` and the id of a run. Without it, only the list of runs
  *   comes, and the iteration does not end.
- * @throws HTTPError by the iteration, with `fetch`: the server refuses the request, and would refuse it again.
+ * @throws HTTPError by the iteration: the server refuses the request, and would refuse it again.
+ * @throws ConnectionLost by the iteration, after `maxFailures`. `cause` has the reason of the last failure.
  * @throws TypeError if an option is not valid, or there is no `EventSource`.
  * @throws SyntaxError by the iteration: the server sent something other than messages of this endpoint.
  */
 export function follow(url: string | URL, options: FollowOptions = {}): Following {
   const { after = 0, maxDelayMs = 8000, maxMessageChars = 2 ** 28, maxSilenceMs = 45_000 } = options;
   for (const [name, value, least] of [
-    ["after", after, 0], ["maxDelayMs", maxDelayMs, 1], ["maxMessageChars", maxMessageChars, 1], ["maxSilenceMs", maxSilenceMs, 1],
+    ["after", after, 0], ["maxFailures", options.maxFailures ?? 1, 1], ["maxDelayMs", maxDelayMs, 1], ["maxMessageChars", maxMessageChars, 1], ["maxSilenceMs", maxSilenceMs, 1],
   ] as const) {
     if (!(value >= least)) throw new TypeError(`${name} must be a number from ${least}`);
   }
@@ -55,28 +63,34 @@ export function follow(url: string | URL, options: FollowOptions = {}): Followin
   if (transport === "EventSource" && needsFetch) throw new TypeError("an EventSource sends no headers, and Node has none: use fetch");
   if (transport === "fetch") new Request(url, { headers }); // throws if it is not valid: no attempt would help
   const limits = { maxChars: maxMessageChars, maxSilenceMs };
-  const open: Open = (position, signal) => {
+  const open: Open = (position, signal, failures) => {
     const address = withPosition(String(url), position);
-    if (transport === "EventSource") return openEventSource(address, signal, limits);
+    if (transport === "EventSource" && failures % 2 === 0) return openEventSource(address, signal, limits);
     const resumed = position ? { ...headers, "Last-Event-ID": String(position) } : headers;
     return openFetch(address, { headers: resumed, cache: "no-store" }, signal, limits);
   };
-  return closable((signal) => messages(open, { after, maxDelayMs, stays: options.stays ?? false }, signal), options.signal);
+  return closable((signal) => messages(String(url), open, { ...options, after, maxDelayMs }, signal), options.signal);
 }
 
-type Open = (position: number, signal: AbortSignal) => AsyncIterable<Opened>;
+type Open = (position: number, signal: AbortSignal, failures: number) => AsyncIterable<Opened>;
 
 async function* messages(
-  open: Open, { after, maxDelayMs, stays }: { after: number; maxDelayMs: number; stays: boolean }, signal: AbortSignal,
+  url: string, open: Open, { after, maxDelayMs, maxFailures, stays }: FollowOptions & { after: number; maxDelayMs: number }, signal: AbortSignal,
 ): AsyncGenerator<RunMessage, undefined> {
   let position = after;
+  let failures = 0; // in a row, without a response
+  let mostFailures = maxFailures ?? MAX_FAILURES;
   let firstDelayMs = Math.min(FIRST_DELAY_MS, maxDelayMs);
   let delayMs = firstDelayMs;
   yield { type: "connection", state: "connecting" };
   for (;;) {
+    let reason: unknown;
     try {
-      for await (const opened of open(position, signal)) {
+      failures++;
+      for await (const opened of open(position, signal, failures - 1)) {
         if (opened.type === "open") {
+          failures = 0;
+          mostFailures = maxFailures ?? Infinity;
           yield { type: "connection", state: "live" };
         } else if (opened.type === "retry") {
           firstDelayMs = Math.min(Math.max(opened.retryMs, LEAST_DELAY_MS), maxDelayMs);
@@ -93,12 +107,24 @@ async function* messages(
       }
     } catch (error) {
       if (signal.aborted || isFinal(error)) throw error;
-      if (error instanceof HTTPError) delayMs = Math.max(delayMs, (error.retryAfterS ?? 0) * 1000);
+      reason = error;
+      if (error instanceof HTTPError) {
+        failures = 0;
+        delayMs = Math.max(delayMs, (error.retryAfterS ?? 0) * 1000);
+      }
     }
-    yield { type: "connection", state: "reconnecting" };
+    if (failures >= mostFailures) throw new ConnectionLost(`no response after ${failures} attempts${whyNot(url)}`, { cause: reason });
+    yield { type: "connection", state: "reconnecting", failures };
     await pause(delayMs * (0.75 + Math.random() / 2), signal);
     delayMs = Math.min(delayMs * 2, maxDelayMs);
   }
+}
+
+// The reason that a browser does not tell a page.
+function whyNot(url: string): string {
+  const here = globalThis.location?.origin;
+  if (here === undefined || new URL(url, location.href).origin === here) return "";
+  return `: if the server runs, it may not allow pages of ${here} (its option is origins=["${here}"])`;
 }
 
 // True if the next attempt would fail, too.

@@ -15,7 +15,9 @@ export type RunMessage =
   | { readonly type: "end" }
   /** The server does not keep the run, or no longer. */
   | { readonly type: "gone" }
-  | { readonly type: "connection"; readonly state: "connecting" | "live" | "reconnecting" };
+  | { readonly type: "connection"; readonly state: "connecting" | "live" }
+  /** `failures`: attempts in a row that got no response. */
+  | { readonly type: "connection"; readonly state: "reconnecting"; readonly failures: number };
 
 /** A run in the list of runs. */
 export interface RunSummary {

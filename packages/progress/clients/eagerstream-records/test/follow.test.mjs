@@ -72,6 +72,17 @@ test("a silent server counts as lost", async (t) => {
   assert.equal(requests.length, 3);
 });
 
+test("a server that is not there is an error, one that was there will come back", async (t) => {
+  const states = [];
+  const nowhere = async () => {
+    for await (const { failures } of follow("http://127.0.0.1:1/events", { maxDelayMs: 1, maxFailures: 3 })) states.push(failures);
+  };
+  await assert.rejects(nowhere(), (error) => error instanceof ConnectionLost && error.message === "no response after 3 attempts" && error.cause instanceof ConnectionLost);
+  assert.deepEqual(states, [undefined, 1, 2]);
+  const { url } = await serve(t, stream([batch(1)], "cut"), ...Array(8).fill((request) => request.socket.destroy()), stream([batch(2), END]));
+  assert.deepEqual((await all(follow(url, { maxDelayMs: 1 }))).slice(-2), [2, "end"]);
+});
+
 test("leaving, closing and aborting close the connection at once", async (t) => {
   const ends = {
     async leave(messages) {

@@ -14,6 +14,7 @@ import anyio
 from eagerstream._support.redaction import redact_excerpt
 from eagerstream._support.serving.access import Access, Refused
 from eagerstream._support.serving.asgi_server import ASGIApplication
+from eagerstream._support.serving.cross_origin import CrossOrigin
 from eagerstream._support.serving.guard import as_text
 from eagerstream.errors import LimitError, UsageError
 
@@ -82,7 +83,8 @@ def web_app(
             access.
         hosts: Names under which the page is requested, beside those of loopback, with or without a port. None allows
             any, if the application around it checks them.
-        origins: Origins of pages from elsewhere that may use its other paths.
+        origins: Origins of pages from elsewhere that may use its other paths, for reading and for acting. Their
+            browsers are told so. They bring the token as programs do, since a cookie does not go along.
         journal: A journal whose runs have a page, too. Everyone who can open the page can decide about their calls.
 
     Raises:
@@ -105,7 +107,7 @@ def guarded_page(hub: Hub, access: Access, journal: WatchedJournal | None) -> AS
     ]
     if journal is not None:
         routes += JournalPages(journal).routes()
-    return PageGuard(application(routes, form=as_text), access)
+    return CrossOrigin(PageGuard(application(routes, form=as_text), access), access)
 
 
 class _Pages:

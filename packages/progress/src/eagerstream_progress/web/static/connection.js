@@ -15,7 +15,7 @@ export class Connection {
   async follow(run) {
     this.#messages?.close();
     const query = run === null ? "" : `?${new URLSearchParams({ run })}`;
-    const messages = (this.#messages = follow(`events${query}`, { stays: true }));
+    const messages = (this.#messages = follow(`events${query}`, { stays: true, maxFailures: Infinity }));
     for await (const message of messages) {
       try {
         this.#handlers[message.type](message);

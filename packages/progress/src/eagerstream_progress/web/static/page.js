@@ -12,6 +12,7 @@ import { drawTimeline } from "./timeline.js";
 const DRAW_MS = 66; // about 15 times per second
 const CLOCK_MS = matchMedia("(prefers-reduced-motion: reduce)").matches ? 1000 : 200;
 const ANNOUNCE_MS = 1000;
+const ENDED_FAILURES = 4; // attempts without a response, after which the program counts as ended; it is still asked
 
 const main = document.getElementById("main");
 const root = document.getElementById("run");
@@ -30,14 +31,15 @@ let controls = {}; // the state of the controls of the run
 // --- the run and its records ------------------------------------------------------------------------------------------
 
 const connection = new Connection({
-  connection({ state: word }) {
+  connection({ state: word, failures }) {
     if (word === "connecting") return; // to another run: the page was connected before
+    const hasEnded = failures >= ENDED_FAILURES;
     const element = document.getElementById("connection");
     if (element.dataset.state === "reconnecting" && word === "live") announce("Connected again");
     if (element.dataset.state === "live" && word === "reconnecting") announce("The connection is lost, reconnecting");
     lostMs = word === "live" ? null : (lostMs ?? performance.now());
     element.dataset.state = word;
-    document.getElementById("connection-word").textContent = word;
+    document.getElementById("connection-word").textContent = hasEnded ? "The program has ended" : word;
   },
   runs({ runs: list }) {
     runs = list.toReversed();

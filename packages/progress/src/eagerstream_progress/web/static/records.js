@@ -372,11 +372,13 @@ function objectOf(value) {
 }
 
 var FIRST_DELAY_MS = 400;
+var MAX_FAILURES = 5;
 var LEAST_DELAY_MS = 100;
 function follow(url, options = {}) {
   const { after = 0, maxDelayMs = 8e3, maxMessageChars = 2 ** 28, maxSilenceMs = 45e3 } = options;
   for (const [name, value, least] of [
     ["after", after, 0],
+    ["maxFailures", options.maxFailures ?? 1, 1],
     ["maxDelayMs", maxDelayMs, 1],
     ["maxMessageChars", maxMessageChars, 1],
     ["maxSilenceMs", maxSilenceMs, 1]
@@ -390,23 +392,29 @@ function follow(url, options = {}) {
   if (transport === "EventSource" && needsFetch) throw new TypeError("an EventSource sends no headers, and Node has none: use fetch");
   if (transport === "fetch") new Request(url, { headers });
   const limits = { maxChars: maxMessageChars, maxSilenceMs };
-  const open = (position, signal) => {
+  const open = (position, signal, failures) => {
     const address = withPosition(String(url), position);
-    if (transport === "EventSource") return openEventSource(address, signal, limits);
+    if (transport === "EventSource" && failures % 2 === 0) return openEventSource(address, signal, limits);
     const resumed = position ? { ...headers, "Last-Event-ID": String(position) } : headers;
     return openFetch(address, { headers: resumed, cache: "no-store" }, signal, limits);
   };
-  return closable((signal) => messages(open, { after, maxDelayMs, stays: options.stays ?? false }, signal), options.signal);
+  return closable((signal) => messages(String(url), open, { ...options, after, maxDelayMs }, signal), options.signal);
 }
-async function* messages(open, { after, maxDelayMs, stays }, signal) {
+async function* messages(url, open, { after, maxDelayMs, maxFailures, stays }, signal) {
   let position = after;
+  let failures = 0;
+  let mostFailures = maxFailures ?? MAX_FAILURES;
   let firstDelayMs = Math.min(FIRST_DELAY_MS, maxDelayMs);
   let delayMs = firstDelayMs;
   yield { type: "connection", state: "connecting" };
   for (; ; ) {
+    let reason;
     try {
-      for await (const opened of open(position, signal)) {
+      failures++;
+      for await (const opened of open(position, signal, failures - 1)) {
         if (opened.type === "open") {
+          failures = 0;
+          mostFailures = maxFailures ?? Infinity;
           yield { type: "connection", state: "live" };
         } else if (opened.type === "retry") {
           firstDelayMs = Math.min(Math.max(opened.retryMs, LEAST_DELAY_MS), maxDelayMs);
@@ -423,12 +431,22 @@ async function* messages(open, { after, maxDelayMs, stays }, signal) {
       }
     } catch (error) {
       if (signal.aborted || isFinal(error)) throw error;
-      if (error instanceof HTTPError) delayMs = Math.max(delayMs, (error.retryAfterS ?? 0) * 1e3);
+      reason = error;
+      if (error instanceof HTTPError) {
+        failures = 0;
+        delayMs = Math.max(delayMs, (error.retryAfterS ?? 0) * 1e3);
+      }
     }
-    yield { type: "connection", state: "reconnecting" };
+    if (failures >= mostFailures) throw new ConnectionLost(`no response after ${failures} attempts${whyNot(url)}`, { cause: reason });
+    yield { type: "connection", state: "reconnecting", failures };
     await pause(delayMs * (0.75 + Math.random() / 2), signal);
     delayMs = Math.min(delayMs * 2, maxDelayMs);
   }
+}
+function whyNot(url) {
+  const here = globalThis.location?.origin;
+  if (here === void 0 || new URL(url, location.href).origin === here) return "";
+  return `: if the server runs, it may not allow pages of ${here} (its option is origins=["${here}"])`;
 }
 function isFinal(error) {
   if (error instanceof HTTPError) return error.status < 500 && ![408, 425, 429].includes(error.status);
