@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from typing import Any
+from unittest.mock import ANY
 
 import anyio
 import pytest
@@ -14,14 +16,14 @@ from packages.progress.tests.asgi import scope_of
 from packages.progress.tests.ui_messages import Reader
 from starlette.exceptions import HTTPException
 from tests.streams import MESSAGE_STOP, REQUEST, message_delta, message_start
-from tests.support import Gate, LocalAPI, Piece, whole_call
+from tests.support import Gate, LocalAPI, Piece, until, whole_call
 
 import eagerstream
 from eagerstream import Run, RunStatus, tool
 from eagerstream_progress import Hub, RunLog, _hub as hub_module
 from eagerstream_progress.vercel import ChatRequest, to_messages, vercel_app
 from eagerstream_progress.vercel._app import encode_chunks
-from eagerstream_testing import reply, text
+from eagerstream_testing import reply, text, tool_use
 
 pytestmark = pytest.mark.anyio
 
@@ -280,24 +282,142 @@ async def test_a_run_is_stopped() -> None:
     assert (await ask(app, "DELETE", "/api/chat/chat-1/stream")).status == 204
 
 
-@pytest.mark.parametrize("approved", [True, False])
-async def test_a_decision(approved: bool) -> None:
-    """A call waits for the page; what does not fit the question is refused."""
-    hub = Hub()
+class Paying:
+    """An application with a tool that asks, and what a page does there. `asked` has what the page has after each step."""
 
-    @tool(approve=hub.approve)
-    async def pay(amount: int) -> str:
+    def __init__(self, *more: Any, timeout_s: float = 600.0, **options: Any) -> None:
+        self.hub = Hub()
+        self.paid: list[int] = []
+        pay = tool(self._pay, name="pay", approve=self.hub.approve, approve_timeout_s=timeout_s)
+        call = [message_start(), *whole_call(0, "pay", '{"amount": 3}'), message_delta("tool_use"), MESSAGE_STOP]
+        self.start = Chats(LocalAPI(call, *more, HI), tools=[pay])
+        self.app = vercel_app(self.start, hub=self.hub, **options)
+        self.reader = Reader(options.get("sdk", 6))
+        self.message: dict[str, Any] = {}
+
+    async def _pay(self, amount: int) -> str:
         """Pay."""
+        self.paid.append(amount)
         return f"paid {amount}"
 
-    call = [message_start(), *whole_call(0, "pay", '{"amount": 3}'), message_delta("tool_use"), MESSAGE_STOP]
-    start = Chats(LocalAPI(call, HI), tools=[pay])
-    app = vercel_app(start, hub=hub)
+    @property
+    def run(self) -> Run:
+        return self.start.runs[0]
+
+    def take(self, answer: Any) -> None:
+        self.reader.read(answer.chunks)
+        self.message = self.reader.message | {"role": "assistant"}
+
+    def decided(self, approved: bool, reason: str | None = None) -> dict[str, Any]:
+        """The request of a page whose user has decided."""
+        for part in self.reader.calls:
+            if part["state"] == "approval-requested":
+                part["state"] = "approval-responded"
+                part["approval"] |= {"approved": approved} | ({"reason": reason} if reason else {})
+        return copy.deepcopy(BODY | {"messages": [SAID, self.message]})
+
+
+@asynccontextmanager
+async def parked(paying: Paying) -> AsyncIterator[None]:
+    """The run waits meanwhile, in the task of its request."""
+    async with asking(paying.app) as answer:
+        await answer.until(lambda answer: b"[DONE]" in answer.body)
+        paying.take(answer)
+        assert paying.reader.calls[0]["state"] == "approval-requested"
+        assert answer.chunks[-1] == {
+            "type": "finish",
+            "finishReason": "tool-calls",
+            "messageMetadata": {"status": "waiting"},
+        }
+        assert paying.run.result.status is RunStatus.RUNNING
+        yield
+
+
+@pytest.mark.parametrize("approved", [True, False])
+async def test_a_decision(approved: bool) -> None:
+    """The message ends with the question, and the next request with the same message decides and continues it."""
+    paying = Paying()
+    async with parked(paying):
+        again = await ask(paying.app, body=paying.decided(approved, "because"))
+        paying.take(again)
+    assert again.chunks[0] == {"type": "start", "messageId": paying.message["id"], "messageMetadata": ANY}
+    assert paying.reader.ended().calls[0]["state"] == ("output-available" if approved else "output-denied")
+    assert paying.paid == ([3] if approved else [])
+    assert to_messages([SAID, paying.message]) == paying.run.result.messages
+    assert paying.run.result.status is RunStatus.COMPLETED
+
+
+async def test_a_second_page_decides_too() -> None:
+    """The first decision counts, and both pages get the rest of the message."""
+    paying = Paying()
+    async with parked(paying):
+        body = paying.decided(True)
+        other = json.loads(json.dumps(body).replace('"approved": true', '"approved": false'))
+        first = await ask(paying.app, body=body)
+        second = await ask(paying.app, body=other)
+    assert paying.paid == [3]
+    assert second.status == 200
+    paying.take(first)
+    assert paying.reader.ended().calls[0]["state"] == "output-available"
+
+
+async def test_two_questions_in_a_row() -> None:
+    """The message ends twice, and a page that has both continues after the second."""
+    paying = Paying(reply(tool_use("pay", {"amount": 4}, id="toolu_second")))
+    async with parked(paying):
+        paying.take(await ask(paying.app, body=paying.decided(True)))
+        assert [each["state"] for each in paying.reader.calls] == ["output-available", "approval-requested"]
+        paying.take(await ask(paying.app, body=paying.decided(False)))
+    assert [each["state"] for each in paying.reader.ended().calls] == ["output-available", "output-denied"]
+    assert paying.paid == [3]
+    assert to_messages([SAID, paying.message]) == paying.run.result.messages
+
+
+@pytest.mark.parametrize("resumable", [True, False])
+async def test_nobody_decides_in_time(resumable: bool) -> None:
+    """The call is refused. The run goes on only if the page may come back."""
+    paying = Paying(timeout_s=0.3, resumable=resumable)
+    with anyio.fail_after(10):
+        async with parked(paying):
+            pass
+        await until(lambda: paying.run.result.status is not RunStatus.RUNNING)
+    assert paying.paid == []
+    assert paying.run.result.status is (RunStatus.COMPLETED if resumable else RunStatus.CANCELLED)
+    late = await ask(paying.app, body=paying.decided(True))
+    assert late.status == 200
+    results = paying.start.requests[-1].messages[-1]["content"]
+    assert results[0]["is_error"], "nobody knows that it was approved: the model learns that it was not executed"
+
+
+async def test_another_message_instead_of_a_decision() -> None:
+    """The run that waits is cancelled, and the new one gets the call as one that was not executed."""
+    paying = Paying()
+    async with parked(paying):
+        body = BODY | {"messages": [SAID, paying.message, SAID]}
+        assert (await ask(paying.app, body=body)).status == 200
+    assert paying.run.result.status is RunStatus.CANCELLED
+    assert [run.result.status for run in paying.start.runs[1:]] == [RunStatus.COMPLETED]
+
+
+async def test_a_page_leaves_after_its_decision() -> None:
+    """As a page that leaves before it: the run is cancelled."""
+    gate = Gate()
+    paying = Paying([message_start(), gate])
+    async with parked(paying), asking(paying.app, body=paying.decided(True)) as answer:
+        await answer.until(lambda answer: b"output-available" in answer.body)
+        answer.left.set()
+    assert paying.run.result.status is RunStatus.CANCELLED
+    assert paying.paid == [3]
+
+
+async def test_a_decision_for_older_pages() -> None:
+    """Version 5 has no approvals: the stream stays open, and the page posts; what does not fit the question is refused."""
+    paying = Paying(sdk=5)
     path = "/api/chat/chat-1/approval"
-    async with asking(app) as answer:
-        await answer.until(lambda answer: b"tool-approval-request" in answer.body)
-        asked = next(chunk for chunk in answer.chunks if chunk["type"] == "tool-approval-request")
-        decision = {"approvalId": asked["approvalId"], "approved": approved, "reason": "because"}
+    async with asking(paying.app) as answer:
+        await answer.until(lambda answer: b"data-approval" in answer.body)
+        asked = next(chunk for chunk in answer.chunks if chunk["type"] == "data-approval")["data"]
+        decision = {"approvalId": asked["approvalId"], "approved": True, "reason": "because"}
         others: list[tuple[dict[str, Any], int]] = [
             ({"approved": 1}, 400),
             ({"reason": 1}, 400),
@@ -306,13 +426,11 @@ async def test_a_decision(approved: bool) -> None:
             ({"approvalId": asked["approvalId"].partition(".")[0] + ".²"}, 404),
         ]
         for bad, status in others:
-            assert (await ask(app, path=path, body=decision | bad)).status == status
-        assert (await ask(app, path="/api/chat/other/approval", body=decision)).status == 404
-        assert (await ask(app, path=path, body=decision)).status == 204
-        assert (await ask(app, path=path, body=decision)).status == 404
-    reader = Reader().read(answer.chunks).ended()
-    assert reader.calls[0]["state"] == ("output-available" if approved else "output-denied")
-    assert to_messages([SAID, reader.message | {"role": "assistant"}]) == start.runs[0].result.messages
+            assert (await ask(paying.app, path=path, body=decision | bad)).status == status
+        assert (await ask(paying.app, path="/api/chat/other/approval", body=decision)).status == 404
+        assert (await ask(paying.app, path=path, body=decision)).status == 204
+        assert (await ask(paying.app, path=path, body=decision)).status == 404
+    assert paying.paid == [3]
 
 
 async def test_requests_that_are_none() -> None:

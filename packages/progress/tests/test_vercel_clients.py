@@ -235,13 +235,17 @@ def test_a_chat(reader: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("reader", "approved"), [("ai", True), ("ai7", True), ("ai7", False)])
+@pytest.mark.parametrize(("reader", "approved"), [("ai", True), ("ai", False), ("ai7", True), ("ai7", False)])
 def test_a_page_decides(reader: str, approved: bool) -> None:
-    """A call waits for a person, who answers from the page while the run goes on."""
-    begin = {"begin": "Tea!", "until": "approval-requested"}
-    _, last = chat(Shop(asks=True), reader, begin, {"decide": approved, "reason": "because"})
+    """A call waits for a person. The SDK's own way of answering continues the message, and the next one follows it."""
+    begin, shop = {"begin": "Tea!", "until": "approval-requested"}, Shop(asks=True)
+    _, last, after = chat(shop, reader, begin, {"decide": approved, "reason": "because"}, {"send": "Thanks."})
     assert last["status"] == "ready"
+    assert [message["role"] for message in last["messages"]] == ["user", "assistant"], "it is the same message"
     assert tool_part(last)["state"] == ("output-available" if approved else "output-denied")
+    assert [message["role"] for message in after["messages"]] == ["user", "assistant"] * 2
+    assert shop.runs[0].result.status is RunStatus.COMPLETED
+    assert tool_part(after)["state"] == "approval-requested"
 
 
 @pytest.mark.slow

@@ -190,11 +190,26 @@ class RunFold(Generic[CallT]):
         self.turn: int = 0
         self.stop_reason: str | None = None
         self.current: dict[int, CallT] = {}
+        self._is_responding = False
         self._of_server: dict[str, CallT] = {}  # by id: the current calls that the API runs
         self._new_call = new_call
 
+    @property
+    def waits_for(self) -> list[int]:
+        """The blocks of the calls about which a person is asked, if the run does nothing meanwhile.
+
+        Other calls may wait behind them, in their group for example.
+        """
+        calls = [call for call in self.current.values() if call.result is None and not call.is_server_side]
+        is_busy = self._is_responding or any(call.phase in (CallPhase.WRITING, CallPhase.RUNNING) for call in calls)
+        return [] if is_busy else [call.block for call in calls if call.is_asked]
+
     def feed(self, record: Record) -> CallT | None:
         """Add one record. Return the call that it changed, if any."""
+        if record["type"] in ("turn_start", "message_start"):
+            self._is_responding = True
+        elif record["type"] in ("message_stop", "turn_stop", "run_stop"):
+            self._is_responding = False
         match record["type"]:
             case "run_start":
                 self.id, self.model = record["run"], record["model"]

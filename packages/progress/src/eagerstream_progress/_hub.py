@@ -25,6 +25,9 @@ from ._summary import Formatter, Summaries
 MAX_REASON_CHARS: Final = 2_000
 """Maximum length of a reason that comes over a network. The model reads it."""
 
+NOT_DECIDED: Final = "it was not decided in time"
+"""The reason of a question that was withdrawn."""
+
 MAX_WAITING_MESSAGES: Final = 100
 """Maximum number of messages over a network that wait for a run."""
 
@@ -208,7 +211,7 @@ class Hub:
         key = recorder.id, block
         self._waiting[key] = question  # before anyone can see the question: the decision may come at once
         approved = False
-        reason: str | None = "it was not decided in time"
+        reason: str | None = NOT_DECIDED
         try:
             recorder.note(call, "approval_start")
             self._tell()

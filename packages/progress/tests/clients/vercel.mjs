@@ -65,7 +65,7 @@ async function read({ streams }) {
 }
 
 // A chat as useChat has it: the class under the hook, with plain state instead of React's.
-function newChat({ AbstractChat, DefaultChatTransport }, id, api, messages) {
+function newChat({ AbstractChat, DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses }, id, api, messages) {
   class State {
     status = 'ready';
     error = undefined;
@@ -81,7 +81,9 @@ function newChat({ AbstractChat, DefaultChatTransport }, id, api, messages) {
   const errors = [];
   const state = new State();
   const transport = new DefaultChatTransport({ api });
-  return { chat: new Chat({ id, state, transport, onError: error => errors.push(String(error)) }), errors, state };
+  const onError = error => errors.push(String(error));
+  const sendAutomaticallyWhen = lastAssistantMessageIsCompleteWithApprovalResponses; // version 5 has none
+  return { chat: new Chat({ id, state, transport, onError, sendAutomaticallyWhen }), errors, state };
 }
 
 const sleep = ms => new Promise(resolve => setTimeout(resolve, ms));
@@ -106,13 +108,10 @@ async function chat({ reader, api, id = 'chat-1', steps }) {
       chat.sendMessage({ text: step.begin }).catch(quiet);
       await until(() => toolParts(state.messages.at(-1)).some(part => part.state === step.until));
     } else if (step.decide !== undefined) {
+      await until(() => state.status === 'ready'); // the message has ended with the question
       const part = toolParts(state.messages.at(-1)).find(part => part.state === 'approval-requested');
-      const body = { approvalId: part.approval.id, approved: step.decide, reason: step.reason };
-      const headers = { 'content-type': 'application/json' };
-      const path = `${api}/${encodeURIComponent(id)}/approval`;
-      const answer = await fetch(path, { method: 'POST', headers, body: JSON.stringify(body) });
-      if (answer.status !== 204) throw new Error(`${answer.status} ${await answer.text()}`);
-      await until(() => state.status !== 'streaming');
+      await chat.addToolApprovalResponse({ id: part.approval.id, approved: step.decide, reason: step.reason });
+      await until(() => state.status === 'ready' && toolParts(state.messages.at(-1)).every(part => part.state.startsWith('output')));
     } else if (step.stop) {
       await chat.stop();
     } else if (step.reload) {

@@ -8,17 +8,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import anyio
-
 from eagerstream._support.logs import logger_of
 from eagerstream._support.serving.access import Access, Refused
 from eagerstream.errors import EagerStreamError
 from eagerstream.loop import Run
 
-from .._endpoint import application, begin, drive, no_content
+from .._endpoint import application, begin, no_content
+from .._held import HeldRun
 from .._hub import MAX_REASON_CHARS, Hub
-from .._log import RunLog, WatcherDropped
-from .._merge import in_parts
+from .._log import WatcherDropped
 from .._request_body import MAX_BODY_BYTES, RequestBodies, json_object
 from .._sse import EventStream, Write, encode_message
 from ._encoder import Chunk, SDKVersion, UIMessageEncoder, describe_error
@@ -40,10 +38,26 @@ _HEADERS: Final = {
 }
 """The SDK's headers, except `connection: keep-alive`: HTTP/2 forbids it, and it is the default of HTTP/1.1."""
 
-_PART_CHARS: Final = 65_536
-"""Maximum size of records to encode at once. A late and slow client holds no more chunks than these make."""
-
 _DONE: Final = encode_message("[DONE]")
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """The decision of a person about a call, as a page sends it with the message that asked for it.
+
+    Attributes:
+        run: The id of the run that asked.
+        block: The number of the call's block in that run.
+        call: The id of the call.
+        approved: True if the call may run.
+        reason: The reason that was given; None if there is none.
+    """
+
+    run: str
+    block: int
+    call: str
+    approved: bool
+    reason: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +90,17 @@ class ChatRequest:
         return to_messages(self.ui_messages)
 
     @property
+    def approvals(self) -> list[Approval]:
+        """The decisions in the last message. A run that still waits here gets them by itself, and `start` is not asked.
+
+        They are for runs that a journal keeps: `await journal.decide(each.run, each.call, each.approved)`, and resume.
+        """
+        last: Any = self.ui_messages[-1] if self.ui_messages else None
+        parts = last.get("parts") if isinstance(last, Mapping) and last.get("role") == "assistant" else None
+        found = (_approval(part) for part in parts if isinstance(part, Mapping)) if isinstance(parts, list) else ()
+        return [each for each in found if each is not None]
+
+    @property
     def answer_id(self) -> str | None:
         """The id of the assistant message that the answer continues; None for a new message."""
         last: Any = self.ui_messages[-1] if self.ui_messages else None
@@ -87,15 +112,6 @@ class ChatRequest:
 
 Start: TypeAlias = "Callable[[ChatRequest], Run | Awaitable[Run]]"
 """Makes the run that a client asks for: an `eagerstream.run(...)` that is not entered yet."""
-
-
-@dataclass(slots=True, eq=False)
-class _Chat:
-    """The active run of a chat."""
-
-    run: Run
-    log: RunLog
-    new_encoder: Callable[[], UIMessageEncoder]
 
 
 def vercel_app(
@@ -122,11 +138,17 @@ def vercel_app(
         uvicorn.run(vercel_app(start))      # or app.mount("/", vercel_app(start)) behind the routes of another one
 
     ==============================  ====================================================================================
-    `POST /api/chat`                starts a run and streams it
+    `POST /api/chat`                starts a run and streams it, or continues the run that waits for its decisions
     `GET /api/chat/ID/stream`       the chat's run from its start (`useChat({resume: true})`); 204 if there is none
     `DELETE /api/chat/ID/stream`    cancels the chat's run
-    `POST /api/chat/ID/approval`    decides about a waiting call: `{"approvalId": ..., "approved": true, "reason": ...}`
     ==============================  ====================================================================================
+
+    If the run waits only for a person (`approve=hub.approve`), the message ends with its requests for approval. The run
+    waits on the server, until the page sends the message again with decisions (`addToolApprovalResponse`, and
+    `sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses`). Another message instead cancels it,
+    and so does the end of its `approve_timeout_s`, unless it is `resumable`. Pages with version 5 of the SDK, which has
+    no approvals, stay connected, and post to `/api/chat/ID/approval`: `{"approvalId": ..., "approved": true, "reason":
+    ...}`. With a journal, the run may end meanwhile, see `ChatRequest.approvals`.
 
     The application around it must check who may ask, and for which chat: the id of a chat opens its stream. Requests
     under other host names and from pages of other origins are refused. If the page's server forwards them under a name
@@ -160,6 +182,7 @@ def vercel_app(
         hub=hub or Hub(max_runs=1),  # ended runs are not needed here
         new_encoder=new_encoder,
         resumable=resumable,
+        parks=sdk > 5,
         min_interval_s=min_interval_s,
         bodies=RequestBodies(max_body_bytes),
     )
@@ -168,7 +191,7 @@ def vercel_app(
             ("POST", path, chats.post),
             ("GET", f"{path}/{{id:path}}/stream", chats.resume),
             ("DELETE", f"{path}/{{id:path}}/stream", chats.stop),
-            ("POST", f"{path}/{{id:path}}/approval", chats.decide),
+            *([("POST", f"{path}/{{id:path}}/approval", chats.decide)] if sdk == 5 else []),
         ],
         Access(hosts=hosts, origins=origins),
         form=lambda refused: ("text/plain", str(refused)),  # the client shows the text
@@ -183,91 +206,121 @@ class _Chats:
     hub: Hub
     new_encoder: Callable[..., UIMessageEncoder]
     resumable: bool
+    parks: bool
     min_interval_s: float
     bodies: RequestBodies
-    active: dict[str, _Chat] = field(default_factory=dict)
+    active: dict[str, HeldRun[UIMessageEncoder]] = field(default_factory=dict)
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
     async def post(self, request: Request) -> ASGIApp:
-        """Start a run."""
+        """Start a run, or continue the one that waits for the decisions of this request."""
         asked = _chat_request(await self.bodies.read_json(request, json_object), request.headers)
+        held, approvals = self.active.get(asked.id), asked.approvals
+        if held is not None and approvals and all(each.run == held.log.id for each in approvals):
+            return partial(self._continue, held, asked)
+        if held is not None and held.is_parked:
+            held.run.cancel()  # the user goes on without a decision
         try:
             run = await begin(self.start, asked)
         except UIMessageError as error:
             raise Refused(400, str(error)) from error
         return partial(self._answer, asked, run)
 
-    async def resume(self, request: Request) -> Response | EventStream:
+    async def resume(self, request: Request) -> Response | ASGIApp:
         """Stream the run of a chat from its start."""
-        chat = self.active.get(request.path_params["id"])
-        return no_content() if chat is None else self._stream(chat)
+        held = self.active.get(request.path_params["id"])
+        return no_content() if held is None else self._stream(held, held.new_encoder())
 
     async def stop(self, request: Request) -> Response:
         """Cancel the run of a chat."""
-        if (chat := self.active.get(request.path_params["id"])) is not None:
-            chat.run.cancel()
+        if (held := self.active.get(request.path_params["id"])) is not None:
+            held.run.cancel()
         return no_content()
 
     async def decide(self, request: Request) -> Response:
-        """Decide about a call."""
+        """Decide about a call, for pages whose SDK has no approvals."""
         body = await self.bodies.read_json(request, json_object)
         approved, reason = body.get("approved"), body.get("reason")
         if not isinstance(approved, bool) or not isinstance(reason, str | None):
             raise Refused(400, "expected approvalId, approved and perhaps a reason")
-        chat = self.active.get(request.path_params["id"])
-        run, _, block = str(body.get("approvalId")).rpartition(".")
+        held = self.active.get(request.path_params["id"])
+        run, block = _run_and_block(body.get("approvalId"))
         try:
-            if chat is None or run != chat.log.id or not block.isascii() or not block.isdigit():
+            if held is None or run != held.log.id:
                 raise KeyError(run)
-            reason = reason[:MAX_REASON_CHARS] if reason else None
-            self.hub.decide(run, int(block), approved=approved, reason=reason)
-        except (KeyError, ValueError) as error:
+            self.hub.decide(run, block, approved=approved, reason=reason[:MAX_REASON_CHARS] if reason else None)
+        except KeyError as error:
             raise Refused(404, "nothing waits for this decision") from error
         return no_content()
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
     async def _answer(self, asked: ChatRequest, run: Run, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run, and stream. Return when both have ended.
-
-        If this is cancelled, it leaves the run, which closes all of its parts.
-        """
+        """Run, and stream. Return when both have ended, or the run waits for a person; see `HeldRun.driving`."""
+        new_encoder = partial(self.new_encoder, message_id=asked.answer_id)
         log = self.hub.observe(run, name=asked.id[:80])
-        chat = self.active[asked.id] = _Chat(run, log, partial(self.new_encoder, message_id=asked.answer_id))
-        try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_drive, chat.run, log)
-                await self._stream(chat)(scope, receive, send)
-                if not self.resumable:
-                    chat.run.cancel()  # no client reads any more; no effect on an ended run
-        finally:
-            if self.active.get(asked.id) is chat:  # not a later one
+        held = self.active[asked.id] = HeldRun(run, log, self.hub, new_encoder, is_kept=self.resumable)
+
+        def ended(error: Exception | None) -> None:
+            if self.active.get(asked.id) is held:  # not a later one
                 del self.active[asked.id]
+            # Only foreign errors are logged: the records report our own to the client.
+            if error is not None and not isinstance(error, EagerStreamError):
+                _log.warning("the run of a chat failed: %s", type(error).__name__)
 
-    def _stream(self, chat: _Chat) -> EventStream:
-        return EventStream(partial(self._write, chat), headers=_HEADERS)
+        async with held.driving(ended):
+            await self._stream(held, held.new_encoder())(scope, receive, send)
 
-    async def _write(self, chat: _Chat, write: Write) -> None:
-        encoder = chat.new_encoder()
-        try:
-            async with chat.log.watch(min_interval_s=self.min_interval_s) as watcher:
-                async for batch in watcher:
-                    for part in in_parts(batch.records, _PART_CHARS):
-                        if chunks := encoder.encode(part):
-                            await write(encode_chunks(chunks))
-                    del batch  # the next one may take long
-            error = None
-        except WatcherDropped as dropped:  # it reads more slowly than the run writes
-            error = {"type": type(dropped).__name__}
-        await write(encode_chunks(encoder.close(error), ends=True))
+    async def _continue(
+        self, held: HeldRun[UIMessageEncoder], asked: ChatRequest, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Decide, and stream what comes after that. Cancelling this cancels the run, unless it is kept."""
+        with held.reading():  # before the run goes on
+            for each in asked.approvals:
+                held.decide(each.block, approved=each.approved, reason=each.reason)
+            encoder = self.new_encoder(message_id=asked.answer_id)
+            after = [each.block for each in asked.approvals]
+            await self._stream(held, encoder, after=after)(scope, receive, send)
+
+    def _stream(
+        self, held: HeldRun[UIMessageEncoder], encoder: UIMessageEncoder, *, after: Collection[int] = ()
+    ) -> ASGIApp:
+        async def produce(write: Write) -> None:
+            async def send(chunks: list[Chunk]) -> None:
+                await write(encode_chunks(chunks))
+
+            is_parked, error = False, None
+            try:
+                options: Any = {"parks": self.parks, "min_interval_s": self.min_interval_s, "after": after}
+                is_parked = await held.read(encoder, send, **options)
+            except WatcherDropped as dropped:  # it reads more slowly than the run writes
+                error = {"type": type(dropped).__name__}
+            await write(encode_chunks([] if is_parked else encoder.close(error), ends=True))
+
+        async def respond(scope: Scope, receive: Receive, send: Send) -> None:
+            with held.reading():
+                await EventStream(produce, headers=_HEADERS)(scope, receive, send)
+
+        return respond
 
 
-async def _drive(run: Run, log: RunLog) -> None:
-    """Run to the end. Only foreign errors are logged: the records report our own to the client."""
-    error = await drive(run, log)
-    if error is not None and not isinstance(error, EagerStreamError):
-        _log.warning("the run of a chat failed: %s", type(error).__name__)
+def _approval(part: Mapping[str, Any]) -> Approval | None:
+    """Return the decision in a part of a message; None if it has none."""
+    given, call = part.get("approval"), part.get("toolCallId")
+    if part.get("state") != "approval-responded" or not isinstance(given, Mapping) or not isinstance(call, str):
+        return None
+    approved, reason = given.get("approved"), given.get("reason")
+    run, block = _run_and_block(given.get("id"))
+    if not isinstance(approved, bool) or not block:
+        return None
+    return Approval(run, block, call, approved, reason if isinstance(reason, str) and reason else None)
+
+
+def _run_and_block(id: object) -> tuple[str, int]:
+    """Return the run and the block of an approval's id; 0 if it is none."""
+    run, _, block = str(id).rpartition(".")
+    return run, int(block) if block.isascii() and block.isdigit() and len(block) < 10 else 0
 
 
 def _chat_request(body: Mapping[str, Any], headers: Mapping[str, str]) -> ChatRequest:

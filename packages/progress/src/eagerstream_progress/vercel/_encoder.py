@@ -91,6 +91,28 @@ class UIMessageEncoder:
         self._restarts = 0
         self._out: list[Chunk] = []
 
+    @property
+    def waits_for(self) -> list[int]:
+        """See `RunFold.waits_for`."""
+        return self._run.waits_for
+
+    def park(self) -> list[Chunk]:
+        """Return the end of the message for now: it asks a person, who answers with another request."""
+        self._close_texts()
+        for call in self._run.current.values():
+            call.put_off()
+        if self._in_step:
+            self._in_step = False
+            self._send("finish-step")
+        self._send("finish", finishReason="tool-calls", messageMetadata={"status": "waiting"})
+        return self._take()
+
+    def reopen(self) -> None:
+        """Continue a message that the client has, up to what `park` returns. What was encoded is dropped."""
+        self.park()
+        self._has_begun = False
+        self._begin()
+
     def encode(self, records: Iterable[Record]) -> list[Chunk]:
         """Return the chunks for the next records: often one for each, sometimes none."""
         for record in records:
@@ -226,12 +248,18 @@ class UIMessageEncoder:
 
     def _stop(self, metadata: dict[str, Any], error: Mapping[str, Any] | None) -> None:
         self._begin()
+        status = metadata["status"]
+        if status == "waiting":  # for decisions in its journal
+            for call in self._run.current.values():
+                call.ask()
+            self._out += self.park()
+            self._has_stopped = True
+            return
         self._close_open()
         for call in self._run.current.values():
             call.close(_NO_RESULT)
         self._stop_step()
         self._has_stopped = True
-        status = metadata["status"]
         if status == "cancelled":
             self._send("message-metadata", messageMetadata=metadata)
             self._send("abort")

@@ -220,9 +220,10 @@ def _result(part: Mapping[str, Any], id: str, reason: str | None) -> Block:
     if state == "output-error":
         text = part.get("errorText")
         return tool_result(id, text if isinstance(text, str) and text.strip() else "Error", is_error=True)
-    if state == "output-denied":
-        approval = part.get("approval")
-        given = approval.get("reason") if isinstance(approval, Mapping) else None
+    given_approval = part.get("approval")
+    approval: Mapping[str, Any] = given_approval if isinstance(given_approval, Mapping) else {}
+    if state == "output-denied" or (state == "approval-responded" and approval.get("approved") is False):
+        given = approval.get("reason")
         reason = given if isinstance(given, str) else reason
         return tool_result(id, reason if reason and reason.strip() else _DENIED, is_error=True)
     if state != "output-available" or part.get("preliminary") is True:

@@ -202,6 +202,20 @@ class ToolPart(CallFold):
 
     # --- approval -----------------------------------------------------------------------------------------------------
 
+    def put_off(self) -> None:
+        """Say that the call comes behind those about which a person is asked.
+
+        A page that sends its decisions by itself waits until all calls of the message have an output or a decision.
+        """
+        if self.outcome is not None and not (self.is_asked or self.has_output or self.is_server_side):
+            self._output({"waits": True}, preliminary=True)
+
+    def ask(self) -> None:
+        """Ask the client about a call that a journal keeps until somebody decides."""
+        if self._was_valid and self.result is None and self.tool_start_s is None and not self.is_server_side:
+            self.is_asked = True
+            self._ask_client()
+
     def _ask_client(self) -> None:
         if self._sdk >= 6 and self.outcome is not None and self.is_asked and not self._asked_client:
             self._asked_client = True

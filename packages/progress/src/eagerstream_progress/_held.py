@@ -1,0 +1,187 @@
+"""`HeldRun`: a run whose stream ends when it waits only for a person. The request that decides continues it.
+
+The protocols of pages have no way to tell a server something while they read a stream. AG-UI ends a run with an
+interrupt, and `useChat` a message with a request for approval. The next request has the decision. The run itself waits
+meanwhile, in a task of its own: a server that stops waits for its requests, and should not wait for a person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+import anyio
+
+from eagerstream._support.hosted_tasks import HostedTasks
+from eagerstream.loop import Run
+
+from ._endpoint import drive
+from ._hub import MAX_REASON_CHARS, NOT_DECIDED, Hub
+from ._log import RunLog, WatcherDropped
+from ._merge import in_parts
+from ._record import Record
+
+_SETTLE_S: Final = 0.1
+"""Time in which other calls of the turn may still start, before the run counts as one that waits for a person."""
+
+_PART_CHARS: Final = 65_536
+"""Maximum size of records to encode at once. A late and slow client holds no more than these make."""
+
+
+class Encoder(Protocol):
+    """Turns the records of a run into what a protocol sends."""
+
+    @property
+    def waits_for(self) -> Collection[int]:
+        """The blocks of the calls that wait for a person, if the run does nothing meanwhile."""
+        ...
+
+    def encode(self, records: Sequence[Record], /) -> list[Any]:
+        """Return what is sent for the next records."""
+        ...
+
+    def park(self) -> list[Any]:
+        """Return the end of a stream whose run waits for a person."""
+        ...
+
+    def reopen(self) -> None:
+        """Drop what was encoded, which the client has, and continue with the start of another stream."""
+        ...
+
+
+EncoderT = TypeVar("EncoderT", bound=Encoder)
+
+
+class HeldRun(Generic[EncoderT]):
+    """A run that clients read in parts.
+
+    Args:
+        run: The run, not entered yet.
+        log: Its records.
+        hub: Has its questions.
+        new_encoder: Makes an encoder, from the start of the run.
+        is_kept: The run goes on if nobody reads. Otherwise it is cancelled when its last reader leaves, and when nobody
+            has decided in time about a call for which it waits.
+    """
+
+    def __init__(
+        self, run: Run, log: RunLog, hub: Hub, new_encoder: Callable[[], EncoderT], *, is_kept: bool = False
+    ) -> None:
+        self.run = run
+        self.log = log
+        self.new_encoder = new_encoder
+        self.is_parked = False
+        """True if it waits for a person, and its last reader was told so."""
+        self._hub = hub
+        self._is_kept = is_kept
+        self._readers = 0
+        self._failure: Exception | None = None
+
+    @asynccontextmanager
+    async def driving(self, ended: Callable[[Exception | None], object]) -> AsyncIterator[None]:
+        """Drive the run, and wait for its end after the block, unless it waits for a person then.
+
+        If the block fails, or this is cancelled, it leaves the run, which closes all of its parts. So does the end of
+        the event loop.
+
+        Args:
+            ended: Called at the end of the run with the error that ended it, if any.
+        """
+        tasks = HostedTasks("a held run", lambda: ended(self._failure))
+        tasks.begin(self._drive)
+        error: BaseException | None = None
+        try:
+            yield
+        except BaseException as caught:
+            error = caught
+            raise
+        finally:
+            if error is not None or not self.is_parked:
+                await tasks.leave(error, is_idle=error is None)
+
+    async def _drive(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            if not self._is_kept:
+                tasks.start_soon(self._cancel_if_undecided)
+            self._failure = await drive(self.run, self.log)
+            tasks.cancel_scope.cancel()
+
+    async def _cancel_if_undecided(self) -> None:
+        while not self.log.is_closed:
+            with suppress(WatcherDropped):  # the next one begins with all that there is
+                async with self.log.watch(min_interval_s=0) as watcher:
+                    async for batch in watcher:
+                        if not self._readers and any(map(_is_late, batch.records)):
+                            self.run.cancel()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Count a reader. When the last one leaves, the run is cancelled, unless it waits for a person or is kept."""
+        self._readers += 1
+        self.is_parked = False
+        try:
+            yield
+        finally:
+            self._readers -= 1
+            if not (self._readers or self.is_parked or self._is_kept):
+                self.run.cancel()  # no effect on an ended run
+
+    def decide(self, block: int, *, approved: bool, reason: str | None = None) -> None:
+        """Decide about a call. Do nothing if it was decided, by another page for example."""
+        with suppress(KeyError):
+            self._hub.decide(self.log.id, block, approved=approved, reason=reason and reason[:MAX_REASON_CHARS])
+
+    async def read(
+        self,
+        encoder: Encoder,
+        write: Callable[[list[Any]], Awaitable[object]],
+        *,
+        parks: bool,
+        min_interval_s: float,
+        after: Collection[int] = (),
+    ) -> bool:
+        """Write the run to its end, or until it waits only for a person. Return True for the latter.
+
+        Args:
+            encoder: A new one.
+            write: Sends what was encoded.
+            parks: False: stay until the end.
+            min_interval_s: As for `RunLog.watch`.
+            after: The blocks about which a client has decided: it has what came until the run waited for them.
+
+        Raises:
+            WatcherDropped: The client reads more slowly than the run writes.
+        """
+        is_known = not after
+        async with self.log.watch(min_interval_s=min_interval_s) as watcher:
+            while True:
+                with anyio.move_on_after(_SETTLE_S if parks and is_known and encoder.waits_for else None) as settled:
+                    batch = await anext(watcher, None)
+                if settled.cancelled_caught:
+                    self.is_parked = True
+                    await write(encoder.park())
+                    return True
+                if batch is None:
+                    return False
+                records = batch.records
+                if not is_known:
+                    records, is_known = _rest(encoder, records, after)
+                for part in in_parts(records, _PART_CHARS):
+                    if found := encoder.encode(part):
+                        await write(found)
+                del batch, records  # the next ones may take long
+
+
+def _is_late(record: Record) -> bool:
+    return record["type"] == "approval_stop" and record["reason"] == NOT_DECIDED
+
+
+def _rest(encoder: Encoder, records: list[Record], after: Collection[int]) -> tuple[list[Record], bool]:
+    """Let the encoder take the records that a client has. Return the others, and whether all that it has was found."""
+    for number, record in enumerate(records):
+        encoder.encode([record])
+        if encoder.waits_for and set(after) <= set(encoder.waits_for):
+            encoder.reopen()
+            return records[number + 1 :], True
+    return [], False
