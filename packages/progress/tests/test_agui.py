@@ -48,7 +48,7 @@ class Run:
         return {"v": 1, "seq": self._seq, "at_s": float(self._seq), "type": type, **fields}
 
     def tell(self, type: str, **fields: Any) -> Run:
-        self._take(self.encoder.feed([self.record(type, **fields)]))
+        self._take(self.encoder.encode([self.record(type, **fields)]))
         return self
 
     def _take(self, events: list[dict[str, Any]]) -> None:
@@ -242,15 +242,13 @@ def test_a_tool_that_runs_inside_its_input() -> None:
 
 
 def test_progress_and_approval() -> None:
-    """They are custom events with the id of the call; a question has what `Hub.decide` wants."""
+    """Progress is a custom event with the id of the call; a question is a phase in the state, and an interrupt."""
     run = Run().call(1, "{}").tell("approval_start", block=1)
     assert run.client.state["toolCalls"]["toolu_1"]["phase"] == "approval"
     run.tell("approval_stop", block=1, approved=True, reason=None)
     assert run.client.state["toolCalls"]["toolu_1"]["phase"] == "waiting"
     client = run.tell("tool_start", block=1).tell("tool_progress", block=1, value={"done": 0.5}).result(1).stop()
     assert client.customs == {
-        "approval_start": [{"toolCallId": "toolu_1", "run": "R", "block": 1}],
-        "approval_stop": [{"toolCallId": "toolu_1", "approved": True, "reason": None}],
         "tool_progress": [{"toolCallId": "toolu_1", "value": {"done": 0.5}}],
     }
 
@@ -391,7 +389,7 @@ def test_an_end_that_the_records_do_not_have() -> None:
     run._take(run.encoder.fail("The run ended early.", code="ended_early"))
     assert run.client.end["type"] == "RUN_ERROR"
     assert run.encoder.fail("again") == []
-    assert run.encoder.feed([run.record("text_delta", block=1, text="more")]) == []
+    assert run.encoder.encode([run.record("text_delta", block=1, text="more")]) == []
     assert [event["type"] for event in AGUIEncoder().fail("Nothing began.")][-1] == "RUN_ERROR"
 
 
@@ -697,7 +695,7 @@ def test_the_real_client_rebuilds_the_same() -> None:
 
 def _encoded(records: list[Record], at_once: int) -> list[dict[str, Any]]:
     encoder = AGUIEncoder(thread_id="thread", run_id="run", messages=[USER])
-    events = [event for at in range(0, len(records), at_once) for event in encoder.feed(records[at : at + at_once])]
+    events = [event for at in range(0, len(records), at_once) for event in encoder.encode(records[at : at + at_once])]
     assert encoder.is_ended
     return deepcopy(events)
 

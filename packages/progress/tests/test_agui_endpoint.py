@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
@@ -22,13 +22,13 @@ from tests.node import run_client, serving
 from tests.reliability.conversations import Travel
 from tests.reliability.schedules import SCENARIO, BySchedule, at_events, first_message
 from tests.streams import REQUEST
-from tests.support import Gate, LocalAPI, Piece, check_history
+from tests.support import Gate, LocalAPI, Piece, check_history, until
 
 import eagerstream
-from eagerstream import HTTPTransport, Limits, UsageError, tool, validate_history
+from eagerstream import HTTPTransport, Limits, RunStatus, UsageError, tool, validate_history
 from eagerstream.inputs import InputError
 from eagerstream_progress import Hub
-from eagerstream_progress.agui import AGUIEncoder, agui_app, frontend_tools, messages_of
+from eagerstream_progress.agui import AGUIEncoder, agui_app, answers_of, frontend_tools, messages_of
 from eagerstream_progress.agui._history import system_of
 from eagerstream_testing import ReplayServer, block, error_event, reply, server_tool_use, text, thinking, tool_use
 from eagerstream_wire import SSEDecoder
@@ -205,7 +205,7 @@ async def test_an_encoder_that_fails(monkeypatch: pytest.MonkeyPatch, caplog: py
 
     gate = Gate()
     api = LocalAPI([reply(text("So.")).body[:-100], gate])
-    monkeypatch.setattr(AGUIEncoder, "feed", fail)
+    monkeypatch.setattr(AGUIEncoder, "encode", fail)
     client = await run_on(app_for(api))
     assert (client.end["code"], client.end["message"]) == ("KeyError", "The run failed.")
     assert all(exchange.closed for exchange in api.exchanges)
@@ -213,35 +213,124 @@ async def test_an_encoder_that_fails(monkeypatch: pytest.MonkeyPatch, caplog: py
     assert "hunter2" not in caplog.text
 
 
+class Paying:
+    """An agent with a tool that asks; what a client gets of it."""
+
+    def __init__(self, *more: Any, timeout_s: float = 600.0) -> None:
+        self.hub = Hub()
+        self.paid: list[int] = []
+        pay = tool(self._pay, name="pay", approve=self.hub.approve, approve_timeout_s=timeout_s)
+        self.runs: list[eagerstream.Run] = []
+        self.inputs: list[RunAgentInput] = []
+        self.api = LocalAPI(reply(tool_use("pay", {"amount": 3}, id="toolu_pay")), *more, reply(text("Done.")))
+        self._tools = [pay]
+        self.app = agui_app(self._start, min_interval_s=0, hub=self.hub)
+
+    def _start(self, input: RunAgentInput) -> eagerstream.Run:
+        self.inputs.append(input)
+        options: Any = {"model": "m", "max_tokens": 1024, "messages": messages_of(input), "tools": self._tools}
+        self.runs.append(eagerstream.run(self.api.transport(), **options))
+        return self.runs[-1]
+
+    async def _pay(self, amount: int) -> str:
+        """Pay."""
+        self.paid.append(amount)
+        return f"paid {amount}"
+
+    async def resumed(self, client: Client, payload: Any, status: str = "resolved", **fields: Any) -> Client:
+        """The next request of a client, with an answer to each interrupt."""
+        entries = [
+            {"interruptId": each["id"], "status": status, **({"payload": payload} if status == "resolved" else {})}
+            for each in client.end["outcome"]["interrupts"]
+        ]
+        given = {"state": client.state, "resume": entries, "runId": "run 2", **fields}
+        return await run_on(self.app, client.messages, **given)
+
+
 @pytest.mark.anyio
-async def test_an_approval_by_a_hub() -> None:
-    """A person at the hub of the application decides, with what the event of the question says."""
-    hub = Hub()
-    pay = tool(_pay, name="pay", approve=hub.approve)
-    app = app_for(LocalAPI(reply(tool_use("pay", {"amount": 3})), reply(text("Done."))), tools=[pay], hub=hub)
+@pytest.mark.parametrize(
+    ("payload", "status", "reason"),
+    [
+        ({"approved": True}, "resolved", None),
+        (True, "resolved", None),
+        ({"approved": False, "reason": "too much"}, "resolved", "too much"),
+        ({"approved": "yes"}, "resolved", "not approved"),
+        (None, "cancelled", "abandoned"),
+    ],
+)
+async def test_an_interrupt(payload: Any, status: str, reason: str | None) -> None:
+    """The run ends with the question for the client, and waits here. The next run of the client is the rest of it."""
+    paying = Paying()
+    client = await run_on(paying.app)
+    (interrupt,) = client.end["outcome"]["interrupts"]
+    assert (client.end["outcome"]["type"], interrupt["toolCallId"]) == ("interrupt", "toolu_pay")
+    assert client.state["toolCalls"]["toolu_pay"]["phase"] == "approval"
+    assert client.results == {}
+    assert paying.runs[0].result.status is RunStatus.RUNNING
+    rest = await paying.resumed(client, payload, status)
+    assert (rest.end["outcome"]["type"], rest.end["runId"]) == ("success", "run 2")
+    assert rest.messages[-1]["content"] == "Done."
+    assert paying.paid == ([3] if reason is None else [])
+    assert (reason or "paid 3") in rest.results["toolu_pay"]["content"]
+    assert rest.state["toolCalls"]["toolu_pay"]["phase"] == ("done" if reason is None else "failed")
+    assert validate_history(history := messages_of(parsed(rest.messages))) == []
+    assert [each["role"] for each in history] == [each["role"] for each in paying.runs[0].result.messages]
+    assert len(paying.inputs) == 1
 
-    async def decide() -> None:
-        async with aclosing(hub.changes()) as changes:
-            async for logs in changes:
-                if logs:
-                    break
-        async with logs[0].watch(min_interval_s=0) as watcher:
-            async for batch in watcher:
-                for record in batch.records:
-                    if record["type"] == "approval_start":
-                        hub.decide(logs[0].id, record["block"], approved=False, reason="too much")
 
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(decide)
-        client = await run_on(app)
-    assert [*client.customs] == ["approval_start", "approval_stop"]
-    (result,) = client.results.values()
-    assert "too much" in result["content"]
+@pytest.mark.anyio
+async def test_an_interrupt_after_a_reload() -> None:
+    """The client has lost its state, and gets the calls again; of two answers, the first counts."""
+    paying = Paying(reply(tool_use("pay", {"amount": 4}, id="toolu_again")))
+    first = await run_on(paying.app)
+    second = await paying.resumed(first, True, state=None)
+    assert second.state["toolCalls"]["toolu_pay"]["phase"] == "done"
+    assert [each["toolCallId"] for each in second.end["outcome"]["interrupts"]] == ["toolu_again"]
+    other_page = await paying.resumed(first, False)
+    assert other_page.end["outcome"]["type"] == "interrupt"
+    third = await paying.resumed(second, False)
+    assert paying.paid == [3]
+    assert "outcome" in third.end
+    history = messages_of(parsed(third.messages))
+    assert [each["role"] for each in history] == [each["role"] for each in paying.runs[0].result.messages]
 
 
-async def _pay(amount: int) -> str:
-    """Pay."""
-    return f"paid {amount}"
+@pytest.mark.anyio
+async def test_an_interrupt_that_nobody_answers() -> None:
+    """The run is cancelled. An answer that comes then starts another one, whose model learns what is known."""
+    paying = Paying(timeout_s=0.2)
+    client = await run_on(paying.app)
+    await until(lambda: paying.runs[0].result.status is RunStatus.CANCELLED)
+    late = await paying.resumed(client, True)
+    assert late.end["outcome"]["type"] == "success"
+    assert paying.paid == []
+    assert [(each.call, each.approved) for each in answers_of(paying.inputs[1])] == [("toolu_pay", True)]
+    assert paying.api.exchanges[1].body["messages"][-1]["content"][0]["is_error"]
+
+
+@pytest.mark.anyio
+async def test_a_person_elsewhere_decides() -> None:
+    """On the page of the hub, for example: the run goes on, though the client has left with its question."""
+    paying = Paying()
+    await run_on(paying.app)
+    ((run_id, block),) = paying.hub.questions
+    paying.hub.decide(run_id, block, approved=True)
+    await until(lambda: paying.runs[0].result.status is RunStatus.COMPLETED)
+    assert paying.paid == [3]
+
+
+@pytest.mark.slow
+def test_interrupts_with_the_real_client() -> None:
+    """`@ag-ui/client` ends its run with the interrupt, and answers it with its next one."""
+    for approved in (True, False):
+        paying = Paying()
+        with serving(paying.app) as address:
+            first, second = run_client("agui.mjs", given={"url": f"{address}/", "approvals": [{"approved": approved}]})
+        assert first["error"] is second["error"] is first["runError"] is second["runError"] is None
+        assert [first["finished"]["outcome"]["type"], second["finished"]["outcome"]["type"]] == ["interrupt", "success"]
+        assert second["messages"][-1]["content"] == "Done."
+        assert paying.paid == ([3] if approved else [])
+        assert not (first["warnings"] or second["warnings"])
 
 
 @pytest.mark.anyio

@@ -258,7 +258,7 @@ def test_the_state_of_ag_ui_has_all_digits() -> None:
     log = asked(json.dumps({"n": LARGE, "$number": "growing", "list": [{"$number": LARGE}]}))
     encoder = AGUIEncoder()
     state: Any = None
-    events = [event for record in log.records() for event in encoder.feed([record])]
+    events = [event for record in log.records() for event in encoder.encode([record])]
     for event in events:
         if event["type"] == "STATE_SNAPSHOT":
             state = event["snapshot"]

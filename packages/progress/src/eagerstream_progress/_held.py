@@ -66,7 +66,7 @@ class HeldRun(Generic[EncoderT]):
     """
 
     def __init__(
-        self, run: Run, log: RunLog, hub: Hub, new_encoder: Callable[[], EncoderT], *, is_kept: bool = False
+        self, run: Run, log: RunLog, hub: Hub, new_encoder: Callable[..., EncoderT], *, is_kept: bool = False
     ) -> None:
         self.run = run
         self.log = log
@@ -76,7 +76,8 @@ class HeldRun(Generic[EncoderT]):
         self._hub = hub
         self._is_kept = is_kept
         self._readers = 0
-        self._failure: Exception | None = None
+        self.failure: Exception | None = None
+        """The error that ended the run; None if there was none."""
 
     @asynccontextmanager
     async def driving(self, ended: Callable[[Exception | None], object]) -> AsyncIterator[None]:
@@ -88,7 +89,7 @@ class HeldRun(Generic[EncoderT]):
         Args:
             ended: Called at the end of the run with the error that ended it, if any.
         """
-        tasks = HostedTasks("a held run", lambda: ended(self._failure))
+        tasks = HostedTasks("a held run", lambda: ended(self.failure))
         tasks.begin(self._drive)
         error: BaseException | None = None
         try:
@@ -104,7 +105,7 @@ class HeldRun(Generic[EncoderT]):
         async with anyio.create_task_group() as tasks:
             if not self._is_kept:
                 tasks.start_soon(self._cancel_if_undecided)
-            self._failure = await drive(self.run, self.log)
+            self.failure = await drive(self.run, self.log)
             tasks.cancel_scope.cancel()
 
     async def _cancel_if_undecided(self) -> None:

@@ -4,8 +4,9 @@
 // Given {"url": ..., "contents": [...]}: a run for each content, over HTTP, one user message each.
 // Given {"url": ..., "conversation": [...], "tools": [...], "answers": {...}}: one thread, a run for each content, and
 // one more wherever calls are left to this client, which answers them by the names of their tools.
+// Given {"url": ..., "approvals": [...]}: a run, and one more for each answer to its interrupts.
 // Writes [{"messages", "state", "error", "runError", "warnings", "finished"}], one for each stream, or each run.
-import { AbstractAgent, HttpAgent } from "@ag-ui/client";
+import { AbstractAgent, HttpAgent, buildResumeArray } from "@ag-ui/client";
 import { from } from "rxjs";
 
 let warnings = [];
@@ -59,6 +60,16 @@ async function converse(given, told) {
   }
 }
 
+async function approve(given, told) {
+  const agent = new HttpAgent({ url: given.url, initialMessages: [{ id: "user", role: "user", content: "Pay." }] });
+  told.push(await runOnce(agent));
+  for (const payload of given.approvals) {
+    const open = agent.pendingInterrupts;
+    const responses = Object.fromEntries(open.map(({ id }) => [id, { status: "resolved", payload }]));
+    told.push(await runOnce(agent, { resume: buildResumeArray(open, responses) }));
+  }
+}
+
 const chunks = [];
 for await (const chunk of process.stdin) chunks.push(chunk);
 const given = JSON.parse(Buffer.concat(chunks).toString("utf8"));
@@ -70,6 +81,8 @@ if (given.streams) {
     const agent = new HttpAgent({ url: given.url, initialMessages: [{ id: "user", role: "user", content }] });
     told.push(await runOnce(agent));
   }
+} else if (given.approvals) {
+  await approve(given, told);
 } else {
   await converse(given, told);
 }

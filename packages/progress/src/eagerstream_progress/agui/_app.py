@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
-
-import anyio
 
 from eagerstream._support.logs import logger_of
 from eagerstream._support.serving.access import Access, Refused
 from eagerstream.errors import EagerStreamError, MissingExtraError, UsageError
 from eagerstream.loop import Run
 
-from .._endpoint import application, begin, drive, public_error
+from .._endpoint import application, begin, public_error
+from .._held import HeldRun
 from .._hub import Hub
 from .._request_body import MAX_BODY_BYTES, RequestBodies
 from .._sse import EventStream, Write, encode_json
 from ._encoder import AGUIEncoder, Event
-from ._history import check_tools
+from ._history import Answer, answers_of, check_tools
 
 if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput
@@ -51,9 +52,12 @@ def agui_app(
         app = agui_app(start)
 
     It responds at any path. Run it alone, or mount it: `Mount("/agent", agui_app(start))`, or as the endpoint of a
-    `Route`. The run lives in its request. If the client leaves, the run is cancelled: its connection is closed, and its
-    tools are cancelled. Any other error becomes a `RUN_ERROR`: errors of eagerstream with their text, without secrets;
-    all others with their class only. The others, and all errors that `start` raises, are logged.
+    `Route`. If the client leaves, the run is cancelled: its connection is closed, and its tools are cancelled. If the
+    run waits only for a person (`approve=hub.approve`), the client gets an interrupt for each call. The run waits here
+    until a request has the answers (`resume`), or its `approve_timeout_s` is over. A run that a journal keeps may end
+    meanwhile; `start` then gets the answers, see `answers_of`. Any other error becomes a `RUN_ERROR`: errors of
+    eagerstream with their text, without secrets; all others with their class only. The others, and all errors that
+    `start` raises, are logged.
 
     The application around it must check who may ask. Requests under other host names, from pages of other origins, and
     with bodies other than JSON are refused.
@@ -80,40 +84,92 @@ def agui_app(
     except ImportError as error:
         raise MissingExtraError("agui", error.name or "ag_ui", package="eagerstream-progress") from error
 
-    bodies = RequestBodies(max_body_bytes)
+    agents = _Agents(start, hub or Hub(max_runs=1), RequestBodies(max_body_bytes), min_interval_s)
+    return application([("POST", "/{path:path}", agents.answer)], Access(hosts=hosts, origins=origins))
 
-    async def answer(request: Request) -> ASGIApp:
+
+@dataclass(slots=True, eq=False)
+class _Agents:
+    """The endpoint, and the runs by their ids."""
+
+    start: Start
+    hub: Hub
+    bodies: RequestBodies
+    min_interval_s: float
+    held: dict[str, HeldRun[AGUIEncoder]] = field(default_factory=dict)
+
+    async def answer(self, request: Request) -> ASGIApp:
+        """Start a run, or continue one that waits for the answers of this request."""
         accepted = {kind.partition(";")[0].strip().lower() for kind in request.headers.get("accept", "").split(",")}
         if not accepted & {"", "*/*", "text/*", "text/event-stream"}:
             raise Refused(406, "events are sent as text/event-stream")
-        plain, input = await bodies.read_json(request, run_input)
-        encoder = AGUIEncoder(
-            thread_id=input.thread_id, run_id=input.run_id, messages=plain["messages"], state=plain.get("state")
-        )
+        plain, input = await self.bodies.read_json(request, run_input)
+        answers = answers_of(input)
+        held = self.held.get(answers[0].run) if answers else None
+        if held is not None and all(each.run == held.log.id for each in answers):
+            return EventStream(partial(self._continue, held, answers, input, plain.get("state")))
+        new_encoder = partial(AGUIEncoder, thread_id=input.thread_id, messages=plain["messages"])
+        return EventStream(partial(self._converse, new_encoder, input, plain.get("state")))
 
-        async def produce(write: Write) -> None:
-            async def tell(events: list[Event]) -> None:
-                if events:
-                    await write(b"".join(encode_json(event) for event in events))
+    async def _converse(
+        self, new_encoder: Callable[..., AGUIEncoder], input: RunAgentInput, state: Any, write: Write
+    ) -> None:
+        """Drive a run, and send its events. It has left the run when it returns, or the run waits for a person.
 
-            has_begun = False
-            try:
-                run = await begin(start, input)
-                has_begun = True
-                await _converse(run, hub or Hub(), encoder, tell, min_interval_s)
-            except Exception as error:
-                if not (encoder.is_ended and isinstance(error, EagerStreamError)):  # if not, the records reported it
-                    # Errors of the application's own code are logged completely. An error of a run may quote a model.
-                    trace = None if has_begun or isinstance(error, EagerStreamError) else error
-                    name = type(error).__name__
-                    _log.error("a run of an AG-UI client failed: %s", name, exc_info=trace)
-                told = public_error({"type": type(error).__name__, "text": str(error)})
-                await tell(encoder.fail(told["text"], code=told["type"]))
-            await tell(encoder.fail("The run ended early.", code="ended_early"))
+        If this is cancelled, so is the run.
+        """
+        encoder = new_encoder(run_id=input.run_id, state=state)
+        has_begun = False
+        try:
+            run = await begin(self.start, input)
+            has_begun = True
+            log = self.hub.observe(run)
+            held = self.held[log.id] = HeldRun(run, log, self.hub, new_encoder)
+            async with held.driving(lambda _: self.held.pop(log.id, None)):
+                await self._send(held, encoder, write)
+            if held.failure is not None:
+                raise held.failure
+        except Exception as error:
+            await self._fail(encoder, error, write, has_begun=has_begun)
+        await _tell(write, encoder.fail("The run ended early.", code="ended_early"))
 
-        return EventStream(produce)
+    async def _continue(
+        self, held: HeldRun[AGUIEncoder], answers: list[Answer], input: RunAgentInput, state: Any, write: Write
+    ) -> None:
+        """Decide, and send what comes after that. Cancelling this cancels the run."""
+        encoder = held.new_encoder(run_id=input.run_id, state=state)
+        try:
+            with held.reading():  # before the run goes on
+                for each in answers:
+                    held.decide(each.block, approved=each.approved, reason=each.reason)
+                await self._send(held, encoder, write, after=[each.block for each in answers])
+        except Exception as error:
+            await self._fail(encoder, error, write, has_begun=True)
+        await _tell(write, encoder.fail("The run ended early.", code="ended_early"))
 
-    return application([("POST", "/{path:path}", answer)], Access(hosts=hosts, origins=origins))
+    async def _send(
+        self, held: HeldRun[AGUIEncoder], encoder: AGUIEncoder, write: Write, after: Collection[int] = ()
+    ) -> None:
+        async def send(events: list[Event]) -> None:
+            await _tell(write, events)
+            if encoder.awaits_application:
+                held.run.cancel()
+
+        with held.reading():
+            await held.read(encoder, send, parks=True, min_interval_s=self.min_interval_s, after=after)
+
+    async def _fail(self, encoder: AGUIEncoder, error: Exception, write: Write, *, has_begun: bool) -> None:
+        if not (encoder.is_ended and isinstance(error, EagerStreamError)):  # if not, the records reported it
+            # Errors of the application's own code are logged completely. An error of a run may quote a model.
+            trace = None if has_begun or isinstance(error, EagerStreamError) else error
+            _log.error("a run of an AG-UI client failed: %s", type(error).__name__, exc_info=trace)
+        told = public_error({"type": type(error).__name__, "text": str(error)})
+        await _tell(write, encoder.fail(told["text"], code=told["type"]))
+
+
+async def _tell(write: Write, events: list[Event]) -> None:
+    if events:
+        await write(b"".join(encode_json(event) for event in events))
 
 
 def run_input(plain: Any) -> tuple[dict[str, Any], RunAgentInput]:
@@ -141,36 +197,3 @@ def run_input(plain: Any) -> tuple[dict[str, Any], RunAgentInput]:
     except UsageError as error:
         raise Refused(413, str(error)) from error
     return plain, input
-
-
-async def _converse(
-    run: Run,
-    hub: Hub,
-    encoder: AGUIEncoder,
-    tell: Callable[[list[Event]], Awaitable[None]],
-    min_interval_s: float,
-) -> None:
-    """Drive the run to its end, and send its events. It has left the run when it returns.
-
-    If this is cancelled, so is the run.
-    """
-    failure: Exception | None = None  # the group would wrap it
-    log = hub.observe(run)
-
-    async def drive_run() -> None:
-        nonlocal failure
-        failure = await drive(run, log)
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(drive_run)
-        try:
-            async with log.watch(min_interval_s=min_interval_s) as watcher:
-                async for batch in watcher:
-                    await tell(encoder.feed(batch.records))
-                    if encoder.awaits_application:
-                        run.cancel()
-        except Exception as error:
-            tasks.cancel_scope.cancel()
-            failure = error
-    if failure is not None:
-        raise failure

@@ -32,6 +32,13 @@ PROTOCOL_VERSION: Final = "1.0"
 AWAITS_APPLICATION: Final = {"eagerstream": "awaits the application"}
 """Progress of a call that the application answers in the messages of its next run, see `frontend_tools`."""
 
+RESPONSE_SCHEMA: Final = {
+    "type": "object",
+    "properties": {"approved": {"type": "boolean"}, "reason": {"type": "string"}},
+    "required": ["approved"],
+}
+"""The answer to an interrupt."""
+
 _NO_RESULT: Final = "This call has no result."
 _VOID: Final = "Void: the response with this call was restarted."
 _MAX_NAME_CHARS: Final = 1_000
@@ -45,8 +52,9 @@ class AGUIEncoder:
     - Text before and after a call in one response are two assistant messages, so that text and calls keep their order.
       A call belongs to the message that it follows.
     - Thinking is reasoning. Its signature, or its redacted data, is the encrypted value.
-    - Tool progress and approvals are custom events with the names of their records. Blocks and events without a form in
-      AG-UI are raw events.
+    - Tool progress is a custom event with the name of its record. Blocks and events without a form in AG-UI are raw
+      events.
+    - A call that waits for a person ends the run with an interrupt (`park`), once the run does nothing else.
     - The state contains each input as it grows (`StateMirror`).
     - If a response restarts, its open parts are ended, and a snapshot of the messages removes them.
 
@@ -95,7 +103,24 @@ class AGUIEncoder:
             and all(call.is_pending or call.is_answered for call in calls)
         )
 
-    def feed(self, records: Iterable[Record]) -> list[Event]:
+    @property
+    def waits_for(self) -> list[int]:
+        """See `RunFold.waits_for`."""
+        return self._run.waits_for
+
+    def park(self) -> list[Event]:
+        """Return the end of the run as the client sees it: interrupts, which its next request answers."""
+        self._interrupt(self.waits_for)
+        return self._given_out()
+
+    def reopen(self) -> None:
+        """Continue where `park` has ended. What was encoded is dropped: the client has it."""
+        self.park()
+        self._state.take()
+        self.is_ended = self._is_started = False
+        self._start()
+
+    def encode(self, records: Iterable[Record]) -> list[Event]:
         """Return the events of the next records. Several records at once make fewer events.
 
         The first records may be the snapshot of a run that has already started. A later snapshot needs a new encoder.
@@ -204,11 +229,8 @@ class AGUIEncoder:
                     self._custom("tool_progress", toolCallId=call.client_id, value=call.progress)
             case "approval_start":
                 self._state.set(call.client_id, phase="approval")
-                self._custom("approval_start", toolCallId=call.client_id, run=self._run.id, block=call.block)
             case "approval_stop":
                 self._state.set(call.client_id, phase="waiting")
-                told = {"approved": record["approved"], "reason": record["reason"]}
-                self._custom("approval_stop", toolCallId=call.client_id, **told)
             case "tool_stop":
                 self._tell_result(call)
             case _:
@@ -223,7 +245,12 @@ class AGUIEncoder:
         self._thread_id = self._run.id if self._thread_id is None else self._thread_id
         self._run_id = self._run.id if self._run_id is None else self._run_id
         self._emit("RUN_STARTED", threadId=self._thread_id, runId=self._run_id, protocolVersion=PROTOCOL_VERSION)
-        self._emit("STATE_SNAPSHOT", snapshot={**self._base, "toolCalls": {}})
+        # The client that continues a run has its calls, or sends a state without them.
+        calls = {call.client_id: call.as_state() for call in self._conversation.calls}
+        known = self._base.get("toolCalls") if calls else None
+        self._emit(
+            "STATE_SNAPSHOT", snapshot={**self._base, "toolCalls": calls | (known if isinstance(known, dict) else {})}
+        )
 
     def _begin_turn(self, turn: int) -> None:
         self._conversation.begin_turn(turn)
@@ -244,7 +271,29 @@ class AGUIEncoder:
         self._segment = None
         self._is_in_message = False
 
+    def _interrupt(self, blocks: Iterable[int]) -> None:
+        """End the run for the client, with questions about these calls."""
+        self._end_message()
+        if self._step is not None:
+            self._emit("STEP_FINISHED", stepName=self._step)
+            self._step = None
+        interrupts = [self._question(self._run.current[block]) for block in blocks]
+        ended = {"type": "RUN_FINISHED", "threadId": self._thread_id, "runId": self._run_id}
+        self._end(ended | {"outcome": {"type": "interrupt", "interrupts": interrupts}})
+
+    def _question(self, call: Call) -> dict[str, Any]:
+        return {
+            "id": f"{self._run.id}.{call.block}.{call.id.replace('.', '_')}",
+            "reason": "tool_call",
+            "message": f"May {call.name} run with this input?",
+            "toolCallId": call.client_id,
+            "responseSchema": RESPONSE_SCHEMA,
+        }
+
     def _end_run(self, status: str, turns: int, usage: Mapping[str, Any], error: Fault | None) -> None:
+        if status == "waiting" and (asked := [call.block for call in self._run.current.values() if call.may_be_asked]):
+            self._interrupt(asked)  # a journal keeps the run until somebody decides
+            return
         self._end_turn()
         calls = self._conversation.calls
         for call in calls:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _REPLY: Final = re.compile(r"(.+\.[0-9]+)\.[0-9]+(?:-[0-9]+)?")
 _PATIENCE_S: Final = 86_400.0  # a call of the application waits for the others of its turn
+_ABANDONED: Final = "The question was abandoned."
 _UNANSWERED: Final = "Not answered: the conversation continued without a result of this call."
 
 
@@ -49,6 +51,48 @@ def messages_of(input: RunAgentInput) -> list[Any]:
         add_content(messages, "assistant", _reply(said, calls, used))
         add_content(messages, "user", [_result(id, results.get(id)) for id in calls])
     return messages
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to an interrupt that asked about a call.
+
+    Attributes:
+        run: The id of the run that asked.
+        block: The number of the call's block in that run.
+        call: The id of the call.
+        approved: True if the call may run.
+        reason: The reason that was given; None if there is none.
+    """
+
+    run: str
+    block: int
+    call: str
+    approved: bool
+    reason: str | None = field(default=None, repr=False)
+
+
+def answers_of(input: RunAgentInput) -> list[Answer]:
+    """Return the answers to interrupts in a request. A run that still waits gets them by itself.
+
+    They are for runs that a journal keeps: `await journal.decide(each.run, each.call, each.approved)`, and resume.
+
+    An answer is true or false, or has them as `approved`, with a `reason` if there is one. Any other, and an abandoned
+    question, refuses the call.
+    """
+    answers = []
+    for entry in input.resume or ():
+        of_call, _, call = entry.interrupt_id.rpartition(".")
+        run, _, block = of_call.rpartition(".")
+        if not (block.isascii() and block.isdigit() and len(block) < 10):
+            continue
+        given = entry.payload if isinstance(entry.payload, Mapping) else {"approved": entry.payload}
+        approved, reason = given.get("approved"), given.get("reason")
+        if entry.status != "resolved":
+            approved, reason = False, _ABANDONED
+        known = reason if isinstance(reason, str) and reason else None
+        answers.append(Answer(run, int(block), call, approved is True, known))
+    return answers
 
 
 def _turns(wire: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

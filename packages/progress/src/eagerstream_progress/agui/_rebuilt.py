@@ -57,6 +57,17 @@ class Call(CallFold):
     is_answered: bool = False
     is_pending: bool = False
 
+    @property
+    def may_be_asked(self) -> bool:
+        """True if it has a valid input and waits, as a call does that a journal keeps for a decision."""
+        waits = self.outcome == "valid" and self.result is None and self.tool_start_s is None
+        return waits and not (self.is_server_side or self.is_pending)
+
+    def as_state(self) -> dict[str, Any]:
+        """Return the call for the state of a client that has lost it. Its messages have the input."""
+        phase = "approval" if self.is_asked else self.phase.value
+        return {"name": self.name, "kind": self.kind, "phase": phase, "outcome": self.outcome, "input": None}
+
     def rendered(self) -> dict[str, Any]:
         """Return the call as in a message."""
         function = {"name": self.name, "arguments": "".join(self.arguments)}
