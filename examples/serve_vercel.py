@@ -27,7 +27,7 @@ async def draft_letter(to: str, paragraphs: list[str]) -> str:
     return f"a letter to {to}, {len(paragraphs)} paragraphs"
 
 
-@eagerstream.tool(approve=hub.approve)  # the page asks, and POSTs the answer to /api/chat/<id>/approval
+@eagerstream.tool(approve=hub.approve)  # the page asks, and answers with addToolApprovalResponse
 async def send_letter(to: str) -> str:
     """Send the letter that was drafted last."""
     return f"sent to {to}"

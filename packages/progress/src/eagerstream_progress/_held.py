@@ -73,6 +73,8 @@ class HeldRun(Generic[EncoderT]):
         self.new_encoder = new_encoder
         self.is_parked = False
         """True if it waits for a person, and its last reader was told so."""
+        self.has_asked = False
+        """True if a reader was ever told so."""
         self._hub = hub
         self._is_kept = is_kept
         self._readers = 0
@@ -160,7 +162,7 @@ class HeldRun(Generic[EncoderT]):
                 with anyio.move_on_after(_SETTLE_S if parks and is_known and encoder.waits_for else None) as settled:
                     batch = await anext(watcher, None)
                 if settled.cancelled_caught:
-                    self.is_parked = True
+                    self.is_parked = self.has_asked = True
                     await write(encoder.park())
                     return True
                 if batch is None:

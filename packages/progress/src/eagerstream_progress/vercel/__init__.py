@@ -19,11 +19,12 @@ Numbers are JavaScript's. Integers beyond 2 ** 53 lose their last digits on the 
 Only the inputs of calls are exact: there such integers are marked, see `record_schema`.
 """
 
-from ._app import ChatRequest, Start, vercel_app
+from ._app import Approval, ChatRequest, Start, vercel_app
 from ._encoder import UIMessageEncoder
 from ._messages import UIMessageError, to_messages
 
 __all__ = [
+    "Approval",
     "ChatRequest",
     "Start",
     "UIMessageEncoder",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from eagerstream._support.logs import logger_of
 from eagerstream._support.serving.access import Access, Refused
+from eagerstream.calls import RunStatus
 from eagerstream.errors import EagerStreamError
 from eagerstream.loop import Run
 
@@ -37,6 +38,8 @@ _HEADERS: Final = {
     "x-accel-buffering": "no",
 }
 """The SDK's headers, except `connection: keep-alive`: HTTP/2 forbids it, and it is the default of HTTP/1.1."""
+
+_MAX_ENDED: Final = 20
 
 _DONE: Final = encode_message("[DONE]")
 
@@ -210,6 +213,8 @@ class _Chats:
     min_interval_s: float
     bodies: RequestBodies
     active: dict[str, HeldRun[UIMessageEncoder]] = field(default_factory=dict)
+    ended: dict[str, HeldRun[UIMessageEncoder]] = field(default_factory=dict)
+    """The last runs that have asked and ended, by their ids: another page may have the question, and wants the rest."""
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
@@ -217,8 +222,10 @@ class _Chats:
         """Start a run, or continue the one that waits for the decisions of this request."""
         asked = _chat_request(await self.bodies.read_json(request, json_object), request.headers)
         held, approvals = self.active.get(asked.id), asked.approvals
-        if held is not None and approvals and all(each.run == held.log.id for each in approvals):
-            return partial(self._continue, held, asked)
+        if len({each.run for each in approvals}) == 1:
+            asking = self.ended.get(approvals[0].run, held)
+            if asking is not None and asking.log.id == approvals[0].run:
+                return partial(self._continue, asking, asked)
         if held is not None and held.is_parked:
             held.run.cancel()  # the user goes on without a decision
         try:
@@ -265,6 +272,10 @@ class _Chats:
         def ended(error: Exception | None) -> None:
             if self.active.get(asked.id) is held:  # not a later one
                 del self.active[asked.id]
+            if held.has_asked and run.result.status is not RunStatus.CANCELLED:
+                self.ended[log.id] = held
+                for id in [*self.ended][:-_MAX_ENDED]:
+                    del self.ended[id]
             # Only foreign errors are logged: the records report our own to the client.
             if error is not None and not isinstance(error, EagerStreamError):
                 _log.warning("the run of a chat failed: %s", type(error).__name__)
