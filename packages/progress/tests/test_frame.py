@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 from packages.progress.tests.made_log import MadeCall, made_log
-from packages.progress.tests.observed import events_of, recorded, tool_call_of, viewed
+from packages.progress.tests.observed import events_of, recorded, recorded_body, tool_call_of, viewed
 from rich.cells import cell_len
 from rich.console import Console
+from tests.streams import block_start, block_stop, input_delta, message_start, text_delta, tool_start
 from tests.tables import rows
 
 from eagerstream.loop import ToolProgress, ToolStart, ToolStop
@@ -23,6 +24,7 @@ from eagerstream_progress._fold import CallPhase, SubRunFold
 from eagerstream_progress._frame import Frame, RunState
 from eagerstream_progress._panels import shares
 from eagerstream_progress._rows import end_of
+from eagerstream_progress._view import TextView
 
 ENDED = [phase for phase in CallPhase if phase.is_final]
 
@@ -40,10 +42,17 @@ def call_of(phase: CallPhase, partial: Any = None, **fields: Any) -> CallView:
     return call
 
 
+def text_of(text: str, kind: str = "text", *, is_over: bool = False) -> TextView:
+    view = TextView(kind, 1, is_over=is_over)
+    view.add(text)
+    return view
+
+
 def view_of(*calls: CallView, **fields: Any) -> RunView:
     view = RunView()
     view.turn = 1
     view.calls = list(calls)
+    view.items = [*([text_of(fields.pop("text"))] if "text" in fields else []), *calls]
     for name, value in fields.items():
         setattr(view, name, value)
     return view
@@ -153,6 +162,32 @@ def test_the_line_about_the_whole() -> None:
     assert "limit · max cost · 1 turn · 1.5 s · 340 out · cost 0.0125" in drawn(view)
 
 
+def test_texts_and_calls_in_their_order() -> None:
+    """As the page shows them. Without room, the earlier texts go first; thinking that has ended is only counted."""
+    thinking = {"type": "thinking_delta", "thinking": "Hm, well"}
+    events = [
+        *(message_start(), block_start(0, "thinking", thinking="")),
+        *({"type": "content_block_delta", "index": 0, "delta": thinking}, block_stop(0)),
+        *(block_start(1, "text", text=""), text_delta(1, "Let me\nlook."), block_stop(1)),
+        *(tool_start(2, "look", id="a"), input_delta(2, "{}"), block_stop(2)),
+        *(block_start(3, "text", text=""), text_delta(3, "And there."), block_stop(3)),
+        *(tool_start(4, "look", id="b"), input_delta(4, "{}"), block_stop(4)),
+    ]
+    records, _ = recorded_body([events])
+    view = viewed(records)
+
+    def rows(height: int) -> list[str]:
+        *parts, _ = drawn(view, height=height).splitlines()
+        return [" ".join(part.split()[:2]) for part in parts]
+
+    assert rows(24) == ["thinking 8", "look.", "· look", "And there.", "· look"]
+    assert rows(5) == ["look.", "· look", "And there.", "· look"]
+    assert rows(4) == ["· look", "And there.", "· look"]
+    final = drawn(view, height=3, is_final=True).splitlines()
+    assert final[1:3] == ["Let me", "look."]
+    assert drawn(view_of(text="Hm", items=[text_of("Hm, well", "thinking")])).splitlines()[0] == "Hm, well"
+
+
 def test_a_silence_is_told() -> None:
     """After five seconds without anything of a response, with the last sign of life of the API, if there was one."""
     usual = "running · turn 1 · 20 s"
@@ -204,7 +239,7 @@ def test_nothing_that_a_model_wrote_acts_on_the_terminal() -> None:
         call_of(CallPhase.FAILED, name=hostile, result_text=hostile),
         call_of(CallPhase.INVALID, name=hostile, error=hostile),
         call_of(CallPhase.APPROVAL, {hostile: [hostile, hostile]}, name=hostile),
-        _text=hostile,
+        text=hostile,
         error=hostile,
         model=hostile,
         name=hostile,
@@ -231,10 +266,10 @@ def test_any_size(width: int, height: int) -> None:
     phases = [*GOING, *ENDED]
     calls = [call_of(phases[number % 8], WIDE, name=f"道具{number}", result_text="結果" * 99) for number in range(100)]
     views = [
-        view_of(*calls, _text="見てみます。" * 40, error="壊れた"),
+        view_of(*calls, text="見てみます。" * 40, error="壊れた"),
         view_of(*calls[:1]),
-        view_of(calls[0], calls[5], _text="text"),
-        view_of(_text="only a text\n" * 100),
+        view_of(calls[0], calls[5], text="text"),
+        view_of(text="only a text\n" * 100),
         view_of(),
     ]
     for shown in ([view] for view in views):

@@ -155,6 +155,6 @@ def test_a_run_to_its_end(width: int, height: int, tmux: Tmux) -> None:
     tmux.wait(lambda screen: "ended" in screen)
     screen = tmux.history()
     assert screen[:2] == ["before", "printed for 詩.txt"]
-    assert [row.split(" ")[0] for row in screen[2:]] == ["I'll", "I'll", "✓", "✓", "completed", "ended"]
+    assert [row.split(" ")[0] for row in screen[2:]] == ["I'll", "✓", "✓", "I'll", "completed", "ended"]
     assert all(cell_len(row) <= width for row in screen)
     assert tmux.has_cursor()

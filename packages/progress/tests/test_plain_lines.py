@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from packages.progress.tests.observed import Clock, events_of, tool_call_of
-from tests.streams import block_start, block_stop, input_delta, message_start, tool_start
+from tests.streams import block_start, block_stop, input_delta, message_start, text_delta, tool_start
 
 from eagerstream.calls import RunStatus
 from eagerstream.errors import StreamInterrupted
@@ -47,6 +47,19 @@ def test_a_line_for_each_thing_that_happens() -> None:
         "  3.50 s  tool             29 bytes  ✓ days",
         "  4.00 s  tool             29 bytes  waiting",
     ]
+
+
+def test_thinking_is_counted() -> None:
+    """In its place."""
+    thinking = {"type": "thinking_delta", "thinking": "Hm, well"}
+    body = [
+        *(message_start(), block_start(0, "thinking", thinking="")),
+        *({"type": "content_block_delta", "index": 0, "delta": thinking}, block_stop(0)),
+        *(block_start(1, "text", text=""), text_delta(1, "Hi."), block_stop(1)),
+    ]
+    assembler: MessageAssembler[GrowingInput] = MessageAssembler(input_type=GrowingInput)
+    lines = told([event for wire_event in body for event in assembler.feed(wire_event)])
+    assert [line.split(" s  ")[1] for line in lines] == ["turn 1", "thinking  8 characters", "“Hi.”"]
 
 
 def test_tools_and_the_end() -> None:

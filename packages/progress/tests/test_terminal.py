@@ -129,12 +129,13 @@ def half_a_call() -> list[Any]:
 
 
 async def test_a_run_on_a_terminal() -> None:
-    """To its end: what stays is a line for each call, the text, and how the run ended."""
+    """To its end: what stays is the texts and a line for each call, in their order, and how the run ended."""
     terminal = Terminal()
     async with run_of() as run, terminal_progress(run, console=terminal.console):
         await run.finish()
-    assert terminal.frames[-1].splitlines()[:2] == ["I'll look.", "15 degrees."]
-    assert "✓ get_weather  done  16 B" in terminal.frames[-1]
+    first, call, last, *_ = terminal.frames[-1].splitlines()
+    assert (first, last) == ("I'll look.", "15 degrees.")
+    assert call.startswith("✓ get_weather  done  16 B")
     assert "→ Oslo: 15 degrees" in terminal.frames[-1]
     assert "completed · 2 turns" in terminal.frames[-1]
     terminal.check_restored()
@@ -232,7 +233,7 @@ async def test_every_run_that_begins_inside() -> None:
                 await outer.finish()
             await before.finish()
     last = terminal.frames[-1]
-    assert last.index("All done.") < last.index("✓ ask_helper") < last.index("Helping to look.")
+    assert last.index("✓ ask_helper") < last.index("All done.") < last.index("Helping to look.")
     assert last.count("completed · ") == 2
     assert "Before." not in terminal.output
 

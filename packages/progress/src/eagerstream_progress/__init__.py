@@ -26,7 +26,7 @@ from ._record import Record, record_schema
 from ._recorder import RunRecorder
 from ._saved import load_records, record_run, replay, save_records
 from ._summary import Summaries, Summary, creates, edits
-from ._view import CallView, RunView
+from ._view import CallView, RunView, TextView
 
 __all__ = [
     "CallView",
@@ -39,6 +39,7 @@ __all__ = [
     "RunView",
     "Summaries",
     "Summary",
+    "TextView",
     "WatcherDropped",
     "creates",
     "edits",

@@ -18,7 +18,7 @@ from eagerstream._support.redaction import printable
 from eagerstream._support.wording import clean, count_text, duration_text, usage_texts
 
 from ._panels import calls_in_rows, more, shares
-from ._view import RunView, quiet_text
+from ._view import RunView, TextView, quiet_text, thinking_text
 
 _TEXT_ROWS: Final = 6
 _FINAL_ROWS: Final = 200
@@ -114,9 +114,10 @@ def _runs(
         if view.status is not None and not is_final:
             wants.append(1)  # an ended run among active ones
         else:
-            text = _text_rows(view.text, _TEXT_ROWS, width, console)
-            _, calls = calls_in_rows(view, 0, is_final=is_final)
-            wants.append(1 + (view.error is not None) + bool(view.gaps) + calls + len(text))
+            texts = _texts(view)
+            newest = _text_rows(texts[-1], _TEXT_ROWS, width, console) if texts else []
+            calls = calls_in_rows(view, 0, is_final=is_final).wanted
+            wants.append(1 + (view.error is not None) + bool(view.gaps) + calls + len(texts[:-1]) + len(newest))
     parts: list[RenderableType] = []
     for state, share in zip(shown, shares(rows - bool(hidden), wants), strict=True):
         parts += _run(state, share, width, console, is_final=is_final, is_one_of_many=True)
@@ -132,9 +133,10 @@ def _runs(
 def _run(
     state: RunState, rows: int, width: int, console: Console, *, is_final: bool, is_one_of_many: bool = False
 ) -> list[RenderableType]:
-    """Return one run in at most `rows` rows: the end of its text, its calls and a status line.
+    """Return one run in at most `rows` rows: its texts and calls in the order in which they came, and a status line.
 
-    The status line is the last row. If there are several runs, it is the first row of its run.
+    The newest text gets several rows, and each earlier one a row if there is room. The status line is the last row. If
+    there are several runs, it is the first row of its run.
     """
     if rows < 1:
         return []
@@ -145,13 +147,31 @@ def _run(
         errors.append(Text(clean(view.error), "yellow" if view.status is None else "red"))
     gaps: list[RenderableType] = [Text(gap, "dim") for gap in view.gaps[-1:] if rows >= 3 + len(errors)]
     rows -= 1 + len(errors) + len(gaps)
-    text = _text_rows(view.text, min(_TEXT_ROWS, rows), width, console)
-    calls, wanted = calls_in_rows(view, rows, is_final=is_final)
-    if text and wanted + len(text) > rows:
-        text = text[-max(1, rows // 4) :] if rows >= 6 or not view.calls else []
-        calls, _ = calls_in_rows(view, rows - len(text), is_final=is_final)
-    parts = gaps + text + calls + errors
+    texts = _texts(view)
+    newest = _text_rows(texts[-1], min(_TEXT_ROWS, rows), width, console) if texts else []
+    calls = calls_in_rows(view, rows, is_final=is_final)
+    if newest and calls.wanted + len(newest) > rows:
+        newest = newest[-max(1, rows // 4) :] if rows >= 6 or not view.calls else []
+        calls = calls_in_rows(view, rows - len(newest), is_final=is_final)
+    shown: dict[int, list[RenderableType]] = {id(texts[-1]): newest} if texts else {}
+    left = rows - calls.rows - len(newest)
+    for text in reversed(texts[:-1]):
+        if left < 1:
+            break
+        shown[id(text)] = _text_rows(text, min(left, _TEXT_ROWS if is_final else 1), width, console)
+        left -= len(shown[id(text)])
+    parts = [*gaps, *([] if calls.hidden is None else [calls.hidden])]
+    for item in view.items:
+        if isinstance(item, TextView):
+            parts += shown.get(id(item), [])
+        elif (part := calls.parts.get(id(item))) is not None:
+            parts.append(part[0])
+    parts += errors
     return status + parts if is_one_of_many else parts + status
+
+
+def _texts(view: RunView) -> list[TextView]:
+    return [item for item in view.items if isinstance(item, TextView) and item.chars]
 
 
 def status_line(view: RunView, elapsed_s: float) -> Text:
@@ -180,12 +200,14 @@ def status_line(view: RunView, elapsed_s: float) -> Text:
     return line
 
 
-def _text_rows(text: str, rows: int, width: int, console: Console) -> list[RenderableType]:
-    """Return the end of a response's text, in complete rows."""
-    if rows < 1 or not text:
+def _text_rows(text: TextView, rows: int, width: int, console: Console) -> list[RenderableType]:
+    """Return the end of a text, in complete rows. Thinking that has ended is only counted."""
+    if rows < 1:
         return []
-    tail = printable(text[-rows * max(width, 20) :]).expandtabs(4).rstrip("\n")
-    newest = Text("\n".join(tail.split("\n")[-rows:]), "italic")
+    if text.kind == "thinking" and text.is_over:
+        return [Text(thinking_text(text), "dim")]
+    tail = printable(text.tail(rows * max(width, 20))).expandtabs(4).rstrip("\n")
+    newest = Text("\n".join(tail.split("\n")[-rows:]), "italic" if text.kind == "text" else "dim italic")
     lines = newest.wrap(console, max(1, width), overflow="fold")
     for line in lines:
         line.rstrip()

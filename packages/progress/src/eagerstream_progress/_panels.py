@@ -6,10 +6,10 @@ Only the visible part of a value is read. The cost is the same for an input of a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
@@ -46,8 +46,27 @@ _PANEL_ROWS: Final = 4
 _MAX_PANELS: Final = 200
 
 
-def calls_in_rows(view: RunView, rows: int, *, is_final: bool) -> tuple[list[RenderableType], int]:
-    """Return the calls in at most `rows` rows, and the number of rows that they want.
+class CallRows(NamedTuple):
+    """The calls of a run in rows.
+
+    Attributes:
+        parts: What is shown of each call, by its identity, and the number of its rows.
+        hidden: What is said of the calls that are not shown; None if all are.
+        wanted: The number of rows that all of them want.
+    """
+
+    parts: Mapping[int, tuple[RenderableType, int]]
+    hidden: Text | None
+    wanted: int
+
+    @property
+    def rows(self) -> int:
+        """The number of rows that they take."""
+        return sum(height for _, height in self.parts.values()) + (self.hidden is not None)
+
+
+def calls_in_rows(view: RunView, rows: int, *, is_final: bool) -> CallRows:
+    """Return the calls in at most `rows` rows.
 
     Active calls get panels, the others lines. If the rows are too few, the earliest ended calls are only counted. If
     they are still too few, panels become lines.
@@ -58,7 +77,7 @@ def calls_in_rows(view: RunView, rows: int, *, is_final: bool) -> tuple[list[Ren
     ended = [call for call in calls if id(call) not in going_ids]
     wanted = len(ended) + sum(_panel_rows(call) for call in going[:_MAX_PANELS])
     if rows < 1 or not calls:
-        return [], wanted
+        return CallRows({}, None, wanted)
     heights: dict[int, int] = {}  # id of a call to its number of rows
     if len(going) > rows or (len(going) == rows and ended):
         by_urgency = sorted(range(len(going)), key=lambda place: (_urgency(going[place]), place))
@@ -70,19 +89,19 @@ def calls_in_rows(view: RunView, rows: int, *, is_final: bool) -> tuple[list[Ren
         # If some are hidden, one of these rows says so.
         kept = len(ended) if len(ended) <= left else left - 1
         heights |= {id(call): 1 for call in ended[len(ended) - kept :]}
-    parts: list[RenderableType] = []
+    parts: dict[int, tuple[RenderableType, int]] = {}
     hidden = [call for call in calls if id(call) not in heights]
-    if hidden:
-        parts.append(more(len(hidden), Counter(call.phase.value for call in hidden)))
     for call in calls:
         height = heights.get(id(call), 0)
         if height == 1:
-            parts.append(_line(call))
+            parts[id(call)] = _line(call), 1
         elif height:
             body = Group(*_body(call, height - 2))
             border = _STYLES[call.phase]
-            parts.append(Panel(body, title=_head(call), title_align="left", border_style=border, height=height))
-    return parts, wanted
+            panel = Panel(body, title=_head(call), title_align="left", border_style=border, height=height)
+            parts[id(call)] = panel, height
+    told = more(len(hidden), Counter(call.phase.value for call in hidden)) if hidden else None
+    return CallRows(parts, told, wanted)
 
 
 def _urgency(call: CallView) -> int:

@@ -11,7 +11,7 @@ from ._fold import CallPhase
 from ._frame import status_line
 from ._lines import LineProgress, LineState
 from ._record import Record
-from ._view import CallView, RunView, sub_run_text
+from ._view import CallView, RunView, TextView, sub_run_text, thinking_text
 
 _PROGRESS_S: Final = 1.0
 """Minimum time between two lines about the progress of a tool."""
@@ -56,6 +56,9 @@ class PlainLines:
                 self._text.append(rest)
             case "block_stop" | "message_stop":
                 self._end_line(at_s)
+                item = view.items[-1] if view.items else None
+                if record["type"] == "block_stop" and isinstance(item, TextView) and item.kind == "thinking":
+                    self._say(at_s, thinking_text(item))
                 if call is not None:  # the result of a call that the API ran
                     self._tell(call, at_s)
             case "restarted":

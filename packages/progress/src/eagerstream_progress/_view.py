@@ -109,6 +109,46 @@ class CallView(CallFold):
         )
 
 
+@dataclass(slots=True, eq=False)
+class TextView:
+    """A block of text or thinking, as far as it has come.
+
+    Attributes:
+        kind: `"text"` or `"thinking"`.
+        turn: The number of its turn.
+        chars: Its length.
+        is_over: True if no more of it comes.
+    """
+
+    kind: str
+    turn: int
+    chars: int = 0
+    is_over: bool = False
+    _pieces: list[str] = field(default_factory=list, repr=False)
+
+    @property
+    def text(self) -> str:
+        """The text so far; O(length)."""
+        self._pieces = ["".join(self._pieces)]
+        return self._pieces[0]
+
+    def add(self, text: str) -> None:
+        """Add a piece."""
+        self._pieces.append(text)
+        self.chars += len(text)
+
+    def tail(self, chars: int) -> str:
+        """Return the last characters; the cost does not grow with the text."""
+        pieces: list[str] = []
+        missing = chars
+        for piece in reversed(self._pieces):
+            if missing <= 0:
+                break
+            pieces.append(piece)
+            missing -= len(piece)
+        return "".join(reversed(pieces))[-chars:]
+
+
 class RunView(RunFold[CallView]):
     """The state of a run, built from its records: each call, and the time of each event.
 
@@ -119,6 +159,7 @@ class RunView(RunFold[CallView]):
         model: The model of the last response.
         turn: The current turn, from 1.
         calls: The calls in the order in which their inputs started.
+        items: The same calls, and the texts, in the order in which they started.
         usage: The usage of the last response. After the end, the usage of the complete run.
         status: None until the run has ended.
         limit: The option whose bound has ended the run; None if none has.
@@ -145,14 +186,17 @@ class RunView(RunFold[CallView]):
         self.ping_s: float | None = None
         self.gaps: list[str] = []
         self.calls: list[CallView] = []
-        self._text = ""  # of the earlier turns
-        self._turn_text: list[str] = []
+        self.items: list[CallView | TextView] = []
+        self._texts: dict[int, TextView] = {}  # of this turn, by block
 
     @property
     def text(self) -> str:
         """The text of all responses so far. Each turn starts on a new line; O(length)."""
-        self._turn_text = ["".join(self._turn_text)]
-        return self._text + self._turn_text[0]
+        texts: dict[int, list[str]] = {}
+        for item in self.items:
+            if isinstance(item, TextView) and item.kind == "text":
+                texts.setdefault(item.turn, []).append(item.text)
+        return "\n".join("".join(pieces) for pieces in texts.values())
 
     def feed(self, record: Record) -> CallView | None:
         """Add one record. Return the call that it changed, if any."""
@@ -171,13 +215,18 @@ class RunView(RunFold[CallView]):
                     if not call.phase.is_final:
                         call.phase = CallPhase.CUT
             case "turn_start":
-                self._text = self.text + ("\n" if self.turn else "")
-                self._turn_text.clear()
+                self._texts.clear()
             case "restarted":
                 self.quiet_since_s = record["at_s"] + record["delay_s"]
                 self.error = record["error"]["text"] if record["error"] else None
+            case "block_start" if record["kind"] in ("text", "thinking"):
+                self._text_of(record["block"], record["kind"])
             case "text_delta":
-                self._turn_text.append(record["text"])
+                self._text_of(record["block"], "text").add(record["text"])
+            case "thinking_delta":
+                self._text_of(record["block"], "thinking").add(record["thinking"])
+            case "block_stop" if record["block"] in self._texts:
+                self._texts[record["block"]].is_over = True
             case "message_stop":
                 self.quiet_since_s = None
                 self.usage = record["usage"]
@@ -199,13 +248,22 @@ class RunView(RunFold[CallView]):
     def void(self) -> None:
         """Remove the calls and the text of this turn."""
         super().void()
-        self._turn_text.clear()
+        self._texts.clear()
         self.calls = [call for call in self.calls if call.turn != self.turn]
+        self.items = [item for item in self.items if item.turn != self.turn]
+
+    def _text_of(self, block: int, kind: str) -> TextView:
+        text = self._texts.get(block)
+        if text is None:
+            text = self._texts[block] = TextView(kind, self.turn)
+            self.items.append(text)
+        return text
 
     def _begin_call(self, record: InputStartRecord) -> CallView:
         call = CallView(record["block"], record["id"], record["name"], record["kind"], self.turn, record["at_s"])
         call.partial = record["input"] or {}
         self.calls.append(call)
+        self.items.append(call)
         return call
 
 
@@ -228,6 +286,11 @@ def quiet_text(view: RunView, now_s: float) -> str | None:
     if view.ping_s is not None and view.ping_s > view.quiet_since_s:
         text += f", alive {duration_text(int(now_s - view.ping_s))} ago"
     return text
+
+
+def thinking_text(text: TextView) -> str:
+    """Return what is said of thinking that has ended."""
+    return f"thinking  {count_text(text.chars, 'character')}"
 
 
 def sub_run_text(sub_run: SubRunFold) -> str:
