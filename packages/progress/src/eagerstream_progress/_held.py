@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import anyio
@@ -27,6 +28,25 @@ _SETTLE_S: Final = 0.1
 
 _PART_CHARS: Final = 65_536
 """Maximum size of records to encode at once. A late and slow client holds no more than these make."""
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """The decision of a person about a call, as a client sends it with its next request.
+
+    Attributes:
+        run: The id of the run that asked.
+        block: The number of the call's block in that run.
+        call: The id of the call.
+        approved: True if the call may run.
+        reason: The reason that was given; None if there is none.
+    """
+
+    run: str
+    block: int
+    call: str
+    approved: bool
+    reason: str | None = field(default=None, repr=False)
 
 
 class Encoder(Protocol):
@@ -130,10 +150,11 @@ class HeldRun(Generic[EncoderT]):
             if not (self._readers or self.is_parked or self._is_kept):
                 self.run.cancel()  # no effect on an ended run
 
-    def decide(self, block: int, *, approved: bool, reason: str | None = None) -> None:
+    def decide(self, approval: Approval) -> None:
         """Decide about a call. Do nothing if it was decided, by another page for example."""
+        reason = approval.reason and approval.reason[:MAX_REASON_CHARS]
         with suppress(KeyError):
-            self._hub.decide(self.log.id, block, approved=approved, reason=reason and reason[:MAX_REASON_CHARS])
+            self._hub.decide(self.log.id, approval.block, approved=approval.approved, reason=reason)
 
     async def read(
         self,

@@ -14,12 +14,12 @@ from eagerstream.errors import EagerStreamError, MissingExtraError, UsageError
 from eagerstream.loop import Run
 
 from .._endpoint import application, begin, public_error
-from .._held import HeldRun
+from .._held import Approval, HeldRun
 from .._hub import Hub
 from .._request_body import MAX_BODY_BYTES, RequestBodies
 from .._sse import EventStream, Write, encode_json
 from ._encoder import AGUIEncoder, Event
-from ._history import Answer, answers_of, check_tools
+from ._history import answers_of, check_tools
 
 if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput
@@ -134,14 +134,14 @@ class _Agents:
         await _tell(write, encoder.fail("The run ended early.", code="ended_early"))
 
     async def _continue(
-        self, held: HeldRun[AGUIEncoder], answers: list[Answer], input: RunAgentInput, state: Any, write: Write
+        self, held: HeldRun[AGUIEncoder], answers: list[Approval], input: RunAgentInput, state: Any, write: Write
     ) -> None:
         """Decide, and send what comes after that. Cancelling this cancels the run."""
         encoder = held.new_encoder(run_id=input.run_id, state=state)
         try:
             with held.reading():  # before the run goes on
                 for each in answers:
-                    held.decide(each.block, approved=each.approved, reason=each.reason)
+                    held.decide(each)
                 await self._send(held, encoder, write, after=[each.block for each in answers])
         except Exception as error:
             await self._fail(encoder, error, write, has_begun=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -17,6 +16,7 @@ from eagerstream.calls import add_content, drop_last_thinking
 from eagerstream.errors import UsageError
 from eagerstream.tools import ForeignDefinition, RunningCall, Tool
 
+from .._held import Approval
 from ._content import METADATA_KEY, to_blocks
 from ._encoder import AWAITS_APPLICATION
 
@@ -53,26 +53,7 @@ def messages_of(input: RunAgentInput) -> list[Any]:
     return messages
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The answer to an interrupt that asked about a call.
-
-    Attributes:
-        run: The id of the run that asked.
-        block: The number of the call's block in that run.
-        call: The id of the call.
-        approved: True if the call may run.
-        reason: The reason that was given; None if there is none.
-    """
-
-    run: str
-    block: int
-    call: str
-    approved: bool
-    reason: str | None = field(default=None, repr=False)
-
-
-def answers_of(input: RunAgentInput) -> list[Answer]:
+def answers_of(input: RunAgentInput) -> list[Approval]:
     """Return the answers to interrupts in a request. A run that still waits gets them by itself.
 
     They are for runs that a journal keeps: `await journal.decide(each.run, each.call, each.approved)`, and resume.
@@ -91,7 +72,7 @@ def answers_of(input: RunAgentInput) -> list[Answer]:
         if entry.status != "resolved":
             approved, reason = False, _ABANDONED
         known = reason if isinstance(reason, str) and reason else None
-        answers.append(Answer(run, int(block), call, approved is True, known))
+        answers.append(Approval(run, int(block), call, approved is True, known))
     return answers
 
 

@@ -19,7 +19,8 @@ Numbers are JavaScript's. Integers beyond 2 ** 53 lose their last digits on the 
 Only the inputs of calls are exact: there such integers are marked, see `record_schema`.
 """
 
-from ._app import Approval, ChatRequest, Start, vercel_app
+from .._held import Approval
+from ._app import ChatRequest, Start, vercel_app
 from ._encoder import UIMessageEncoder
 from ._messages import UIMessageError, to_messages
 

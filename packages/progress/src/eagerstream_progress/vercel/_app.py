@@ -15,7 +15,7 @@ from eagerstream.errors import EagerStreamError
 from eagerstream.loop import Run
 
 from .._endpoint import application, begin, no_content
-from .._held import HeldRun
+from .._held import Approval, HeldRun
 from .._hub import MAX_REASON_CHARS, Hub
 from .._log import WatcherDropped
 from .._request_body import MAX_BODY_BYTES, RequestBodies, json_object
@@ -42,25 +42,6 @@ _HEADERS: Final = {
 _MAX_ENDED: Final = 20
 
 _DONE: Final = encode_message("[DONE]")
-
-
-@dataclass(frozen=True, slots=True)
-class Approval:
-    """The decision of a person about a call, as a page sends it with the message that asked for it.
-
-    Attributes:
-        run: The id of the run that asked.
-        block: The number of the call's block in that run.
-        call: The id of the call.
-        approved: True if the call may run.
-        reason: The reason that was given; None if there is none.
-    """
-
-    run: str
-    block: int
-    call: str
-    approved: bool
-    reason: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +270,7 @@ class _Chats:
         """Decide, and stream what comes after that. Cancelling this cancels the run, unless it is kept."""
         with held.reading():  # before the run goes on
             for each in asked.approvals:
-                held.decide(each.block, approved=each.approved, reason=each.reason)
+                held.decide(each)
             encoder = self.new_encoder(message_id=asked.answer_id)
             after = [each.block for each in asked.approvals]
             await self._stream(held, encoder, after=after)(scope, receive, send)
