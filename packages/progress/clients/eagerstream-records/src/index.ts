@@ -7,7 +7,7 @@ export { ConnectionLost, HTTPError } from "./open.js";
 export { PartialValue, PatchError, applyPatch } from "./patch.js";
 export type * from "./records.js";
 export {
-  type Approval, type Block, Call, type CallPhase, type Gap, type RestartNote, RunReader, type SubRun, TextBlock, Turn, phaseOf,
+  type Approval, type Block, Call, type CallPhase, type Gap, type OnAppend, type RestartNote, RunReader, type SubRun, TextBlock, Turn, phaseOf,
 } from "./run.js";
 export { type CallState, type RunState, Snapshots, type TextState, type TurnState } from "./snapshot.js";
 export { MessageTooLong, SSEDecoder, type SSEMessage } from "./sse.js";

@@ -81,6 +81,24 @@ export class PartialValue {
   }
 }
 
+/** A piece of a text in an input: where it is, what came, and if it is the start of the text there. */
+export type Piece = readonly [path: string, text: string, isStart: boolean];
+
+/** The pieces of texts that a patch brings, in order, with JSON pointers. */
+export function* piecesOf(patch: readonly PatchOp[]): Generator<Piece, undefined> {
+  for (const { op, path, value } of patch) {
+    if (op === "append") yield [path, String(value), false];
+    else yield* textsIn(path, value);
+  }
+}
+
+function* textsIn(path: string, value: Json): Generator<Piece, undefined> {
+  if (typeof value === "string") yield [path, value, true];
+  else if (isContainer(value)) {
+    for (const [name, item] of Object.entries(value)) yield* textsIn(`${path}/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`, item);
+  }
+}
+
 function stepsOf(path: string): string[] {
   if (path === "") return [];
   const [before, ...steps] = path.split("/");

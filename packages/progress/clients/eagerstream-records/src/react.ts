@@ -1,7 +1,8 @@
 // A hook for React, from 18 on.
 
-import { useMemo, useSyncExternalStore } from "react";
+import { useMemo, useRef, useSyncExternalStore } from "react";
 import { type FollowOptions, follow } from "./follow.js";
+import type { OnAppend } from "./run.js";
 import { type FollowedRun, type RunSource, RunStore } from "./store.js";
 
 export type { FollowedRun, RunSource } from "./store.js";
@@ -15,16 +16,18 @@ export type { CallState, RunState, TextState, TurnState } from "./snapshot.js";
  *
  * @param source The URL for `follow`; null follows nothing. Or a function that opens the messages, for example
  *   `(signal) => startRun("/runs", asked, { signal })`: keep the function itself from render to render.
- * @param options For `follow`. A new URL or token opens a new connection, another change of the options does not.
+ * @param options For `follow`; and `onAppend`, which gets the pieces of texts in inputs, as they come. A new URL or token opens a new connection, another change of the options does not.
  */
 export function useRun(
-  source: string | URL | RunSource | null, options: Omit<FollowOptions, "after" | "signal" | "stays"> = {},
+  source: string | URL | RunSource | null, options: Omit<FollowOptions, "after" | "signal" | "stays"> & { readonly onAppend?: OnAppend } = {},
 ): FollowedRun {
   const key = typeof source === "function" || source === null ? source : String(source);
-  const store = useMemo(
-    () => new RunStore(typeof key === "function" ? key : (signal, after) => follow(key!, { ...options, signal, after })),
-    [key, options.token],
-  );
+  const onAppend = useRef(options.onAppend);
+  onAppend.current = options.onAppend;
+  const store = useMemo(() => {
+    const open: RunSource = typeof key === "function" ? key : (signal, after) => follow(key!, { ...options, signal, after });
+    return new RunStore(open, { onAppend: (...piece) => onAppend.current?.(...piece) });
+  }, [key, options.token]);
   return useSyncExternalStore(key === null ? subscribeToNothing : store.subscribe, store.getSnapshot, store.getSnapshot);
 }
 

@@ -1,8 +1,8 @@
 // The state of one run, built from its records in order. It changes in place; `snapshot.ts` has it as a value.
 
 import { type Json, type JsonObject, isContainer } from "./exact.js";
-import { PartialValue } from "./patch.js";
-import type { Fault, InputDeltaRecord, RecordType, RunRecord } from "./records.js";
+import { PartialValue, piecesOf } from "./patch.js";
+import type { Fault, InputDeltaRecord, PatchOp, RecordType, RunRecord } from "./records.js";
 import { GrowingText } from "./text.js";
 
 /** The phase of a call. `cut`: it can no longer go on. `unrun`: the run ended before the tool could start. */
@@ -122,6 +122,14 @@ export class Call extends AnyBlock {
 
 export type Block = TextBlock | Call;
 
+/**
+ * Called for each piece of a text in an input, as it comes: append it, or begin anew if it is the start of the text
+ * there. So an editor follows the text without comparing it.
+ *
+ * @param path The JSON pointer of the text in the input, for example `/files/0/body`.
+ */
+export type OnAppend = (call: Call, path: string, text: string, isStart: boolean) => void;
+
 let epochs = 0;
 
 /** Builds the state of a run. Records and fields that this version does not know are ignored. */
@@ -161,6 +169,16 @@ export class RunReader {
   /** `seq` of the last message: set it if you want to continue there. */
   seq = 0;
   version = 0;
+  readonly #onAppend: OnAppend | undefined;
+
+  constructor({ onAppend }: { readonly onAppend?: OnAppend | undefined } = {}) {
+    this.#onAppend = onAppend;
+  }
+
+  /** Tell of the pieces of texts that a patch has brought. */
+  tell(call: Call, patch: readonly PatchOp[]): void {
+    if (this.#onAppend) for (const piece of piecesOf(patch)) this.#onAppend(call, ...piece);
+  }
 
   get isOver(): boolean {
     return this.status !== null || this.ended;
@@ -265,9 +283,10 @@ const HANDLERS: { readonly [Type in RecordType]: Handler<Extract<RunRecord, { ty
     addBlock(run, call);
     run.calls.push(call);
     run.callById.set(id, call);
+    if (input !== null) run.tell(call, [{ op: "add", path: "", value: input }]);
   },
   input_delta(run, record) {
-    change(run, record.block, (call) => growInput(call, record));
+    change(run, record.block, (call) => growInput(run, call, record));
   },
   input_stop(run, { block, outcome, error, at_s }) {
     change(run, block, (call) => {
@@ -337,7 +356,7 @@ const HANDLERS: { readonly [Type in RecordType]: Handler<Extract<RunRecord, { ty
 
 const encoder = new TextEncoder();
 
-function growInput(call: Call, { fragment, patch, finished, count, at_s, to_s, omitted_chars = 0 }: InputDeltaRecord): void {
+function growInput(run: RunReader, call: Call, { fragment, patch, finished, count, at_s, to_s, omitted_chars = 0 }: InputDeltaRecord): void {
   call.bytes += omitted_chars + encoder.encode(fragment).length;
   call.fragments += count ?? 1;
   call.firstFragmentS ??= at_s;
@@ -348,12 +367,15 @@ function growInput(call: Call, { fragment, patch, finished, count, at_s, to_s, o
     return;
   }
   call.raw.append(fragment);
+  let fits = true;
   try {
     call.input.apply(patch);
   } catch {
+    fits = false;
     call.error = "The records of this value do not fit together."; // for example, a file that was edited
   }
   for (const name of finished) call.finished.add(name);
+  if (fits) run.tell(call, patch);
 }
 
 function growText(run: RunReader, number: number, text: string, omitted = 0): void {

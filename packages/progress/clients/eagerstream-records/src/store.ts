@@ -1,7 +1,7 @@
 // A followed run as an external store, as `useSyncExternalStore` of React and stores of other libraries take it.
 
 import type { RunMessage } from "./messages.js";
-import { RunReader } from "./run.js";
+import { type OnAppend, RunReader } from "./run.js";
 import { type RunState, Snapshots } from "./snapshot.js";
 
 /** Opens the messages of a run, after the message with the number `after`. They end if the signal is aborted. */
@@ -26,17 +26,23 @@ const MAX_WAIT_MS = 100; // a page that is hidden has no frames
  */
 export class RunStore {
   readonly #open: RunSource;
+  readonly #options: { readonly onAppend?: OnAppend | undefined };
   readonly #listeners = new Set<() => void>();
-  #run = new RunReader();
-  #snapshots = new Snapshots(this.#run);
+  #run: RunReader;
+  #snapshots: Snapshots;
   #connection: Connection = "idle";
   #error: unknown = null;
-  #shown: FollowedRun = { run: this.#snapshots.take(), connection: "idle", error: null };
+  #shown: FollowedRun;
   #controller: AbortController | null = null;
   #cancelFrame: (() => void) | null = null;
 
-  constructor(open: RunSource) {
+  /** @param options `onAppend`: see `OnAppend`. After a snapshot, all texts begin anew. */
+  constructor(open: RunSource, options: { readonly onAppend?: OnAppend | undefined } = {}) {
     this.#open = open;
+    this.#options = options;
+    this.#run = new RunReader(options);
+    this.#snapshots = new Snapshots(this.#run);
+    this.#shown = { run: this.#snapshots.take(), connection: "idle", error: null };
   }
 
   /** Call a function after each change. Returns the function that ends this. */
@@ -93,7 +99,7 @@ export class RunStore {
   #take(message: RunMessage): void {
     if (message.type === "records") {
       if (message.snapshot) {
-        this.#run = new RunReader();
+        this.#run = new RunReader(this.#options);
         this.#snapshots = new Snapshots(this.#run);
       }
       for (const record of message.records) this.#run.feed(record);

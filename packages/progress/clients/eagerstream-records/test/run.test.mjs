@@ -67,6 +67,20 @@ test("for how long nothing has come of a response", () => {
   assert.equal(run.quietSinceS, restarted.at_s + 3);
 });
 
+test("pieces of texts, as an editor appends them", () => {
+  const pieces = [];
+  const run = new RunReader({ onAppend: (call, path, text, isStart) => pieces.push([call.block, path, text, isStart]) });
+  const whole = record("input_start", { block: 3, index: 1, id: "w", name: "write", kind: "tool_use", input: { path: "p" } });
+  for (const one of [
+    ...START, call(2),
+    delta(2, [{ op: "add", path: "", value: { "a/b": "Hel", n: 1 } }]),
+    delta(2, [{ op: "append", path: "/a~1b", value: "lo" }, { op: "add", path: "/files", value: [{ body: "" }] }]),
+    delta(2, [{ op: "append", path: "/missing", value: "x" }]),
+    whole,
+  ]) run.feed(one);
+  assert.deepEqual(pieces, [[2, "/a~1b", "Hel", true], [2, "/a~1b", "lo", false], [2, "/files/0/body", "", true], [3, "/path", "p", true]]);
+});
+
 test("a state shares what has not changed", () => {
   const run = reader(call(2), call(3), delta(3, [{ op: "add", path: "", value: { done: {}, items: [] } }]));
   const states = new Snapshots(run);

@@ -508,6 +508,18 @@ var PartialValue = class {
     return this.#value;
   }
 };
+function* piecesOf(patch) {
+  for (const { op, path, value } of patch) {
+    if (op === "append") yield [path, String(value), false];
+    else yield* textsIn(path, value);
+  }
+}
+function* textsIn(path, value) {
+  if (typeof value === "string") yield [path, value, true];
+  else if (isContainer(value)) {
+    for (const [name, item] of Object.entries(value)) yield* textsIn(`${path}/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`, item);
+  }
+}
 function stepsOf(path) {
   if (path === "") return [];
   const [before, ...steps] = path.split("/");
@@ -706,6 +718,14 @@ var RunReader = class {
   /** `seq` of the last message: set it if you want to continue there. */
   seq = 0;
   version = 0;
+  #onAppend;
+  constructor({ onAppend } = {}) {
+    this.#onAppend = onAppend;
+  }
+  /** Tell of the pieces of texts that a patch has brought. */
+  tell(call, patch) {
+    if (this.#onAppend) for (const piece of piecesOf(patch)) this.#onAppend(call, ...piece);
+  }
   get isOver() {
     return this.status !== null || this.ended;
   }
@@ -806,9 +826,10 @@ var HANDLERS = {
     addBlock(run, call);
     run.calls.push(call);
     run.callById.set(id, call);
+    if (input !== null) run.tell(call, [{ op: "add", path: "", value: input }]);
   },
   input_delta(run, record) {
-    change(run, record.block, (call) => growInput(call, record));
+    change(run, record.block, (call) => growInput(run, call, record));
   },
   input_stop(run, { block, outcome, error, at_s }) {
     change(run, block, (call) => {
@@ -873,7 +894,7 @@ var HANDLERS = {
   }
 };
 var encoder = new TextEncoder();
-function growInput(call, { fragment, patch, finished, count, at_s, to_s, omitted_chars = 0 }) {
+function growInput(run, call, { fragment, patch, finished, count, at_s, to_s, omitted_chars = 0 }) {
   call.bytes += omitted_chars + encoder.encode(fragment).length;
   call.fragments += count ?? 1;
   call.firstFragmentS ??= at_s;
@@ -884,12 +905,15 @@ function growInput(call, { fragment, patch, finished, count, at_s, to_s, omitted
     return;
   }
   call.raw.append(fragment);
+  let fits = true;
   try {
     call.input.apply(patch);
   } catch {
+    fits = false;
     call.error = "The records of this value do not fit together.";
   }
   for (const name of finished) call.finished.add(name);
+  if (fits) run.tell(call, patch);
 }
 function growText(run, number, text, omitted = 0) {
   const block = run.blocks.get(number);
@@ -1017,16 +1041,22 @@ async function* messages2(opened) {
 var MAX_WAIT_MS = 100;
 var RunStore = class {
   #open;
+  #options;
   #listeners = /* @__PURE__ */ new Set();
-  #run = new RunReader();
-  #snapshots = new Snapshots(this.#run);
+  #run;
+  #snapshots;
   #connection = "idle";
   #error = null;
-  #shown = { run: this.#snapshots.take(), connection: "idle", error: null };
+  #shown;
   #controller = null;
   #cancelFrame = null;
-  constructor(open) {
+  /** @param options `onAppend`: see `OnAppend`. After a snapshot, all texts begin anew. */
+  constructor(open, options = {}) {
     this.#open = open;
+    this.#options = options;
+    this.#run = new RunReader(options);
+    this.#snapshots = new Snapshots(this.#run);
+    this.#shown = { run: this.#snapshots.take(), connection: "idle", error: null };
   }
   /** Call a function after each change. Returns the function that ends this. */
   subscribe = (listener) => {
@@ -1075,7 +1105,7 @@ var RunStore = class {
   #take(message) {
     if (message.type === "records") {
       if (message.snapshot) {
-        this.#run = new RunReader();
+        this.#run = new RunReader(this.#options);
         this.#snapshots = new Snapshots(this.#run);
       }
       for (const record of message.records) this.#run.feed(record);
