@@ -54,7 +54,7 @@ import_all()
 
 def _on_windows(script: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", _WITHOUT_UNIX + script], check=False, capture_output=True, text=True, timeout=50
+        [sys.executable, "-c", _WITHOUT_UNIX + script], check=False, capture_output=True, text=True, timeout=200
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
