@@ -65,11 +65,11 @@ class LoopOptions(TypedDict, total=False):
         on_budget: The reaction if the estimate of a response passes a bound while it is written. `"finish"` (default):
             none. `"cut"`: it ends there, to save its tokens. Its complete calls still run, and the run ends. The
             estimate has four characters for a token.
-        on_invalid: The reaction to an input that is not JSON, unless its tool has an answer of its own. `"report"`
-            (default): the model is told, and usually corrects it. `"buffer_next"`: the next request also asks for that
-            tool without eager inputs, so that the API checks them, and the request after it with them again. That input
-            then comes at once, when it is complete. `tools` changes twice, for which the API may forget its prompt
-            cache. A tool that came by a block of the history (`inline_tools`) stays eager.
+        on_invalid: The reaction to an input that is not JSON. The option of its tool takes precedence. `"report"`
+            (default): the result tells the model, which usually corrects it. `"buffer_next"`: the next request also
+            switches eager inputs off for that tool. The API checks the input, and sends it when it is complete. The
+            request after it is eager again. `tools` changes twice, and the API may lose its prompt cache for that. A
+            tool that came by a block of the history (`inline_tools`) stays eager.
         on_truncated: The reaction to a response cut by `max_tokens`. `"stop"` (default): the run ends. `"retry"`: if
             nothing of it has started to run, it is requested once more with twice the tokens; else as `"report"`.
             `"report"`: the model is told which call was cut, gets the results of the others, and continues; without a

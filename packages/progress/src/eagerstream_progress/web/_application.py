@@ -83,8 +83,8 @@ def web_app(
             access.
         hosts: Names under which the page is requested, beside those of loopback, with or without a port. None allows
             any, if the application around it checks them.
-        origins: Origins of pages from elsewhere that may use its other paths, for reading and for acting. Their
-            browsers are told so. They bring the token as programs do, since a cookie does not go along.
+        origins: Origins of pages from elsewhere that may use its other paths, for reading and for acting. Responses
+            allow it to their browsers (CORS). Such a page sends the token as programs do, because cookies are not sent.
         journal: A journal whose runs have a page, too. Everyone who can open the page can decide about their calls.
 
     Raises:
