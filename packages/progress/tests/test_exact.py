@@ -101,7 +101,7 @@ def test_pieces_of_much(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(writing, "dumps", counted)
     monkeypatch.setattr(writing, "PIECE_BYTES", 4_096)
-    monkeypatch.setattr(writing, "_TEXT_CHARS", 2_048)
+    monkeypatch.setattr(writing, "_STEP_CHARS", 2_048)
     pieces = json_pieces(value)
     assert b"".join(pieces).decode() == dumps(value)
     longest = 6 * 2_048 + 2  # an escape for each character, and the quotes

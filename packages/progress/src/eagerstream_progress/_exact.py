@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from eagerstream import JSON
@@ -34,9 +34,9 @@ _DIGITS: Final = re.compile(rf"-?[1-9][0-9]{{0,{_MAX_DIGITS - 1}}}", re.ASCII)
 
 PIECE_BYTES: Final = 65_536
 """The length of a piece, roughly."""
-_TEXT_CHARS: Final = 32_768  # characters of a text to write in one step: 0.5 ms
-_FEW: Final = 64  # items of a container, and of each container in it, to write in one step
-_SHORT: Final = 256  # maximum length of a text among these
+_STEP_CHARS: Final = 32_768  # characters to write in one step: 0.5 ms
+_ITEM_CHARS: Final = 8  # weight of an item
+_CONTAINER_CHARS: Final = 128  # weight of a container: what is written in one step is not deep
 
 
 def dumps(value: Any) -> str:
@@ -146,13 +146,15 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _parts(value: Any) -> Iterator[str | dict[str, Any] | list[Any]]:
-    """Yield the parts of a value's text. A container in it is yielded in place of its own text."""
-    if isinstance(value, str) and len(value) > _TEXT_CHARS:
+    """Yield the parts of a value's text. A large container in it is yielded in place of its own text."""
+    if _weight(value) <= _STEP_CHARS:
+        yield dumps(value)
+    elif isinstance(value, str):
         yield '"'
-        for start in range(0, len(value), _TEXT_CHARS):
-            yield dumps(value[start : start + _TEXT_CHARS])[1:-1]
+        for start in range(0, len(value), _STEP_CHARS):
+            yield dumps(value[start : start + _STEP_CHARS])[1:-1]
         yield '"'
-    elif isinstance(value, dict) and not _is_small(value):
+    elif isinstance(value, dict):
         yield "{"
         for place, (key, item) in enumerate(value.items()):
             yield "," if place else ""
@@ -160,49 +162,47 @@ def _parts(value: Any) -> Iterator[str | dict[str, Any] | list[Any]]:
             yield ":"
             yield from _nested(item)
         yield "}"
-    elif isinstance(value, list) and not _is_small(value):
-        yield "["
-        for start in range(0, len(value), _FEW):
-            yield "," if start else ""
-            few = value[start : start + _FEW]
-            if _is_small(few):
-                yield dumps(few)[1:-1]
-                continue
-            for place, item in enumerate(few):
-                yield "," if place else ""
-                yield from _nested(item)
-        yield "]"
     else:
-        yield dumps(value)
+        yield from _list_parts(value)
+
+
+def _list_parts(value: list[Any]) -> Iterator[str | dict[str, Any] | list[Any]]:
+    """Yield the parts of a list's text: as many items together as one step may have."""
+    start = chars = 0
+    yield "["
+    for place, item in enumerate(value):
+        weight = _weight(item)
+        if chars + weight > _STEP_CHARS and start < place:
+            yield dumps(value[start:place])[1:-1] + ","
+            start, chars = place, 0
+        chars += weight
+        if weight > _STEP_CHARS:
+            yield from _nested(item)
+            yield "," if place < len(value) - 1 else ""
+            start, chars = place + 1, 0
+    yield dumps(value[start:])[1:-1]
+    yield "]"
 
 
 def _nested(item: Any) -> Iterator[str | dict[str, Any] | list[Any]]:
     return iter((item,)) if isinstance(item, dict | list) else _parts(item)
 
 
-def _is_small(value: dict[str, Any] | list[Any]) -> bool:
-    """Return True if a container has few items, each short or a container of few short items. It looks no deeper."""
-    return (
-        len(value) <= _FEW
-        and all(map(_is_short, _inside(value)))
-        and all(
-            len(item) <= _FEW
-            and all(_is_short(inner) and not isinstance(inner, dict | list) for inner in _inside(item))
-            for item in _items(value)
-            if isinstance(item, dict | list)
-        )
-    )
-
-
-def _items(value: dict[str, Any] | list[Any]) -> Iterable[Any]:
-    return value.values() if isinstance(value, dict) else value
-
-
-def _inside(value: dict[str, Any] | list[Any]) -> Iterator[Any]:
-    if isinstance(value, dict):
-        yield from value
-    yield from _items(value)
-
-
-def _is_short(item: Any) -> bool:
-    return not isinstance(item, str) or len(item) <= _SHORT
+def _weight(value: Any) -> int:
+    """Return the number of characters in a value, roughly. The count stops above those of one step."""
+    weight = 0
+    pending = [value]
+    for item in pending:
+        if isinstance(item, str):
+            weight += len(item)
+        elif isinstance(item, dict | list):
+            weight += _CONTAINER_CHARS + _ITEM_CHARS * len(item)
+            if weight <= _STEP_CHARS:
+                pending += item.values() if isinstance(item, dict) else item
+                if isinstance(item, dict):
+                    weight += sum(map(len, item))
+        elif isinstance(item, int):
+            weight += item.bit_length() // 3
+        if weight > _STEP_CHARS:
+            break
+    return weight
