@@ -33,7 +33,8 @@ import { RunView } from "./run.js";
 import { parse } from "./records.js";
 globalThis.matchMedia = () => ({ matches: false });
 globalThis.document = { getElementById: () => null };
-const { drawTurns } = await import("./cards.js");
+const { itemsOf } = await import("./cards.js");
+const { Finder } = await import("./find.js");
 const ui = { isOpen: () => false, tabStop: () => false, canAct: () => false, toggle() {}, decide() {} };
 let found;
 const text = (node) => typeof node === "string" ? node : node?.children ? all(node).map(text).join("") : "";
@@ -48,7 +49,7 @@ const walk = (node) => {
 tell(given.split("\n").map((batch) => {
   const view = new RunView();
   for (const record of parse(batch).records) view.feed(record);
-  const turns = drawTurns(view, ui);
+  const turns = itemsOf(view, new Finder(), ui).map((item) => item.draw());
   found = { exact: null, text: turns.map(text).join(""), disabled: null, question: null };
   turns.forEach(walk);
   return found;

@@ -52,6 +52,19 @@ def test_what_cannot_be_watched(saved: Path, tmp_path: Path) -> None:
         assert isinstance(result.exception, UsageError), arguments
 
 
+def test_a_page_in_a_file(saved: Path, tmp_path: Path) -> None:
+    """It is written, and the command ends; without a saved run, nothing is."""
+    path = tmp_path / "run.html"
+    result = CliRunner().invoke(app, [str(saved), str(saved), "--export", str(path)])
+    assert (result.exit_code, result.output) == (0, f"wrote {path}\n")
+    assert path.read_text().count('"summary"') == 2
+    assert path.stat().st_mode & 0o77 == 0
+    for arguments in (["--demo"], [], [str(saved), "--speed", "1"]):
+        result = CliRunner().invoke(app, [*arguments, "--export", str(tmp_path / "none.html")])
+        assert isinstance(result.exception, UsageError), arguments
+    assert not (tmp_path / "none.html").exists()
+
+
 @contextmanager
 def watching(*arguments: str) -> Iterator[subprocess.Popen[str]]:
     """The command, which does not outlive a test that fails."""

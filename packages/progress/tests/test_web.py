@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import anyio
 import anyio.lowlevel
@@ -30,7 +31,7 @@ from eagerstream._support.serving.access import new_token
 from eagerstream._support.serving.asgi_server import ASGIApplication
 from eagerstream.calls import RunStatus
 from eagerstream.errors import UsageError
-from eagerstream_progress import Hub, web
+from eagerstream_progress import Hub, RunLog, save_records, web
 from eagerstream_progress.web import serve, web_app
 from eagerstream_testing import reply, text, tool_use
 from eagerstream_wire import ServerSentEvent, SSEDecoder
@@ -174,7 +175,7 @@ async def test_every_answer_is_safe_to_show() -> None:
                 assert "require-trusted-types-for 'script'" in policy
                 assert answer.headers["x-content-type-options"] == "nosniff"
                 assert answer.headers["referrer-policy"] == "no-referrer"
-                assert "no-store" in answer.headers["cache-control"]
+                assert "no-store" in answer.headers["cache-control"], "but for the files of a version, see below"
 
 
 # --- the files --------------------------------------------------------------------------------------------------------
@@ -194,6 +195,43 @@ async def test_the_files_of_the_page() -> None:
             assert answer.headers["content-type"].startswith(types[Path(path).suffix]), path
         for path in ("/static/page.html", "/static/..%2f__init__.py", "/static/%2e%2e/access.py", "/static/none.js"):
             assert (await client.get(path)).status_code == 404, path
+
+
+async def test_files_are_compressed_and_cached() -> None:
+    """A page names its files by their version: they are sent once, and a browser never asks for them again."""
+    async with client_of(web_app(Hub(), token=TOKEN), cookie=COOKIE) as client:
+        (base,) = set(re.findall(r'"(static/\w{16})/', (await client.get("/")).text))
+        for name in ("page.js", "page.css", "icon.svg"):
+            plain = await client.get(f"/{base}/{name}", headers={"accept-encoding": "identity"})
+            assert plain.content == (STATIC / name).read_bytes()
+            assert "immutable" in plain.headers["cache-control"]
+            packed = await client.get(f"/{base}/{name}")
+            assert packed.headers["content-encoding"] == "gzip"
+            assert packed.headers["vary"] == "accept-encoding"
+            assert packed.content == plain.content
+            assert int(packed.headers["content-length"]) < 0.6 * int(plain.headers["content-length"])
+        assert (await client.get(f"/static/{'0' * 16}/page.js")).status_code == 404
+        assert "no-store" in (await client.get("/static/records.js")).headers["cache-control"]
+
+
+async def test_a_run_as_a_file(tmp_path: Path) -> None:
+    """Its records and its page, with secrets masked, under a name that no header breaks on."""
+    log = made_log('a"b\r\nc', texts=1)
+    add(log, {"type": "text_delta", "block": 1, "text": "sk-ant-api03-" + "a" * 80})
+    empty = RunLog("empty")
+    async with client_of(web_app(hub_of(log, empty), token=TOKEN), cookie=COOKIE) as client:
+        path = f"/runs/{quote(log.id)}"
+        records = await client.get(f"{path}/records.jsonl")
+        save_records(tmp_path / "saved", log.records())
+        assert records.content == (tmp_path / "saved").read_bytes()
+        page = await client.get(f"{path}/page.html")
+        for answer in (records, page):
+            assert answer.headers["content-disposition"].startswith('attachment; filename="a_b_c.')
+            assert b"sk-ant-api03-aaa" not in answer.content
+        assert (await client.get("/runs/none/page.html")).status_code == 404
+        assert (await client.get("/runs/empty/page.html")).status_code == 409
+    async with client_of(web_app(hub_of(log), token=TOKEN)) as client:
+        assert (await client.get(f"{path}/records.jsonl")).status_code == 401
 
 
 def test_nothing_in_the_files_makes_markup_of_text() -> None:

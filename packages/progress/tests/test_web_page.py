@@ -7,27 +7,20 @@ Needs Chromium and its driver (`chromium` and `chromium-driver` of Debian); in C
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
-from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import anyio
 import pytest
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+from anyio.from_thread import BlockingPortal
 from packages.progress.tests.made_log import MadeCall, add, hub_of, made_log
-from selenium import webdriver
+from packages.progress.tests.page import HOSTILE, Page
 from selenium.webdriver.common.action_chains import ActionChains
-from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.ui import WebDriverWait
-from tests.browser import chromium
 from tests.node import installed_file
 from tests.patches import Patches
-from tests.source_tree import ROOT
 from tests.streams import MESSAGE_STOP, REQUEST, message_delta, message_start, text_delta
 from tests.support import LocalAPI, whole_call
 
@@ -43,155 +36,6 @@ from eagerstream_testing import reply, tool_use
 from eagerstream_testing.demos.poem import POEM
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
-
-PICTURES = ROOT / "build" / "screenshots"
-HOSTILE = "<img src=x onerror=\"document.title='pwned'\"><script>document.title='pwned'</script>&lt;b&gt;"
-
-
-class Page:
-    """A browser with the page in it, and what somebody does there."""
-
-    def __init__(self, driver: webdriver.Chrome) -> None:
-        self.driver = driver
-        self.may_complain_of = ["ERR_CONNECTION", "ERR_INCOMPLETE"]  # what the browser says of lost connections
-
-    def open(self, url: str, *, width: int = 1280, height: int = 1000, **media: str) -> None:
-        """Open it in a new tab of this size; `media` as in `color_scheme="dark"`."""
-        self.driver.switch_to.new_window("tab")
-        self.look(width=width, height=height, **media)
-        self.driver.get(url)
-
-    def look(self, *, width: int = 1280, height: int = 1000, **media: str) -> None:
-        """Another screen."""
-        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-        features = [{"name": f"prefers-{name.replace('_', '-')}", "value": value} for name, value in media.items()]
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-
-    def all(self, selector: str) -> list[WebElement]:
-        return self.driver.find_elements(By.CSS_SELECTOR, selector)
-
-    def one(self, selector: str) -> WebElement:
-        return self.driver.find_element(By.CSS_SELECTOR, selector)
-
-    def text(self, selector: str) -> str:
-        """All text of the first such element, also what is scrolled away; empty where there is none."""
-        return str(self.run("return document.querySelector(arguments[0])?.textContent ?? ''", selector))
-
-    def items(self, selector: str) -> int:
-        """How many items it tells of. It grows: any one number may be there for less time than it takes to look."""
-        return max(map(int, re.findall(r"(\d+) items", self.text(selector))), default=0)
-
-    def run(self, script: str, *arguments: Any) -> Any:
-        return self.driver.execute_script(script, *arguments)
-
-    def wait(self, what: Callable[[], Any], timeout_s: float = 30) -> Any:
-        """Until it is true; the page may draw anew while it is looked at."""
-        return WebDriverWait(self.driver, timeout_s, poll_frequency=0.05).until(lambda _: what())
-
-    def call(self, name: str) -> str:
-        """The selector of the last card of a tool."""
-        return f"#{self.wait(lambda: self._cards(name))[-1]}"
-
-    def _cards(self, name: str) -> list[str]:
-        script = """return [...document.querySelectorAll('.call')]
-            .filter((card) => card.querySelector('h3').textContent === arguments[0]).map((card) => card.id)"""
-        return list(self.run(script, name))
-
-    def phase(self, card: str) -> str:
-        return str(self.run("return document.querySelector(arguments[0]).dataset.phase", card))
-
-    def wait_for_phase(self, card: str, phase: str) -> None:
-        self.wait(lambda: self.phase(card) == phase)
-
-    def wait_for_status(self, status: str) -> None:
-        self.wait(lambda: self.text("#status") == status)
-
-    def press(self, *keys: str) -> None:
-        for key in keys:
-            ActionChains(self.driver).send_keys(key).perform()
-
-    def elapsed_s(self) -> float:
-        """What the head of the run says."""
-        script = "return [...document.querySelectorAll('dt')].find((dt) => dt.textContent === 'Elapsed').nextSibling.textContent"
-        return float(str(self.run(script)).removesuffix(" s"))
-
-    def focused(self) -> str:
-        """What has the focus: its accessible name."""
-        return str(self.driver.switch_to.active_element.accessible_name)
-
-    def tab_to(self, name: str) -> None:
-        """Tab until something with this name has the focus."""
-        for _ in range(60):
-            if self.focused() == name:
-                return
-            self.press(Keys.TAB)
-        raise AssertionError(f"Tab does not reach {name}; it is at {self.focused()}")
-
-    def click(self, selector: str) -> None:
-        """Scroll there, as somebody would who sees that the head of the page is over it, and click.
-
-        Again where the click went past it: on a page that grows, a thing can move between being aimed at and pressed.
-        """
-        hear = "window.wasHit = false; arguments[0].addEventListener('click', () => { window.wasHit = true }, {once: true})"
-
-        def hits() -> bool:
-            element = self.one(selector)
-            self.run(hear, element)
-            self.run("arguments[0].scrollIntoView({block: 'center'})", element)
-            element.click()
-            return bool(self.run("return window.wasHit"))
-
-        self.wait(hits)
-
-    def cut_off(self, selector: str) -> list[str]:
-        """The text of such elements that have no room for all of it."""
-        script = """return [...document.querySelectorAll(arguments[0])]
-            .filter((element) => element.scrollWidth > element.clientWidth).map((element) => element.textContent)"""
-        return list(self.run(script, selector))
-
-    def is_too_wide(self) -> bool:
-        return bool(self.run("return document.documentElement.scrollWidth > innerWidth"))
-
-    def picture(self, name: str) -> None:
-        """What is seen, into a file; those of the README are no larger than it should load."""
-        folders = [PICTURES]
-        if (kept := os.environ.get("EAGERSTREAM_SCREENSHOTS")) and name in (
-            "watch.png",
-            "watch-code.png",
-            "watch-phone.png",
-        ):
-            folders.append(ROOT / kept)
-        for folder in folders:
-            folder.mkdir(parents=True, exist_ok=True)
-            self.driver.save_screenshot(str(folder / name))
-            assert 10_000 < (folder / name).stat().st_size < 200_000
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    with chromium(tmp_path_factory.mktemp("profile")) as chrome:
-        yield chrome
-
-
-@pytest.fixture
-def page(driver: webdriver.Chrome) -> Iterator[Page]:
-    """A page; whatever a test does, the browser has nothing to complain of: no error, no breach of the policy."""
-    driver.get_log("browser")  # type: ignore[no-untyped-call]
-    page = Page(driver)
-    yield page
-    complaints = [entry["message"] for entry in driver.get_log("browser")]  # type: ignore[no-untyped-call]
-    driver.close()
-    driver.switch_to.window(driver.window_handles[0])
-    assert [text for text in complaints if not any(known in text for known in page.may_complain_of)] == []
-
-
-@pytest.fixture
-def portal() -> Iterator[BlockingPortal]:
-    """An event loop for runs, in a thread of its own: the test itself waits for the browser."""
-    with start_blocking_portal() as portal:
-        yield portal
-        portal.call(portal.stop, True)  # a run that waits for a person would wait for ever where a test has failed
 
 
 def test_a_run_from_its_beginning_to_its_end(page: Page, portal: BlockingPortal) -> None:
@@ -397,7 +241,7 @@ def test_everything_by_keyboard(page: Page, portal: BlockingPortal) -> None:
         assert page.focused().startswith("delete_file"), "the focus is not lost with the button"
         page.wait_for_status("completed")
         done.result(10)
-        assert "Rejected: jinx" in page.text(card)
+        assert re.fullmatch(r"Rejected after [\d.]+ s: jinx", page.text(f"{card} .decision"))
         assert "jinx" in json.dumps(api.exchanges[1].body["messages"])
         page.wait(lambda: "The run has ended: completed" in page.text("#announcer"))
         assert "Then not." not in page.text("#announcer"), "states are told, not each piece of text"

@@ -49,7 +49,7 @@ def save_records(path: Path, records: Iterable[Record], *, redact: bool | FindSe
         ValueError: A record contains NaN or an infinity.
     """
     with replacing(path) as file:
-        file.write(_lines(records, redact=redact))
+        file.write(saved_lines(records, redact=redact))
 
 
 async def record_run(log: RunLog, path: Path, *, redact: bool | FindSecrets = True) -> None:
@@ -73,7 +73,7 @@ async def record_run(log: RunLog, path: Path, *, redact: bool | FindSecrets = Tr
     open_blocks: set[int] = set()
 
     def write(file: IO[bytes]) -> None:
-        file.write(_lines(waiting, redact=redact))
+        file.write(saved_lines(waiting, redact=redact))
         file.flush()  # the process may be killed
 
     async with (
@@ -100,7 +100,8 @@ async def record_run(log: RunLog, path: Path, *, redact: bool | FindSecrets = Tr
         await anyio.to_thread.run_sync(sync, file.wrapped)
 
 
-def _lines(records: Iterable[Record], *, redact: bool | FindSecrets) -> bytes:
+def saved_lines(records: Iterable[Record], *, redact: bool | FindSecrets) -> bytes:
+    """Return records as JSON Lines, as `save_records` writes them."""
     with finding_also(redact if callable(redact) else None):
         written = redacted(records) if redact else records
     return "".join(dumps({**record, "v": VERSION}) + "\n" for record in written).encode("ascii")

@@ -18,7 +18,7 @@ from eagerstream.errors import UsageError
 from .. import Hub, Record, RunLog, load_records, replay
 from .._demo.watched import play_watched
 from .._joined import joined_runs
-from ..web import WatchServer, serve
+from ..web import WatchServer, save_page, serve
 
 _PAUSE_S: Final = 5.0  # between two runs of a demo that repeats until Ctrl-C
 
@@ -37,17 +37,27 @@ def watch(
     port: Annotated[int, typer.Option(help="Port to listen on. 0 selects a free one.", min=0, max=65_535)] = 0,
     allow_host: AllowedHosts = None,
     allow_origin: AllowedOrigins = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(help="Write the saved runs and their page into this HTML file, and end.", dir_okay=False),
+    ] = None,
 ) -> None:
     """Show runs on a web page, until Ctrl-C.
 
     Open the printed URL: it contains the token that the page requires. A program can show its own runs with
     `eagerstream_progress.web.serve(hub)`.
     """
+    if export is not None and (not runs or demo or speed is not None):
+        raise UsageError("--export needs saved runs, and shows neither the demo nor anything live")
     if not runs and not demo:
         raise UsageError("watch needs saved runs to show, or --demo")
     if speed is not None:
         check_positive("speed", speed)
-    saved = [load_records(path) for path in runs or ()]
+    saved = joined_runs([load_records(path) for path in runs or ()])
+    if export is not None:
+        save_page(export, saved)
+        typer.echo(f"wrote {export}")
+        return
     server = partial(serve, host=host, port=port, hosts=allow_host or (), origins=allow_origin or ())
     try:
         anyio.run(lambda: _watch(saved, server, demo=demo, speed=speed))
@@ -60,7 +70,7 @@ async def _watch(
 ) -> None:
     hub = Hub(max_runs=max(100, len(saved)))
     timed: list[Callable[[], Coroutine[Any, Any, None]]] = []
-    for records in joined_runs(saved):
+    for records in saved:
         first = records[0]
         assert first["type"] == "run_start"  # `load_records` refuses any other file
         run, copies = first["run"], 1

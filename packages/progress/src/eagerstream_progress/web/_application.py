@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import re
+from collections.abc import Callable, Collection, Iterator
 from contextlib import aclosing, contextmanager
 from datetime import UTC, datetime
-from importlib import resources
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
+import anyio.to_thread
 
 from eagerstream._support.redaction import redact_excerpt
 from eagerstream._support.serving.access import Access, Refused
@@ -21,10 +22,14 @@ from eagerstream.errors import LimitError, UsageError
 from .._endpoint import Endpoint, application, no_content
 from .._hub import MAX_REASON_CHARS, Hub
 from .._log import RunLog, WatcherDropped
+from .._record import Record
 from .._request_body import RequestBodies, json_object
+from .._saved import saved_lines
 from .._sse import EventStream, Write, encode_json
 from ._access import PageGuard
 from ._journal_pages import JournalPages, check_reason
+from ._one_file import page_of
+from ._static import StaticFiles
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -32,10 +37,9 @@ if TYPE_CHECKING:
 
     from ._journal_pages import WatchedJournal
 
-_STATIC: Final = resources.files(__package__) / "static"
-_MEDIA_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _MAX_BODY_BYTES: Final = 16_384
 _RETRY_MS: Final = 1_000
+_DOWNLOADS: Final = {"jsonl": "application/jsonl", "html": "text/html"}
 _PLACE_OF_LINK: Final = b"<!-- journal -->"
 
 
@@ -66,6 +70,8 @@ def web_app(
       - `alive`: sent after 15 s of silence, so that a page can tell a quiet run from a lost connection.
       - `dropped`: the client was too slow, and should connect again.
 
+    - `runs/ID/records.jsonl` (GET) sends the records of a run as `save_records` writes them, with secrets masked.
+      `runs/ID/page.html` (GET) sends the file that `save_page` writes.
     - `runs/ID/decide` (POST) decides about a call. The body is JSON: `block`, `approved`, `reason`.
     - `runs/ID/messages` (POST) says something to the model: `message`, and perhaps `when`, see `Run.say`.
     - `runs/ID/cancel` (POST) cancels the run. With `block`, and perhaps `reason`, it cancels only that call.
@@ -96,45 +102,60 @@ def web_app(
 
 def guarded_page(hub: Hub, access: Access, journal: WatchedJournal | None) -> ASGIApplication:
     """Return the application of `web_app`, with this rule."""
-    pages = _Pages(hub, has_journal=journal is not None)
+    static = StaticFiles()
+    pages = _Pages(hub, static, has_journal=journal is not None)
     routes: list[tuple[str, str, Endpoint]] = [
         ("GET", "/", pages.page),
-        ("GET", "/static/{name}", pages.static),
+        ("GET", "/static/{digest}/{name}", static.get),
+        ("GET", "/static/{name}", static.get),
         ("GET", "/events", pages.events),
+        ("GET", "/runs/{run}/records.jsonl", pages.records),
+        ("GET", "/runs/{run}/page.html", pages.saved_page),
         ("POST", "/runs/{run}/decide", pages.decide),
         ("POST", "/runs/{run}/messages", pages.say),
         ("POST", "/runs/{run}/cancel", pages.cancel),
     ]
     if journal is not None:
-        routes += JournalPages(journal).routes()
+        routes += JournalPages(journal, static).routes()
     return CrossOrigin(PageGuard(application(routes, form=as_text), access), access)
 
 
 class _Pages:
     """The endpoints."""
 
-    def __init__(self, hub: Hub, *, has_journal: bool) -> None:
+    def __init__(self, hub: Hub, static: StaticFiles, *, has_journal: bool) -> None:
         self._hub = hub
-        self._has_journal = has_journal
         self._bodies = RequestBodies(_MAX_BODY_BYTES)
-        self._files = {file.name: file.read_bytes() for file in _STATIC.iterdir() if file.is_file()}
+        self._saving = anyio.CapacityLimiter(1)  # a download at a time: masking takes long
+        link = b'<p><a id="journal-link" href="journal">Runs of the journal</a></p>' if has_journal else b""
+        self._page = static.page("page.html").replace(_PLACE_OF_LINK, link)
 
     async def page(self, _: Request) -> Response:
         from starlette.responses import Response
 
-        page = self._files["page.html"]
-        if self._has_journal:
-            page = page.replace(_PLACE_OF_LINK, b'<p><a id="journal-link" href="journal">Runs of the journal</a></p>')
-        return Response(page, media_type="text/html")
+        return Response(self._page, media_type="text/html")
 
-    async def static(self, request: Request) -> Response:
+    async def records(self, request: Request) -> Response:
+        return await self._download(request, "jsonl", lambda records: saved_lines(records, redact=True))
+
+    async def saved_page(self, request: Request) -> Response:
+        return await self._download(request, "html", lambda records: page_of([records]).encode())
+
+    async def _download(self, request: Request, kind: str, make: Callable[[list[Record]], bytes]) -> Response:
+        """Return a run as a file. Secrets are masked: such a file is passed on."""
         from starlette.responses import Response
 
-        name = request.path_params["name"]
-        media_type = _MEDIA_TYPES.get(name[name.rfind(".") :])
-        if media_type is None or name not in self._files:
-            raise Refused(404, "Not found.")
-        return Response(self._files[name], media_type=media_type)
+        run: str = request.path_params["run"]
+        try:
+            log = self._hub.log(run)
+        except KeyError as error:
+            raise Refused(404, "This run is not kept.") from error
+        if log.ends[0] is None:
+            raise Refused(409, "This run has not started.")
+        body = await anyio.to_thread.run_sync(lambda: make(log.records()), limiter=self._saving)
+        name = re.sub(r"[^\w.-]+", "_", run, flags=re.ASCII)[:100]
+        headers = {"content-disposition": f'attachment; filename="{name}.{kind}"'}
+        return Response(body, media_type=_DOWNLOADS[kind], headers=headers)
 
     async def events(self, request: Request) -> Any:
         run = request.query_params.get("run")

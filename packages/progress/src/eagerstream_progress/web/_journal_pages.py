@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import anyio
@@ -16,6 +15,7 @@ from eagerstream._support.serving.access import Refused
 from .._endpoint import Endpoint, json_response, no_content
 from .._hub import MAX_REASON_CHARS
 from .._request_body import RequestBodies, json_object
+from ._static import StaticFiles
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -120,12 +120,12 @@ class WatchedJournal(Protocol):
 class JournalPages:
     """The endpoints of the page of a journal."""
 
-    def __init__(self, journal: WatchedJournal) -> None:
+    def __init__(self, journal: WatchedJournal, static: StaticFiles) -> None:
         self._journal = journal
         self._bodies = RequestBodies(_MAX_BODY_BYTES)
         self._deciding = anyio.Lock()
         self._views: dict[str, tuple[tuple[int, ...], list[dict[str, Any]]]] = {}
-        self._page = (resources.files(__package__) / "static" / "journal.html").read_bytes()
+        self._page = static.page("journal.html")
 
     def routes(self) -> list[tuple[str, str, Endpoint]]:
         """Return method, path and endpoint of each."""

@@ -1,4 +1,4 @@
-// The turns of a run: texts, and each call as a growing card.
+// The turns of a run as a list of items: headings, notes, texts, and each call as a growing card.
 
 import { caret, h } from "./dom.js";
 import { count, digits, gapText, icon, line, PHASES, pill, pretty, seconds, visible } from "./format.js";
@@ -6,72 +6,88 @@ import { lineProgress } from "./lines.js";
 import { drawListing } from "./listing.js";
 import { isContainer, phaseOf, stringify } from "./records.js";
 import { tokensOf } from "./run.js";
+import { drawTake, whole } from "./take.js";
 import { indented, literal, quoted } from "./written.js";
 
 const SHORT_CHARS = 280; // maximum length of a text shown in its field's line
 const BLOCK_CHARS = 1600; // shown characters of a longer text
 const REPLY_CHARS = 6000;
-const ALL_CHARS = 200_000; // maximum length after "show all"
 const NEWEST_ITEMS = 6;
-const ALL_ITEMS = 500;
+const ALL_ITEMS = 500; // maximum number of items shown as a list: all of more are shown as text
+const INSPECTED_CHARS = 12_000;
 const MAX_FIELDS = 40;
-const MAX_CARDS = 400;
+const MAX_BLOCKS = 20;
+const NOTE_PX = 50; // the usual height of a heading, a note or a short text, and of a card
+const CALL_PX = 180;
 const CANCELLABLE = new Set(["writing", "waiting", "running"]);
 
-// `ui`: the parts that the reader has opened. isOpen(key), toggle(key, block), redraw(call), canShow(run id),
-// tabStop(call), canAct(), decide(call, approved, reason), cancelCall(call).
-export function drawTurns(run, ui) {
-  const firstShown = run.calls.at(-MAX_CARDS)?.block ?? 0;
-  const gaps = (place) => run.gaps.filter((gap) => gap.before === place).map(drawGap);
-  // After a gap, a turn may come a second time.
-  const turns = run.turns.map((turn, place) => [...gaps(place),
-    h("section", { class: "turn", key: `t${place}`, "aria-label": `Turn ${turn.turn}` },
-      h("h2", null, `Turn ${turn.turn}`),
-      turn.blocks.flatMap((block, place) => [
-        ...turn.notes.filter((note) => note.before === place).map(drawNote),
-        block.block < firstShown ? null : block.isCall ? drawCall(block, run, ui) : drawBlock(block, run, ui),
-      ]),
-      turn.notes.filter((note) => note.before === turn.blocks.length).map(drawNote),
-      turn.error && h("p", { class: "problem" }, icon("cross"), line(turn.error.text ?? turn.error.type, 600)))]);
-  return [...turns.flat(), ...gaps(run.turns.length)];
+// Returns what the list shows, in order: {key, guessPx, draw}. If the reader looks for something, only what he finds.
+// `ui`: the parts that the reader has opened. isOpen(key), toggle(key, block), setOpen(key, isOpen), redraw(call),
+// canShow(run id), tabStop(call), canAct(), decide(call, approved, reason), cancelCall(call), announce(text).
+export function itemsOf(run, finder, ui) {
+  const items = [];
+  const add = (key, draw, guessPx = NOTE_PX) => items.push({ key, guessPx, draw });
+  const isAll = !finder.isActive;
+  const addGaps = (place) => run.gaps.forEach((gap, number) => isAll && gap.before === place && add(`g${number}`, () => drawGap(gap, `g${number}`)));
+  run.turns.forEach((turn, place) => {
+    addGaps(place);
+    const before = items.length;
+    const addNotes = (to) => turn.notes.forEach((note, number) => isAll && note.before === to && add(`n${place}.${number}`, () => drawNote(note, `n${place}.${number}`)));
+    turn.blocks.forEach((block, blockPlace) => {
+      addNotes(blockPlace);
+      if (!isAll && !finder.finds(block, run)) return;
+      if (block.isCall) add(`call-${block.block}`, () => drawCall(block, run, ui), CALL_PX);
+      else if (block.text.length || !block.kind.includes("thinking")) add(`x${block.block}`, () => drawBlock(block, run, ui));
+    });
+    addNotes(turn.blocks.length);
+    if (isAll && turn.error) add(`e${place}`, () => h("p", { class: "problem", key: `e${place}` }, icon("cross"), line(turn.error.text ?? turn.error.type, 600)));
+    // After a gap, a turn may come a second time.
+    if (isAll || items.length > before) items.splice(before, 0, { key: `t${place}`, guessPx: NOTE_PX, draw: () => h("h2", { key: `t${place}` }, `Turn ${digits(turn.turn)}`) });
+  });
+  addGaps(run.turns.length);
+  return items;
 }
 
-function drawGap(gap, place) {
-  return h("p", { class: "note gap", key: `g${gap.before}.${place}` }, icon("again"), gapText(gap));
+function drawGap(gap, key) {
+  return h("p", { class: "note gap", key }, icon("again"), gapText(gap));
 }
 
-function drawNote(note) {
+function drawNote(note, key) {
   const wait = note.delayS ? `, after ${seconds(note.delayS)}` : "";
-  return h("p", { class: "note" }, icon("again"), `Restarted${wait}: ${line(note.reason, 300)}. The parts above are void.`);
+  return h("p", { class: "note", key }, icon("again"), `Restarted${wait}: ${line(note.reason, 300)}. The parts above are void.`);
 }
 
 function drawBlock(block, run, ui) {
   const key = `x${block.block}`;
   const props = { key, version: `${run.epoch}.${block.version}`, "data-void": block.isVoid };
-  if (block.kind.includes("thinking")) {
-    const size = block.text.length;
-    if (!size) return null;
-    return h("details", { ...props, class: "thinking" }, () => [
-      h("summary", null, "Thinking ", h("span", { class: "faint" }, count(size, "character"))),
-      h("div", { class: "prose" }, grown(block.text, REPLY_CHARS, block, ui, key))]);
-  }
   if (block.kind === "text") {
     return h("div", { ...props, class: "prose reply" }, () => grown(block.text, REPLY_CHARS, block, ui, key));
   }
-  return h("details", { ...props, class: "thinking" }, () => [
-    h("summary", null, line(block.kind, 60)),
-    h("pre", { tabindex: "0" }, pretty(block.content ?? {}, { items: 20, chars: 800 }))]);
+  const isThinking = block.kind.includes("thinking");
+  const open = { open: ui.isOpen(`${key}-open`), on: { toggle: (event) => ui.setOpen(`${key}-open`, event.currentTarget.open) } };
+  return h("details", { ...props, ...open, class: "thinking" }, () => isThinking
+    ? [h("summary", null, "Thinking ", h("span", { class: "faint" }, count(block.text.length, "character"))),
+      h("div", { class: "prose" }, grown(block.text, REPLY_CHARS, block, ui, key))]
+    : [h("summary", null, line(block.kind, 60)),
+      h("pre", { tabindex: "0" }, pretty(block.content ?? {}, { items: 20, chars: 800 }))]);
 }
 
 // A text of the response: its end, or all of it on request.
 function grown(text, shown, block, ui, key) {
-  const isOpen = ui.isOpen(key);
-  const chars = isOpen ? ALL_CHARS : shown;
+  const isGrowing = block.stopS === null;
+  if (ui.isOpen(key)) return [whole(String(text), isGrowing), below(text, block, ui, key, true)];
   return [
-    text.length > chars && h("span", { class: "faint" }, `… ${count(text.length - chars, "character")} earlier\n`),
-    visible(text.tail(chars)),
-    block.stopS === null && caret(),
-    text.length > shown && showAll(isOpen, ui, key, block)];
+    text.length > shown && h("span", { class: "faint" }, `… ${count(text.length - shown, "character")} earlier\n`),
+    visible(text.tail(shown)),
+    isGrowing && caret(),
+    below(text, block, ui, key, text.length > shown)];
+}
+
+function below(text, block, ui, key, isLong) {
+  if (block.stopS === null ? !isLong : text.length <= SHORT_CHARS) return null;
+  return h("span", { class: "below", key: "below" },
+    isLong && showAll(ui.isOpen(key), ui, key, block),
+    block.stopS !== null && drawTake("this text", `text-${block.block}.txt`, () => String(text), ui.announce));
 }
 
 function showAll(isOpen, ui, key, block) {
@@ -86,7 +102,7 @@ function drawCall(call, run, ui) {
   const phase = phaseOf(call, run);
   const lines = phase === "approval" ? null : lineProgress(call, call.toolStopS !== null || call.isVoid || run.isOver);
   return h("article", {
-    key: id, id, version: `${run.epoch}.${call.version}.${call.subRuns.filter((subRun) => ui.canShow(subRun.id)).length}.${ui.canAct()}`, class: "call", tabindex: ui.tabStop(call) ? "0" : "-1", "data-tone": PHASES[phase].tone,
+    key: id, id, version: `${run.epoch}.${call.version}.${call.subRuns.filter((subRun) => ui.canShow(subRun.id)).length}.${ui.canAct()}.${ui.tabStop(call)}`, class: "call", tabindex: ui.tabStop(call) ? "0" : "-1", "data-tone": PHASES[phase].tone,
     "data-phase": phase, "data-void": call.isVoid, "aria-labelledby": `${id}-name ${id}-phase`,
   }, () => [
     h("header", null,
@@ -98,7 +114,7 @@ function drawCall(call, run, ui) {
         on: { click: () => ui.cancelCall(call) } }, icon("cross"), h("span", { class: "word" }, "Cancel"), h("span", { class: "unseen" }, ` ${line(call.name, 80)}`)),
       h("button", { type: "button", class: "inspect", "aria-expanded": String(ui.isOpen(`${id}-inspector`)),
         on: { click: () => ui.toggle(`${id}-inspector`, call) } }, icon("look"), h("span", { class: "word" }, "Inspect"), h("span", { class: "unseen" }, ` ${line(call.name, 80)}`))),
-    call.approval?.approved === false && h("p", { class: "note" }, icon("cross"), `Rejected${call.approval.reason ? `: ${line(call.approval.reason, 400)}` : "."}`),
+    call.approval && call.approval.approved !== null && drawDecision(call.approval),
     phase === "approval" ? drawInput(call) : drawFields(call, phase, ui, lines),
     call.error && h("p", { class: "problem" }, icon("cross"), line(call.error, 400)),
     call.cancelling?.problem && CANCELLABLE.has(phase) && h("p", { class: "problem", role: "alert" }, icon("cross"), call.cancelling.problem),
@@ -109,6 +125,11 @@ function drawCall(call, run, ui) {
     call.subRuns.length > 0 && drawSubRuns(call, ui),
     call.result !== undefined && drawResult(call, id, ui),
     ui.isOpen(`${id}-inspector`) && drawInspector(call, id, ui)]);
+}
+
+function drawDecision({ approved, reason, startS, stopS }) {
+  const what = `${approved ? "Approved" : "Rejected"}${stopS === null ? "" : ` after ${seconds(stopS - startS)}`}`;
+  return h("p", { class: "note decision", "data-approved": approved }, icon(approved ? "check" : "cross"), `${what}${reason ? `: ${line(reason, 400)}` : ""}`);
 }
 
 function facts(call) {
@@ -159,7 +180,10 @@ function drawFields(call, phase, ui, lines) {
   }
   const names = Object.keys(partial);
   if (!names.length) return h("p", { class: "faint" }, "no fields");
-  const shown = names.slice(-MAX_FIELDS);
+  const key = `f${call.block}`;
+  const isOpen = ui.isOpen(key);
+  if (isOpen && names.length > ALL_ITEMS) return drawAll(partial, { key, block: call, ui });
+  const shown = isOpen ? names : names.slice(-MAX_FIELDS);
   if (lines && !shown.includes(lines.parameter)) shown.unshift(lines.parameter);
   return h("ul", { class: "fields" },
     shown.map((name) => {
@@ -172,7 +196,15 @@ function drawFields(call, phase, ui, lines) {
         name === lines?.parameter ? drawListing(call, lines, { id: `call-${call.block}`, growing: isGrowing && call.inputStopS === null, redraw: () => ui.redraw(call) })
           : drawValue(partial[name], { key: `${call.block}/${name}`, block: call, ui, growing: isGrowing, depth: 2 }));
     }),
-    names.length > MAX_FIELDS && h("li", { class: "faint" }, `${count(names.length - MAX_FIELDS, "earlier field")}`));
+    names.length > MAX_FIELDS && h("li", { key: "fields", class: "more" }, h("span", { class: "faint" }, isOpen ? count(names.length, "field") : count(names.length - MAX_FIELDS, "earlier field")),
+      showAll(isOpen, ui, key, call)));
+}
+
+// All of a value that is too large for a list, as JSON.
+function drawAll(value, { key, block, ui }) {
+  return h("div", { class: "value" },
+    h("pre", { class: "whole", tabindex: "0", role: "group", "aria-label": "value" }, whole(indented(stringify(value)), false)),
+    h("span", { class: "below" }, showAll(true, ui, key, block)));
 }
 
 // A value of bounded length: the end of a growing text, the start of a finished one.
@@ -183,6 +215,7 @@ function drawValue(value, { key, block, ui, growing, depth }) {
   const names = isArray ? null : Object.keys(value);
   const size = isArray ? value.length : names.length;
   const isOpen = ui.isOpen(key);
+  if (isOpen && size > ALL_ITEMS && !growing) return drawAll(value, { key, block, ui });
   const shown = isOpen ? ALL_ITEMS : NEWEST_ITEMS;
   const first = depth ? Math.max(0, size - shown) : size;
   const places = Array.from({ length: size - first }, (_, offset) => first + offset);
@@ -199,18 +232,21 @@ function drawValue(value, { key, block, ui, growing, depth }) {
 
 function drawText(text, { key, block, ui, growing }) {
   const isBlock = text.length > SHORT_CHARS || text.includes("\n");
-  const isOpen = ui.isOpen(key);
   const bound = isBlock ? BLOCK_CHARS : SHORT_CHARS;
-  const chars = isOpen ? ALL_CHARS : bound;
-  const hidden = text.length - chars;
-  const piece = visible(hidden <= 0 ? text : growing || isOpen ? text.slice(-chars) : text.slice(0, chars));
+  const isOpen = ui.isOpen(key) && text.length > bound;
+  const hidden = text.length - bound;
+  if (!isBlock) return h("span", { class: "value text" }, visible(text), growing && caret());
   const cut = hidden > 0 && h("span", { class: "faint" }, `… ${count(hidden, "character")} …`);
-  const atFront = growing || isOpen;
-  if (!isBlock) return h("span", { class: "value text" }, piece, growing && caret());
+  const shown = isOpen ? whole(text, growing)
+    : growing ? [cut, cut && "\n", visible(text.slice(-bound)), caret()]
+    : [visible(text.slice(0, bound)), cut];
   return h("div", { class: "value" },
-    h("pre", { tabindex: "0", pin: true, role: "group", "aria-label": "text" }, atFront && cut, atFront && cut && "\n", piece, growing && caret(), !atFront && cut),
-    text.length > bound && h("span", { class: "below" }, h("span", { class: "faint" }, count(text.length, "character")), showAll(isOpen, ui, key, block)));
+    h("pre", { class: isOpen ? "whole" : null, tabindex: "0", pin: growing || !isOpen, role: "group", "aria-label": "text" }, shown),
+    text.length > bound && h("span", { class: "below" }, h("span", { class: "faint" }, count(text.length, "character")), showAll(isOpen, ui, key, block),
+      !growing && drawTake("this text", `${nameOf(block)}.txt`, () => text, ui.announce)));
 }
+
+const nameOf = (block) => `${block.isCall ? block.name : block.kind}-${block.block}`;
 
 // The runs that the tool started; with a link to each that this page can show, too.
 function drawSubRuns(call, ui) {
@@ -231,31 +267,37 @@ function drawSubRuns(call, ui) {
 
 function drawResult(call, id, ui) {
   const name = call.ran === false ? "Not run" : call.isError ? "Error" : "Result";
-  const blocks = typeof call.result === "string" ? [call.result] : Array.isArray(call.result) ? call.result.slice(0, 20) : [call.result];
+  const all = Array.isArray(call.result) ? call.result : [call.result];
+  const key = `${id}-results`;
+  const blocks = ui.isOpen(key) ? all : all.slice(0, MAX_BLOCKS);
   return h("div", { class: "outcome", "data-error": call.isError },
     h("h4", null, icon(call.isError ? "cross" : "arrow"), name),
     h("div", { class: "value" }, blocks.map((block, place) => {
       const given = { key: `${id}-result-${place}`, block: call, ui, growing: false, depth: 3 };
       if (typeof block === "string" || block?.type === "text") return drawValue(block.text ?? block, given);
       return block?.type === "image" ? h("p", { class: "faint" }, "an image") : drawValue(block, given);
-    })));
+    }), all.length > MAX_BLOCKS && h("p", { class: "below" }, h("span", { class: "faint" }, count(all.length, "block")), showAll(ui.isOpen(key), ui, key, call))));
 }
 
 function drawInspector(call, id, ui) {
   const key = `${id}-all`;
   const isOpen = ui.isOpen(key);
-  const chars = isOpen ? ALL_CHARS : 12_000;
-  const raw = call.isWhole ? stringify(call.partial) : call.raw.tail(chars);
-  const hidden = call.isWhole ? 0 : call.raw.length - raw.length;
+  const written = () => (call.isWhole ? stringify(call.partial) : call.raw.toString());
+  const length = call.isWhole ? 0 : call.raw.length;
+  const isGrowing = call.inputStopS === null;
+  const hidden = isOpen || call.isWhole ? 0 : Math.max(0, length - INSPECTED_CHARS);
+  const value = isContainer(call.partial) ? call.partial : null;
   return h("div", { class: "inspector", role: "group", "aria-label": `Input of ${line(call.name, 80)}` },
     h("div", null,
-      h("h4", null, "Raw text ", h("span", { class: "faint" }, count(call.raw.length, "character"))),
-      h("pre", { tabindex: "0", pin: true, role: "group", "aria-label": "Raw text" },
-        hidden > 0 && h("span", { class: "faint" }, `… ${count(hidden, "character")} earlier …\n`), visible(raw), call.inputStopS === null && caret())),
+      h("h4", null, "Raw text ", h("span", { class: "faint" }, count(length, "character"))),
+      h("pre", { tabindex: "0", pin: true, role: "group", "aria-label": "Raw text" }, isOpen ? whole(written(), isGrowing) : [
+        hidden > 0 && h("span", { class: "faint" }, `… ${count(hidden, "character")} earlier …\n`),
+        visible(call.isWhole ? written() : call.raw.tail(INSPECTED_CHARS)), isGrowing && caret()])),
     h("div", null,
       h("h4", null, call.outcome === "valid" ? "Value" : "Partial value"),
       h("pre", { tabindex: "0", pin: true, role: "group", "aria-label": "Value" },
-        call.partial === null || call.partial === undefined ? "" : pretty(call.partial, isOpen ? { items: 2000, chars: 50_000, depth: 40 } : undefined).slice(-ALL_CHARS))),
-    h("p", { class: "below" }, call.raw.length > 1500 && showAll(isOpen, ui, key, call),
+        value === null ? "" : isOpen && !isGrowing ? whole(indented(stringify(value)), false) : pretty(value))),
+    h("p", { class: "below" }, length > 1500 && showAll(isOpen, ui, key, call),
+      drawTake("this input", `${nameOf(call)}.json`, written, ui.announce),
       h("span", { class: "faint" }, call.id ? line(call.id, 80) : "")));
 }

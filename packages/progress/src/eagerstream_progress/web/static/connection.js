@@ -1,12 +1,17 @@
-// The only connection of the page: the list of runs, and the records of the shown run.
+// The runs of the page: its only connection, or what is saved in the page itself.
 
-import { HTTPError, follow } from "./records.js";
+import { HTTPError, follow, parse } from "./records.js";
 
-export class Connection {
+// handlers: one function for each type of message.
+export function connect(handlers) {
+  const saved = document.getElementById("saved");
+  return saved ? new Saved(handlers, saved) : new Connection(handlers);
+}
+
+class Connection {
   #messages = null;
   #handlers;
 
-  // handlers: one function for each type of message.
   constructor(handlers) {
     this.#handlers = handlers;
   }
@@ -18,11 +23,33 @@ export class Connection {
     const messages = (this.#messages = follow(`events${query}`, { stays: true, maxFailures: Infinity }));
     for await (const message of messages) {
       try {
-        this.#handlers[message.type](message);
+        await this.#handlers[message.type](message);
       } catch (error) {
         reportError(error); // the next message may be shown
       }
     }
+  }
+}
+
+// Runs that a page in one file has: {summary, records} each.
+class Saved {
+  #handlers;
+  #runs;
+
+  constructor(handlers, element) {
+    this.#handlers = handlers;
+    this.#runs = parse(element.textContent);
+  }
+
+  async follow(run) {
+    await null; // as from a connection, after this script has run
+    const { connection, runs, records, end, gone } = this.#handlers;
+    connection({ state: "saved" });
+    if (run === null) return runs({ runs: this.#runs.map(({ summary }) => summary).toReversed() }) // the newest last;
+    const found = this.#runs.find(({ summary }) => summary.id === run);
+    if (!found) return gone();
+    await records({ snapshot: true, records: found.records, seq: found.records.at(-1).seq });
+    end();
   }
 }
 

@@ -1,19 +1,23 @@
 // The page: its state, its drawing, and the actions of the reader.
 
-import { drawTurns } from "./cards.js";
+import { announce } from "./announce.js";
+import { itemsOf } from "./cards.js";
 import { drawControls } from "./controls.js";
-import { Connection, problemOf } from "./connection.js";
+import { connect, problemOf } from "./connection.js";
 import { h, sync } from "./dom.js";
+import { Finder, drawFind } from "./find.js";
 import { PHASES, count, digits, line, pill, quietText, seconds, statusOf } from "./format.js";
 import { RunControl, phaseOf } from "./records.js";
 import { RunView } from "./run.js";
 import { drawTimeline } from "./timeline.js";
+import { WindowedList } from "./window.js";
 
 const DRAW_MS = 66; // about 15 times per second
 const CLOCK_MS = matchMedia("(prefers-reduced-motion: reduce)").matches ? 1000 : 200;
-const ANNOUNCE_MS = 1000;
+const FED_AT_ONCE = 2000; // records, after which the browser has its turn
 const ENDED_FAILURES = 4; // attempts without a response, after which the program counts as ended; it is still asked
 
+const IS_SAVED = document.getElementById("saved") !== null; // in this file: there is no server
 const main = document.getElementById("main");
 const root = document.getElementById("run");
 const runList = document.getElementById("runs");
@@ -25,12 +29,17 @@ let shown = null; // the id of the run in `view`
 let arrivedMs = performance.now(); // time of the newest record's arrival
 let clock = null; // {elapsedS, atMs}: the age of the run at a time, if the program knows it
 let lostMs = null; // time at which the connection was lost: later events are unknown
-let focused = null; // the block of the card that Tab reaches
+let focused = null; // the block of the card that had the focus last
 let controls = {}; // the state of the controls of the run
+let finder = new Finder();
+let list = new WindowedList();
+let items = []; // of the list
+let tabStop = null; // the block of the card that Tab reaches, if the list shows it
+let rows = { top: 0, visible: 20 }; // of the timeline
 
 // --- the run and its records ------------------------------------------------------------------------------------------
 
-const connection = new Connection({
+const connection = connect({
   connection({ state: word, failures }) {
     if (word === "connecting") return; // to another run: the page was connected before
     const hasEnded = failures >= ENDED_FAILURES;
@@ -54,11 +63,17 @@ const connection = new Connection({
   clock({ elapsedS }) {
     clock = { elapsedS, atMs: performance.now() };
   },
-  records({ snapshot, records, seq }) {
-    if (snapshot) view = new RunView();
-    for (const record of records) view.feed(record);
-    view.seq = seq;
+  async records({ snapshot, records, seq }) {
+    const into = snapshot ? new RunView() : view;
+    const isShown = shown;
+    for (let place = 0; place < records.length; place++) {
+      into.feed(records[place]);
+      if (place % FED_AT_ONCE === FED_AT_ONCE - 1) await pause();
+    }
+    if (shown !== isShown) return; // the reader has gone to another run meanwhile
+    into.seq = seq;
     if (snapshot) {
+      view = into;
       // Earlier events are not announced, except calls that wait for a decision.
       const waiting = view.calls.filter((call) => phaseOf(call, view) === "approval");
       view.announcements = waiting.map((call) => `${call.name} waits for your decision`);
@@ -87,6 +102,9 @@ function show(id) {
   clock = null;
   view = new RunView();
   controls = {};
+  finder = new Finder();
+  list = new WindowedList();
+  rows = { top: 0, visible: 20 };
   opened.clear();
   focused = null;
   if (id !== null) connection.follow(id);
@@ -122,13 +140,24 @@ const opened = new Set();
 const ui = {
   isOpen: (key) => opened.has(key),
   toggle(key, block) {
-    if (!opened.delete(key)) opened.add(key);
+    ui.setOpen(key, !opened.has(key));
     block.version++;
+    draw();
+  },
+  setOpen(key, isOpen) {
+    if (isOpen) opened.add(key);
+    else opened.delete(key);
+  },
+  announce,
+  // Looks for something else; null for nothing.
+  find(changes) {
+    finder.change(changes ?? { text: "", state: "all", tool: "" });
+    if (changes === null) document.querySelector(".find").reset();
     draw();
   },
   redraw: (call) => redrawCall(call),
   canShow: (id) => runs?.some((run) => run.id === id) ?? false,
-  tabStop: (call) => (focused === null ? call === view.calls[0] : call.block === focused),
+  tabStop: (call) => call.block === tabStop,
   canAct: () => !view.isOver && (runs?.some((run) => run.id === shown && run.acts) ?? false),
   ask(isStopping) {
     controls.isStopping = isStopping;
@@ -173,9 +202,13 @@ function redrawCall(call) {
 }
 
 function openCall(call) {
-  const card = document.getElementById(`call-${call.block}`);
-  card?.focus();
+  const key = `call-${call.block}`;
+  if (!items.some((item) => item.key === key)) ui.find(null);
+  focused = call.block; // so that it is drawn, wherever it is
+  drawNow();
+  const card = document.getElementById(key);
   card?.scrollIntoView({ block: "nearest" });
+  card?.focus({ preventScroll: true });
 }
 
 document.getElementById("skip").addEventListener("click", (event) => {
@@ -187,12 +220,12 @@ document.getElementById("skip").addEventListener("click", (event) => {
 main.addEventListener("keydown", (event) => {
   const card = event.target;
   if (!card.classList.contains("call") || event.ctrlKey || event.metaKey || event.altKey) return;
-  const cards = [...main.querySelectorAll(".call")];
-  const place = cards.indexOf(card);
-  const to = { j: place + 1, ArrowDown: place + 1, k: place - 1, ArrowUp: place - 1, Home: 0, End: cards.length - 1 }[event.key];
+  const calls = view.calls.filter((call) => items.some((item) => item.key === `call-${call.block}`));
+  const place = calls.findIndex((call) => `call-${call.block}` === card.id);
+  const to = { j: place + 1, ArrowDown: place + 1, k: place - 1, ArrowUp: place - 1, Home: 0, End: calls.length - 1 }[event.key];
   if (to !== undefined) {
     event.preventDefault();
-    cards[to]?.focus();
+    if (calls[to]) openCall(calls[to]);
   } else if (event.key === "i" || event.key === "Enter") {
     event.preventDefault();
     card.querySelector(".inspect").click();
@@ -204,7 +237,6 @@ main.addEventListener("focusin", (event) => {
   if (!card) return;
   const block = Number(card.id.slice("call-".length));
   if (block === focused) return;
-  for (const call of view.calls) if (call.block === focused || call.block === block || focused === null) call.version++;
   focused = block;
   draw();
 });
@@ -233,10 +265,22 @@ function drawNow() {
   // A reader at the end of the page stays there while it grows.
   const page = document.scrollingElement;
   const atEnd = page.scrollTop > 0 && page.scrollHeight - page.scrollTop - page.clientHeight < 60;
-  sync(root, runs !== null && !runs.length ? drawEmpty() : shown === null ? [] : drawRun());
+  list.steady(() => sync(root, runs !== null && !runs.length ? drawEmpty() : shown === null ? [] : drawRun()));
   if (atEnd && !view.isOver) page.scrollTop = page.scrollHeight;
   tookMs = performance.now() - drawnMs;
 }
+
+// After a scroll, at once: nothing is there yet.
+function redrawSoon() {
+  if (!isWaiting) requestAnimationFrame(drawNow);
+  isWaiting = true;
+}
+
+addEventListener("scroll", () => {
+  if (list.isStale) redrawSoon();
+});
+
+const pause = () => new Promise((resume) => setTimeout(resume));
 
 setInterval(() => {
   if (shown !== null && !view.isOver && view.seq) draw();
@@ -274,15 +318,24 @@ function drawRun() {
     ["Tokens out", tokens.output_tokens === undefined ? null : digits(tokens.output_tokens)],
   ].filter(([, fact]) => fact !== null);
   const waiting = view.calls.filter((call) => phaseOf(call, view) === "approval");
+  items = itemsOf(view, finder, ui);
+  const keys = new Set(items.map((item) => item.key));
+  const calls = finder.isActive ? view.calls.filter((call) => keys.has(`call-${call.block}`)) : view.calls;
+  tabStop = focused !== null && keys.has(`call-${focused}`) ? focused : calls[0]?.block;
+  const found = finder.isActive ? items.filter((item) => /^[cx]/.test(item.key)).length : null;
   return [
     h("header", { class: "run-header", key: `header ${shown}` },
       h("div", { class: "run-title" }, h("h1", null, line(view.name ?? view.id ?? shown, 120)), h("span", { id: "status" }, pill(status))),
       h("dl", null, facts.map(([name, fact]) => h("div", { key: name }, h("dt", null, name), h("dd", null, fact))))),
+    !IS_SAVED && view.seq > 0 && h("p", { class: "downloads", key: "downloads" }, h("span", { class: "faint" }, "Download "),
+      Object.entries({ records: "records.jsonl", page: "page.html" }).map(([word, file]) =>
+        h("a", { key: word, href: `runs/${encodeURIComponent(shown)}/${file}`, download: "", title: "Secrets are masked" }, word))),
     view.error && h("p", { class: "problem", key: "error" }, line(`${view.error.type}: ${view.error.text}`, 1000)),
     waiting.length > 0 && h("p", { class: "attention", key: "attention" }, `${count(waiting.length, "call waits", "calls wait")} for your decision. `,
       h("button", { type: "button", class: "quiet", on: { click: () => openCall(waiting[0]) } }, "Go to it")),
-    drawTimeline(view, nowS(), openCall),
-    h("div", { class: "turns", key: `turns ${shown}` }, drawTurns(view, ui)),
+    drawTimeline(view, calls, nowS(), rows, { openCall, redraw: redrawSoon }),
+    view.calls.length > 1 && drawFind(finder, view, found, ui),
+    list.draw(items, `call-${tabStop}`, shown),
     ui.canAct() && drawControls(controls, ui),
     view.calls.length > 0 && h("p", { class: "keys", key: "keys" }, "On a call: ", h("kbd", null, "j"), " ", h("kbd", null, "k"), " move, ", h("kbd", null, "i"), " inspects."),
   ];
@@ -308,26 +361,6 @@ function drawTitle() {
   const waiting = view.calls.find((call) => phaseOf(call, view) === "approval");
   const what = waiting ? `${line(waiting.name, 40)} waits for you` : shown && view.seq ? `${statusOf(view.status, view.ended).word}: ${line(view.name ?? shown, 40)}` : "";
   document.title = what ? `${what} – eagerstream` : "eagerstream";
-}
-
-// --- announcements for screen readers: states, not each fragment ------------------------------------------------------
-
-const announcer = document.getElementById("announcer");
-let toldNext = [];
-
-function announce(text) {
-  if (!toldNext.length) setTimeout(tell, ANNOUNCE_MS);
-  toldNext.push(line(text, 120));
-}
-
-function tell() {
-  const told = toldNext.slice(-3);
-  const hidden = toldNext.length - told.length;
-  toldNext = [];
-  const paragraph = document.createElement("p");
-  paragraph.textContent = `${hidden ? `${count(hidden, "change")}. ` : ""}${told.join(". ")}`;
-  announcer.append(paragraph);
-  while (announcer.childElementCount > 5) announcer.firstChild.remove();
 }
 
 connection.follow(picked);

@@ -2,14 +2,22 @@
 
 import { h } from "./dom.js";
 import { count, gapText, line, PHASES, seconds } from "./format.js";
-import { phaseOf } from "./records.js";
+import { isContainer, phaseOf } from "./records.js";
+import { literal } from "./written.js";
 
 const STEPS_S = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600];
-const MAX_ROWS = 300;
+const ROW_PX = 27; // as in the style sheet
+const NEAR_ROWS = 20; // drawn above and below the visible ones
+const BAR_PART = 0.0015; // of the chart: what is narrower and touches another bar is not seen
+const TURN_PART = 0.02; // of the chart: the least between two lines of turns
+const ARGUMENT_CHARS = 60;
 const narrow = matchMedia("(max-width: 760px)");
 
-export function drawTimeline(run, nowS, openCall) {
-  const rows = run.calls.slice(-MAX_ROWS);
+// `calls`: those with a row. `view`: {top, visible} of the rows, which this changes. `openCall(call)`, `redraw()`.
+export function drawTimeline(run, calls, nowS, view, { openCall, redraw }) {
+  const first = Math.max(0, Math.min(Math.floor(view.top), calls.length - view.visible) - NEAR_ROWS);
+  const rows = calls.slice(first, first + view.visible + 2 * NEAR_ROWS);
+  const space = (key, count) => count > 0 && h("li", { key, class: "space", "aria-hidden": "true", style: { height: `${count * ROW_PX}px` } });
   const endS = Math.max(nowS, 0.5);
   const percent = (time) => `${((Math.min(time, endS) / endS) * 100).toFixed(3)}%`;
   const place = (from, to) => ({ left: percent(from), width: `${(((to - from) / endS) * 100).toFixed(3)}%` });
@@ -24,21 +32,44 @@ export function drawTimeline(run, nowS, openCall) {
     h("div", { class: "chart" },
       h("div", { class: "grid", "aria-hidden": "true" },
         ticks.map((at) => h("span", { class: "tick", style: { left: percent(at) } }, axisLabel(at, stepS))),
-        run.turns.slice(1).map((turn) => h("span", { class: "turn-line", style: { left: percent(turn.startS) } })),
+        apart(run.turns.slice(1).map(({ startS }) => ({ startS, stopS: startS })), endS, TURN_PART).map(({ startS }) => h("span", { class: "turn-line", style: { left: percent(startS) } })),
         run.gaps.map((gap, place) => h("span", { key: `g${place}`, class: "gap-line", title: gapText(gap), style: { left: percent(gap.atS) } })),
         !run.isOver && h("span", { class: "now", style: { left: percent(nowS) } })),
-      h("ol", { class: "rows", tabindex: "0", "aria-label": "Calls in the order in which they were written" },
+      h("ol", { class: "rows", tabindex: "0", pin: true, "aria-label": "Calls in the order in which they were written",
+        drawn: (element) => { view.visible = Math.ceil(element.clientHeight / ROW_PX) || view.visible; },
+        on: { scroll: (event) => {
+          view.top = event.currentTarget.scrollTop / ROW_PX;
+          redraw();
+        } } },
         h("li", { key: "model" },
           h("span", { class: "label" }, "model"),
           h("span", { class: "track", "aria-hidden": "true" },
-            [...run.blocks.values()].map((block) =>
-              h("span", { key: `b${block.block}`, class: "bar model", "data-kind": modelKind(block), "data-void": block.isVoid,
-                style: place(block.startS, block.stopS ?? (run.isOver ? endS : nowS)) }))),
+            apart([...run.blocks.values()].map((block) => ({ block, startS: block.startS, stopS: block.stopS ?? (run.isOver ? endS : nowS) })), endS)
+              .map(({ block, startS, stopS }) => h("span", { key: `b${block.block}`, class: "bar model", "data-kind": modelKind(block), "data-void": block.isVoid, style: place(startS, stopS) }))),
           h("span", { class: "unseen" }, "text, thinking and inputs, as the model wrote them")),
-        rows.map((call) => drawRow(call, run, nowS, place, openCall)))),
+        space("above", first),
+        rows.map((call, offset) => drawRow(call, run, nowS, place, openCall, { at: first + offset + 2, of: calls.length + 1 })),
+        space("below", calls.length - first - rows.length))),
     h("ul", { class: "legend", "aria-hidden": "true" },
       [["writing", "input written"], ["approval", "waits for a person"], ["running", "tool runs"], ["overlap", "runs while its input is written"]]
         .map(([kind, word]) => h("li", null, h("span", { class: "swatch", "data-kind": kind }), word))));
+}
+
+// Spans without those that would be drawn on the one before: however many there are, the chart has room for few.
+function apart(spans, endS, part = BAR_PART) {
+  let drawnS = -1;
+  return spans.filter(({ startS, stopS }) => {
+    if (stopS <= drawnS) return false;
+    drawnS = Math.max(stopS, startS + endS * part);
+    return true;
+  });
+}
+
+// The first argument of a call, which tells it from others of its tool.
+function argumentOf({ partial }) {
+  if (!isContainer(partial) || Array.isArray(partial)) return "";
+  for (const name in partial) return isContainer(partial[name]) ? "" : typeof partial[name] === "string" ? line(partial[name], ARGUMENT_CHARS) : literal(partial[name]);
+  return "";
 }
 
 function modelKind(block) {
@@ -46,7 +77,7 @@ function modelKind(block) {
   return block.kind.includes("thinking") ? "thinking" : "text";
 }
 
-function drawRow(call, run, nowS, place, openCall) {
+function drawRow(call, run, nowS, place, openCall, { at, of }) {
   const phase = phaseOf(call, run);
   const writtenS = call.stopS ?? nowS;
   const bars = [h("span", { key: "writing", class: "bar", "data-kind": "writing", style: place(call.startS, writtenS) })];
@@ -66,8 +97,8 @@ function drawRow(call, run, nowS, place, openCall) {
       told.push(`${seconds(overlapS)} of it while its input was being written`);
     }
   }
-  return h("li", { key: `c${call.block}`, "data-void": call.isVoid },
-    h("button", { type: "button", class: "label", on: { click: () => openCall(call) } }, line(call.name, 60)),
+  return h("li", { key: `c${call.block}`, "data-void": call.isVoid, "aria-posinset": String(at), "aria-setsize": String(of) },
+    h("button", { type: "button", class: "label", on: { click: () => openCall(call) } }, line(call.name, 60), h("span", { class: "faint" }, ` ${argumentOf(call)}`)),
     h("span", { class: "track", "aria-hidden": "true" }, bars),
     h("span", { class: "unseen" }, `${PHASES[phase].word}, ${told.join(", ")}`));
 }
@@ -100,9 +131,17 @@ function union(spans) {
   return joined;
 }
 
+// Both are sorted, and the spans of each are apart.
 function intersection(these, those) {
-  return these.flatMap(([from, to]) =>
-    those.map(([start, stop]) => [Math.max(from, start), Math.min(to, stop)]).filter(([start, stop]) => stop > start));
+  const both = [];
+  for (let one = 0, other = 0; one < these.length && other < those.length;) {
+    const [from, to] = these[one];
+    const [start, stop] = those[other];
+    if (Math.min(to, stop) > Math.max(from, start)) both.push([Math.max(from, start), Math.min(to, stop)]);
+    if (to < stop) one++;
+    else other++;
+  }
+  return both;
 }
 
 const length = (spans) => spans.reduce((sum, [from, to]) => sum + to - from, 0);
