@@ -32,11 +32,13 @@ from eagerstream_testing import (
 )
 from tests.docs.line import line
 from tests.docs.programs import PAGES, Done, programs, run_program, serving
+from tests.source_tree import ROOT
 
 _WEATHER = tool_use("get_weather", {"city": "Paris"})
 _MILD = text("It has 15 degrees in Paris.")
 _POEM = tool_use("make_file", {"filename": "poem.txt", "lines_of_text": ["one line", "and another"]})
 _TIMING = Timing(tokens_per_second=200)
+_FAST = Timing(tokens_per_second=300)
 
 
 @dataclass(frozen=True)
@@ -587,9 +589,13 @@ def progress_about_lines(done: Done) -> None:
 _DOCUMENT = {"title": "Harbours", "paragraphs": [f"Paragraph {number}." for number in range(400)]}
 
 
-@server(reply(tool_use("write_document", _DOCUMENT)), timing=Timing(tokens_per_second=200))
+@server(
+    reply(tool_use("write_document", _DOCUMENT), tool_use("publish", {"title": "Harbours"})),
+    reply(text("Done.")),
+    timing=_FAST,
+)
 def web_page(url: str, folder: Path) -> None:
-    """The page shows the input as it grows, also after a lost connection and a reload, and stops the run."""
+    """The page shows the input as it grows, also after a lost connection and a reload, asks, and stops the run."""
     from selenium.webdriver.support.ui import WebDriverWait  # the quick tests do without a browser
 
     from tests.browser import chromium
@@ -599,7 +605,7 @@ def web_page(url: str, folder: Path) -> None:
         def count() -> int:
             return len(browser.find_elements("css selector", "#paragraphs p"))
 
-        wait = WebDriverWait(browser, 20)
+        wait = WebDriverWait(browser, 30)
         browser.get(wire.url)
         browser.find_element("id", "start").click()
         wait.until(lambda _: count() > 3)
@@ -612,10 +618,99 @@ def web_page(url: str, folder: Path) -> None:
         browser.find_element("id", "stop").click()
         wait.until(lambda _: browser.find_element("id", "state").text == "cancelled")
         shown = [paragraph.text for paragraph in browser.find_elements("css selector", "#paragraphs p")]
-    assert len(shown) < 400
-    assert _DOCUMENT["paragraphs"][: len(shown) - 1] == shown[:-1]
+        assert len(shown) < 400
+        assert _DOCUMENT["paragraphs"][: len(shown) - 1] == shown[:-1]
+        browser.find_element("id", "start").click()
+        questions = browser.find_element("id", "questions")
+        wait.until(lambda _: questions.text.startswith('May publish run with {"title": "Harbours"}?'))
+        browser.execute_script("document.querySelector('#questions button').click()")
+        wait.until(lambda _: questions.text == "" and count() == 400)
     foreign = {"sec-fetch-site": "cross-site"}
     assert httpx.post(f"{url}/start", headers=foreign, timeout=20).status_code == 403
+
+
+@server(reply(tool_use("write_document", _DOCUMENT)), reply(text("Done.")), timing=_FAST)
+def web_page_fastapi(url: str, folder: Path) -> None:
+    """A run is started by a request, and the page that is ready shows it."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    from tests.browser import chromium
+
+    started = httpx.post(f"{url}/start", params={"subject": "boats"}, timeout=20).json()
+    with chromium(folder / "profile") as browser:
+        browser.get(f"{url}/watch/#run={started['run']}")
+        wait = WebDriverWait(browser, 30)
+        wait.until(lambda _: browser.find_elements("css selector", ".call[data-phase=done]"))
+        assert browser.find_element("css selector", "h1").text == "boats"
+    foreign = {"sec-fetch-site": "cross-site"}
+    assert httpx.post(f"{url}/start", headers=foreign, timeout=20).status_code == 403
+
+
+# --- guides/vercel.md and agui.md -------------------------------------------------------------------------------------
+
+_LETTER = {"to": "Ada", "paragraphs": [f"Paragraph {number} of a letter." for number in range(150)]}
+_LETTERS = (
+    reply(tool_use("draft_letter", _LETTER)),
+    reply(tool_use("send_letter", {"to": "Ada"})),
+    reply(text("It is sent.")),
+)
+
+
+def _open_built(page: str, language: str, url: str, folder: Path) -> Any:
+    """Build the client that a page of the docs has, as its reader would, and open it in a browser."""
+    from packages.progress.tests.clients.bundle import build
+
+    from tests.browser import chromium
+
+    code = re.findall(rf"```{language}\n(.*?)```", (ROOT / "docs" / page).read_text(encoding="utf-8"), re.DOTALL)
+    build(code[0], folder / "dist")
+    return chromium(folder / "profile")
+
+
+@server(*_LETTERS, timing=_FAST)
+def vercel_chat(url: str, folder: Path) -> None:
+    """The letter grows, also after a reload; it is sent after an approval, in the same message."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    with _open_built("guides/vercel.md", "tsx", url, folder) as browser:
+        wait = WebDriverWait(browser, 30)
+
+        def paragraphs() -> int:
+            return len(browser.find_elements("css selector", "section p"))
+
+        browser.get(url)
+        wait.until(lambda _: browser.find_elements("css selector", "input"))[0].send_keys("A letter to Ada.\n")
+        wait.until(lambda _: 3 < paragraphs() < 150)
+        browser.refresh()
+        wait.until(lambda _: 3 < paragraphs() < 150)
+        wait.until(lambda _: browser.find_elements("css selector", "[data-state=approval-requested]"))
+        assert paragraphs() == 150
+        browser.execute_script("document.querySelector('[data-state=approval-requested] button').click()")
+        wait.until(lambda _: "It is sent." in browser.find_element("css selector", "main").text)
+        assert len(browser.find_elements("css selector", "article[data-role=assistant]")) == 1
+        assert len(browser.find_elements("css selector", "[data-state=output-available]")) == 2
+
+
+@server(*_LETTERS, timing=_FAST)
+def agui_agent(url: str, folder: Path) -> None:
+    """The letter grows in the state, and is sent after the answer to the interrupt."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    with _open_built("guides/agui.md", "ts", url, folder) as browser:
+        wait = WebDriverWait(browser, 30)
+
+        def press(word: str) -> bool:
+            script = "const found = [...document.querySelectorAll('button')].find((one) => one.textContent === arguments[0]); found?.click(); return Boolean(found)"
+            return bool(browser.execute_script(script, word))
+
+        browser.get(url)
+        browser.execute_script("window.prompt = () => 'A letter to Ada.'")
+        wait.until(lambda _: press("Send"))
+        wait.until(lambda _: 3 < len(browser.find_elements("css selector", "section p")) < 150)
+        wait.until(lambda _: press("Approve"))
+        wait.until(lambda _: "assistant: It is sent." in browser.find_element("id", "root").text)
+        assert len(browser.find_elements("css selector", "section p")) == 150
+        assert "send_letter Ada: done" in browser.find_element("id", "root").text
 
 
 # --- guides/latency.md ------------------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ def model(request: Mapping[str, Any]) -> Recording:
         case "wait":
             return reply(tool_use("wait", {}))
         case "fail":
-            return http_error(400, "this cannot be")
+            return http_error(400, "invalid_request_error", "this cannot be")
         case _:
             return reply(text(f"Answer to {said or results}."))
 
