@@ -131,7 +131,7 @@ class Office:
 @pytest.fixture(scope="module")
 def office() -> Iterator[Office]:
     """The server."""
-    with ReplayServer(Scenario.of(model, timing=Timing(tokens_per_second=150))) as api:
+    with ReplayServer(Scenario.of(model, timing=Timing(tokens_per_second=80))) as api:
         yield Office(api.base_url)
 
 
@@ -150,7 +150,7 @@ def check(cell: str, seen: dict[str, Any], runs: list[eagerstream.Run]) -> None:
     match cell:
         case "a partial input":
             growing = [length for length in seen["lengths"] if 0 < length < len(BODY)]
-            assert len(set(growing)) > 5
+            assert len(set(growing)) >= 3
             assert growing == sorted(growing)
             assert seen["body"] == BODY
         case "a finished field":
