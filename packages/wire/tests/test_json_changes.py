@@ -87,6 +87,21 @@ def test_changes_that_nobody_wants_are_not_kept() -> None:
     assert patches == [(added, []), (None, []), ([{"op": "append", "path": "/a", "value": "z"}], ["a"])]
 
 
+@rows("chars", [1, 5, 13, 26, 40])
+def test_a_field_that_begins_again_is_not_finished(chars: int) -> None:
+    """Its key came twice: after each delta, what was finished last is finished now, however the text is cut."""
+    accumulator = InputAccumulator(reports=True)
+    accumulator.feed(tool_start(0))
+    raw = '{"a": "x", "b": 1, "a": "yz", "c": 2}'
+    finished: list[str] = []
+    for at in range(0, len(raw), chars):
+        (delta,) = accumulator.feed(input_delta(0, raw[at : at + chars]))
+        assert isinstance(delta, InputDelta)
+        assert all(delta.input.is_finished(name) for name in delta.finished)
+        finished += delta.finished
+    assert [*dict.fromkeys(reversed(finished))] == ["c", "a", "b"]
+
+
 def test_nothing_changes_after_a_loss() -> None:
     """Further text means nothing then, and no change of an earlier fragment is reported again."""
     accumulator = InputAccumulator(reports=True)

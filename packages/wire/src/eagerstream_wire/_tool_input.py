@@ -409,15 +409,15 @@ class ToolInput:
         self._finished_fields.clear()
 
     def _take_changes(self) -> tuple[Patch, Sequence[str]]:
-        """Return the changes since the last call, and the names of the fields that were finished since then."""
-        self._caught_up()
+        """Return the changes since the last call, and the names of the fields finished since then that still are."""
+        parser = self._caught_up()
         patches, finished = self._patches, self._finished_fields
         patch = patches[0] if len(patches) == 1 else merge_patches(patches)
         patches.clear()
         if not finished:  # as nearly always
             return patch, ()
         self._finished_fields = []
-        return patch, finished
+        return patch, [name for name in finished if parser.is_finished((name,))]  # not one whose key comes again
 
     def _finished_at(self, path: Path) -> Any:
         """Return the value at a path; `MISSING` if it is not finished."""
