@@ -110,37 +110,6 @@ def _decoded(data: str) -> str | None:
         return None
 
 
-class Pieces:
-    """Deltas in pieces that fit into events. The first half of a surrogate pair waits for the second."""
-
-    def __init__(self) -> None:
-        self._halves: dict[int, str] = {}
-
-    def cut(self, block: int, text: str) -> list[str]:
-        """Return the pieces of the next delta of a block."""
-        text = self.rest(block) + text
-        if text and _is_first_half(text[-1]):
-            self._halves[block] = text[-1]
-            text = text[:-1]
-        pieces: list[str] = []
-        start = 0
-        while start < len(text):
-            end = start + MAX_EVENT_CHARS
-            if end < len(text) and _is_first_half(text[end - 1]):
-                end -= 1
-            pieces.append(text[start:end])
-            start = end
-        return pieces
-
-    def rest(self, block: int) -> str:
-        """Return the waiting half of a surrogate pair whose second half never came."""
-        return self._halves.pop(block, "")
-
-
-def _is_first_half(char: str) -> bool:
-    return "\ud800" <= char <= "\udbff"
-
-
 # --- fields other than text -------------------------------------------------------------------------------------------
 
 

@@ -10,11 +10,11 @@ from eagerstream._support.terms import NOT_RUN
 
 from .._endpoint import public_error
 from .._fold import AFTER_INPUT, Result, RunFold
+from .._pieces import Pieces
 from .._record import Fault, InputStartRecord, Record
 from ._content import (
     MAX_EVENT_CHARS,
     METADATA_KEY,
-    Pieces,
     bounded,
     omission,
     to_parts,
@@ -90,7 +90,7 @@ class AGUIEncoder:
         self._text: Message | None = None  # the open text
         self._reasoning: dict[int, Message] = {}  # the open reasoning
         self._ids = self._conversation.given_call_ids
-        self._pieces = Pieces()
+        self._pieces = Pieces(MAX_EVENT_CHARS)
         self._is_in_message = False
 
     @property
