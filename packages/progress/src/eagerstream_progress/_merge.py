@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
-from eagerstream import apply_patch, copy_json, merge_patches
+from eagerstream import apply_patch, copy_json, merge_patches, steps_of
 
 from ._record import Record
 
@@ -98,6 +98,15 @@ def _joined(deltas: list[dict[str, Any]]) -> Record:
     return cast("Record", joined)
 
 
+def repeated_fields(patch: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Return the names of the input's fields whose values a patch replaces, because their keys came twice.
+
+    Such a field was finished, and may be growing again. Code that acts on finished fields waits for the input's end.
+    """
+    paths = [op["path"] for op in patch if op["op"] == "replace"]
+    return {steps_of(path)[0] for path in paths if path.count("/") == 1}
+
+
 def in_parts(records: Iterable[Record], max_chars: int) -> Iterator[list[Record]]:
     """Yield the same records in parts of about `max_chars` characters.
 
@@ -163,6 +172,8 @@ class _Delta:
         self.chars += 2 * len(text)
         if delta["type"] == "input_delta":
             self.finished += delta["finished"]
+            if again := repeated_fields(delta["patch"]):  # the value of `record` does not show that they came twice
+                self.finished = [name for name in self.finished if name not in again]
             if delta["patch"]:
                 self.value = apply_patch(self.value, delta["patch"])
                 self.has_value = True
