@@ -33,6 +33,7 @@ from eagerstream_testing import (
 )
 from eagerstream_testing._eager_requests import eager_tools
 from eagerstream_wire import SSEDecoder
+from tests.node import run_client
 from tests.sampling import drawn
 from tests.tables import rows
 
@@ -129,6 +130,7 @@ OFFLINE = {
     "pydantic_ai_agent.py": "signed: (.|\n)*The harbour keeps",
     "remote_tools.py": r"\[line 12\](.|\n)*completed",
     "resume.py": "completed",
+    "serve_acp.py": "Error parsing JSON-RPC",  # the line that the test sends is no message of an editor
     "serve_agui.py": "running on http",
     "serve_vercel.py": "running on http",
     "side_by_side.py": r"anthropic +line 1 after .*, line 12 .*\neagerstream +line 1 after .*, line 12 ",
@@ -149,7 +151,7 @@ def test_every_example_is_tried() -> None:
 
 TRIED_BELOW = {
     *("accumulate_yourself.py", "coding_agent.py", "every_platform.py", "get_weather.py", "growing_table.py"),
-    *("make_file.py", "resume.py", "serve_agui.py", "side_by_side.py", "step_by_step.py"),
+    *("make_file.py", "resume.py", "serve_acp.py", "serve_agui.py", "side_by_side.py", "step_by_step.py"),
     *("watch_in_browser.py", "watch_in_terminal.py"),
 }
 """Examples with a test of their own, which says more. Their offline commands are tried at night."""
@@ -220,6 +222,7 @@ MISSING = {
     "mcp_tools.py": {"mcp": "eagerstream-adapters[mcp]"},
     "pydantic_ai_agent.py": {"pydantic_ai": "eagerstream-adapters[pydantic-ai]"},
     "remote_tools.py": {"ray": "eagerstream-durable[ray]"},
+    "serve_acp.py": {"acp": "eagerstream-progress[acp]"},
     "serve_agui.py": {"ag_ui": "eagerstream-progress[agui]"},
     "trace_runs.py": {"opentelemetry": "eagerstream-adapters[otel]"},
 }
@@ -444,6 +447,29 @@ def test_resume_after_ctrl_c(tmp_path: Path) -> None:
     # first request is sent again, and the call is the first response.
     roles = [[message["role"] for message in body["messages"]] for body in bodies]
     assert roles in ([["user"], ["user", "assistant", "user"]], [["user"], ["user"], ["user", "assistant", "user"]])
+
+
+@pytest.mark.slow
+def test_serve_acp(tmp_path: Path) -> None:
+    """An editor starts it: a file is written, with its path and its diff, and the person is asked about a command."""
+    write = tool_use("Write", {"path": "poem.txt", "content": "\n".join(POEM)})
+    scenario = Scenario(reply(write), reply(tool_use("run_command", {"command": "cat poem.txt"})), reply(text("Done.")))
+    with ReplayServer(scenario) as server:
+        steps = [
+            {"do": "new", "as": "a", "cwd": str(tmp_path)},
+            {"do": "prompt", "in": "a", "as": "1", "prompt": [{"type": "text", "text": "Write a poem."}]},
+            {"do": "answered", "as": "1"},
+        ]
+        command = [sys.executable, str(EXAMPLES / "serve_acp.py")]
+        given = {"command": command, "cwd": str(tmp_path), "env": _environment(server), "answers": ["allow"]}
+        got = run_client("acp.mjs", given={**given, "steps": steps})
+    assert (got["faults"], got["exit"], got["stderr"]) == ([], 0, "")
+    assert got["prompts"]["1"]["stopReason"] == "end_turn"
+    diffs = [item for update in got["updates"]["a"] for item in update.get("content", ()) if isinstance(item, dict)]
+    path = str(tmp_path / "poem.txt")
+    assert {"type": "diff", "path": path, "newText": "\n".join(POEM)} in diffs
+    assert any(POEM[0] in json.dumps(item) for item in diffs if item["type"] == "content")
+    assert [question["toolCall"]["rawInput"] for question in got["asked"]] == [{"command": "cat poem.txt"}]
 
 
 @pytest.mark.slow

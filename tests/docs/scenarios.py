@@ -577,6 +577,25 @@ def summaries(done: Done) -> None:
     assert "and another" not in done.output
 
 
+_WRITTEN = tool_use("Write", {"path": "poem.txt", "content": "one line"})
+_PUBLISHED = tool_use("publish", {"filename": "poem.txt", "summary": "A poem."})
+
+
+def _edit(_: str, folder: Path) -> None:
+    """The client starts the agent, as an editor does."""
+    codes = {program.name: program.code for page in PAGES for program in programs(page)}
+    (folder / "agent.py").write_text(codes["acp-agent"], encoding="utf-8")
+    scenario = Scenario(reply(_WRITTEN), reply(_PUBLISHED), reply(text("Done.")), timing=_TIMING)
+    done = run_program(codes["acp-client"], scenario, folder)
+    assert f"Write `poem.txt`  {{'path': 'poem.txt', 'content': 'one line'}} {folder}/poem.txt" in done.output
+    assert "May it run? publish `poem.txt`" in done.output
+    assert done.output.endswith("completed \nDone.\n end_turn\n")
+    assert (folder / "poem.txt").read_text(encoding="utf-8") == "one line"
+
+
+SCENARIOS["acp-agent"] = SCENARIOS["acp-client"] = Tried(_edit)
+
+
 _ROWS = tool_use("import_rows", {"rows": "Shanghai,China\nSingapore,Singapore\n"})
 
 
