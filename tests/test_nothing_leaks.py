@@ -281,6 +281,7 @@ _SHOWN_ON_PURPOSE = {
     "TextDelta": "the start of the text for the user, to whoever prints it",
     "TextFragment": "the same",
     "ToolError": "its text is for the model",
+    "ACPTool": "names of fields, which the author of the program has written",
     "ModelFacts": "a row of a table of the library",
     "Summary": "the words about a call that a formatter of the program wants on the screen",
     "ToolParameter": "a definition, which the author of a tool has written",

@@ -319,7 +319,7 @@ def test_tools(name: str, input: dict[str, Any], kind: str, diffs: list[Any]) ->
     """The kind, the files and the diffs of known tools, and of those that the program describes."""
     tools = {
         "save": ACPTool(kind="edit", paths=["name"], new="body"),
-        "broken": lambda fields: ACPTool(kind=fields["nothing"]),  # type: ignore[arg-type]
+        "broken": lambda fields: ACPTool(kind=fields["nothing"]),
     }
     updates = encoded(records_of(input, name=name), tools=tools)
     end = last_input(updates)
@@ -375,7 +375,7 @@ def test_a_run() -> None:
     assert updates[6]["content"] == [{"type": "content", "content": {"type": "text", "text": '{"lines": 3}'}}]
     assert [item["content"] for item in updates[7]["content"]] == [
         {"type": "text", "text": "found"},
-        {"type": "image", "data": IMAGE["source"]["data"], "mimeType": "image/png"},
+        {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"},
         {"type": "text", "text": '{"type": "search_result", "title": "x"}'},
     ]
 

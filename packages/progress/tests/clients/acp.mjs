@@ -9,7 +9,7 @@ import { Readable, Writable } from 'node:stream';
 import { client, methods, ndJsonStream, PROTOCOL_VERSION } from '@agentclientprotocol/sdk';
 
 const { command, cwd, env, answers = [], steps } = JSON.parse(readFileSync(0, 'utf8'));
-const got = { updates: {}, asked: [], prompts: {}, faults: [], bytes: 0, lines: [] };
+const got = { updates: {}, asked: [], prompts: {}, faults: [], bytes: 0 };
 console.error = (...words) => got.faults.push(words.map(String).join(' ')); // the SDK reports there what it refuses
 
 const agent = spawn(command[0], command.slice(1), { cwd, env: { ...process.env, ...env } });
