@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from packages.progress.tests.stories import Story
 
-from eagerstream_progress._fold import CallFold, CallPhase, RunFold
+from eagerstream_progress._fold import CallFold, CallPhase, Result, RunFold
 from eagerstream_progress._record import InputStartRecord
 
 
@@ -50,7 +50,7 @@ def test_a_result_of_the_api_in_a_void_reply_comes_again() -> None:
     fold, changed = fold_of(story)
     assert changed[-1] is fold.current[block]
     assert own not in fold.current
-    assert fold.current[block].result == (story.blocks, story.records[-1]["content"], False)
+    assert fold.current[block].result == Result(story.blocks, story.records[-1]["content"], False)
 
 
 def test_calls_with_a_result_are_forgotten_with_their_turn() -> None:

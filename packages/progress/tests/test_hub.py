@@ -8,6 +8,7 @@ import threading
 import weakref
 from collections.abc import Sequence
 from contextlib import nullcontext
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -23,9 +24,10 @@ from eagerstream import RunningCall
 from eagerstream.calls import RunStatus
 from eagerstream.errors import APIError, LimitError, UsageError
 from eagerstream.loop import Run, RunEvent, ToolStart, ToolStop, TurnStart
-from eagerstream.tools import tool
+from eagerstream.tools import ToolResponse, tool
 from eagerstream_progress import Hub, Record, RunLog, RunView
 from eagerstream_progress._fold import CallPhase
+from eagerstream_progress._merge import MergedRecords
 from eagerstream_testing import reply, text, tool_use
 from eagerstream_wire import InputDelta, InputStop
 
@@ -340,6 +342,66 @@ async def test_watchers_act_on_a_run() -> None:
     assert not hub.can_act(log.id)
     with pytest.raises(KeyError):
         hub.cancel(log.id)
+
+
+@tool(timeout_s=0.01)
+async def slow() -> str:
+    """Take too long."""
+    await anyio.sleep_forever()
+    return "never"
+
+
+@tool
+async def broken() -> str:
+    """Fail."""
+    raise ValueError("broken")
+
+
+async def test_cancelled_tools_show() -> None:
+    """Records tell a tool that was cancelled from one that failed: alone, by its time limit, and with the run."""
+    hub, waiting = Hub(), Waiting()
+    first = reply(tool_use("broken", {}), tool_use("slow", {}), tool_use("wait", {}))
+    run = eagerstream.run(
+        api(first, reply(tool_use("wait", {}, id="toolu_again"))), tools=[broken, slow, tool(waiting.wait)], **REQUEST
+    )
+    log = hub.observe(run)
+    with anyio.fail_after(10):
+        async with run, anyio.create_task_group() as tasks:
+            tasks.start_soon(run.finish)
+            await waiting.begun.wait()
+            waiting.begun = anyio.Event()
+            hub.cancel_call(log.id, view_of(log).calls[2].block)
+            await waiting.begun.wait()
+            hub.cancel(log.id)
+    stops: list[Any] = [record for record in log.records() if record["type"] == "tool_stop"]
+    assert all(stop["ran"] and stop["is_error"] for stop in stops)
+    assert {stop["block"]: stop.get("cancelled") for stop in stops} == {1: None, 2: True, 3: True, 4: True}
+
+
+async def test_structured_data() -> None:
+    """Only a hub that was told so keeps it. It counts as a part of the log's size, and goes with the old texts."""
+
+    @tool
+    async def count() -> ToolResponse:
+        """Count."""
+        return ToolResponse.success("many", {"rows": ["x" * 1_000], "at": datetime(2026, 1, 1, tzinfo=UTC)})
+
+    logs: list[RunLog] = []
+    for hub in (Hub(), Hub(data=True)):
+        async with eagerstream.run(api(reply(tool_use("count", {})), DONE), tools=[count], **REQUEST) as run:
+            logs.append(hub.observe(run))
+            await run.finish()
+    data = [record["data"] for log in logs for record in log.records() if "data" in record]  # type: ignore[typeddict-item]
+    assert data == [{"rows": ["x" * 1_000], "at": "2026-01-01T00:00:00Z"}]
+    large, small = MergedRecords(max_chars=100_000), MergedRecords(max_chars=500)
+    for record in logs[1].records():
+        large.add(record)
+        small.add(record)
+    (stop,) = (record for record in small.records() if record["type"] == "tool_stop")
+    assert "data" not in stop
+    assert large.chars - small.chars > 1_000
+    with pytest.raises(UsageError, match="data"):
+        Hub(contents=False, data=True)
 
 
 async def test_watchers_do_not_act_on_others() -> None:

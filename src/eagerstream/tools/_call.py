@@ -193,6 +193,7 @@ class ToolCall:
         done_so_far: The part of its work that the tool has done, in words for the model. A tool may set it, also while
             it is being cancelled. The result has it if the call is cancelled or takes too long, and after the tool's
             own answer if the tool had started on an input that turned out to be unusable.
+        was_cancelled: True if its tool ran and was cancelled: with the run, alone, or because it took too long.
         repaired: The object with which the tool ran in place of an input that was not JSON; None if it was not
             repaired. See the option `repair` of tools.
         blocked_s: The longest time, in seconds, for which the tool blocked the event loop.
@@ -217,6 +218,7 @@ class ToolCall:
     blocked_s: float = 0.0
     cancel_reason: str = field(default="", repr=False)
     """The answer if its tool is cancelled; empty for the usual one."""
+    was_cancelled: bool = False
     repaired: JSONObject | None = field(default=None, repr=False)
     done_so_far: str = field(default="", repr=False)
     failed_groups: dict[str, ToolCall] = field(default_factory=dict, repr=False)
@@ -433,6 +435,7 @@ class ToolCall:
 
     def refuse_unfinished(self, text: str | None = None, *, code: str = ToolErrorCode.EXECUTION_ERROR) -> None:
         """Answer a call whose tool was cancelled: with the reason, and with the part of its work that it has done."""
+        self.was_cancelled = self.was_cancelled or self.result is None
         reason = text or self.cancel_reason or CANCELLED_TEXT
         self.refuse("\n".join(filter(None, [reason, self.done_so_far])), code=code)
 

@@ -44,11 +44,15 @@ class Result(NamedTuple):
         block: The number of the block that brought it: the call's own, or that of the API's result.
         content: The content of the `tool_result`. If the API ran the call, its result block.
         is_error: True if the tool failed or did not run.
+        ran: True if the tool ran to its end. False if it did not run, or was cancelled.
+        data: The structured data, if the records have it.
     """
 
     block: int
     content: Any
     is_error: bool
+    ran: bool = True
+    data: dict[str, Any] | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -142,7 +146,8 @@ class CallFold:
             case "sub_run_stop" if (sub_run := self.sub_runs.get(record["run"])) is not None:
                 sub_run.status, sub_run.turns, sub_run.usage = record["status"], record["turns"], record["usage"]
             case "tool_stop":
-                self.answer(Result(self.block, record["content"], record["is_error"]), at_s)
+                ran = record["ran"] and not record.get("cancelled", False)
+                self.answer(Result(self.block, record["content"], record["is_error"], ran, record.get("data")), at_s)
             case _:
                 return False
         return True

@@ -87,18 +87,29 @@ class Hub:
         contents: False: the logs, and so every watcher, get nothing that the model or a tool wrote, only a line about
             each call; see `Summaries`.
         formatters: For these lines, see `Summaries`.
+        data: True: the logs also get the structured data of results (`ToolResponse.data`), which is for programs, and
+            not for the model. Every watcher can read it. Apps of MCP tools need it, see `mcp_apps_app`.
 
     Raises:
-        UsageError: `max_runs` is not a whole number, or is less than 1. Or there are formatters, and contents.
+        UsageError: `max_runs` is not a whole number, or is less than 1. Or there are formatters, and contents. Or there
+            are no contents, and data.
     """
 
     def __init__(
-        self, *, max_runs: int = 100, contents: bool = True, formatters: Mapping[str, Formatter] | None = None
+        self,
+        *,
+        max_runs: int = 100,
+        contents: bool = True,
+        formatters: Mapping[str, Formatter] | None = None,
+        data: bool = False,
     ) -> None:
         check_count("max_runs", max_runs)
         if contents and formatters:
             raise UsageError("formatters are for contents=False: with contents, everything is shown")
+        if data and not contents:
+            raise UsageError("data is a part of the contents: contents=False leaves it out")
         self._summaries = None if contents else Summaries(formatters)
+        self._has_data = data
         self._max_runs = max_runs
         self._lock = threading.Lock()
         self._logs: dict[str, RunLog] = {}
@@ -112,6 +123,11 @@ class Hub:
         """The logs of all kept runs, the oldest first."""
         with self._lock:
             return list(self._logs.values())
+
+    @property
+    def has_contents(self) -> bool:
+        """False if the logs have a line about each call in place of its contents."""
+        return self._summaries is None
 
     def log(self, run_id: str) -> RunLog:
         """Return the log of a run.
@@ -162,6 +178,7 @@ class Hub:
             after=after,
             close=lambda: self._end(log),
             summaries=self._summaries,
+            data=self._has_data,
         )
         self._recorders[log.id] = recorder
         if isinstance(run, Run):

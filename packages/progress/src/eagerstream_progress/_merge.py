@@ -32,7 +32,8 @@ def size(record: Record) -> int:
     if text is not None:
         return OVERHEAD_CHARS + 2 * len(fields[text])  # the patch of an input's delta contains the text again
     content = _CONTENTS.get(record["type"])
-    return OVERHEAD_CHARS if content is None else OVERHEAD_CHARS + text_size(fields[content])
+    chars = OVERHEAD_CHARS if content is None else OVERHEAD_CHARS + text_size(fields[content])
+    return chars + text_size(fields["data"]) if "data" in fields else chars
 
 
 def text_size(value: Any) -> int:
@@ -260,14 +261,15 @@ class MergedRecords:
                 self.chars -= entry.chars
                 entry.omit()
             elif entry is not None and (content := _CONTENTS.get(entry["type"])) is not None:
-                chars = text_size(entry[content])
+                chars = size(entry) - OVERHEAD_CHARS
                 self.chars -= chars
                 omitted: Any = f"({chars} characters left out)"
                 if entry["type"] == "input_start":
                     omitted = None
                 elif isinstance(entry[content], dict):
                     omitted = {"type": entry[content].get("type"), "omitted_chars": chars}
-                self._entries[self._omitted] = {**entry, content: omitted}
+                kept = {name: value for name, value in entry.items() if name != "data"}
+                self._entries[self._omitted] = {**kept, content: omitted}
             self._omitted += 1
 
     def records(self) -> list[Record]:

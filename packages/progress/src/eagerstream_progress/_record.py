@@ -341,6 +341,8 @@ class ToolStopRecord(_Head):
         is_error: True if the result reports an error.
         content: The result that the model gets: text, or content blocks.
         repaired: True if the input was not JSON, and the tool got a repaired one; absent otherwise.
+        cancelled: True if the tool ran and was cancelled, or took too long; absent otherwise.
+        data: The structured data of the result, for programs; absent if there is none, or if the log has no such data.
     """
 
     type: Literal["tool_stop"]
@@ -349,6 +351,8 @@ class ToolStopRecord(_Head):
     is_error: bool
     content: str | list[dict[str, Any]]
     repaired: NotRequired[bool]
+    cancelled: NotRequired[bool]
+    data: NotRequired[dict[str, Any]]
 
 
 class TurnStopRecord(_Head):

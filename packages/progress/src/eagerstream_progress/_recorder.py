@@ -74,6 +74,7 @@ class RunRecorder:
         close: Called when no more records come: at the end, or if recording fails.
         summaries: If given, the records have no contents: nothing that the model or a tool wrote, except for the lines
             that these summaries make of calls. The line of a call is in the only field of its input, `summary`.
+        data: True: the records of results have the structured data of the responses, too.
     """
 
     wants_deltas = wants_changes = wants_pings = True
@@ -91,6 +92,7 @@ class RunRecorder:
         clock: Callable[[], float] = time.monotonic,
         close: Callable[[], object] = lambda: None,
         summaries: Summaries | None = None,
+        data: bool = False,
     ) -> None:
         self.id: str = id or uuid4().hex
         """The id of the run."""
@@ -98,6 +100,7 @@ class RunRecorder:
         self._clock = clock
         self._close = close
         self._summaries = summaries
+        self._has_data = data and summaries is None
         self._told: dict[GrowingInput, str] = {}  # the line of each call that is being written, if there are summaries
         end = after or RecordsEnd()
         self._start_s = clock() - end.at_s
@@ -287,8 +290,12 @@ class RunRecorder:
                 told = _plain((call.result or {}).get("content", ""))
                 if self._summaries is not None:
                     told = self._summaries.of_call(call)
-                repaired = {} if call.repaired is None else {"repaired": True}
-                self._add_of_call(call, "tool_stop", ran=call.ran, is_error=call.is_error, content=told, **repaired)
+                more: dict[str, Any] = {} if call.repaired is None else {"repaired": True}
+                if call.was_cancelled:
+                    more["cancelled"] = True
+                if self._has_data and call.response is not None and (data := _object(call.response.data)):
+                    more["data"] = data
+                self._add_of_call(call, "tool_stop", ran=call.ran, is_error=call.is_error, content=told, **more)
             case SubRunStart(call=call, run=run, model=model):
                 self._add_of_call(call, "sub_run_start", run=run, model=model)
             case SubRunStop(call=call, run=run, status=status, turns=turns, usage=usage):

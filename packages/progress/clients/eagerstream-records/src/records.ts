@@ -404,6 +404,10 @@ export interface ToolStopRecord {
   readonly content: string | readonly JsonObject[];
   /** True if the input was not JSON, and the tool got a repaired one; absent otherwise. */
   readonly repaired?: boolean;
+  /** True if the tool ran and was cancelled, or took too long; absent otherwise. */
+  readonly cancelled?: boolean;
+  /** The structured data of the result, for programs; absent if there is none, or if the log has no such data. */
+  readonly data?: JsonObject;
 }
 
 /** A request is about to be sent. */
