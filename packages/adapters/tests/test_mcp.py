@@ -367,6 +367,22 @@ async def test_output_schemas() -> None:
     assert [tool.output_schema for tool in await of(server)] == [output, None, None]
 
 
+async def test_metadata() -> None:
+    """It is kept for programs, such as the URI of a tool's app. A large one is left out, and the tool stays."""
+    meta = {"ui": {"resourceUri": "ui://shop/cart"}}
+    server = listing([listed("a", meta=meta), listed("b"), listed("c", meta={"x": "x" * 20_000})])
+    assert [tool.meta for tool in await of(server)] == [meta, {}, {}]
+
+
+async def test_tools_for_apps_only() -> None:
+    """The model does not get tools that are only for the app of their server. Odd metadata hides nothing."""
+    visibilities: list[Any] = [["app"], [], ["model"], ["model", "app"], None, "app"]
+    tools = [listed(f"t{n}", meta={"ui": {"visibility": each}}) for n, each in enumerate(visibilities)]
+    assert [tool.name for tool in await of(listing([*tools, listed("t6", meta={"ui": "app"})]))] == [
+        *("t2", "t3", "t4", "t5", "t6")
+    ]
+
+
 async def test_a_schema_that_cannot_be_used() -> None:
     """It is told which tool it is, which can then be left out."""
     server = listing([listed("good"), listed("bad", input_schema={"type": "object", "$ref": "#/nowhere"})])

@@ -89,6 +89,7 @@ class Tool(Generic[P, R, DepsT_contra]):
         input_schema: JSON schema of the input; empty for a tool whose schema the API knows.
         toolset: The toolset whose members it runs (`"computer"`); None for a tool of its own name.
         output_schema: JSON schema of the structured result (`ToolResponse.data`), from an MCP server. None if unknown.
+        meta: What an MCP server adds to its tool as `_meta`, for programs. Empty for any other tool.
         options: The options with which it was made.
     """
 
@@ -117,6 +118,7 @@ class Tool(Generic[P, R, DepsT_contra]):
         self.recover: Callable[[ToolCall], Any] | None = options.get("recover")
         self.on_cancel = options.get("on_cancel", "cancel")
         self.output_schema: JSONObject | None = None
+        self.meta: JSONObject = {}
         given = options.get("definition")
         unfit: str | None = None
         if inspect.isclass(function):

@@ -23,6 +23,7 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from typing import Any, Final, Unpack
 
 import anyio
@@ -54,6 +55,9 @@ MAX_TOOLS: Final = 1_000
 
 MAX_SCHEMAS_CHARS: Final = 1_000_000
 """Maximum total size of the schemas of one server. Checking this much takes about 0.5 s, in a thread."""
+
+_MAX_META_CHARS: Final = 16_384
+"""Maximum size of the `_meta` of a tool. A larger one is left out."""
 
 _MAX_NAME_CHARS: Final = 64
 _NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
@@ -92,7 +96,8 @@ async def mcp_tools(
             from the server.
 
     Returns:
-        One `Tool` per tool of the server. Characters that the API does not accept in a name become `_`.
+        One `Tool` per tool of the server, without those that are only for its app (MCP Apps). Characters that the API
+        does not accept in a name become `_`. `Tool.meta` has the server's `_meta`.
 
     Raises:
         UsageError: A tool has an unusable schema or option, or the schemas are too large. Also raised if the server has
@@ -105,6 +110,7 @@ async def mcp_tools(
         if missing := sorted(set(only) - {tool.name for tool in listed}):
             raise UsageError(f"the MCP server has no tool {', '.join(map(repr, missing))}")
         listed = [tool for tool in listed if tool.name in only]
+    listed = [tool for tool in listed if _is_for_model(tool)]
     given = [prefix + tool.name for tool in listed]
     # MCP also allows names that the API does not accept, for example with dots and slashes.
     names = [_NOT_IN_NAMES.sub("_", name) for name in given]
@@ -173,12 +179,20 @@ def _tool(session: Any, listed: Any, name: str, given: ToolOptions) -> Tool:
             return ToolResponse.error(_CODES.get(error.code, ToolErrorCode.EXECUTION_ERROR), error.message)
 
     made = Tool(call_tool, definition=definition, **options)
-    try:  # no input is checked against it, so one that is too large is only left out
+    with suppress(TooMuchError):  # no input is checked against it, so one that is too large is only left out
         check_size(listed.output_schema, max_chars=MAX_SCHEMA_CHARS, max_depth=MAX_SCHEMA_DEPTH)
         made.output_schema = listed.output_schema
-    except TooMuchError:
-        pass
+    with suppress(TooMuchError):
+        check_size(listed.meta, max_chars=_MAX_META_CHARS, max_depth=MAX_SCHEMA_DEPTH)
+        made.meta = dict(listed.meta or {})
     return made
+
+
+def _is_for_model(listed: Any) -> bool:
+    """Return False for a tool that only the server's app may call (MCP Apps): the model must not see it."""
+    ui = (listed.meta or {}).get("ui")
+    visibility = ui.get("visibility") if isinstance(ui, Mapping) else None
+    return not isinstance(visibility, list) or "model" in visibility
 
 
 def to_response(result: Any) -> ToolResponse:
