@@ -17,6 +17,7 @@ from eagerstream_lab._wire import WireProxy
 from eagerstream_progress import Hub
 from eagerstream_progress.agui import agui_app
 from eagerstream_progress.gateway import RunSlots, gateway_app
+from eagerstream_progress.mcp_apps import mcp_apps_app
 from eagerstream_progress.vercel import vercel_app
 from eagerstream_progress.web import serve, web_app
 from eagerstream_testing import ReplayServer, reply, text
@@ -116,6 +117,7 @@ SERVERS: dict[str, Callable[..., Any]] = {
     "mounted page": application(lambda **options: web_app(Hub(), token=None, **options), "/", is_page=True),
     "gateway": application(lambda **options: gateway_app(start, slots=RunSlots(1), **options), "/runs"),
     "agui": application(lambda **options: agui_app(start, **options), "/"),
+    "mcp apps": application(lambda **options: mcp_apps_app(Hub(), {}, **options), "/apps/none"),
     "vercel": application(lambda **options: vercel_app(start, **options), "/api/chat"),
 }
 METHODS = ["GET", "HEAD", "POST", "OPTIONS", "DELETE"]
@@ -311,4 +313,5 @@ def test_no_server_is_left_out() -> None:
         for path in folder.rglob("*.py")
         for match in re.finditer(r"^def (\w+_app)\(", path.read_text(encoding="utf-8"), re.MULTILINE)
     }
-    assert apps - {"forwarding_app", "new_app", "run_app"} == {"agui_app", "gateway_app", "vercel_app", "web_app"}
+    served = {"agui_app", "gateway_app", "mcp_apps_app", "vercel_app", "web_app"}
+    assert apps - {"forwarding_app", "new_app", "run_app"} == served
