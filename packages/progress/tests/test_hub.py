@@ -381,24 +381,29 @@ async def test_cancelled_tools_show() -> None:
 async def test_structured_data() -> None:
     """Only a hub that was told so keeps it. It counts as a part of the log's size, and goes with the old texts."""
 
-    @tool
-    async def count() -> ToolResponse:
-        """Count."""
-        return ToolResponse.success("many", {"rows": ["x" * 1_000], "at": datetime(2026, 1, 1, tzinfo=UTC)})
+    deep: dict[str, Any] = {}
+    for _ in range(600):
+        deep = {"deep": deep}
+    answers = [{"rows": ["x" * 1_000], "at": datetime(2026, 1, 1, tzinfo=UTC)}, deep, {}]
 
+    @tool
+    async def count(n: int) -> ToolResponse:
+        """Count."""
+        return ToolResponse.success("many", answers[n])
+
+    calls = reply(*(tool_use("count", {"n": n}) for n in range(3)))
     logs: list[RunLog] = []
     for hub in (Hub(), Hub(data=True)):
-        async with eagerstream.run(api(reply(tool_use("count", {})), DONE), tools=[count], **REQUEST) as run:
+        async with eagerstream.run(api(calls, DONE), tools=[count], **REQUEST) as run:
             logs.append(hub.observe(run))
             await run.finish()
-    data = [record["data"] for log in logs for record in log.records() if "data" in record]  # type: ignore[typeddict-item]
-    assert data == [{"rows": ["x" * 1_000], "at": "2026-01-01T00:00:00Z"}]
+    found = [record["data"] for log in logs for record in log.records() if "data" in record]  # type: ignore[typeddict-item]
+    assert found == [{"rows": ["x" * 1_000], "at": "2026-01-01T00:00:00Z"}]
     large, small = MergedRecords(max_chars=100_000), MergedRecords(max_chars=500)
     for record in logs[1].records():
         large.add(record)
         small.add(record)
-    (stop,) = (record for record in small.records() if record["type"] == "tool_stop")
-    assert "data" not in stop
+    assert not any("data" in record for record in small.records() if record["type"] == "tool_stop")
     assert large.chars - small.chars > 1_000
     with pytest.raises(UsageError, match="data"):
         Hub(contents=False, data=True)

@@ -26,9 +26,10 @@ from eagerstream import (
     UnknownEvent,
     merge_patches,
 )
-from eagerstream._support.json_values import encodable
+from eagerstream._support.json_values import encodable, is_deeper
 from eagerstream.errors import UsageError
 from eagerstream.inputs import GrowingInput
+from eagerstream.limits import DEFAULT_LIMITS
 from eagerstream.loop import (
     MessageDelivered,
     Restarted,
@@ -293,7 +294,8 @@ class RunRecorder:
                 more: dict[str, Any] = {} if call.repaired is None else {"repaired": True}
                 if call.was_cancelled:
                     more["cancelled"] = True
-                if self._has_data and call.response is not None and (data := _object(call.response.data)):
+                data = _object(call.response.data) if self._has_data and call.response is not None else {}
+                if data and not is_deeper(data, DEFAULT_LIMITS.max_depth):  # no deeper one could be loaded from a file
                     more["data"] = data
                 self._add_of_call(call, "tool_stop", ran=call.ran, is_error=call.is_error, content=told, **more)
             case SubRunStart(call=call, run=run, model=model):
