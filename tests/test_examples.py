@@ -132,6 +132,7 @@ OFFLINE = {
     "resume.py": "completed",
     "serve_acp.py": "Error parsing JSON-RPC",  # the line that the test sends is no message of an editor
     "serve_agui.py": "running on http",
+    "serve_mcp_apps.py": "running on http",
     "serve_vercel.py": "running on http",
     "side_by_side.py": r"anthropic +line 1 after .*, line 12 .*\neagerstream +line 1 after .*, line 12 ",
     "step_by_step.py": "completed",
@@ -141,7 +142,9 @@ OFFLINE = {
 }
 """What each example prints offline. Servers run until they are told to end."""
 
-SERVERS = {"gateway.py", "growing_table.py", "serve_agui.py", "serve_vercel.py", "watch_in_browser.py"}
+SERVERS = {
+    *("gateway.py", "growing_table.py", "serve_agui.py", "serve_mcp_apps.py", "serve_vercel.py", "watch_in_browser.py")
+}
 
 
 def test_every_example_is_tried() -> None:
@@ -220,6 +223,7 @@ MISSING = {
     "gateway.py": {"ray": "eagerstream-durable[ray]"},
     "langgraph_agent.py": {"langgraph": "eagerstream-adapters[langgraph]"},
     "mcp_tools.py": {"mcp": "eagerstream-adapters[mcp]"},
+    "serve_mcp_apps.py": {"mcp": "eagerstream-adapters[mcp]"},
     "pydantic_ai_agent.py": {"pydantic_ai": "eagerstream-adapters[pydantic-ai]"},
     "remote_tools.py": {"ray": "eagerstream-durable[ray]"},
     "serve_acp.py": {"acp": "eagerstream-progress[acp]"},
