@@ -813,6 +813,20 @@ def gateway(url: str, _: Path) -> None:
     assert records[-1]["status"] == "completed"
 
 
+# --- guides/mcp-apps.md ------------------------------------------------------------------------------------------------
+
+
+def _is_the_example(code: str, _: Path) -> None:
+    """The program and its page are those of the example, which `test_mcp_apps_page.py` tries in a browser."""
+    program = (ROOT / "examples/serve_mcp_apps.py").read_text(encoding="utf-8")
+    assert program.split('"""\n\n', 1)[1] == code
+    page = (ROOT / "examples/serve_mcp_apps.html").read_text(encoding="utf-8")
+    assert f"```html\n{page}```\n" in (ROOT / "docs/guides/mcp-apps.md").read_text(encoding="utf-8")
+
+
+SCENARIOS["mcp-apps"] = Tried(_is_the_example)
+
+
 # --- packages/wire/README.md ------------------------------------------------------------------------------------------
 
 

@@ -10,9 +10,10 @@ way. The ones that need an extra are in modules of their own:
 - `eagerstream_progress.agui`: `agui_app`, for frontends that speak AG-UI (extra `agui`);
 - `eagerstream_progress.vercel`: `vercel_app`, for `useChat` of the Vercel AI SDK;
 - `eagerstream_progress.acp`: `serve_acp`, for editors that speak ACP (extra `acp`);
+- `eagerstream_progress.mcp_apps`: `mcp_apps_app` and `MCPAppsEncoder`, for hosts of MCP Apps;
 - `eagerstream_progress.gateway`: `gateway_app`, for clients of your own, with a limit on concurrent runs.
 
-Two things do reach a run: a person's decision about a call (`Hub.approve`) and, with the last four modules, the
+Two things do reach a run: a person's decision about a call (`Hub.approve`) and, if it started the run, the
 client. A client can stop the run that it started. If it leaves, the run is cancelled, unless `vercel_app` is
 `resumable`.
 """
