@@ -152,12 +152,11 @@ class Tool(Generic[P, R, DepsT_contra]):
             called = type(function).__call__
             documented = called if called.__doc__ else type(function)
         docstring = docstring_parser.parse(inspect.getdoc(documented) or "")
-        hidden = frozenset({INVALID_JSON} if self.accepts_invalid_input else ())
         parameters = Parameters(
             function,
             {parameter.arg_name: parameter.description or "" for parameter in docstring.params},
             injected=RunningCall,
-            hidden=hidden,
+            hidden=frozenset({INVALID_JSON} if self.accepts_invalid_input else ()),
             is_method=self.is_method,
         )
         self._parameters: Parameters | RawSchema | None = parameters
@@ -200,11 +199,8 @@ class Tool(Generic[P, R, DepsT_contra]):
 
     def _take(self, function: Callable[..., Any], given: Mapping[str, Any], options: ToolOptions) -> list[str]:
         """Use a given definition, and return its faults."""
-        faults = [
-            f"{name} belongs in the definition itself"
-            for name in ("name", "description", *IN_DEFINITION)
-            if options.get(name) is not None
-        ]
+        twice = [name for name in ("name", "description", *IN_DEFINITION) if options.get(name) is not None]
+        faults = [f"{name} belongs in the definition itself" for name in twice]
         definition: dict[str, Any] = cast("dict[str, Any]", copy_json(dict(given)))
         kind = tool_kind(definition)
         matched = _TOOLSET.fullmatch(kind)
@@ -233,12 +229,11 @@ class Tool(Generic[P, R, DepsT_contra]):
         if not API_NAME.fullmatch(self.name):
             faults.append(f"a tool's name must match {API_NAME.pattern}, not {self.name!r}")
         self.eager = definition.get(EAGER_FIELD)
-        is_foreign = isinstance(given, ForeignDefinition)
         self._parameters = None
         if isinstance(schema, Mapping):
             from ..inputs._raw_schema import RawSchema  # most tools need none of its engines
 
-            self._parameters = RawSchema(schema, is_foreign=is_foreign)
+            self._parameters = RawSchema(schema, is_foreign=isinstance(given, ForeignDefinition))
         self.input_schema = self._parameters.schema if self._parameters else {}
         faults += self._parameters.faults if self._parameters else []
         self._definition = definition
