@@ -198,6 +198,24 @@ CELLS = {
     ),
     "agui": ("a partial input", "a finished field", "approval", "denial", "cancel", "an error", "a message to a run"),
 }
+ELSEWHERE = {
+    "acp": {
+        "a partial input": "test_acp_agent.py::test_an_editor",
+        "a finished field": "test_acp_agent.py::test_an_editor",
+        "approval": "test_acp_agent.py::test_an_editor",
+        "denial": "test_acp_agent.py::test_an_editor",
+        "cancel": "test_acp_agent.py::test_an_editor_that_cancels",
+        "an error": "test_acp_agent.py::test_an_error_of_the_api",
+        "a message to a run": "test_acp_agent.py::test_sessions_keep_their_conversations",
+    },
+    "mcp_apps": {
+        "a partial input": "clients/test_mcp_apps_page.py::test_an_app_follows_its_call",
+        "cancel": "clients/test_mcp_apps_page.py::test_two_calls_at_once_and_a_cancelled_one",
+        "an error": "clients/test_mcp_apps_page.py::test_an_app_that_fails",
+        "come back after a lost connection": "clients/test_mcp_apps_page.py::test_a_lost_connection",
+    },
+}
+"""The cells of the protocols that are tried elsewhere, by their own clients, too."""
 PROMPTS = {"approval": "publish", "denial": "publish", "cancel": "wait"}
 
 
@@ -217,8 +235,13 @@ def test_the_table_has_these_cells() -> None:
     told = {
         (name, cell)
         for row in rows
-        for name, form in zip(PROTOCOLS, row[1:], strict=False)
+        for name, form in zip((*PROTOCOLS, *ELSEWHERE), row[1:], strict=True)
         for cell in re.split(", (?=denial)", row[0])
         if not form.startswith("no form")
     }
-    assert told == {(name, cell) for name, cells in CELLS.items() for cell in cells}
+    tried = {**CELLS, **ELSEWHERE}
+    assert told == {(name, cell) for name, cells in tried.items() for cell in cells}
+    for place in {place for cells in ELSEWHERE.values() for place in cells.values()}:
+        file, test = place.split("::")
+        source = (ROOT / "packages/progress/tests" / file).read_text(encoding="utf-8")
+        assert re.search(rf"def {test}\(", source), place
