@@ -1,12 +1,6 @@
 // What a page does to a run: it decides about calls, says something, and cancels.
 
-import { ConnectionLost, HTTPError, reasonOf } from "./open.js";
-
-export interface ControlOptions {
-  /** Sent as `Authorization: Bearer`. */
-  readonly token?: string;
-  readonly headers?: Readonly<Record<string, string>>;
-}
+import { ConnectionLost, type Credentials, HTTPError, headersOf, reasonOf } from "./open.js";
 
 /**
  * Acts on a run of a hub, through the paths of `web_app` beside `events`.
@@ -23,11 +17,10 @@ export class RunControl {
    * @param url The address of `web_app`, for example `/watch/`.
    * @param run The id of the run.
    */
-  constructor(url: string | URL, run: string, options: ControlOptions = {}) {
+  constructor(url: string | URL, run: string, options: Credentials = {}) {
     const base = String(url);
     this.#url = `${base}${base === "" || base.endsWith("/") ? "" : "/"}runs/${encodeURIComponent(run)}/`;
-    this.#headers = { ...options.headers, "Content-Type": "application/json" };
-    if (options.token !== undefined) this.#headers["Authorization"] = `Bearer ${options.token}`;
+    this.#headers = { ...headersOf(options), "Content-Type": "application/json" };
   }
 
   /** Decide about a call that waits for a person. The model reads the reason of a refusal. */

@@ -10,24 +10,21 @@ export interface Following extends AsyncIterableIterator<RunMessage, undefined> 
 /** The longest time that a timer of JavaScript can wait: with a longer one, it does not wait at all. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;
 
-// Wakes up early if the network is back.
-export function pause(delayMs: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const done = (): void => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", fail);
-      globalThis.removeEventListener?.("online", done);
-      resolve();
-    };
-    const fail = (): void => {
-      done();
-      reject(signal.reason);
-    };
-    const timer = setTimeout(done, Math.min(delayMs, MAX_TIMER_MS));
-    if (signal.aborted) return fail();
-    signal.addEventListener("abort", fail);
-    globalThis.addEventListener?.("online", done);
-  });
+/** Wait, or until the network is back. It rejects with the signal's reason. */
+export async function pause(delayMs: number, signal: AbortSignal): Promise<void> {
+  const over = new AbortController(); // removes the listeners
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  try {
+    await new Promise<unknown>((resolve, reject) => {
+      signal.throwIfAborted();
+      timer = setTimeout(resolve, Math.min(delayMs, MAX_TIMER_MS));
+      signal.addEventListener("abort", () => reject(signal.reason), over);
+      globalThis.addEventListener?.("online", resolve, over);
+    });
+  } finally {
+    clearTimeout(timer);
+    over.abort();
+  }
 }
 
 /** Return the messages of a generator. The iteration ends as soon as it is told to, also while it waits. */
@@ -35,37 +32,38 @@ export function closable(
   start: (signal: AbortSignal) => AsyncGenerator<RunMessage, undefined>, outer?: AbortSignal,
 ): Following {
   const controller = new AbortController();
-  const generator = start(controller.signal);
+  const { signal } = controller;
+  const generator = start(signal);
   const abort = (): void => controller.abort(outer?.reason);
-  let isClosed = false;
-  const release = (): void => outer?.removeEventListener("abort", abort);
   if (outer?.aborted) abort();
-  else outer?.addEventListener("abort", abort);
+  else outer?.addEventListener("abort", abort, { signal }); // removed when the iteration ends
+  let isClosed = false;
+  const close = (): void => {
+    isClosed = true;
+    controller.abort();
+    void generator.return(undefined).catch(() => undefined);
+  };
+  const end = { done: true, value: undefined } as const;
   return {
     async next() {
       try {
-        if (isClosed) return { done: true, value: undefined };
-        controller.signal.throwIfAborted();
+        signal.throwIfAborted();
         const result = await generator.next();
-        if (isClosed) return { done: true, value: undefined };
-        if (result.done) release();
-        return result;
+        if (!isClosed && !result.done) return result;
       } catch (error) {
-        release();
-        if (isClosed) return { done: true, value: undefined };
-        throw error;
+        if (!isClosed) {
+          close();
+          throw error;
+        }
       }
+      close();
+      return end;
     },
     async return() {
-      this.close();
-      return { done: true, value: undefined };
+      close();
+      return end;
     },
-    close() {
-      isClosed = true;
-      release();
-      controller.abort();
-      void generator.return(undefined).catch(() => undefined);
-    },
+    close,
     [Symbol.asyncIterator]() {
       return this;
     },

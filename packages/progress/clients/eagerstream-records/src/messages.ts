@@ -42,14 +42,11 @@ export function read(event: string, data: string, seq: number): RunMessage | nul
   switch (event) {
     case "records": {
       const { snapshot, records } = objectOf(parse(data));
-      if (!Array.isArray(records) || !Number.isSafeInteger(seq)) throw new SyntaxError("the server sent no records");
-      return { type: "records", snapshot: snapshot === true, records: records.map(recordOf), seq };
+      check(Number.isSafeInteger(seq));
+      return { type: "records", snapshot: snapshot === true, records: listOf(records).map(recordOf), seq };
     }
-    case "runs": {
-      const runs = parse(data);
-      if (!Array.isArray(runs)) throw new SyntaxError("the server sent no list of runs");
-      return { type: "runs", runs: runs.map(objectOf) as unknown as readonly RunSummary[] };
-    }
+    case "runs":
+      return { type: "runs", runs: listOf(parse(data)).map(objectOf) as unknown as readonly RunSummary[] };
     case "clock":
       return { type: "clock", elapsedS: Number(objectOf(parse(data))["elapsed_s"]) };
     case "end":
@@ -67,11 +64,20 @@ export function read(event: string, data: string, seq: number): RunMessage | nul
  */
 export function recordOf(value: Json): RunRecord {
   const { type, seq, at_s } = objectOf(value);
-  if (typeof type !== "string" || typeof seq !== "number" || typeof at_s !== "number") throw new SyntaxError("the server sent no record");
+  check(typeof type === "string" && typeof seq === "number" && typeof at_s === "number");
   return value as unknown as RunRecord;
 }
 
 function objectOf(value: Json): JsonObject {
-  if (!isContainer(value) || Array.isArray(value)) throw new SyntaxError("the server sent no object");
+  check(isContainer(value) && !Array.isArray(value));
   return value as JsonObject;
+}
+
+function listOf(value: Json | undefined): readonly Json[] {
+  check(Array.isArray(value));
+  return value as readonly Json[];
+}
+
+function check(isRight: boolean): void {
+  if (!isRight) throw new SyntaxError("the server sent no records");
 }

@@ -8,7 +8,7 @@ export class PatchError extends Error {
   override name = "PatchError";
 
   constructor() {
-    super("the patch does not fit the value");
+    super("the patch does not fit");
   }
 }
 
@@ -27,9 +27,11 @@ type Container = Json[] | { [name: string]: Json };
  * @throws PatchError if an operation does not fit. The operations before it are applied.
  */
 export function applyPatch(value: Json | undefined, patch: readonly PatchOp[], owned?: WeakSet<object>): Json {
-  let root: Json = value ?? null;
-  for (const { op, path, value: given } of patch) {
-    const operand = owned ? given : copied(given);
+  return patched(value ?? null, owned ? patch : patch.map((one) => ({ ...one, value: copied(one.value) })), owned);
+}
+
+function patched(root: Json, patch: readonly PatchOp[], owned?: WeakSet<object>): Json {
+  for (const { op, path, value: operand } of patch) {
     const steps = stepsOf(path);
     const last = steps.pop();
     if (last === undefined) {
@@ -57,7 +59,7 @@ export function applyPatch(value: Json | undefined, patch: readonly PatchOp[], o
  *
  * Reading costs nothing; the next patch then copies each container on its path once, without what is in it.
  */
-export class PartialValue {
+export class PartialValue<Value = Json> {
   #value: Json;
   #owned = new WeakSet<object>();
 
@@ -67,35 +69,35 @@ export class PartialValue {
 
   /** @throws PatchError if an operation does not fit. The operations before it are applied. */
   apply(patch: readonly PatchOp[]): void {
-    this.#value = applyPatch(this.#value, patch, this.#owned);
+    this.#value = patched(this.#value, patch, this.#owned);
   }
 
-  get value(): Json {
+  get value(): Value {
     this.#owned = new WeakSet();
-    return this.#value;
+    return this.#value as Value;
   }
 
   /** The value without a promise: later patches change it in place. */
-  get live(): Json {
-    return this.#value;
+  get live(): Value {
+    return this.#value as Value;
   }
 }
 
-/** A piece of a text in an input: where it is, what came, and if it is the start of the text there. */
-export type Piece = readonly [path: string, text: string, isStart: boolean];
+/** Gets a piece of a text in an input: the JSON pointer of the text, the piece, and whether the text starts with it. */
+export type TellPiece = (path: string, text: string, isStart: boolean) => void;
 
-/** The pieces of texts that a patch brings, in order, with JSON pointers. */
-export function* piecesOf(patch: readonly PatchOp[]): Generator<Piece, undefined> {
+/** Tell the pieces of texts that a patch brings, in order. */
+export function tellPieces(patch: readonly PatchOp[], tell: TellPiece): void {
   for (const { op, path, value } of patch) {
-    if (op === "append") yield [path, String(value), false];
-    else yield* textsIn(path, value);
+    if (op === "append") tell(path, String(value), false);
+    else tellTexts(path, value, tell);
   }
 }
 
-function* textsIn(path: string, value: Json): Generator<Piece, undefined> {
-  if (typeof value === "string") yield [path, value, true];
+function tellTexts(path: string, value: Json, tell: TellPiece): void {
+  if (typeof value === "string") tell(path, value, true);
   else if (isContainer(value)) {
-    for (const [name, item] of Object.entries(value)) yield* textsIn(`${path}/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`, item);
+    for (const [name, item] of Object.entries(value)) tellTexts(`${path}/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`, item, tell);
   }
 }
 

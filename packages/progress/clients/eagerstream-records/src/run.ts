@@ -1,9 +1,10 @@
 // The state of one run, built from its records in order. It changes in place; `snapshot.ts` has it as a value.
 
 import { type Json, type JsonObject, isContainer } from "./exact.js";
-import { PartialValue, piecesOf } from "./patch.js";
-import type { Fault, InputDeltaRecord, PatchOp, RecordType, RunRecord } from "./records.js";
+import { PartialValue, tellPieces } from "./patch.js";
+import type { Fault, InputDeltaRecord, PatchOp, RecordType, RunRecord, TextDeltaRecord, ThinkingDeltaRecord } from "./records.js";
 import { GrowingText } from "./text.js";
+import type { AnyTools, Growing, OtherName } from "./tools.js";
 
 /** The phase of a call. `cut`: it can no longer go on. `unrun`: the run ended before the tool could start. */
 export type CallPhase =
@@ -43,9 +44,9 @@ export interface Gap {
   readonly before: number;
 }
 
-export class Turn {
+export class Turn<Tools extends object = AnyTools> {
   stopS: number | null = null;
-  readonly blocks: Block[] = [];
+  readonly blocks: Block<Tools>[] = [];
   readonly notes: RestartNote[] = [];
   error: Fault | null = null;
   usage: JsonObject | null = null;
@@ -74,9 +75,9 @@ export class TextBlock extends AnyBlock {
 }
 
 /** A tool call, with its growing input. */
-export class Call extends AnyBlock {
+export class Call<Name extends string = string, Input = Json> extends AnyBlock {
   readonly isCall = true;
-  readonly input: PartialValue;
+  readonly input: PartialValue<Input>;
   /** True if the input came at once, without deltas. */
   readonly isWhole: boolean;
   /** The input's text, as it was written. */
@@ -84,7 +85,7 @@ export class Call extends AnyBlock {
   /** Names of the finished fields. */
   readonly finished: Set<string>;
   readonly subRuns: SubRun[] = [];
-  /** True if parts of the input are no longer kept: its value stays as it was before them. */
+  /** True if parts of the input are not there: its value stays as it was before them. */
   isOmitted = false;
   bytes = 0;
   fragments = 0;
@@ -106,7 +107,7 @@ export class Call extends AnyBlock {
 
   constructor(
     block: number, kind: string, turn: number, startS: number,
-    readonly id: string, readonly name: string, input: JsonObject | null, readonly number: number,
+    readonly id: string, readonly name: Name, input: JsonObject | null, readonly number: number,
   ) {
     super(block, kind, turn, startS);
     this.input = new PartialValue(input);
@@ -115,12 +116,16 @@ export class Call extends AnyBlock {
   }
 
   /** The input so far; null if there is nothing yet. It grows in place. */
-  get partial(): Json {
+  get partial(): Input {
     return this.input.live;
   }
 }
 
-export type Block = TextBlock | Call;
+/** A call of a reader: of one of the tools, or of another one. */
+export type CallOf<Tools extends object = AnyTools> = string extends keyof Tools ? Call
+  : { [Name in keyof Tools & string]: Call<Name, Growing<Tools[Name]> | null> }[keyof Tools & string] | Call<OtherName>;
+
+export type Block<Tools extends object = AnyTools> = TextBlock | CallOf<Tools>;
 
 /**
  * Called for each piece of a text in an input, as it comes: append it, or begin anew if it is the start of the text
@@ -128,19 +133,23 @@ export type Block = TextBlock | Call;
  *
  * @param path The JSON pointer of the text in the input, for example `/files/0/body`.
  */
-export type OnAppend = (call: Call, path: string, text: string, isStart: boolean) => void;
+export type OnAppend<Tools extends object = AnyTools> = (call: CallOf<Tools>, path: string, text: string, isStart: boolean) => void;
 
 let epochs = 0;
 
-/** Builds the state of a run. Records and fields that this version does not know are ignored. */
-export class RunReader {
+/**
+ * Builds the state of a run. Records and fields that this version does not know are ignored.
+ *
+ * With `Tools`, the types of the inputs of the tools by their names, the name of a call tells the type of its input.
+ */
+export class RunReader<Tools extends object = AnyTools> {
   /** Versions of different readers cannot be compared. */
   readonly epoch = ++epochs;
-  readonly turns: Turn[] = [];
-  readonly blocks = new Map<number, Block>();
-  readonly calls: Call[] = [];
+  readonly turns: Turn<Tools>[] = [];
+  readonly blocks = new Map<number, Block<Tools>>();
+  readonly calls: CallOf<Tools>[] = [];
   /** The latest call with each id. */
-  readonly callById = new Map<string, Call>();
+  readonly callById = new Map<string, CallOf<Tools>>();
   readonly gaps: Gap[] = [];
   id: string | null = null;
   name: string | null = null;
@@ -171,13 +180,14 @@ export class RunReader {
   version = 0;
   readonly #onAppend: OnAppend | undefined;
 
-  constructor({ onAppend }: { readonly onAppend?: OnAppend | undefined } = {}) {
-    this.#onAppend = onAppend;
+  constructor({ onAppend }: { readonly onAppend?: OnAppend<Tools> | undefined } = {}) {
+    this.#onAppend = onAppend as OnAppend | undefined;
   }
 
   /** Tell of the pieces of texts that a patch has brought. */
   tell(call: Call, patch: readonly PatchOp[]): void {
-    if (this.#onAppend) for (const piece of piecesOf(patch)) this.#onAppend(call, ...piece);
+    const onAppend = this.#onAppend;
+    if (onAppend) tellPieces(patch, (...piece) => onAppend(call, ...piece));
   }
 
   get isOver(): boolean {
@@ -192,47 +202,56 @@ export class RunReader {
   feed(record: RunRecord): void {
     this.version++;
     this.atS = Math.max(this.atS, ("to_s" in record ? record.to_s : undefined) ?? record.at_s);
-    if (OF_RESPONSES.has(record.type)) this.quietSinceS = this.atS;
-    if (Object.hasOwn(HANDLERS, record.type)) (HANDLERS[record.type] as Handler<RunRecord>)(this, record);
+    if (OF_RESPONSES.test(record.type)) this.quietSinceS = this.atS;
+    if (Object.hasOwn(HANDLERS, record.type)) (HANDLERS[record.type] as Handler<RunRecord>)(this as unknown as RunReader, record);
   }
 
   /** No more records come. */
   end(): void {
     this.ended = true;
-    touchAll(this);
+    touchAll(this as unknown as RunReader);
   }
 
   /** The current turn. */
-  get turn(): Turn {
+  get turn(): Turn<Tools> {
     if (!this.turns.length) this.turns.push(new Turn(1, this.atS));
     return this.turns.at(-1)!;
   }
 
   /** Return the call of a block; null if there is none. */
-  callOf(block: number): Call | null {
-    const call = this.blocks.get(block);
-    return call?.isCall ? call : null;
+  callOf(block: number): CallOf<Tools> | null {
+    const call = this.blocks.get(block) as Block | undefined;
+    return call?.isCall ? (call as CallOf<Tools>) : null;
   }
 }
 
 /** Return the phase of a call. */
-export function phaseOf(call: Call, run: RunReader): CallPhase {
+export function phaseOf(call: Call<string, unknown>, run: { readonly isOver: boolean }): CallPhase {
   if (call.isVoid) return "void";
   if (call.outcome === "invalid") return "invalid";
   if (call.outcome === "incomplete") return "cut";
   if (call.toolStopS !== null) return call.isError ? "failed" : "done";
   if (call.cutS !== null) return "cut";
-  if (call.toolStartS !== null) return run.isOver ? "cut" : "running";
-  if (call.approval && call.approval.stopS === null) return run.isOver ? "cut" : "approval";
-  if (call.inputStopS !== null) return run.isOver && call.kind === "tool_use" ? "unrun" : "waiting";
-  return run.isOver ? "cut" : "writing";
+  const phase = call.toolStartS !== null ? "running" : call.approval?.stopS === null ? "approval" : call.inputStopS === null ? "writing" : "waiting";
+  if (!run.isOver) return phase;
+  if (phase !== "waiting") return "cut";
+  return call.kind === "tool_use" ? "unrun" : phase;
 }
 
-const OF_RESPONSES: ReadonlySet<RecordType> = new Set([
-  "turn_start", "message_start", "block_start", "text_delta", "thinking_delta", "block_stop", "input_start", "input_delta", "input_stop",
-]);
+// After the stop of a message or a turn, nothing is awaited: their handlers say so.
+const OF_RESPONSES = /^(turn|message|block|input)_st(art|op)$|_delta$/;
 
 type Handler<Record> = (run: RunReader, record: Record) => void;
+
+// A handler for records about a call. Those about another block are ignored.
+function ofCall<Record extends { readonly block: number }>(act: (call: Call, record: Record, run: RunReader) => void): Handler<Record> {
+  return (run, record) => {
+    const call = run.callOf(record.block);
+    if (!call) return;
+    call.version++;
+    act(call, record, run);
+  };
+}
 
 // Each type of the schema has a handler: the compiler complains if one is missing.
 const HANDLERS: { readonly [Type in RecordType]: Handler<Extract<RunRecord, { type: Type }>> } = {
@@ -258,12 +277,8 @@ const HANDLERS: { readonly [Type in RecordType]: Handler<Extract<RunRecord, { ty
   block_start(run, { block, kind, at_s }) {
     addBlock(run, new TextBlock(block, kind, run.turn.turn, at_s));
   },
-  text_delta(run, { block, text, omitted_chars }) {
-    growText(run, block, text, omitted_chars);
-  },
-  thinking_delta(run, { block, thinking, omitted_chars }) {
-    growText(run, block, thinking, omitted_chars);
-  },
+  text_delta: growText,
+  thinking_delta: growText,
   block_stop(run, { block: number, content, at_s }) {
     const block = run.blocks.get(number);
     if (!block) return;
@@ -285,15 +300,11 @@ const HANDLERS: { readonly [Type in RecordType]: Handler<Extract<RunRecord, { ty
     run.callById.set(id, call);
     if (input !== null) run.tell(call, [{ op: "add", path: "", value: input }]);
   },
-  input_delta(run, record) {
-    change(run, record.block, (call) => growInput(run, call, record));
-  },
-  input_stop(run, { block, outcome, error, at_s }) {
-    change(run, block, (call) => {
-      Object.assign(call, { outcome, error: error ?? call.error, inputStopS: at_s, stopS: at_s });
-      if (outcome === "valid" && isContainer(call.partial)) for (const name of Object.keys(call.partial)) call.finished.add(name);
-    });
-  },
+  input_delta: ofCall(growInput),
+  input_stop: ofCall((call, { outcome, error, at_s }) => {
+    Object.assign(call, { outcome, error: error ?? call.error, inputStopS: at_s, stopS: at_s });
+    if (outcome === "valid" && isContainer(call.partial)) for (const name of Object.keys(call.partial)) call.finished.add(name);
+  }),
   message_stop(run, { usage }) {
     const { turn } = run;
     turn.usage = usage;
@@ -303,36 +314,29 @@ const HANDLERS: { readonly [Type in RecordType]: Handler<Extract<RunRecord, { ty
     run.usage = addUsage(addUsage(run.usage, run.usageOf.get(turn.turn), -1), usage);
     run.usageOf.set(turn.turn, usage);
   },
-  tool_start(run, { block, at_s }) {
-    change(run, block, (call) => (call.toolStartS = at_s));
-  },
-  tool_progress(run, { block, value }) {
-    change(run, block, (call) => {
-      call.progress = value;
-      call.progressCount++;
-    });
-  },
-  sub_run_start(run, { block, run: id, model, at_s }) {
-    change(run, block, (call) =>
-      call.subRuns.push({ id, model, startS: at_s, stopS: null, status: null, turns: 0, usage: {} }));
-  },
-  sub_run_stop(run, { block, run: id, status, turns, usage, at_s }) {
-    change(run, block, (call) => {
-      const place = call.subRuns.findIndex((other) => other.id === id);
-      if (place >= 0) call.subRuns[place] = { ...call.subRuns[place]!, status, turns, usage, stopS: at_s };
-    });
-  },
-  approval_start(run, { block, at_s }) {
-    change(run, block, (call) => (call.approval = { startS: at_s, stopS: null, approved: null, reason: null }));
-  },
-  approval_stop(run, { block, approved, reason, at_s }) {
-    change(run, block, (call) => {
-      if (call.approval) call.approval = { ...call.approval, stopS: at_s, approved, reason };
-    });
-  },
-  tool_stop(run, { block, ran, is_error, content, at_s }) {
-    change(run, block, (call) => Object.assign(call, { toolStopS: at_s, ran, isError: is_error, result: content }));
-  },
+  tool_start: ofCall((call, { at_s }) => {
+    call.toolStartS = at_s;
+  }),
+  tool_progress: ofCall((call, { value }) => {
+    call.progress = value;
+    call.progressCount++;
+  }),
+  sub_run_start: ofCall((call, { run: id, model, at_s }) => {
+    call.subRuns.push({ id, model, startS: at_s, stopS: null, status: null, turns: 0, usage: {} });
+  }),
+  sub_run_stop: ofCall((call, { run: id, status, turns, usage, at_s }) => {
+    const place = call.subRuns.findIndex((other) => other.id === id);
+    if (place >= 0) call.subRuns[place] = { ...call.subRuns[place]!, status, turns, usage, stopS: at_s };
+  }),
+  approval_start: ofCall((call, { at_s }) => {
+    call.approval = { startS: at_s, stopS: null, approved: null, reason: null };
+  }),
+  approval_stop: ofCall((call, { approved, reason, at_s }) => {
+    if (call.approval) call.approval = { ...call.approval, stopS: at_s, approved, reason };
+  }),
+  tool_stop: ofCall((call, { ran, is_error, content, at_s }) => {
+    Object.assign(call, { toolStopS: at_s, ran, isError: is_error, result: content });
+  }),
   turn_stop(run, { error, at_s }) {
     Object.assign(run.turn, { error, stopS: at_s });
     run.quietSinceS = null;
@@ -356,7 +360,7 @@ const HANDLERS: { readonly [Type in RecordType]: Handler<Extract<RunRecord, { ty
 
 const encoder = new TextEncoder();
 
-function growInput(run: RunReader, call: Call, { fragment, patch, finished, count, at_s, to_s, omitted_chars = 0 }: InputDeltaRecord): void {
+function growInput(call: Call, { fragment, patch, finished, count, at_s, to_s, omitted_chars = 0 }: InputDeltaRecord, run: RunReader): void {
   call.bytes += omitted_chars + encoder.encode(fragment).length;
   call.fragments += count ?? 1;
   call.firstFragmentS ??= at_s;
@@ -367,30 +371,23 @@ function growInput(run: RunReader, call: Call, { fragment, patch, finished, coun
     return;
   }
   call.raw.append(fragment);
-  let fits = true;
   try {
     call.input.apply(patch);
   } catch {
-    fits = false;
-    call.error = "The records of this value do not fit together."; // for example, a file that was edited
+    call.isOmitted = true;
+    call.error = "The records do not fit together."; // for example, a file that was edited
+    return;
   }
   for (const name of finished) call.finished.add(name);
-  if (fits) run.tell(call, patch);
+  run.tell(call, patch);
 }
 
-function growText(run: RunReader, number: number, text: string, omitted = 0): void {
-  const block = run.blocks.get(number);
+function growText(run: RunReader, record: TextDeltaRecord | ThinkingDeltaRecord): void {
+  const block = run.blocks.get(record.block);
   if (!block || block.isCall) return;
-  block.text.omit(omitted);
-  block.text.append(text);
+  block.text.omit(record.omitted_chars ?? 0);
+  block.text.append(record.type === "text_delta" ? record.text : record.thinking);
   block.version++;
-}
-
-function change(run: RunReader, block: number, act: (call: Call) => void): void {
-  const call = run.callOf(block);
-  if (!call) return;
-  call.version++;
-  act(call);
 }
 
 function addBlock(run: RunReader, block: Block): void {

@@ -5,6 +5,7 @@ import type { Fault } from "./records.js";
 import {
   type Approval, type Block, type Call, type CallPhase, type Gap, type RestartNote, RunReader, type SubRun, type TextBlock, type Turn, phaseOf,
 } from "./run.js";
+import type { AnyTools, Growing, OtherName } from "./tools.js";
 
 interface BlockState {
   /** The number of the block in the run. */
@@ -25,18 +26,13 @@ export interface TextState extends BlockState {
   readonly content: JsonObject | null;
 }
 
-export interface CallState extends BlockState {
+interface CommonState<Name extends string> extends BlockState {
   readonly isCall: true;
   readonly id: string;
-  readonly name: string;
+  readonly name: Name;
   readonly phase: CallPhase;
-  /** The input so far; null if there is nothing yet. */
-  readonly input: Json;
   /** Names of the finished fields. */
   readonly finished: ReadonlySet<string>;
-  /** True if parts of the input are no longer kept: its value stays as it was before them. */
-  readonly isOmitted: boolean;
-  readonly outcome: "valid" | "invalid" | "incomplete" | null;
   readonly error: string | null;
   readonly approval: Readonly<Approval> | null;
   readonly progress: Json | undefined;
@@ -46,14 +42,36 @@ export interface CallState extends BlockState {
   readonly subRuns: readonly Readonly<SubRun>[];
 }
 
-export interface TurnState {
+interface AnyCallState<Name extends string> extends CommonState<Name> {
+  /** The input so far; null if there is nothing yet. */
+  readonly input: Json;
+  /** True if parts of the input are not there: its value stays as it was before them. */
+  readonly isOmitted: boolean;
+  /** `valid`: the input is complete JSON. Only the tool checks whether it fits the schema. */
+  readonly outcome: "valid" | "invalid" | "incomplete" | null;
+}
+
+type KnownCallState<Name extends string, Input> = CommonState<Name> & (
+  | { readonly outcome: "valid"; readonly isOmitted: false; readonly input: Input }
+  | { readonly outcome: "valid"; readonly isOmitted: true; readonly input: Growing<Input> | null }
+  | { readonly outcome: "invalid" | "incomplete" | null; readonly isOmitted: boolean; readonly input: Growing<Input> | null }
+);
+
+/**
+ * A call. With `Tools`, its name tells the type of its input: a growing one, and the exact one if `outcome` is `valid`
+ * and `isOmitted` is false.
+ */
+export type CallState<Tools extends object = AnyTools> = string extends keyof Tools ? AnyCallState<string>
+  : { [Name in keyof Tools & string]: KnownCallState<Name, Tools[Name]> }[keyof Tools & string] | AnyCallState<OtherName>;
+
+export interface TurnState<Tools extends object = AnyTools> {
   readonly turn: number;
-  readonly blocks: readonly (TextState | CallState)[];
+  readonly blocks: readonly (TextState | CallState<Tools>)[];
   readonly notes: readonly RestartNote[];
   readonly error: Fault | null;
 }
 
-export interface RunState {
+export interface RunState<Tools extends object = AnyTools> {
   readonly id: string | null;
   readonly name: string | null;
   readonly model: string | null;
@@ -74,29 +92,30 @@ export interface RunState {
   readonly quietSinceS: number | null;
   /** Time of the API's last sign of life while its model wrote nothing; null before the first. */
   readonly pingS: number | null;
-  readonly turns: readonly TurnState[];
+  readonly turns: readonly TurnState<Tools>[];
   /** The gaps after which the run was resumed. */
   readonly gaps: readonly Gap[];
   /** The calls of all turns, without void ones. */
-  readonly calls: readonly CallState[];
+  readonly calls: readonly CallState<Tools>[];
 }
 
 /** Makes states of a reader. */
-export class Snapshots {
-  readonly #run: RunReader;
+export class Snapshots<Tools extends object = AnyTools> {
+  readonly run: RunReader;
   readonly #blocks = new Map<Block, { version: number; state: TextState | CallState }>();
   readonly #turns = new Map<Turn, TurnState>();
 
-  constructor(run: RunReader) {
-    this.#run = run;
+  constructor(run: RunReader<Tools>) {
+    this.run = run as unknown as RunReader;
   }
 
   /** Return the state now. The cost depends on what has changed, and on the number of blocks. */
-  take(): RunState {
-    const { id, name, model, startedAt, status, error, isOver, usage, limit, cost, atS, quietSinceS, pingS } = this.#run;
-    const turns = this.#run.turns.map((turn) => this.#turn(turn));
-    const calls = this.#run.calls.filter((call) => !call.isVoid).map((call) => this.#block(call) as CallState);
-    return { id, name, model, startedAt, status, error, isOver, usage, limit, cost, atS, quietSinceS, pingS, turns, calls, gaps: [...this.#run.gaps] };
+  take(): RunState<Tools> {
+    const { id, name, model, startedAt, status, error, isOver, usage, limit, cost, atS, quietSinceS, pingS } = this.run;
+    const turns = this.run.turns.map((turn) => this.#turn(turn));
+    const calls = this.run.calls.filter((call) => !call.isVoid).map((call) => this.#block(call) as CallState);
+    const state: RunState = { id, name, model, startedAt, status, error, isOver, usage, limit, cost, atS, quietSinceS, pingS, turns, calls, gaps: [...this.run.gaps] };
+    return state as unknown as RunState<Tools>;
   }
 
   #turn(turn: Turn): TurnState {
@@ -122,7 +141,7 @@ export class Snapshots {
     const { id, name, isOmitted, outcome, error, approval, progress, ran, isError, result } = call;
     return {
       ...common(call), isCall: true, id, name, isOmitted, outcome, error, approval, progress, ran, isError, result,
-      phase: phaseOf(call, this.#run),
+      phase: phaseOf(call, this.run),
       input: call.input.value,
       finished: known?.finished.size === call.finished.size ? known.finished : new Set(call.finished),
       subRuns: [...call.subRuns],

@@ -12,7 +12,7 @@ export class MessageTooLong extends Error {
   override name = "MessageTooLong";
 
   constructor(maxChars: number) {
-    super(`a message of the server has more than ${maxChars} characters`);
+    super(`a message has more than ${maxChars} characters`);
   }
 }
 
@@ -42,7 +42,7 @@ export class SSEDecoder {
     for (let found = end.exec(text); found; found = end.exec(text)) {
       this.#keep(text.slice(start, found.index));
       start = end.lastIndex;
-      const line = this.#line.length === 1 ? this.#line[0]! : this.#line.join("");
+      const line = this.#line.join("");
       this.#line = [];
       if (line) this.#take(line);
       else this.#dispatch(messages);

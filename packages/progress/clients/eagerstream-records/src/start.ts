@@ -1,12 +1,14 @@
 // A run of a gateway: it lives in its request.
 
 import { type JsonObject, parse, stringify } from "./exact.js";
-import type { FollowOptions } from "./follow.js";
 import { type Following, closable } from "./following.js";
 import { type RunMessage, recordOf } from "./messages.js";
-import { ConnectionLost, openFetch } from "./open.js";
+import { ConnectionLost, type Credentials, type Limits, headersOf, openEvents } from "./open.js";
 
-export type StartOptions = Pick<FollowOptions, "token" | "headers" | "signal" | "maxSilenceMs" | "maxMessageChars">;
+export interface StartOptions extends Credentials, Limits {
+  /** Ends the iteration with the signal's reason as its error. */
+  readonly signal?: AbortSignal;
+}
 
 /**
  * Start a run of a `gateway_app`, and read its records: `for await (const message of startRun("/runs", asked))`.
@@ -22,15 +24,12 @@ export type StartOptions = Pick<FollowOptions, "token" | "headers" | "signal" | 
  * @throws SyntaxError by the iteration: the server sent something other than records.
  */
 export function startRun(url: string | URL, asked: JsonObject, options: StartOptions = {}): Following {
-  const headers: Record<string, string> = { ...options.headers, "Content-Type": "application/json" };
-  if (options.token !== undefined) headers["Authorization"] = `Bearer ${options.token}`;
-  const request = { method: "POST", headers, body: stringify(asked) };
+  const request = { method: "POST", headers: { ...headersOf(options), "Content-Type": "application/json" }, body: stringify(asked) };
   new Request(url, request); // throws if it is not valid
-  const limits = { maxChars: options.maxMessageChars ?? 2 ** 28, maxSilenceMs: options.maxSilenceMs ?? 45_000 };
-  return closable((signal) => messages(openFetch(String(url), request, signal, limits)), options.signal);
+  return closable((signal) => messages(openEvents(String(url), request, signal, options)), options.signal);
 }
 
-async function* messages(opened: ReturnType<typeof openFetch>): AsyncGenerator<RunMessage, undefined> {
+async function* messages(opened: ReturnType<typeof openEvents>): AsyncGenerator<RunMessage, undefined> {
   yield { type: "connection", state: "connecting" };
   let isOver = false;
   for await (const item of opened) {

@@ -3,6 +3,7 @@
 import type { RunMessage } from "./messages.js";
 import { type OnAppend, RunReader } from "./run.js";
 import { type RunState, Snapshots } from "./snapshot.js";
+import type { AnyTools } from "./tools.js";
 
 /** Opens the messages of a run, after the message with the number `after`. They end if the signal is aborted. */
 export type RunSource = (signal: AbortSignal, after: number) => AsyncIterable<RunMessage>;
@@ -10,8 +11,8 @@ export type RunSource = (signal: AbortSignal, after: number) => AsyncIterable<Ru
 /** `idle`: nobody subscribes. `ended`: all records were read. `gone`: the run is not kept. `failed`: see `error`. */
 export type Connection = "idle" | "connecting" | "live" | "reconnecting" | "ended" | "gone" | "failed";
 
-export interface FollowedRun {
-  readonly run: RunState;
+export interface FollowedRun<Tools extends object = AnyTools> {
+  readonly run: RunState<Tools>;
   readonly connection: Connection;
   /** The error that ended the connection, for example an `HTTPError`; null if there is none. */
   readonly error: unknown;
@@ -24,25 +25,23 @@ const MAX_WAIT_MS = 100; // a page that is hidden has no frames
  *
  * Subscribers are told at most once per frame, however many records come.
  */
-export class RunStore {
+export class RunStore<Tools extends object = AnyTools> {
   readonly #open: RunSource;
-  readonly #options: { readonly onAppend?: OnAppend | undefined };
+  readonly #options: { readonly onAppend?: OnAppend<Tools> | undefined };
   readonly #listeners = new Set<() => void>();
-  #run: RunReader;
-  #snapshots: Snapshots;
+  #snapshots: Snapshots<Tools>;
   #connection: Connection = "idle";
   #error: unknown = null;
-  #shown: FollowedRun;
+  #shown: FollowedRun<Tools>;
   #controller: AbortController | null = null;
   #cancelFrame: (() => void) | null = null;
 
   /** @param options `onAppend`: see `OnAppend`. After a snapshot, all texts begin anew. */
-  constructor(open: RunSource, options: { readonly onAppend?: OnAppend | undefined } = {}) {
+  constructor(open: RunSource, options: { readonly onAppend?: OnAppend<Tools> | undefined } = {}) {
     this.#open = open;
     this.#options = options;
-    this.#run = new RunReader(options);
-    this.#snapshots = new Snapshots(this.#run);
-    this.#shown = { run: this.#snapshots.take(), connection: "idle", error: null };
+    this.#snapshots = new Snapshots(new RunReader<Tools>(options));
+    this.#shown = this.#take();
   }
 
   /** Call a function after each change. Returns the function that ends this. */
@@ -58,7 +57,7 @@ export class RunStore {
   };
 
   /** Return the state at the last change: the same object until the next one. */
-  readonly getSnapshot = (): FollowedRun => this.#shown;
+  readonly getSnapshot = (): FollowedRun<Tools> => this.#shown;
 
   #start(): void {
     if (this.#controller || this.#isOver) return;
@@ -67,7 +66,7 @@ export class RunStore {
   }
 
   get #isOver(): boolean {
-    return this.#connection === "ended" || this.#connection === "gone" || this.#connection === "failed";
+    return ["ended", "gone", "failed"].includes(this.#connection);
   }
 
   #stop(): void {
@@ -76,19 +75,23 @@ export class RunStore {
     this.#cancelFrame?.();
     this.#cancelFrame = null;
     if (!this.#isOver) this.#connection = "idle";
-    this.#shown = { run: this.#snapshots.take(), connection: this.#connection, error: this.#error };
+    this.#shown = this.#take();
+  }
+
+  #take(): FollowedRun<Tools> {
+    return { run: this.#snapshots.take(), connection: this.#connection, error: this.#error };
   }
 
   async #read(signal: AbortSignal): Promise<void> {
     try {
       await Promise.resolve();
       if (!this.#listeners.size) return; // all left at once
-      for await (const message of this.#open(signal, this.#run.seq)) {
+      for await (const message of this.#open(signal, this.#snapshots.run.seq)) {
         if (signal.aborted) return;
-        this.#take(message);
-        if (message.type === "end" || message.type === "gone") return;
+        this.#feed(message);
+        if (this.#isOver) return;
       }
-      if (!signal.aborted) this.#take({ type: "end" });
+      if (!signal.aborted) this.#feed({ type: "end" });
     } catch (error) {
       if (signal.aborted) return;
       [this.#connection, this.#error] = ["failed", error];
@@ -96,19 +99,19 @@ export class RunStore {
     }
   }
 
-  #take(message: RunMessage): void {
+  #feed(message: RunMessage): void {
     if (message.type === "records") {
-      if (message.snapshot) {
-        this.#run = new RunReader(this.#options);
-        this.#snapshots = new Snapshots(this.#run);
-      }
-      for (const record of message.records) this.#run.feed(record);
-      this.#run.seq = message.seq;
+      if (message.snapshot) this.#snapshots = new Snapshots(new RunReader<Tools>(this.#options));
+      const { run } = this.#snapshots;
+      for (const record of message.records) run.feed(record);
+      run.seq = message.seq;
     } else if (message.type === "connection") {
       this.#connection = message.state;
-    } else if (message.type === "end" || message.type === "gone") {
-      this.#connection = message.type === "end" ? "ended" : "gone";
-      if (message.type === "end") this.#run.end();
+    } else if (message.type === "gone") {
+      this.#connection = "gone";
+    } else if (message.type === "end") {
+      this.#connection = "ended";
+      this.#snapshots.run.end();
     } else return;
     this.#tellSoon();
   }
@@ -116,23 +119,22 @@ export class RunStore {
   #tellSoon(): void {
     this.#cancelFrame ??= nextFrame(() => {
       this.#cancelFrame = null;
-      this.#shown = { run: this.#snapshots.take(), connection: this.#connection, error: this.#error };
+      this.#shown = this.#take();
       for (const listener of [...this.#listeners]) listener();
     });
   }
 }
 
 function nextFrame(act: () => void): () => void {
-  const cancel = (): void => {
-    clearTimeout(timer);
-    if (frame !== null) cancelAnimationFrame(frame);
-  };
   const run = (): void => {
     cancel();
     act();
   };
-  const hasFrames = typeof requestAnimationFrame === "function";
-  const timer = setTimeout(run, hasFrames ? MAX_WAIT_MS : 16);
-  const frame = hasFrames ? requestAnimationFrame(run) : null;
+  const frame = globalThis.requestAnimationFrame?.(run); // Node has none
+  const timer = setTimeout(run, frame === undefined ? 16 : MAX_WAIT_MS);
+  const cancel = (): void => {
+    clearTimeout(timer);
+    if (frame !== undefined) cancelAnimationFrame(frame);
+  };
   return cancel;
 }

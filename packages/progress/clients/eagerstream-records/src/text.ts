@@ -27,14 +27,9 @@ export class GrowingText {
 
   /** Return the last characters. */
   tail(chars: number): string {
-    const pieces: string[] = [];
-    let missing = chars;
-    for (let place = this.#chunks.length - 1; place >= 0 && missing > 0; place--) {
-      const piece = this.#chunks[place]!.slice(-missing);
-      pieces.unshift(piece);
-      missing -= piece.length;
-    }
-    return pieces.join("");
+    let text = "";
+    for (let place = this.#chunks.length; place > 0 && text.length < chars; ) text = this.#chunks[--place]! + text;
+    return text.slice(-chars);
   }
 
   /** True if all characters are still there. */

@@ -27,7 +27,6 @@ test("it continues after the last complete message", async (t) => {
   const waits = "reconnecting";
   assert.deepEqual(await all(follow(url)), ["connecting", "live", 3, 5, waits, waits, waits, "live", waits, "live", 8, 9, "end"]);
   assert.deepEqual(requests.map(({ after }) => after), [0, 5, 5, 5, 5]);
-  assert.equal(requests[1].headers["last-event-id"], "5");
 });
 
 test("what the caller asks for reaches the server", async (t) => {
@@ -134,7 +133,7 @@ test("a pause before the next attempt can be ended, too", async (t) => {
 });
 
 test("options that cannot be are refused at once", () => {
-  for (const options of [{ after: -1 }, { after: NaN }, { maxSilenceMs: 0 }, { maxMessageChars: "x" }, { transport: "EventSource" }, { headers: { "a b": "c" } }]) {
+  for (const options of [{ after: -1 }, { after: NaN }, { maxSilenceMs: 0 }, { maxMessageChars: "x" }, { headers: { "a b": "c" } }]) {
     assert.throws(() => follow("http://127.0.0.1/events", options), TypeError);
   }
   assert.throws(() => follow("/events"), TypeError, "Node has no address of its own");

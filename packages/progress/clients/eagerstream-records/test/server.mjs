@@ -7,8 +7,7 @@ import { once } from "node:events";
 export async function serve(test, ...answers) {
   const requests = [];
   const server = createServer((request, response) => {
-    const url = new URL(request.url, "http://local");
-    requests.push({ after: Number(url.searchParams.get("after") ?? 0), url, headers: request.headers, method: request.method });
+    requests.push({ after: Number(request.headers["last-event-id"] ?? 0), headers: request.headers, method: request.method });
     answers[Math.min(requests.length, answers.length) - 1](request, response);
   });
   server.listen(0, "127.0.0.1");

@@ -1,57 +1,55 @@
 // Built from packages/progress/clients/eagerstream-records by `npm run build`. Do not edit.
 
 var MAX_TIMER_MS = 2 ** 31 - 1;
-function pause(delayMs, signal) {
-  return new Promise((resolve, reject) => {
-    const done = () => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", fail);
-      globalThis.removeEventListener?.("online", done);
-      resolve();
-    };
-    const fail = () => {
-      done();
-      reject(signal.reason);
-    };
-    const timer = setTimeout(done, Math.min(delayMs, MAX_TIMER_MS));
-    if (signal.aborted) return fail();
-    signal.addEventListener("abort", fail);
-    globalThis.addEventListener?.("online", done);
-  });
+async function pause(delayMs, signal) {
+  const over = new AbortController();
+  let timer;
+  try {
+    await new Promise((resolve, reject) => {
+      signal.throwIfAborted();
+      timer = setTimeout(resolve, Math.min(delayMs, MAX_TIMER_MS));
+      signal.addEventListener("abort", () => reject(signal.reason), over);
+      globalThis.addEventListener?.("online", resolve, over);
+    });
+  } finally {
+    clearTimeout(timer);
+    over.abort();
+  }
 }
 function closable(start, outer) {
   const controller = new AbortController();
-  const generator = start(controller.signal);
+  const { signal } = controller;
+  const generator = start(signal);
   const abort = () => controller.abort(outer?.reason);
-  let isClosed = false;
-  const release = () => outer?.removeEventListener("abort", abort);
   if (outer?.aborted) abort();
-  else outer?.addEventListener("abort", abort);
+  else outer?.addEventListener("abort", abort, { signal });
+  let isClosed = false;
+  const close = () => {
+    isClosed = true;
+    controller.abort();
+    void generator.return(void 0).catch(() => void 0);
+  };
+  const end = { done: true, value: void 0 };
   return {
     async next() {
       try {
-        if (isClosed) return { done: true, value: void 0 };
-        controller.signal.throwIfAborted();
+        signal.throwIfAborted();
         const result = await generator.next();
-        if (isClosed) return { done: true, value: void 0 };
-        if (result.done) release();
-        return result;
+        if (!isClosed && !result.done) return result;
       } catch (error) {
-        release();
-        if (isClosed) return { done: true, value: void 0 };
-        throw error;
+        if (!isClosed) {
+          close();
+          throw error;
+        }
       }
+      close();
+      return end;
     },
     async return() {
-      this.close();
-      return { done: true, value: void 0 };
+      close();
+      return end;
     },
-    close() {
-      isClosed = true;
-      release();
-      controller.abort();
-      void generator.return(void 0).catch(() => void 0);
-    },
+    close,
     [Symbol.asyncIterator]() {
       return this;
     }
@@ -61,7 +59,7 @@ function closable(start, outer) {
 var MessageTooLong = class extends Error {
   name = "MessageTooLong";
   constructor(maxChars) {
-    super(`a message of the server has more than ${maxChars} characters`);
+    super(`a message has more than ${maxChars} characters`);
   }
 };
 var SSEDecoder = class {
@@ -89,7 +87,7 @@ var SSEDecoder = class {
     for (let found = end.exec(text); found; found = end.exec(text)) {
       this.#keep(text.slice(start, found.index));
       start = end.lastIndex;
-      const line = this.#line.length === 1 ? this.#line[0] : this.#line.join("");
+      const line = this.#line.join("");
       this.#line = [];
       if (line) this.#take(line);
       else this.#dispatch(messages3);
@@ -137,74 +135,17 @@ var HTTPError = class extends Error {
 var ConnectionLost = class extends Error {
   name = "ConnectionLost";
 };
-var EVENTS = ["records", "runs", "clock", "end", "gone", "dropped", "alive"];
-var MAX_WAITING_CHARS = 2 ** 25;
-var MESSAGE_CHARS = 100;
 var MAX_REASON_CHARS = 1e3;
 var INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu;
-async function* openEventSource(url, signal, limits) {
-  signal.throwIfAborted();
-  const source = new EventSource(url);
-  const waiting = [];
-  let chars = 0;
-  let failure = null;
-  let wake = () => void 0;
-  let timer;
-  const close = () => {
-    clearTimeout(timer);
-    source.close();
-    wake();
-  };
-  const heard = () => {
-    clearTimeout(timer);
-    timer = setTimeout(close, Math.min(limits.maxSilenceMs, MAX_TIMER_MS));
-  };
-  const take = (opened) => {
-    if (source.readyState === EventSource.CLOSED) return;
-    waiting.push(opened);
-    if (chars > MAX_WAITING_CHARS && waiting.length > 1) source.close();
-    wake();
-  };
-  heard();
-  source.onopen = () => {
-    heard();
-    take({ type: "open" });
-  };
-  source.onerror = close;
-  for (const event of EVENTS) {
-    source.addEventListener(event, ({ data, lastEventId }) => {
-      heard();
-      if (data.length > limits.maxChars) {
-        failure = new MessageTooLong(limits.maxChars);
-        return close();
-      }
-      chars += data.length + MESSAGE_CHARS;
-      take({ type: "message", message: { event, data, id: lastEventId } });
-    });
-  }
-  signal.addEventListener("abort", close);
-  try {
-    for (; ; ) {
-      for (let opened = waiting.shift(); opened; opened = waiting.shift()) {
-        if (opened.type === "message") chars -= opened.message.data.length + MESSAGE_CHARS;
-        yield opened;
-      }
-      signal.throwIfAborted();
-      if (failure) throw failure;
-      if (source.readyState === EventSource.CLOSED) return;
-      await new Promise((resolve) => wake = resolve);
-    }
-  } finally {
-    signal.removeEventListener("abort", close);
-    close();
-  }
+function headersOf({ token, headers }) {
+  return { ...headers, ...token !== void 0 && { Authorization: `Bearer ${token}` } };
 }
-async function* openFetch(url, request, signal, { maxChars, maxSilenceMs }) {
+async function* openEvents(url, request, signal, { maxSilenceMs = 45e3, maxMessageChars = 2 ** 28 }) {
   signal.throwIfAborted();
   const controller = new AbortController();
   const abort = () => controller.abort(signal.reason);
   const inTime = async (waiting) => {
-    const timer = setTimeout(() => controller.abort(new Error("the server is silent")), Math.min(maxSilenceMs, MAX_TIMER_MS));
+    const timer = setTimeout(() => controller.abort(new Error("silence")), Math.min(maxSilenceMs, MAX_TIMER_MS));
     try {
       return await waiting;
     } catch (error) {
@@ -214,19 +155,19 @@ async function* openFetch(url, request, signal, { maxChars, maxSilenceMs }) {
       clearTimeout(timer);
     }
   };
-  signal.addEventListener("abort", abort);
+  signal.addEventListener("abort", abort, { signal: controller.signal });
   try {
-    const headers = { Accept: "text/event-stream", ...request.headers };
-    const response = await inTime(fetch(url, { ...request, headers, redirect: "manual", signal: controller.signal }));
+    const response = await inTime(fetch(url, { ...request, redirect: "manual", signal: controller.signal }));
     const type = response.headers.get("content-type") ?? "";
     if (response.status !== 200 || !type.startsWith("text/event-stream") || !response.body) {
       const reason = await inTime(reasonOf(response));
       signal.throwIfAborted();
-      throw refusal(response, reason);
+      const seconds = Number(response.headers.get("retry-after") ?? NaN);
+      throw new HTTPError(response.status, `HTTP ${response.status}: ${reason}`, seconds >= 0 ? Math.min(seconds, 3600) : null);
     }
     yield { type: "open" };
-    const decoder = new SSEDecoder(maxChars);
-    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    const decoder = new SSEDecoder(maxMessageChars);
+    const reader = textOf(response.body);
     for (; ; ) {
       const { done, value } = await inTime(reader.read());
       if (done) return;
@@ -238,24 +179,22 @@ async function* openFetch(url, request, signal, { maxChars, maxSilenceMs }) {
       for (const message of found) yield { type: "message", message };
     }
   } finally {
-    signal.removeEventListener("abort", abort);
     controller.abort();
   }
 }
-function refusal({ status, headers }, reason) {
-  const seconds = Number(headers.get("retry-after") ?? NaN);
-  return new HTTPError(status, `HTTP ${status}: ${reason}`, seconds >= 0 ? Math.min(seconds, 3600) : null);
-}
 async function reasonOf(response) {
-  if (response.type === "opaqueredirect" || response.status >= 300 && response.status < 400) return "it redirects, which is not followed";
-  if (response.status < 400) return "it did not send server-sent events";
+  if (response.type === "opaqueredirect" || response.status >= 300 && response.status < 400) return "it redirects";
+  if (response.status < 400) return "no server-sent events";
   let text = "";
   try {
-    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    const reader = textOf(response.body);
     for (let part = await reader.read(); !part.done && text.length < MAX_REASON_CHARS; part = await reader.read()) text += part.value;
   } catch {
   }
   return text.slice(0, MAX_REASON_CHARS).replace(INVISIBLE, " ").trim();
+}
+function textOf(body) {
+  return body.pipeThrough(new TextDecoderStream()).getReader();
 }
 
 var RunControl = class {
@@ -268,8 +207,7 @@ var RunControl = class {
   constructor(url, run, options = {}) {
     const base = String(url);
     this.#url = `${base}${base === "" || base.endsWith("/") ? "" : "/"}runs/${encodeURIComponent(run)}/`;
-    this.#headers = { ...options.headers, "Content-Type": "application/json" };
-    if (options.token !== void 0) this.#headers["Authorization"] = `Bearer ${options.token}`;
+    this.#headers = { ...headersOf(options), "Content-Type": "application/json" };
   }
   /** Decide about a call that waits for a person. The model reads the reason of a refusal. */
   async decide(block, approved, reason) {
@@ -316,7 +254,7 @@ function parse(text) {
   try {
     return text.includes('number"') ? JSON.parse(text, revive) : JSON.parse(text);
   } catch (error) {
-    throw error instanceof RangeError ? new SyntaxError("the JSON is nested too deeply") : error;
+    throw error instanceof RangeError ? new SyntaxError("the JSON is too deep") : error;
   }
 }
 var ESCAPED = /^\$+\$number$/;
@@ -344,14 +282,11 @@ function read(event, data, seq) {
   switch (event) {
     case "records": {
       const { snapshot, records } = objectOf(parse(data));
-      if (!Array.isArray(records) || !Number.isSafeInteger(seq)) throw new SyntaxError("the server sent no records");
-      return { type: "records", snapshot: snapshot === true, records: records.map(recordOf), seq };
+      check(Number.isSafeInteger(seq));
+      return { type: "records", snapshot: snapshot === true, records: listOf(records).map(recordOf), seq };
     }
-    case "runs": {
-      const runs = parse(data);
-      if (!Array.isArray(runs)) throw new SyntaxError("the server sent no list of runs");
-      return { type: "runs", runs: runs.map(objectOf) };
-    }
+    case "runs":
+      return { type: "runs", runs: listOf(parse(data)).map(objectOf) };
     case "clock":
       return { type: "clock", elapsedS: Number(objectOf(parse(data))["elapsed_s"]) };
     case "end":
@@ -363,44 +298,35 @@ function read(event, data, seq) {
 }
 function recordOf(value) {
   const { type, seq, at_s } = objectOf(value);
-  if (typeof type !== "string" || typeof seq !== "number" || typeof at_s !== "number") throw new SyntaxError("the server sent no record");
+  check(typeof type === "string" && typeof seq === "number" && typeof at_s === "number");
   return value;
 }
 function objectOf(value) {
-  if (!isContainer(value) || Array.isArray(value)) throw new SyntaxError("the server sent no object");
+  check(isContainer(value) && !Array.isArray(value));
   return value;
+}
+function listOf(value) {
+  check(Array.isArray(value));
+  return value;
+}
+function check(isRight) {
+  if (!isRight) throw new SyntaxError("the server sent no records");
 }
 
 var FIRST_DELAY_MS = 400;
 var MAX_FAILURES = 5;
 var LEAST_DELAY_MS = 100;
 function follow(url, options = {}) {
-  const { after = 0, maxDelayMs = 8e3, maxMessageChars = 2 ** 28, maxSilenceMs = 45e3 } = options;
-  for (const [name, value, least] of [
-    ["after", after, 0],
-    ["maxFailures", options.maxFailures ?? 1, 1],
-    ["maxDelayMs", maxDelayMs, 1],
-    ["maxMessageChars", maxMessageChars, 1],
-    ["maxSilenceMs", maxSilenceMs, 1]
-  ]) {
-    if (!(value >= least)) throw new TypeError(`${name} must be a number from ${least}`);
+  for (const name of ["after", "maxFailures", "maxDelayMs", "maxMessageChars", "maxSilenceMs"]) {
+    const least = name === "after" ? 0 : 1;
+    if (!((options[name] ?? least) >= least)) throw new TypeError(`${name} must be a number from ${least}`);
   }
-  const headers = { ...options.headers };
-  if (options.token !== void 0) headers["Authorization"] = `Bearer ${options.token}`;
-  const needsFetch = Object.keys(headers).length > 0 || typeof EventSource === "undefined";
-  const transport = options.transport ?? (needsFetch ? "fetch" : "EventSource");
-  if (transport === "EventSource" && needsFetch) throw new TypeError("an EventSource sends no headers, and Node has none: use fetch");
-  if (transport === "fetch") new Request(url, { headers });
-  const limits = { maxChars: maxMessageChars, maxSilenceMs };
-  const open = (position, signal, failures) => {
-    const address = withPosition(String(url), position);
-    if (transport === "EventSource" && failures % 2 === 0) return openEventSource(address, signal, limits);
-    const resumed = position ? { ...headers, "Last-Event-ID": String(position) } : headers;
-    return openFetch(address, { headers: resumed, cache: "no-store" }, signal, limits);
-  };
-  return closable((signal) => messages(String(url), open, { ...options, after, maxDelayMs }, signal), options.signal);
+  const headers = headersOf(options);
+  new Request(url, { headers });
+  return closable((signal) => messages(String(url), headers, options, signal), options.signal);
 }
-async function* messages(url, open, { after, maxDelayMs, maxFailures, stays }, signal) {
+async function* messages(url, known, options, signal) {
+  const { after = 0, maxDelayMs = 8e3, maxFailures, stays } = options;
   let position = after;
   let failures = 0;
   let mostFailures = maxFailures ?? MAX_FAILURES;
@@ -411,7 +337,8 @@ async function* messages(url, open, { after, maxDelayMs, maxFailures, stays }, s
     let reason;
     try {
       failures++;
-      for await (const opened of open(position, signal, failures - 1)) {
+      const headers = { ...known, ...position && { "Last-Event-ID": String(position) } };
+      for await (const opened of openEvents(url, { headers }, signal, options)) {
         if (opened.type === "open") {
           failures = 0;
           mostFailures = maxFailures ?? Infinity;
@@ -446,29 +373,24 @@ async function* messages(url, open, { after, maxDelayMs, maxFailures, stays }, s
 function whyNot(url) {
   const here = globalThis.location?.origin;
   if (here === void 0 || new URL(url, location.href).origin === here) return "";
-  return `: if the server runs, it may not allow pages of ${here} (its option is origins=["${here}"])`;
+  return `: if it runs, it may need the option origins=["${here}"]`;
 }
 function isFinal(error) {
   if (error instanceof HTTPError) return error.status < 500 && ![408, 425, 429].includes(error.status);
   return !(error instanceof ConnectionLost);
 }
-function withPosition(url, position) {
-  if (!position) return url;
-  const [address, fragment] = url.split("#", 2);
-  const query = `${address.includes("?") ? "&" : "?"}after=${position}`;
-  return `${address}${query}${fragment === void 0 ? "" : `#${fragment}`}`;
-}
 
 var PatchError = class extends Error {
   name = "PatchError";
   constructor() {
-    super("the patch does not fit the value");
+    super("the patch does not fit");
   }
 };
 function applyPatch(value, patch, owned) {
-  let root = value ?? null;
-  for (const { op, path, value: given } of patch) {
-    const operand = owned ? given : copied(given);
+  return patched(value ?? null, owned ? patch : patch.map((one) => ({ ...one, value: copied(one.value) })), owned);
+}
+function patched(root, patch, owned) {
+  for (const { op, path, value: operand } of patch) {
     const steps = stepsOf(path);
     const last = steps.pop();
     if (last === void 0) {
@@ -497,7 +419,7 @@ var PartialValue = class {
   }
   /** @throws PatchError if an operation does not fit. The operations before it are applied. */
   apply(patch) {
-    this.#value = applyPatch(this.#value, patch, this.#owned);
+    this.#value = patched(this.#value, patch, this.#owned);
   }
   get value() {
     this.#owned = /* @__PURE__ */ new WeakSet();
@@ -508,16 +430,16 @@ var PartialValue = class {
     return this.#value;
   }
 };
-function* piecesOf(patch) {
+function tellPieces(patch, tell) {
   for (const { op, path, value } of patch) {
-    if (op === "append") yield [path, String(value), false];
-    else yield* textsIn(path, value);
+    if (op === "append") tell(path, String(value), false);
+    else tellTexts(path, value, tell);
   }
 }
-function* textsIn(path, value) {
-  if (typeof value === "string") yield [path, value, true];
+function tellTexts(path, value, tell) {
+  if (typeof value === "string") tell(path, value, true);
   else if (isContainer(value)) {
-    for (const [name, item] of Object.entries(value)) yield* textsIn(`${path}/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`, item);
+    for (const [name, item] of Object.entries(value)) tellTexts(`${path}/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`, item, tell);
   }
 }
 function stepsOf(path) {
@@ -579,14 +501,9 @@ var GrowingText = class {
   }
   /** Return the last characters. */
   tail(chars) {
-    const pieces = [];
-    let missing = chars;
-    for (let place = this.#chunks.length - 1; place >= 0 && missing > 0; place--) {
-      const piece = this.#chunks[place].slice(-missing);
-      pieces.unshift(piece);
-      missing -= piece.length;
-    }
-    return pieces.join("");
+    let text = "";
+    for (let place = this.#chunks.length; place > 0 && text.length < chars; ) text = this.#chunks[--place] + text;
+    return text.slice(-chars);
   }
   /** True if all characters are still there. */
   get isWhole() {
@@ -657,7 +574,7 @@ var Call = class extends AnyBlock {
   /** Names of the finished fields. */
   finished;
   subRuns = [];
-  /** True if parts of the input are no longer kept: its value stays as it was before them. */
+  /** True if parts of the input are not there: its value stays as it was before them. */
   isOmitted = false;
   bytes = 0;
   fragments = 0;
@@ -724,7 +641,8 @@ var RunReader = class {
   }
   /** Tell of the pieces of texts that a patch has brought. */
   tell(call, patch) {
-    if (this.#onAppend) for (const piece of piecesOf(patch)) this.#onAppend(call, ...piece);
+    const onAppend = this.#onAppend;
+    if (onAppend) tellPieces(patch, (...piece) => onAppend(call, ...piece));
   }
   get isOver() {
     return this.status !== null || this.ended;
@@ -737,7 +655,7 @@ var RunReader = class {
   feed(record) {
     this.version++;
     this.atS = Math.max(this.atS, ("to_s" in record ? record.to_s : void 0) ?? record.at_s);
-    if (OF_RESPONSES.has(record.type)) this.quietSinceS = this.atS;
+    if (OF_RESPONSES.test(record.type)) this.quietSinceS = this.atS;
     if (Object.hasOwn(HANDLERS, record.type)) HANDLERS[record.type](this, record);
   }
   /** No more records come. */
@@ -762,22 +680,20 @@ function phaseOf(call, run) {
   if (call.outcome === "incomplete") return "cut";
   if (call.toolStopS !== null) return call.isError ? "failed" : "done";
   if (call.cutS !== null) return "cut";
-  if (call.toolStartS !== null) return run.isOver ? "cut" : "running";
-  if (call.approval && call.approval.stopS === null) return run.isOver ? "cut" : "approval";
-  if (call.inputStopS !== null) return run.isOver && call.kind === "tool_use" ? "unrun" : "waiting";
-  return run.isOver ? "cut" : "writing";
+  const phase = call.toolStartS !== null ? "running" : call.approval?.stopS === null ? "approval" : call.inputStopS === null ? "writing" : "waiting";
+  if (!run.isOver) return phase;
+  if (phase !== "waiting") return "cut";
+  return call.kind === "tool_use" ? "unrun" : phase;
 }
-var OF_RESPONSES = /* @__PURE__ */ new Set([
-  "turn_start",
-  "message_start",
-  "block_start",
-  "text_delta",
-  "thinking_delta",
-  "block_stop",
-  "input_start",
-  "input_delta",
-  "input_stop"
-]);
+var OF_RESPONSES = /^(turn|message|block|input)_st(art|op)$|_delta$/;
+function ofCall(act) {
+  return (run, record) => {
+    const call = run.callOf(record.block);
+    if (!call) return;
+    call.version++;
+    act(call, record, run);
+  };
+}
 var HANDLERS = {
   run_start(run, { run: id, started_at, name, model }) {
     Object.assign(run, { id, startedAt: started_at, name, model });
@@ -801,12 +717,8 @@ var HANDLERS = {
   block_start(run, { block, kind, at_s }) {
     addBlock(run, new TextBlock(block, kind, run.turn.turn, at_s));
   },
-  text_delta(run, { block, text, omitted_chars }) {
-    growText(run, block, text, omitted_chars);
-  },
-  thinking_delta(run, { block, thinking, omitted_chars }) {
-    growText(run, block, thinking, omitted_chars);
-  },
+  text_delta: growText,
+  thinking_delta: growText,
   block_stop(run, { block: number, content, at_s }) {
     const block = run.blocks.get(number);
     if (!block) return;
@@ -828,15 +740,11 @@ var HANDLERS = {
     run.callById.set(id, call);
     if (input !== null) run.tell(call, [{ op: "add", path: "", value: input }]);
   },
-  input_delta(run, record) {
-    change(run, record.block, (call) => growInput(run, call, record));
-  },
-  input_stop(run, { block, outcome, error, at_s }) {
-    change(run, block, (call) => {
-      Object.assign(call, { outcome, error: error ?? call.error, inputStopS: at_s, stopS: at_s });
-      if (outcome === "valid" && isContainer(call.partial)) for (const name of Object.keys(call.partial)) call.finished.add(name);
-    });
-  },
+  input_delta: ofCall(growInput),
+  input_stop: ofCall((call, { outcome, error, at_s }) => {
+    Object.assign(call, { outcome, error: error ?? call.error, inputStopS: at_s, stopS: at_s });
+    if (outcome === "valid" && isContainer(call.partial)) for (const name of Object.keys(call.partial)) call.finished.add(name);
+  }),
   message_stop(run, { usage }) {
     const { turn } = run;
     turn.usage = usage;
@@ -845,35 +753,29 @@ var HANDLERS = {
     run.usage = addUsage(addUsage(run.usage, run.usageOf.get(turn.turn), -1), usage);
     run.usageOf.set(turn.turn, usage);
   },
-  tool_start(run, { block, at_s }) {
-    change(run, block, (call) => call.toolStartS = at_s);
-  },
-  tool_progress(run, { block, value }) {
-    change(run, block, (call) => {
-      call.progress = value;
-      call.progressCount++;
-    });
-  },
-  sub_run_start(run, { block, run: id, model, at_s }) {
-    change(run, block, (call) => call.subRuns.push({ id, model, startS: at_s, stopS: null, status: null, turns: 0, usage: {} }));
-  },
-  sub_run_stop(run, { block, run: id, status, turns, usage, at_s }) {
-    change(run, block, (call) => {
-      const place = call.subRuns.findIndex((other) => other.id === id);
-      if (place >= 0) call.subRuns[place] = { ...call.subRuns[place], status, turns, usage, stopS: at_s };
-    });
-  },
-  approval_start(run, { block, at_s }) {
-    change(run, block, (call) => call.approval = { startS: at_s, stopS: null, approved: null, reason: null });
-  },
-  approval_stop(run, { block, approved, reason, at_s }) {
-    change(run, block, (call) => {
-      if (call.approval) call.approval = { ...call.approval, stopS: at_s, approved, reason };
-    });
-  },
-  tool_stop(run, { block, ran, is_error, content, at_s }) {
-    change(run, block, (call) => Object.assign(call, { toolStopS: at_s, ran, isError: is_error, result: content }));
-  },
+  tool_start: ofCall((call, { at_s }) => {
+    call.toolStartS = at_s;
+  }),
+  tool_progress: ofCall((call, { value }) => {
+    call.progress = value;
+    call.progressCount++;
+  }),
+  sub_run_start: ofCall((call, { run: id, model, at_s }) => {
+    call.subRuns.push({ id, model, startS: at_s, stopS: null, status: null, turns: 0, usage: {} });
+  }),
+  sub_run_stop: ofCall((call, { run: id, status, turns, usage, at_s }) => {
+    const place = call.subRuns.findIndex((other) => other.id === id);
+    if (place >= 0) call.subRuns[place] = { ...call.subRuns[place], status, turns, usage, stopS: at_s };
+  }),
+  approval_start: ofCall((call, { at_s }) => {
+    call.approval = { startS: at_s, stopS: null, approved: null, reason: null };
+  }),
+  approval_stop: ofCall((call, { approved, reason, at_s }) => {
+    if (call.approval) call.approval = { ...call.approval, stopS: at_s, approved, reason };
+  }),
+  tool_stop: ofCall((call, { ran, is_error, content, at_s }) => {
+    Object.assign(call, { toolStopS: at_s, ran, isError: is_error, result: content });
+  }),
   turn_stop(run, { error, at_s }) {
     Object.assign(run.turn, { error, stopS: at_s });
     run.quietSinceS = null;
@@ -894,7 +796,7 @@ var HANDLERS = {
   }
 };
 var encoder = new TextEncoder();
-function growInput(run, call, { fragment, patch, finished, count, at_s, to_s, omitted_chars = 0 }) {
+function growInput(call, { fragment, patch, finished, count, at_s, to_s, omitted_chars = 0 }, run) {
   call.bytes += omitted_chars + encoder.encode(fragment).length;
   call.fragments += count ?? 1;
   call.firstFragmentS ??= at_s;
@@ -905,28 +807,22 @@ function growInput(run, call, { fragment, patch, finished, count, at_s, to_s, om
     return;
   }
   call.raw.append(fragment);
-  let fits = true;
   try {
     call.input.apply(patch);
   } catch {
-    fits = false;
-    call.error = "The records of this value do not fit together.";
+    call.isOmitted = true;
+    call.error = "The records do not fit together.";
+    return;
   }
   for (const name of finished) call.finished.add(name);
-  if (fits) run.tell(call, patch);
+  run.tell(call, patch);
 }
-function growText(run, number, text, omitted = 0) {
-  const block = run.blocks.get(number);
+function growText(run, record) {
+  const block = run.blocks.get(record.block);
   if (!block || block.isCall) return;
-  block.text.omit(omitted);
-  block.text.append(text);
+  block.text.omit(record.omitted_chars ?? 0);
+  block.text.append(record.type === "text_delta" ? record.text : record.thinking);
   block.version++;
-}
-function change(run, block, act) {
-  const call = run.callOf(block);
-  if (!call) return;
-  call.version++;
-  act(call);
 }
 function addBlock(run, block) {
   run.turn.blocks.push(block);
@@ -958,18 +854,19 @@ function addUsage(sum, usage, sign = 1) {
 }
 
 var Snapshots = class {
-  #run;
+  run;
   #blocks = /* @__PURE__ */ new Map();
   #turns = /* @__PURE__ */ new Map();
   constructor(run) {
-    this.#run = run;
+    this.run = run;
   }
   /** Return the state now. The cost depends on what has changed, and on the number of blocks. */
   take() {
-    const { id, name, model, startedAt, status, error, isOver, usage, limit, cost, atS, quietSinceS, pingS } = this.#run;
-    const turns = this.#run.turns.map((turn) => this.#turn(turn));
-    const calls = this.#run.calls.filter((call) => !call.isVoid).map((call) => this.#block(call));
-    return { id, name, model, startedAt, status, error, isOver, usage, limit, cost, atS, quietSinceS, pingS, turns, calls, gaps: [...this.#run.gaps] };
+    const { id, name, model, startedAt, status, error, isOver, usage, limit, cost, atS, quietSinceS, pingS } = this.run;
+    const turns = this.run.turns.map((turn) => this.#turn(turn));
+    const calls = this.run.calls.filter((call) => !call.isVoid).map((call) => this.#block(call));
+    const state = { id, name, model, startedAt, status, error, isOver, usage, limit, cost, atS, quietSinceS, pingS, turns, calls, gaps: [...this.run.gaps] };
+    return state;
   }
   #turn(turn) {
     const known = this.#turns.get(turn);
@@ -1002,7 +899,7 @@ var Snapshots = class {
       ran,
       isError,
       result,
-      phase: phaseOf(call, this.#run),
+      phase: phaseOf(call, this.run),
       input: call.input.value,
       finished: known?.finished.size === call.finished.size ? known.finished : new Set(call.finished),
       subRuns: [...call.subRuns]
@@ -1017,12 +914,9 @@ function common({ block, kind, turn, isVoid, startS, stopS }) {
 }
 
 function startRun(url, asked, options = {}) {
-  const headers = { ...options.headers, "Content-Type": "application/json" };
-  if (options.token !== void 0) headers["Authorization"] = `Bearer ${options.token}`;
-  const request = { method: "POST", headers, body: stringify(asked) };
+  const request = { method: "POST", headers: { ...headersOf(options), "Content-Type": "application/json" }, body: stringify(asked) };
   new Request(url, request);
-  const limits = { maxChars: options.maxMessageChars ?? 2 ** 28, maxSilenceMs: options.maxSilenceMs ?? 45e3 };
-  return closable((signal) => messages2(openFetch(String(url), request, signal, limits)), options.signal);
+  return closable((signal) => messages2(openEvents(String(url), request, signal, options)), options.signal);
 }
 async function* messages2(opened) {
   yield { type: "connection", state: "connecting" };
@@ -1043,7 +937,6 @@ var RunStore = class {
   #open;
   #options;
   #listeners = /* @__PURE__ */ new Set();
-  #run;
   #snapshots;
   #connection = "idle";
   #error = null;
@@ -1054,9 +947,8 @@ var RunStore = class {
   constructor(open, options = {}) {
     this.#open = open;
     this.#options = options;
-    this.#run = new RunReader(options);
-    this.#snapshots = new Snapshots(this.#run);
-    this.#shown = { run: this.#snapshots.take(), connection: "idle", error: null };
+    this.#snapshots = new Snapshots(new RunReader(options));
+    this.#shown = this.#take();
   }
   /** Call a function after each change. Returns the function that ends this. */
   subscribe = (listener) => {
@@ -1076,7 +968,7 @@ var RunStore = class {
     void this.#read(this.#controller.signal);
   }
   get #isOver() {
-    return this.#connection === "ended" || this.#connection === "gone" || this.#connection === "failed";
+    return ["ended", "gone", "failed"].includes(this.#connection);
   }
   #stop() {
     this.#controller?.abort();
@@ -1084,60 +976,62 @@ var RunStore = class {
     this.#cancelFrame?.();
     this.#cancelFrame = null;
     if (!this.#isOver) this.#connection = "idle";
-    this.#shown = { run: this.#snapshots.take(), connection: this.#connection, error: this.#error };
+    this.#shown = this.#take();
+  }
+  #take() {
+    return { run: this.#snapshots.take(), connection: this.#connection, error: this.#error };
   }
   async #read(signal) {
     try {
       await Promise.resolve();
       if (!this.#listeners.size) return;
-      for await (const message of this.#open(signal, this.#run.seq)) {
+      for await (const message of this.#open(signal, this.#snapshots.run.seq)) {
         if (signal.aborted) return;
-        this.#take(message);
-        if (message.type === "end" || message.type === "gone") return;
+        this.#feed(message);
+        if (this.#isOver) return;
       }
-      if (!signal.aborted) this.#take({ type: "end" });
+      if (!signal.aborted) this.#feed({ type: "end" });
     } catch (error) {
       if (signal.aborted) return;
       [this.#connection, this.#error] = ["failed", error];
       this.#tellSoon();
     }
   }
-  #take(message) {
+  #feed(message) {
     if (message.type === "records") {
-      if (message.snapshot) {
-        this.#run = new RunReader(this.#options);
-        this.#snapshots = new Snapshots(this.#run);
-      }
-      for (const record of message.records) this.#run.feed(record);
-      this.#run.seq = message.seq;
+      if (message.snapshot) this.#snapshots = new Snapshots(new RunReader(this.#options));
+      const { run } = this.#snapshots;
+      for (const record of message.records) run.feed(record);
+      run.seq = message.seq;
     } else if (message.type === "connection") {
       this.#connection = message.state;
-    } else if (message.type === "end" || message.type === "gone") {
-      this.#connection = message.type === "end" ? "ended" : "gone";
-      if (message.type === "end") this.#run.end();
+    } else if (message.type === "gone") {
+      this.#connection = "gone";
+    } else if (message.type === "end") {
+      this.#connection = "ended";
+      this.#snapshots.run.end();
     } else return;
     this.#tellSoon();
   }
   #tellSoon() {
     this.#cancelFrame ??= nextFrame(() => {
       this.#cancelFrame = null;
-      this.#shown = { run: this.#snapshots.take(), connection: this.#connection, error: this.#error };
+      this.#shown = this.#take();
       for (const listener of [...this.#listeners]) listener();
     });
   }
 };
 function nextFrame(act) {
-  const cancel = () => {
-    clearTimeout(timer);
-    if (frame !== null) cancelAnimationFrame(frame);
-  };
   const run = () => {
     cancel();
     act();
   };
-  const hasFrames = typeof requestAnimationFrame === "function";
-  const timer = setTimeout(run, hasFrames ? MAX_WAIT_MS : 16);
-  const frame = hasFrames ? requestAnimationFrame(run) : null;
+  const frame = globalThis.requestAnimationFrame?.(run);
+  const timer = setTimeout(run, frame === void 0 ? 16 : MAX_WAIT_MS);
+  const cancel = () => {
+    clearTimeout(timer);
+    if (frame !== void 0) cancelAnimationFrame(frame);
+  };
   return cancel;
 }
 export {
