@@ -19,6 +19,7 @@ import sys
 _COMMANDS = {
     "demo": ("progress", "play the main use: a poem streams into a tool's input while other tools run"),
     "watch": ("progress", "show runs on a web page"),
+    "types": ("progress", "write TypeScript types of the inputs of tools"),
     "serve": ("testing", "answer as a Messages API on this machine"),
     "record": ("testing", "record the API's responses to a command's requests"),
     "verify": ("testing", "ask whether what the code assumes of the API holds"),

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import pkgutil
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 
 import anyio
@@ -18,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from eagerstream._support.error_groups import members_of
-from eagerstream._support.redaction import redact_excerpt
+from eagerstream._support.named_objects import load_named
 from eagerstream._support.typer_app import new_app, run_app
 from eagerstream._support.wording import clean, duration_text, size_text, visible
 from eagerstream.errors import EagerStreamError, UsageError
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _KEY: Final = "EAGERSTREAM_JOURNAL_KEY"
-_MAX_SHOWN_CHARS: Final = 2_000
 _APP_HELP: Final = "module:name of a function that gives a run its client and tools, see `RunApp`."
 
 app = new_app(no_args_is_help=True)
@@ -290,17 +287,7 @@ def _app(place: str) -> RunApp:
     Raises:
         UsageError: There is none.
     """
-    if (here := str(Path.cwd())) not in sys.path:
-        sys.path.insert(0, here)
-    module, _, name = place.partition(":")
-    if not module or not name:
-        raise UsageError(f"{place!r} is not of the form module:name")
-    try:
-        found = pkgutil.resolve_name(place)
-    except (Exception, SystemExit) as error:  # a user's module may do anything when it is imported
-        raise UsageError(
-            f"{place} cannot be loaded: {type(error).__name__}: {visible(redact_excerpt(str(error), _MAX_SHOWN_CHARS))}"
-        ) from error
+    found = load_named(place)
     if not callable(found):
         raise UsageError(f"{place} is not a function")
     app: RunApp = found
