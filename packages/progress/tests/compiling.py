@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from tests.node import need_packages
@@ -16,11 +17,16 @@ OPTIONS = [
 ]
 
 
+@cache
+def build() -> None:
+    """Build the package once. Skips the test as `need_packages` does."""
+    need_packages(PACKAGE)
+    subprocess.run(["node", "scripts/build.mjs", "--package"], cwd=PACKAGE, check=True, timeout=120)
+
+
 def faults_of(folder: Path, files: Mapping[str, str]) -> list[str]:
     """What the compiler has against a project of these files."""
-    need_packages(PACKAGE)
-    if not (PACKAGE / "dist/index.d.ts").exists():
-        subprocess.run(["node", "scripts/build.mjs", "--package"], cwd=PACKAGE, check=True, timeout=120)
+    build()
     installed = folder / "node_modules"
     installed.mkdir(exist_ok=True)
     for name, target in {

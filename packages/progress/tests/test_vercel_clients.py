@@ -16,9 +16,11 @@ import anyio
 import httpx
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
+from packages.progress.tests.compiling import build
 from packages.progress.tests.stories import HOSTILE, Story, stories
 from packages.progress.tests.streams import Told, told_faults, told_recordings
 from packages.progress.tests.ui_messages import Reader
+from starlette.exceptions import HTTPException
 from tests.node import run_client, serving
 from tests.reliability.schedules import at_bytes, at_events
 from tests.source_tree import ROOT
@@ -170,12 +172,14 @@ class Shop:
     Attributes:
         runs: What was begun.
         comes_back: Set when a client asks for the stream of a run; the tool waits for it where `waits`.
+        status_at_delete: The status of the last run when a client cancelled it.
     """
 
     def __init__(self, *, waits: bool = False, asks: bool = False) -> None:
         self.hub = Hub()
         self.runs: list[Run] = []
         self.comes_back = anyio.Event()
+        self.status_at_delete: RunStatus | None = None
         self.waits = waits
         bodies: list[list[Piece]] = []
         for index in range(2):  # ids differ from reply to reply
@@ -200,16 +204,19 @@ class Shop:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http" and scope["method"] == "GET":
             self.comes_back.set()
+        if scope["type"] == "http" and scope["method"] == "DELETE":
+            self.status_at_delete = self.runs[-1].result.status
         await self.app(scope, receive, send)
 
 
-def chat(shop: Shop, reader: str, *steps: dict[str, Any], id: str = "chat-1") -> list[Any]:
+def chat(
+    shop: Shop, reader: str, *steps: dict[str, Any], id: str = "chat-1", token: str | None = None, fails: bool = False
+) -> list[Any]:
     """What a page has after each step of a person."""
+    given = {"reader": reader, "steps": steps, "id": id, "token": token}
     with serving(shop) as address:
-        told: list[Any] = run_client(
-            "vercel.mjs", "chat", given={"reader": reader, "api": f"{address}/api/chat", "steps": steps, "id": id}
-        )
-    assert all(step["errors"] == [] for step in told)
+        told: list[Any] = run_client("vercel.mjs", "chat", given={**given, "api": f"{address}/api/chat"})
+    assert any(step["errors"] for step in told) is fails
     return told
 
 
@@ -257,6 +264,38 @@ def test_a_page_stops(reader: str) -> None:
     _, last = chat(shop, reader, {"begin": "Tea!", "until": "input-available"}, {"stop": True})
     assert last["status"] == "ready"
     assert shop.runs[0].result.status is RunStatus.CANCELLED
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reader", READERS)
+def test_a_page_stops_a_run_that_goes_on(reader: str) -> None:
+    """With `resumable`, `stop()` only ends the reading: the SDK calls it for a page that leaves, too."""
+    build()
+    shop = Shop(waits=True)
+    begin = {"begin": "Tea!", "until": "input-available"}
+    last = chat(shop, reader, begin, {"stop": True}, {"cancel": True}, id="a/b c")[-1]
+    assert last["status"] == "ready"
+    assert shop.status_at_delete is RunStatus.RUNNING, "stop() did not cancel it"
+    assert shop.runs[0].result.status is RunStatus.CANCELLED
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reader", READERS)
+def test_a_page_signs_in(reader: str) -> None:
+    """The SDK's own transport sends a token at each request, and its error has the reason of the server."""
+    shop = Shop()
+
+    def start(request: ChatRequest) -> Run:
+        if request.headers.get("authorization") != "Bearer secret":
+            raise HTTPException(403, "Sign in first.")
+        return shop._start(request)
+
+    shop.app = vercel_app(start)
+    (signed_in,) = chat(shop, reader, {"send": "Tea!"}, token="secret")
+    assert tool_part(signed_in)["output"] == "tea number 1"
+    (refused,) = chat(shop, reader, {"send": "Tea!"}, token="wrong", fails=True)
+    assert refused["status"] == "error"
+    assert "Sign in first." in refused["errors"][0]
 
 
 @pytest.mark.slow

@@ -65,7 +65,7 @@ async function read({ streams }) {
 }
 
 // A chat as useChat has it: the class under the hook, with plain state instead of React's.
-function newChat({ AbstractChat, DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses }, id, api, messages) {
+function newChat({ AbstractChat, DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses }, id, api, token, messages) {
   class State {
     status = 'ready';
     error = undefined;
@@ -80,7 +80,8 @@ function newChat({ AbstractChat, DefaultChatTransport, lastAssistantMessageIsCom
   class Chat extends AbstractChat {}
   const errors = [];
   const state = new State();
-  const transport = new DefaultChatTransport({ api });
+  const headers = token && (() => ({ Authorization: `Bearer ${token}` })); // asked for at each request
+  const transport = new DefaultChatTransport({ api, headers });
   const onError = error => errors.push(String(error));
   const sendAutomaticallyWhen = lastAssistantMessageIsCompleteWithApprovalResponses; // version 5 has none
   return { chat: new Chat({ id, state, transport, onError, sendAutomaticallyWhen }), errors, state };
@@ -98,8 +99,8 @@ async function until(condition) {
 const toolParts = message => (message?.parts ?? []).filter(part => part.type === 'dynamic-tool');
 
 // Plays what people do, one step after the other; what each step left is told.
-async function chat({ reader, api, id = 'chat-1', steps }) {
-  let { chat, errors, state } = newChat(readers[reader], id, api, []);
+async function chat({ reader, api, token, id = 'chat-1', steps }) {
+  let { chat, errors, state } = newChat(readers[reader], id, api, token, []);
   const told = [];
   for (const step of steps) {
     if (step.send) {
@@ -114,8 +115,11 @@ async function chat({ reader, api, id = 'chat-1', steps }) {
       await until(() => state.status === 'ready' && toolParts(state.messages.at(-1)).every(part => part.state.startsWith('output')));
     } else if (step.stop) {
       await chat.stop();
+    } else if (step.cancel) {
+      const { cancelChat } = await import('../../clients/eagerstream-records/dist/index.js');
+      await cancelChat(id, { api, ...(token && { token }) });
     } else if (step.reload) {
-      ({ chat, errors, state } = newChat(readers[reader], id, api, state.messages.filter(m => m.role === 'user')));
+      ({ chat, errors, state } = newChat(readers[reader], id, api, token, state.messages.filter(m => m.role === 'user')));
     } else if (step.resume) {
       await chat.resumeStream();
     }

@@ -1,4 +1,4 @@
-// What a page does to a run: it decides about calls, says something, and cancels.
+// Requests that act on a run: decide about calls, say something, cancel.
 
 import { ConnectionLost, type Credentials, HTTPError, headersOf, reasonOf } from "./open.js";
 
@@ -44,10 +44,27 @@ export class RunControl {
   }
 
   async #post(path: string, body: object): Promise<void> {
-    const request = { method: "POST", headers: this.#headers, body: JSON.stringify(body), redirect: "manual" } as const;
-    const response = await fetch(this.#url + path, request).catch((error: unknown) => {
-      throw new ConnectionLost("the server cannot be reached", { cause: error });
-    });
-    if (!response.ok) throw new HTTPError(response.status, await reasonOf(response));
+    await act(this.#url + path, { method: "POST", headers: this.#headers, body: JSON.stringify(body) });
   }
+}
+
+/**
+ * Cancel the run of a chat on a `vercel_app` with `resumable=True`. It is for a Stop button: `stop(); await cancelChat(id)`.
+ *
+ * `stop()` of `useChat` only ends the reading, because it is also called when the chat leaves the page. It needs this
+ * besides, in all versions of the SDK. Wait for it before you send another message. It throws as `RunControl` does.
+ *
+ * @param id The id of the chat.
+ * @param options `api`: as for `DefaultChatTransport`.
+ */
+export async function cancelChat(id: string, { api = "/api/chat", ...options }: Credentials & { readonly api?: string } = {}): Promise<void> {
+  // It reaches the server also if the page is closed at once.
+  await act(`${api}/${encodeURIComponent(id)}/stream`, { method: "DELETE", headers: headersOf(options), keepalive: true });
+}
+
+async function act(url: string, request: RequestInit): Promise<void> {
+  const response = await fetch(url, { ...request, redirect: "manual" }).catch((error: unknown) => {
+    throw new ConnectionLost("the server cannot be reached", { cause: error });
+  });
+  if (!response.ok) throw new HTTPError(response.status, await reasonOf(response));
 }

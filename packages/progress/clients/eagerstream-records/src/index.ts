@@ -1,4 +1,4 @@
-export { RunControl } from "./control.js";
+export { RunControl, cancelChat } from "./control.js";
 export { ExactNumber, type Json, type JsonObject, isContainer, parse, stringify } from "./exact.js";
 export { type FollowOptions, follow } from "./follow.js";
 export type { Following } from "./following.js";

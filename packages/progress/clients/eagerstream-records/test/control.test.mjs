@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ConnectionLost, HTTPError, RunControl } from "eagerstream-records";
+import { ConnectionLost, HTTPError, RunControl, cancelChat } from "eagerstream-records";
 import { serve } from "./server.mjs";
 
 const answer = (status, text = "") => async (request, response) => {
@@ -39,4 +39,14 @@ test("what cannot be done", async (t) => {
   await assert.rejects(run.cancel(), HTTPError); // it goes to no other server
   assert.equal(answer.bodies.length, 2);
   await assert.rejects(new RunControl("http://127.0.0.1:1/", "r").cancel(), ConnectionLost);
+  await assert.rejects(cancelChat("c", { api: "http://127.0.0.1:1/api/chat" }), ConnectionLost);
+});
+
+test("the run of a chat is cancelled", async (t) => {
+  const { url, requests } = await serve(t, (_, response) => response.writeHead(204).end(), (_, response) => response.writeHead(403).end("Not yours."));
+  const api = new URL("/api/chat", url).href;
+  await cancelChat("a/b", { api, token: "secret" });
+  assert.deepEqual(requests.map(({ method, headers }) => [method, headers.authorization]), [["DELETE", "Bearer secret"]]);
+  assert.equal(requests[0].url, "/api/chat/a%2Fb/stream");
+  await assert.rejects(cancelChat("a", { api }), (error) => error instanceof HTTPError && error.message === "Not yours.");
 });

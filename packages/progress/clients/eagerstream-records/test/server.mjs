@@ -7,7 +7,7 @@ import { once } from "node:events";
 export async function serve(test, ...answers) {
   const requests = [];
   const server = createServer((request, response) => {
-    requests.push({ after: Number(request.headers["last-event-id"] ?? 0), headers: request.headers, method: request.method });
+    requests.push({ after: Number(request.headers["last-event-id"] ?? 0), headers: request.headers, method: request.method, url: request.url });
     answers[Math.min(requests.length, answers.length) - 1](request, response);
   });
   server.listen(0, "127.0.0.1");

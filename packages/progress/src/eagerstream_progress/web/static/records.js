@@ -226,13 +226,18 @@ var RunControl = class {
     await this.#post("cancel", { block, reason: reason || null });
   }
   async #post(path, body) {
-    const request = { method: "POST", headers: this.#headers, body: JSON.stringify(body), redirect: "manual" };
-    const response = await fetch(this.#url + path, request).catch((error) => {
-      throw new ConnectionLost("the server cannot be reached", { cause: error });
-    });
-    if (!response.ok) throw new HTTPError(response.status, await reasonOf(response));
+    await act(this.#url + path, { method: "POST", headers: this.#headers, body: JSON.stringify(body) });
   }
 };
+async function cancelChat(id, { api = "/api/chat", ...options } = {}) {
+  await act(`${api}/${encodeURIComponent(id)}/stream`, { method: "DELETE", headers: headersOf(options), keepalive: true });
+}
+async function act(url, request) {
+  const response = await fetch(url, { ...request, redirect: "manual" }).catch((error) => {
+    throw new ConnectionLost("the server cannot be reached", { cause: error });
+  });
+  if (!response.ok) throw new HTTPError(response.status, await reasonOf(response));
+}
 
 var ExactNumber = class {
   digits;
@@ -686,12 +691,12 @@ function phaseOf(call, run) {
   return call.kind === "tool_use" ? "unrun" : phase;
 }
 var OF_RESPONSES = /^(turn|message|block|input)_st(art|op)$|_delta$/;
-function ofCall(act) {
+function ofCall(act2) {
   return (run, record) => {
     const call = run.callOf(record.block);
     if (!call) return;
     call.version++;
-    act(call, record, run);
+    act2(call, record, run);
   };
 }
 var HANDLERS = {
@@ -1021,10 +1026,10 @@ var RunStore = class {
     });
   }
 };
-function nextFrame(act) {
+function nextFrame(act2) {
   const run = () => {
     cancel();
-    act();
+    act2();
   };
   const frame = globalThis.requestAnimationFrame?.(run);
   const timer = setTimeout(run, frame === void 0 ? 16 : MAX_WAIT_MS);
@@ -1051,6 +1056,7 @@ export {
   TextBlock,
   Turn,
   applyPatch,
+  cancelChat,
   follow,
   isContainer,
   parse,
