@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -28,6 +29,9 @@ _GRAPH = {
     "eagerstream_compat": ("eagerstream", "eagerstream_toolkit"),
 }
 """Each package, and those that it may import, also for type checkers. Versions are exact, so no other is ever there."""
+
+
+_NPM_PACKAGE = Path("packages/progress/clients/eagerstream-records")
 
 
 def _metadata(package: str) -> dict[str, Any]:
@@ -86,11 +90,17 @@ def _told(root: Path, *words: str) -> list[str]:
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """The metadata of all packages, in a folder of its own."""
+    return copied(tmp_path)
+
+
+def copied(folder: Path) -> Path:
+    """Copy the metadata of all packages."""
     packages = (file.relative_to(ROOT) for file in ROOT.glob("packages/*/pyproject.toml"))
-    for file in (*map(Path, (".ci/packages", "src/eagerstream/__init__.py", "pyproject.toml")), *packages):
-        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / file, tmp_path / file)
-    return tmp_path
+    npm = (_NPM_PACKAGE / name for name in ("package.json", "package-lock.json"))
+    for file in (*map(Path, (".ci/packages", "src/eagerstream/__init__.py", "pyproject.toml")), *packages, *npm):
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / file, folder / file)
+    return folder
 
 
 def test_a_version_is_written_everywhere(checkout: Path) -> None:
@@ -101,6 +111,21 @@ def test_a_version_is_written_everywhere(checkout: Path) -> None:
         assert tomllib.loads(text)["project"]["version"] == "9.8.7"
         assert set(re.findall(r'"eagerstream[\w-]*(?:\[[^]]*\])?==([^"]*)"', text)) <= {"9.8.7"}, file
     assert '__version__ = "9.8.7"' in (checkout / "src/eagerstream/__init__.py").read_text(encoding="utf-8")
+
+
+@rows("version, of_npm", [("9.8.7", "9.8.7"), ("9.8.7rc1", "9.8.7-rc.1"), ("9.8.7a12", "9.8.7-alpha.12")])
+def test_the_version_of_the_npm_package(version: str, of_npm: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """It is that of the others, as npm writes it. Nothing else in its files changes."""
+    folder = copied(tmp_path_factory.mktemp("checkout"))
+    _told(folder, "version", version)
+    for name in ("package.json", "package-lock.json"):
+        old, new = (json.loads((root / _NPM_PACKAGE / name).read_text()) for root in (ROOT, folder))
+        assert new.pop("version") == of_npm
+        old.pop("version")
+        if "packages" in new:
+            assert new["packages"][""].pop("version") == of_npm
+            old["packages"][""].pop("version")
+        assert new == old
 
 
 def test_what_the_tests_of_a_package_install() -> None:

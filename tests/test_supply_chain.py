@@ -18,11 +18,14 @@ from tests.versions.requirements import pyproject
 
 _ROOT = Path(__file__).parent.parent
 _WORKFLOWS = sorted((_ROOT / ".github/workflows").glob("*.yml"))
-_BY_HASH = "python -m pip install --require-hashes --only-binary :all: --requirement .ci/release.txt"
+_BY_HASH = '"python -m pip install --require-hashes --only-binary :all: --requirement .ci/release.txt"'
+_NPM_BY_HASH = re.compile(r"- run: npm (ci --ignore-scripts|run check|test|pack)|run: npm publish --ignore-scripts .*")
+"""`npm ci` compares the hashes of package-lock.json. The others install nothing."""
 _OTHER_VERSIONS = {"newest", "compat-matrix", "measure"}
 """Jobs whose subject is versions that are not locked."""
 
 
+_NPM_PACKAGE = "packages/progress/clients/eagerstream-records"
 _PYPROJECT = pyproject()
 _GROUPS = _PYPROJECT["dependency-groups"]
 
@@ -45,6 +48,13 @@ def _jobs() -> Iterator[tuple[str, str]]:
         yield from zip(parts[::2], parts[1::2], strict=True)
 
 
+def test_workflows_are_yaml() -> None:
+    """A colon before a space starts a value, unless the text is quoted. GitHub would run nothing of the file."""
+    yaml = pytest.importorskip("yaml")
+    read = {name for file in _WORKFLOWS for name in yaml.safe_load(file.read_text())["jobs"]}
+    assert read == {name for name, _ in _jobs()}
+
+
 def test_actions() -> None:
     """A tag can be moved to another commit. A hash cannot."""
     used = [line for file in _WORKFLOWS for line in file.read_text().splitlines() if "uses:" in line]
@@ -60,7 +70,11 @@ def test_workflows_install_by_hash() -> None:
     assert {"pure", "compiled", "sbom", "publish", "ci", "test-all"} <= jobs.keys()
     for name, text in jobs.items():
         commands = [line.strip() for line in text.splitlines() if "run:" in line and "name:" not in line]
-        installing = [line for line in commands if re.search(r"pip|npm|uvx?\b", line.replace(_BY_HASH, ""))]
+        installing = [
+            line
+            for line in commands
+            if re.search(r"pip|npm|uvx?\b", line.replace(_BY_HASH, "")) and not _NPM_BY_HASH.fullmatch(line)
+        ]
         assert not installing, (name, installing)
         if any(re.search(r"make |\.ci/|python -m (?!pip)", line) for line in commands):
             assert (f"- run: {_BY_HASH}" in text) is (name not in _OTHER_VERSIONS), name
@@ -73,6 +87,39 @@ def test_nothing_is_installed_where_something_is_signed() -> None:
         if "write" in text:
             assert "pip install" not in text, name
             assert "setup-python" not in text, name
+            assert not re.search(r"npm (ci|install|i|exec)\b|npx", text), name
+
+
+def test_the_npm_package_is_published() -> None:
+    """By a job that has no token and only the archive of the job that tested it. Two jobs sign, and one more publishes."""
+    jobs = dict(_jobs())
+    assert {name for name, text in jobs.items() if "id-token: write" in text} == {"attest", "publish", "publish-npm"}
+    building, publishing = jobs["npm"], jobs["publish-npm"]
+    steps = [
+        "The tag is the version",
+        "npm ci --ignore-scripts",
+        "npm run check",
+        "npm test",
+        "npm pack",
+        "upload-artifact",
+    ]
+    places = [building.index(step) for step in steps]
+    assert places == sorted(places)
+    assert "write" not in building
+    assert re.search(r"needs: \[npm, check, attest\]", publishing)
+    assert "npm publish --ignore-scripts --provenance --access public" in publishing
+    assert "checkout" not in publishing
+    assert not re.search(r"(?i)token(?!: write)|secrets\.", publishing.replace("id-token", ""))
+    package = json.loads((_ROOT / _NPM_PACKAGE / "package.json").read_text())
+    assert "private" not in package
+    assert "scripts" not in package or not {"install", "postinstall", "preinstall"} & package["scripts"].keys()
+    # npm compares this with the repository that the workflow runs in.
+    assert package["repository"]["url"] == f"git+{_PYPROJECT['project']['urls']['Source']}.git"
+    assert package["repository"]["directory"] == _NPM_PACKAGE
+    assert (package["sideEffects"], package["files"]) == (False, ["dist"])
+    for targets in package["exports"].values():
+        for target in targets.values() if isinstance(targets, dict) else [targets]:
+            assert target.startswith(("./dist/", "./package.json"))
 
 
 @rows("file", ["packages/wire/build.txt", ".ci/release.txt"])
