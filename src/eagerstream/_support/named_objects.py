@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from ..errors import UsageError
+from eagerstream_wire import UsageError
+
 from .redaction import redact_excerpt
 from .wording import visible
 

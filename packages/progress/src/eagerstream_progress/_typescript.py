@@ -31,7 +31,7 @@ _MAX_DEPTH: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class ToolSchema:
-    """What is known of the input of a tool.
+    """The schema of the input of a tool, and its name.
 
     Attributes:
         name: The name that calls have.
