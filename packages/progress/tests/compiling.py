@@ -13,7 +13,8 @@ from tests.source_tree import ROOT
 PACKAGE = ROOT / "packages/progress/clients/eagerstream-records"
 OPTIONS = [
     *("--noEmit", "--strict", "--exactOptionalPropertyTypes", "--noUnusedLocals", "--pretty", "false"),
-    *("--target", "es2022", "--module", "nodenext", "--lib", "es2023,dom,dom.asynciterable"),
+    *("--target", "es2022", "--lib", "es2023,dom,dom.asynciterable"),
+    *("--module", "esnext", "--moduleResolution", "bundler", "--jsx", "react-jsx"),
 ]
 
 

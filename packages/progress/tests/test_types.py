@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
 import pytest
 from packages.progress.tests.compiling import compiled
 from tests.commands import InProcess, assert_one_line
+from tests.source_tree import ROOT
 from tests.tables import rows
 
 PROGRAM = '''
@@ -149,3 +151,13 @@ def test_a_page_with_these_types(in_process: InProcess, tmp_path: Path) -> None:
         }"""
     text = in_process("types", "made_tools:TOOLS").stdout
     compiled(tmp_path, {"tools.ts": text, "program.ts": program})
+
+
+@pytest.mark.slow
+@rows("page", ["docs/guides/progress.md", "packages/progress/clients/eagerstream-records/README.md"])
+def test_the_components_of_the_docs(page: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """They compile with the types of a tool like theirs."""
+    (component,) = re.findall(r"```tsx\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+    tools = "export interface Tools { write_document: { title: string; paragraphs: { text: string }[] } }"
+    files = {"tools.ts": tools, "document.tsx": f"{component}\nexport default Document;\n"}
+    compiled(tmp_path_factory.mktemp("docs"), files)
