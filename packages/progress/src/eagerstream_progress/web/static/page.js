@@ -10,7 +10,7 @@ import { PHASES, count, digits, line, pill, quietText, seconds, statusOf } from 
 import { RunControl, phaseOf } from "./records.js";
 import { RunView } from "./run.js";
 import { drawTimeline } from "./timeline.js";
-import { WindowedList } from "./window.js";
+import { WindowedList } from "./windowed.js";
 
 const DRAW_MS = 66; // about 15 times per second
 const CLOCK_MS = matchMedia("(prefers-reduced-motion: reduce)").matches ? 1000 : 200;
