@@ -22,7 +22,12 @@ README = PAGE.read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 DOCS, REPOSITORY = f"{PROJECT['urls']['Documentation']}/en/latest/", PROJECT["urls"]["Source"]
 RAW = REPOSITORY.replace("github.com", "raw.githubusercontent.com")
-ELSEWHERE = ("https://docs.ag-ui.com",)
+ELSEWHERE = (  # protocols, and who speaks them
+    "https://agentclientprotocol.com",
+    "https://apps.extensions.modelcontextprotocol.io",
+    "https://docs.ag-ui.com",
+    "https://zed.dev",
+)
 COMMANDS = sorted(
     {
         command

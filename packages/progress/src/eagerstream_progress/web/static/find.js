@@ -62,11 +62,11 @@ function textsOf(block) {
   return [block.name, block.partial, block.result, block.progress, block.error, block.approval?.reason];
 }
 
-// `ui`: find(changes).
-export function drawFind(finder, run, found, ui) {
+// `found`: the number of matches. `ui`: find(changes). `id`: of the run.
+export function drawFind(finder, run, found, ui, id) {
   const tools = [...new Set(run.calls.map((call) => call.name))].slice(0, MAX_TOOLS);
   if (finder.tool && !tools.includes(finder.tool)) tools.push(finder.tool);
-  return h("form", { class: "find", role: "search", key: `find ${run.epoch}`, on: { submit: (event) => event.preventDefault() } },
+  return h("form", { class: "find", role: "search", key: `find ${id}`, on: { submit: (event) => event.preventDefault() } },
     h("input", { type: "search", id: "find", maxlength: "200", autocomplete: "off", placeholder: "Search", "aria-label": "Search texts and calls",
       on: { input: (event) => ui.find({ text: event.currentTarget.value }) } }),
     h("div", { class: "states", role: "group", "aria-label": "State" }, Object.keys(STATES).map((state) =>

@@ -33,7 +33,7 @@ let focused = null; // the block of the card that had the focus last
 let controls = {}; // the state of the controls of the run
 let finder = new Finder();
 let list = new WindowedList();
-let items = []; // of the list
+let listed = new Set(); // the keys of its items
 let tabStop = null; // the block of the card that Tab reaches, if the list shows it
 let rows = { top: 0, visible: 20 }; // of the timeline
 
@@ -201,9 +201,11 @@ function redrawCall(call) {
   draw();
 }
 
+const listedCalls = () => (finder.isActive ? view.calls.filter((call) => listed.has(`call-${call.block}`)) : view.calls);
+
 function openCall(call) {
   const key = `call-${call.block}`;
-  if (!items.some((item) => item.key === key)) ui.find(null);
+  if (!listed.has(key)) ui.find(null);
   focused = call.block; // so that it is drawn, wherever it is
   drawNow();
   const card = document.getElementById(key);
@@ -220,7 +222,7 @@ document.getElementById("skip").addEventListener("click", (event) => {
 main.addEventListener("keydown", (event) => {
   const card = event.target;
   if (!card.classList.contains("call") || event.ctrlKey || event.metaKey || event.altKey) return;
-  const calls = view.calls.filter((call) => items.some((item) => item.key === `call-${call.block}`));
+  const calls = listedCalls();
   const place = calls.findIndex((call) => `call-${call.block}` === card.id);
   const to = { j: place + 1, ArrowDown: place + 1, k: place - 1, ArrowUp: place - 1, Home: 0, End: calls.length - 1 }[event.key];
   if (to !== undefined) {
@@ -276,9 +278,11 @@ function redrawSoon() {
   isWaiting = true;
 }
 
-addEventListener("scroll", () => {
-  if (list.isStale) redrawSoon();
-});
+for (const name of ["scroll", "resize"]) {
+  addEventListener(name, () => {
+    if (list.isStale) redrawSoon();
+  });
+}
 
 const pause = () => new Promise((resume) => setTimeout(resume));
 
@@ -318,10 +322,10 @@ function drawRun() {
     ["Tokens out", tokens.output_tokens === undefined ? null : digits(tokens.output_tokens)],
   ].filter(([, fact]) => fact !== null);
   const waiting = view.calls.filter((call) => phaseOf(call, view) === "approval");
-  items = itemsOf(view, finder, ui);
-  const keys = new Set(items.map((item) => item.key));
-  const calls = finder.isActive ? view.calls.filter((call) => keys.has(`call-${call.block}`)) : view.calls;
-  tabStop = focused !== null && keys.has(`call-${focused}`) ? focused : calls[0]?.block;
+  const items = itemsOf(view, finder, ui);
+  listed = new Set(items.map((item) => item.key));
+  const calls = listedCalls();
+  tabStop = listed.has(`call-${focused}`) ? focused : calls[0]?.block;
   const found = finder.isActive ? items.filter((item) => /^[cx]/.test(item.key)).length : null;
   return [
     h("header", { class: "run-header", key: `header ${shown}` },
@@ -334,7 +338,7 @@ function drawRun() {
     waiting.length > 0 && h("p", { class: "attention", key: "attention" }, `${count(waiting.length, "call waits", "calls wait")} for your decision. `,
       h("button", { type: "button", class: "quiet", on: { click: () => openCall(waiting[0]) } }, "Go to it")),
     drawTimeline(view, calls, nowS(), rows, { openCall, redraw: redrawSoon }),
-    view.calls.length > 1 && drawFind(finder, view, found, ui),
+    view.calls.length > 1 && drawFind(finder, view, found, ui, shown),
     list.draw(items, `call-${tabStop}`, shown),
     ui.canAct() && drawControls(controls, ui),
     view.calls.length > 0 && h("p", { class: "keys", key: "keys" }, "On a call: ", h("kbd", null, "j"), " ", h("kbd", null, "k"), " move, ", h("kbd", null, "i"), " inspects."),
