@@ -27,7 +27,7 @@ import pytest
 from typing_extensions import is_typeddict
 
 import eagerstream
-from eagerstream import HTTPTransport, ItemStream, Recording, ToolResponse, tool
+from eagerstream import HTTPTransport, ItemStream, Recording, TextEdit, ToolResponse, tool
 from eagerstream.calls import RunStatus
 from eagerstream.errors import (
     APIError,
@@ -196,6 +196,7 @@ def _objects() -> Iterator[object]:
     recorder.take([*events()])
     yield from (recorder, view, *view.calls)
     yield Tool(_echo)
+    yield TextEdit(path="a.py", new="b", text=CANARY)
     yield Conversation(**REQUEST, tools=[Tool(_echo)], system=CANARY)
     yield eagerstream.run(recording, **REQUEST, system=CANARY)
     yield eagerstream.Agent(recording, model="m", max_tokens=9, system=CANARY, metadata={"user_id": CANARY})

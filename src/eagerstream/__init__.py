@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         ToolStatus as ToolStatus,
         tool as tool,
     )
+    from .tools._text_edit import TextEdit as TextEdit
     from .transports import HTTPTransport as HTTPTransport
 else:  # or type checkers would take any name for one that is there
     __getattr__, __dir__, __all__ = lazy_exports(
@@ -122,6 +123,7 @@ else:  # or type checkers would take any name for one that is there
                 "ToolStatus",
                 "tool",
             ),
+            ".tools._text_edit": ("TextEdit",),
             ".transports": ("HTTPTransport",),
             "eagerstream_wire": (
                 "INVALID_JSON",

@@ -8,7 +8,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Self
 
-from eagerstream_wire import JSONObject
+from eagerstream_wire import JSONObject, ToolInput
 from eagerstream_wire._assistant_message import AssistantMessage
 
 from .._support.event_loops import LoopThread
@@ -17,6 +17,7 @@ from ..errors import EagerStreamError, JournalError, UsageError
 from ..streaming import EventFeed
 from ..streaming._delivery import Delivery
 from ..streaming._types import OutputT
+from ..tools._definition import Tool
 from ..tools._foreign import GivenTool
 from ..transports._client import check_key
 from ..transports._eager_fallback import EagerForm
@@ -163,6 +164,10 @@ class Run(EventFeed[RunEvent], Generic[OutputT]):
     def latency(self) -> RunLatency:
         """Figures and JSON as of now: times to the first fragment, field and tool, gaps, time won."""
         return RunLatency(self._driver.marks, model=self.model, eager=self.eager, status=self.result.status.value)
+
+    def tool_of(self, input: ToolInput) -> Tool | None:
+        """Return the tool that a call with this input is for; None if the run has none of its name."""
+        return self._driver.course.tools.find(input.block) if input.kind == "tool_use" else None
 
     def say(self, message: str | Mapping[str, Any], when: When = "next_turn") -> None:
         """Say something to the model while it runs.

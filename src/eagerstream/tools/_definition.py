@@ -113,6 +113,7 @@ class Tool(Generic[P, R, DepsT_contra]):
         self.approve: Callable[[ToolCall], Any] | None = options.get("approve")
         self.approve_timeout_s: float = options.get("approve_timeout_s", 600.0)
         self.guard: Callable[[JSONObject], str | Reject | None] | None = options.get("guard")
+        self.edits: Callable[[JSONObject], Any] | None = options.get("edits")
         self.read_only: bool = options.get("read_only", False)
         self.idempotent: bool = options.get("idempotent", self.read_only)
         self.recover: Callable[[ToolCall], Any] | None = options.get("recover")
@@ -129,10 +130,8 @@ class Tool(Generic[P, R, DepsT_contra]):
         elif not callable(function):
             unfit = f"{function!r} cannot be called"
         faults = [*wrong.values(), *([unfit] if unfit else [])]
-        if inspect.iscoroutinefunction(self.guard):
-            faults.append("guard must be a plain function: it is called at every fragment")
-        if inspect.iscoroutinefunction(self.repair):
-            faults.append("repair must be a plain function")
+        plain = {"guard": self.guard, "repair": self.repair, "edits": self.edits}
+        faults += [f"{each} must be a plain function" for each in plain if inspect.iscoroutinefunction(plain[each])]
         if self.repair is not None and self.accepts_invalid_input:
             faults.append("repair and accepts_invalid_input are two answers to the same question: choose one")
         if unfit is None:
@@ -160,8 +159,7 @@ class Tool(Generic[P, R, DepsT_contra]):
             is_method=self.is_method,
         )
         self._parameters: Parameters | RawSchema | None = parameters
-        self._injected = parameters.injected
-        self._context = parameters.context
+        self._injected, self._context = parameters.injected, parameters.context
         self.toolset: str | None = None
         self.name: str = _first(options.get("name"), _name_of(function))
         self.description: str = _first(options.get("description"), docstring.description or "").strip()
@@ -237,8 +235,7 @@ class Tool(Generic[P, R, DepsT_contra]):
         self.input_schema = self._parameters.schema if self._parameters else {}
         faults += self._parameters.faults if self._parameters else []
         self._definition = definition
-        self._injected = []
-        self._context = None
+        self._injected, self._context = [], None
         try:
             signature = inspect.signature(function)
             hints = get_type_hints(annotated(function), include_extras=True)

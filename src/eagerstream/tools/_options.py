@@ -95,6 +95,8 @@ class ToolOptions(TypedDict, total=False):
         guard: Called with the partial input while it grows, and once more when it is complete. A plain function. Keys
             may be missing at first: use `partial.get("path", "")`. None lets the call continue. A text rejects it: the
             call is answered with the text and does not run. `Reject(text, cut=True)` ends the response, too.
+        edits: A plain function that says which text file a call edits, so that people see a diff while it is written.
+            It runs in a thread, with the finished parameters so far, until it returns a `TextEdit` instead of None.
         on_cancel: The effect on a running call if its run is cancelled or left. `"cancel"` (default) cancels it. With
             `"finish"`, the run waits for it, within its time limit, and its result is kept.
         idempotent: True if running a call twice does no harm. If a response was cut, it can then be requested again
@@ -127,6 +129,7 @@ class ToolOptions(TypedDict, total=False):
     approve: Callable[[ToolCall], Any] | None
     approve_timeout_s: Annotated[float, Field(gt=0)]
     guard: Callable[[JSONObject], str | Reject | None] | None
+    edits: Callable[[JSONObject], Any] | None
     on_cancel: Literal["cancel", "finish"]
     idempotent: bool
     read_only: bool
