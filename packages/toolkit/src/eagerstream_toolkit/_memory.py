@@ -6,6 +6,7 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, Unpack
 from weakref import WeakValueDictionary
 
@@ -19,7 +20,7 @@ from eagerstream.tools import Tool, ToolErrorCode, ToolOptions, ToolResponse
 from ._jail import Jail
 from ._lines import listing, shown_lines, snippet
 from ._paths import Parts
-from ._text_editor.commands import EMPTY_OLD, command_of, inserted, integer_field, text_field
+from ._text_editor.commands import EMPTY_OLD, command_of, inserted, integer_field, text_edit_of, text_field
 from ._text_files import Document, NoSingleMatch, TextFiles, in_words
 from ._tool_options import group_of, with_definition
 
@@ -77,9 +78,9 @@ class Memory(Tool):
             "rename": self._rename,
         }
         definition = {"type": "memory_20250818", "name": "memory"}
-        super().__init__(
-            self._call, **with_defaults(with_definition(definition, options), group=group_of(self._jail.identity))
-        )
+        edits = partial(text_edit_of, self._files)
+        options = with_defaults(options, group=group_of(self._jail.identity), edits=edits)
+        super().__init__(self._call, **with_definition(definition, options))
 
     async def _call(self, input: dict[str, Any]) -> ToolResponse:
         return await anyio.to_thread.run_sync(self._run, input)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
+from eagerstream import TextEdit
 from eagerstream.errors import ToolError
 from eagerstream.tools import ToolErrorCode
 
@@ -182,6 +183,25 @@ class TextFiles:
             ToolError: The file is not UTF-8 text.
         """
         return Document.of(self.jail.read(parts)[0], shown=self.jail.shown(parts))
+
+    def text_edit(
+        self, path: object, *, new: str, old: str | None = None, each: str | None = None, after_line: int | None = None
+    ) -> TextEdit | None:
+        """Return what a tool's option `edits` does about this path. It reads the file once, and raises nothing.
+
+        None if the path is invalid or leads out of the jail. If the file cannot be read, the edit has no text.
+        """
+        try:
+            parts = self.jail.parts(path)
+        except ToolError:
+            return None
+        try:
+            text: str | None = self.document(parts).text
+        except FileNotFoundError:
+            text = ""
+        except (OSError, ToolError):
+            text = None
+        return TextEdit(path=self.jail.shown(parts), new=new, old=old, each=each, after_line=after_line, text=text)
 
     def edit(self, parts: Parts, change: Callable[[Document], Document]) -> Edit:
         """Replace a file with the result of `change`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 import anyio.to_thread
 from pydantic import Field
@@ -39,6 +39,7 @@ class Edit(FileTool):
     """
 
     _name = "Edit"
+    _fields: ClassVar = {"new": "new_string", "old": "old_string"}
 
     async def _call(
         self,
@@ -68,6 +69,7 @@ class MultiEdit(FileTool):
     """
 
     _name = "MultiEdit"
+    _fields: ClassVar = {"new": "new_string", "old": "old_string", "each": "edits"}
 
     async def _call(
         self,

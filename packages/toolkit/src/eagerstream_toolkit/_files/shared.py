@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Unpack
 
+from eagerstream import TextEdit
 from eagerstream._support.options import with_defaults
 from eagerstream.errors import ToolError
 from eagerstream.tools import Tool, ToolErrorCode, ToolOptions, ToolResponse
 
 from .._jail import Jail
 from .._paths import Parts
-from .._text_files import Document
+from .._text_files import Document, TextFiles
 from .._tool_options import group_of
 from .versions import Expected, KnownFiles, Version, Written
 
@@ -154,13 +155,19 @@ class FileTool(Tool, ABC):
 
     _name: ClassVar[str]
     _read_only: ClassVar[bool] = False
+    _fields: ClassVar[Mapping[str, Any] | None] = None
+    """The parameters with the texts, as fields of a `TextEdit`. None if the tool changes no file."""
 
     def __init__(self, files: SharedFiles, **options: Unpack[ToolOptions]) -> None:
         self._files = files
-        super().__init__(
-            self._call,
-            **with_defaults(options, name=self._name, group=files.group, read_only=self._read_only),
-        )
+        options = with_defaults(options, name=self._name, group=files.group, read_only=self._read_only)
+        if self._fields is not None:
+            options = with_defaults(options, edits=self._edits_of)
+        super().__init__(self._call, **options)
+
+    def _edits_of(self, input: Mapping[str, Any]) -> TextEdit | None:
+        assert self._fields is not None
+        return TextFiles(self._files.jail).text_edit(input["path"], **self._fields) if "path" in input else None
 
     @abstractmethod
     async def _call(self, *args: Any, **kwargs: Any) -> ToolResponse: ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
 import anyio
 import anyio.to_thread
@@ -32,6 +32,7 @@ class Write(FileTool):
     """
 
     _name = "Write"
+    _fields: ClassVar = {"new": "content"}
 
     async def _call(
         self,

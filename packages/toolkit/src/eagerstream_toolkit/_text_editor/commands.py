@@ -7,6 +7,7 @@ import stat
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
+from eagerstream import TextEdit
 from eagerstream._support.checks import check_count
 from eagerstream.errors import ToolError
 from eagerstream.tools import ToolErrorCode, ToolResponse
@@ -67,6 +68,10 @@ class EditorCommands:
         """
         command = command_of(input, self._commands)
         return command(self._jail.parts(text_field(input, "path")), input)
+
+    def edits(self, input: Mapping[str, Any]) -> TextEdit | None:
+        """Return the edit of the finished part of an input, as the option `edits` of tools."""
+        return text_edit_of(self._files, input, inserted="insert_text" if self._history is None else "new_str")
 
     def _view(self, parts: Parts, input: Mapping[str, Any]) -> ToolResponse:
         shown = self._jail.shown(parts)
@@ -135,6 +140,25 @@ class EditorCommands:
     def _remember(self, parts: Parts, before: bytes | None, after: bytes) -> None:
         if self._history is not None:
             self._history.remember(parts, before, after)
+
+
+def text_edit_of(files: TextFiles, input: Mapping[str, Any], *, inserted: str = "insert_text") -> TextEdit | None:
+    """Return the edit of a command, given the finished part of its input. None if it is another one, or not known yet.
+
+    Args:
+        files: The files.
+        input: The finished parameters.
+        inserted: The name of the parameter with an inserted text.
+    """
+    match input:
+        case {"command": "create", "path": path}:
+            return files.text_edit(path, new="file_text")
+        case {"command": "str_replace", "path": path}:
+            return files.text_edit(path, new="new_str", old="old_str")
+        case {"command": "insert", "path": path, "insert_line": int(line)}:
+            return files.text_edit(path, new=inserted, after_line=line)
+        case _:
+            return None
 
 
 def created(shown: str, *, replaced: bool) -> str:

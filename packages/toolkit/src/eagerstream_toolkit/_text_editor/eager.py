@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Annotated, Final, Literal, Unpack
+from dataclasses import replace
+from typing import Annotated, Any, Final, Literal, Unpack
 
 import anyio
 from anyio.to_thread import run_sync
 from pydantic import Field
 
+from eagerstream import TextEdit
 from eagerstream._support.options import with_defaults
 from eagerstream.errors import InputInterrupted, ToolError
 from eagerstream.tools import Later, RunningCall, TextStream, Tool, ToolErrorCode, ToolOptions, ToolResponse
@@ -69,7 +71,8 @@ class EagerTextEditor(Tool):
         self._jail = Jail(root, name=root_name)
         self._commands = EditorCommands(self._jail, max_characters=max_characters)
         self._keep_partial = keep_partial
-        options = with_defaults(options, name="text_editor", group=group_of(self._jail.identity))
+        self._growing: dict[Parts, _Writing] = {}
+        options = with_defaults(options, name="text_editor", group=group_of(self._jail.identity), edits=self._edits_of)
         super().__init__(self._edit, **options)
 
     async def _edit(
@@ -115,9 +118,17 @@ class EagerTextEditor(Tool):
         }
         return await run_sync(self._commands.run, given)
 
+    def _edits_of(self, input: Mapping[str, Any]) -> TextEdit | None:
+        edit = self._commands.edits(input)
+        if edit is not None and edit.new == "file_text":
+            writing = self._growing.get(self._jail.parts(input["path"]))
+            if writing is not None and writing.creates:  # the file that was read is the new one
+                return replace(edit, text="")
+        return edit
+
     async def _create(self, path: str, text: TextStream, call: RunningCall | None) -> ToolResponse:
         parts = self._jail.parts(path)
-        writing = _Writing(self._jail, parts, call)
+        writing = self._growing[parts] = _Writing(self._jail, parts, call)
         try:
             await run_sync(writing.begin)
             try:
@@ -139,6 +150,7 @@ class EagerTextEditor(Tool):
         finally:
             with anyio.CancelScope(shield=True):
                 await run_sync(writing.discard)
+            self._growing.pop(parts, None)
         writing.report()
         return ToolResponse.success(created(writing.shown, replaced=writing.replaces))
 
@@ -175,6 +187,7 @@ class _Writing(Draft):
         self._ends_line = True
         self._line_ends = 0
         self.shown = jail.shown(parts)
+        self.creates = False
         self.replaces = False
         self.characters = 0
 
@@ -188,6 +201,7 @@ class _Writing(Draft):
         with self._step():
             try:
                 self._file = self._jail.create(self._parts)
+                self.creates = True
             except FileExistsError:
                 self._file = self._jail.replace(self._parts)
                 self.replaces = True

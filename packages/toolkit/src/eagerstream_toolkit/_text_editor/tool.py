@@ -81,9 +81,8 @@ class TextEditor(Tool):
             definition["max_characters"] = max_characters
         jail = Jail(root, name=root_name)
         self._commands = EditorCommands(jail, max_characters=max_characters, with_undo=found.with_undo)
-        super().__init__(
-            self._call, **with_defaults(with_definition(definition, options), group=group_of(jail.identity))
-        )
+        options = with_defaults(options, group=group_of(jail.identity), edits=self._commands.edits)
+        super().__init__(self._call, **with_definition(definition, options))
 
     async def _call(self, input: dict[str, Any]) -> ToolResponse:
         return await anyio.to_thread.run_sync(self._commands.run, input)
