@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from jsonschema_rs import Draft202012Validator
 from packages.progress.tests.observed import Clock, events_of, recorded, recorded_body, tool_call_of, viewed
+from packages.progress.tests.test_diff import edit
 from tests.streams import (
     MESSAGE_STOP,
     REQUEST,
@@ -134,6 +135,7 @@ def test_records_of_each_type_are_as_the_schema_says() -> None:
         [SubRunStop(call, "r2", "claude-made-2", RunStatus.COMPLETED, 1, {"input_tokens": 9}), ToolStop(call)]
     )
     RunRecorder(records.extend, id=recorder.id, resumed_after=1, after=RecordsEnd.of(records))
+    records += [edit(line=None, context=None), edit("a\n", "b", "c", "d\n", old=None, replaced_lines=3)]
     definitions = record_schema()["$defs"]
     types = {
         definition["properties"]["type"]["const"]

@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 from eagerstream._support.terms import is_error_result, is_server_result
 
-from ._record import InputDeltaRecord, InputStartRecord, Record
+from ._record import EditRecord, InputDeltaRecord, InputStartRecord, Record
 
 
 class CallPhase(Enum):
@@ -93,6 +93,7 @@ class CallFold:
         is_asked: True while a person is asked and has not decided.
         progress: The last progress that the tool reported.
         sub_runs: The runs that the tool started, by id.
+        edits: The text edits that its tool has told, in their order.
         result: The result. It may come before the input ends.
     """
 
@@ -110,6 +111,7 @@ class CallFold:
     is_asked: bool = False
     progress: Any = field(default=None, repr=False)
     sub_runs: dict[str, SubRunFold] = field(default_factory=dict, repr=False)
+    edits: list[EditRecord] = field(default_factory=list, repr=False)
     result: Result | None = field(default=None, repr=False)
     input_stop_s: float | None = None
     tool_start_s: float | None = None
@@ -145,6 +147,8 @@ class CallFold:
                 self.sub_runs[record["run"]] = SubRunFold(record["run"], record["model"])
             case "sub_run_stop" if (sub_run := self.sub_runs.get(record["run"])) is not None:
                 sub_run.status, sub_run.turns, sub_run.usage = record["status"], record["turns"], record["usage"]
+            case "edit":
+                self.edits.append(record)
             case "tool_stop":
                 ran = record["ran"] and not record.get("cancelled", False)
                 self.answer(Result(self.block, record["content"], record["is_error"], ran, record.get("data")), at_s)

@@ -179,6 +179,7 @@ class Hub:
             close=lambda: self._end(log),
             summaries=self._summaries,
             data=self._has_data,
+            tool_of=run.tool_of if isinstance(run, Run) else None,
         )
         self._recorders[log.id] = recorder
         if isinstance(run, Run):

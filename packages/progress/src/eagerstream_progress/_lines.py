@@ -122,9 +122,10 @@ class TextLines:
         self._numbers = [1]
         self._starts = [0]
 
-    def read(self, text: str) -> None:
-        """Read what is new in the text. A text that replaces an earlier one, after a repeated key, is read anew."""
-        if not text.startswith(self._end, self._read - len(self._end)):
+    def read(self, text: str) -> bool:
+        """Read what is new in the text. Return True if it is another one, after a repeated key: it is read anew."""
+        is_other = not text.startswith(self._end, self._read - len(self._end))
+        if is_other:
             self._restart()
         to = len(text) - text.endswith("\r")  # a line feed may follow
         for found in _LINE_END.finditer(text, self._read, to):
@@ -134,6 +135,7 @@ class TextLines:
                 self._starts.append(found.end())
         self._read = to
         self._end = text[max(0, to - _CHECKED_CHARS) : to]
+        return is_other
 
     def start(self, text: str, number: int) -> int:
         """Return the place of the first character of a line. The text was read before."""

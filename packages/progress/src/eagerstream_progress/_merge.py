@@ -14,6 +14,7 @@ DELTA_TEXTS: Final = {"text_delta": "text", "thinking_delta": "thinking", "input
 
 _CONTENTS: Final = {
     "block_stop": "content",
+    "edit": "context",
     "input_start": "input",
     "tool_progress": "value",
     "tool_stop": "content",
@@ -264,7 +265,7 @@ class MergedRecords:
                 chars = size(entry) - OVERHEAD_CHARS
                 self.chars -= chars
                 omitted: Any = f"({chars} characters left out)"
-                if entry["type"] == "input_start":
+                if entry["type"] in ("edit", "input_start"):
                     omitted = None
                 elif isinstance(entry[content], dict):
                     omitted = {"type": entry[content].get("type"), "omitted_chars": chars}

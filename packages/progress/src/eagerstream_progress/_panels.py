@@ -21,7 +21,7 @@ from eagerstream._support.wording import SHOWN_CHARS, clean, count_text, duratio
 
 from ._fold import CallPhase
 from ._lines import LineProgress, TextLines
-from ._rows import CURSOR, Row, end_of, ending, line_rows
+from ._rows import CURSOR, Row, diff_rows, end_of, ending, line_rows
 from ._view import CallView, RunView, sub_run_text
 
 _STYLES: Final = {
@@ -38,7 +38,7 @@ _MARKS: Final = {CallPhase.APPROVAL: "?", CallPhase.RUNNING: "▸", CallPhase.WR
 
 _BODY_ROWS: Final = 12
 _LINES_BODY_ROWS: Final = 20
-"""The same for a call with progress about the lines of its input."""
+"""The same for a call with a diff, or with progress about the lines of its input."""
 _ITEM_ROWS: Final = 6
 _SUB_RUN_ROWS: Final = 3
 _PANEL_ROWS: Final = 4
@@ -129,7 +129,8 @@ def _panel_heights(going: Sequence[CallView], rows: int) -> dict[int, int]:
 
 
 def _panel_rows(call: CallView) -> int:
-    most = _BODY_ROWS if LineProgress.of(call.progress, call.partial) is None else _LINES_BODY_ROWS
+    has_lines = call.diff is not None or LineProgress.of(call.progress, call.partial) is not None
+    most = _LINES_BODY_ROWS if has_lines else _BODY_ROWS
     body = len(_body(call, most))
     return body + 2 if body else 1
 
@@ -154,11 +155,16 @@ def _line(call: CallView) -> RenderableType:
     mark = _MARKS.get(phase, "✓" if phase is CallPhase.DONE else "✗")
     line = Text.assemble((f"{mark} ", style), (clean(call.name), "bold"), ("  " + phase.value, style))
     line.append(f"  {size_text(call.bytes)}", "dim")
+    diff = call.diff
+    if diff is not None:
+        line.append(f"  {diff.counts}", "dim")
     if call.tool_start_s is not None and call.tool_stop_s is not None:
         line.append(f"  {duration_text(call.tool_stop_s - call.tool_start_s)}", "dim")
     if phase.is_final:
         if told := call.result_text or call.error:
             line.append(f"  → {clean(told)}", style)
+    elif diff is not None:
+        line.append(f"  {clean(diff.path)}", style)
     elif call.progress is not None:
         progress = LineProgress.of(call.progress, call.partial)
         line.append(f"  {progress.summary if progress else value_text(call.progress)}", style)
@@ -199,13 +205,16 @@ def _body(call: CallView, rows: int) -> list[RenderableType]:
         last.append(Text("? a person is asked whether it may run", _STYLES[CallPhase.APPROVAL]))
     fields = call.partial
     progress = LineProgress.of(call.progress, fields)
-    if call.progress is not None and progress is None:
+    diff = call.diff
+    if call.progress is not None and progress is None and diff is None:
         last.append(Text(f"▸ {value_text(call.progress)}", _STYLES[CallPhase.RUNNING]))
     # The last ones, those that still run before others.
     sub_runs = sorted(call.sub_runs.values(), key=lambda each: each.status == "running")[-_SUB_RUN_ROWS:]
     last += [Text(f"↳ {sub_run_text(each)}", "dim") for each in sub_runs]
     last = last[-rows:]
     rows -= len(last)
+    if diff is not None and rows >= 1:
+        return diff_rows(diff, rows, is_growing=call.input_stop_s is None) + last
     if progress is not None and rows >= 1:
         return _body_of_lines(call, progress, rows) + last
     if not fields or rows < 1:

@@ -90,7 +90,8 @@ class PlainLines:
             self._say_of(call, f"✓ {clean(name)}", at_s)
         if call.phase is not phase:
             result = f": {clean(call.result_text)}" if call.phase.is_final and call.result_text else ""
-            self._say_of(call, f"{call.phase.value}{result}", at_s)
+            counts = f" {call.diff.counts}" if call.diff is not None else ""
+            self._say_of(call, f"{call.phase.value}{counts}{result}", at_s)
 
     def _tell_progress(self, call: CallView, at_s: float) -> None:
         lines = LineProgress.of(call.progress, call.partial)

@@ -235,6 +235,48 @@ class InputStopRecord(_Head):
     error: str | None
 
 
+class EditContext(TypedDict):
+    """The text around an edit in its file.
+
+    Attributes:
+        before: The lines before those that change, each with its end.
+        head: The part of the first line that changes which is before the edit.
+        tail: The part of the last line that changes which is behind the edit. Null if there is no such line: complete
+            lines are inserted, or the edit is at the end of the file.
+        after: The lines after those that change, each with its end.
+    """
+
+    before: str
+    head: str
+    tail: str | None
+    after: str
+
+
+class EditRecord(_Head):
+    """A call edits a text file, as its tool says while the input is written. A call may have several.
+
+    The texts themselves are in the input. Pointers are JSON pointers (RFC 6901) in it.
+
+    Attributes:
+        block: The number of the call's block in the run.
+        path: The file, as people may see it. Of a very long one, the end.
+        new: The pointer of the new text.
+        old: The pointer of the text that is replaced, or null if there is none.
+        line: The number of the first line of the context, from 1. Null if the place in the file is not known.
+        replaced_lines: The number of lines of the file if the new text replaces all of it; else null.
+        context: The text around the edit, or null if the place is not known or the text is no longer kept.
+    """
+
+    type: Literal["edit"]
+    block: int
+    path: str
+    new: str
+    old: str | None
+    line: int | None
+    replaced_lines: int | None
+    context: EditContext | None
+
+
 class MessageStopRecord(_Head):
     """A response is complete.
 
@@ -436,6 +478,7 @@ Record: TypeAlias = (
     | BlockStopRecord
     | InputStartRecord
     | InputStopRecord
+    | EditRecord
     | MessageStopRecord
     | ToolStartRecord
     | ToolProgressRecord
@@ -456,6 +499,7 @@ _CONTENTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "text_delta": {"text": ""},
     "thinking_delta": {"thinking": ""},
     "tool_progress": {"value": None},
+    "edit": {"path": "", "context": None},
     "unknown": {"event": {}},
 }
 

@@ -43,8 +43,9 @@ from eagerstream.loop import (
     TurnStop,
 )
 from eagerstream.streaming import FeedEnd, OutputDelta
-from eagerstream.tools import ToolCall
+from eagerstream.tools import Tool, ToolCall
 
+from ._edits import EditFinder
 from ._joined import RecordsEnd
 from ._record import VERSION, Fault, Record, without_contents
 from ._summary import Summaries
@@ -76,6 +77,8 @@ class RunRecorder:
         summaries: If given, the records have no contents: nothing that the model or a tool wrote, except for the lines
             that these summaries make of calls. The line of a call is in the only field of its input, `summary`.
         data: True: the records of results have the structured data of the responses, too.
+        tool_of: Returns the tool of a call, which may say what text file the call edits. None: there are no records of
+            edits. With summaries, there are none either. It needs an event loop.
     """
 
     wants_deltas = wants_changes = wants_pings = True
@@ -94,6 +97,7 @@ class RunRecorder:
         close: Callable[[], object] = lambda: None,
         summaries: Summaries | None = None,
         data: bool = False,
+        tool_of: Callable[[GrowingInput], Tool | None] | None = None,
     ) -> None:
         self.id: str = id or uuid4().hex
         """The id of the run."""
@@ -102,6 +106,7 @@ class RunRecorder:
         self._close = close
         self._summaries = summaries
         self._has_data = data and summaries is None
+        self._edits = EditFinder(tool_of, self._tell_edit) if tool_of is not None and summaries is None else None
         self._told: dict[GrowingInput, str] = {}  # the line of each call that is being written, if there are summaries
         end = after or RecordsEnd()
         self._start_s = clock() - end.at_s
@@ -247,6 +252,8 @@ class RunRecorder:
                     **count,
                 }
                 self._new.append(record)
+                if self._edits is not None:
+                    self._edits.grow(input, delta.finished)
         elif isinstance(delta, TextDelta):
             self._add("text_delta", block=self._block(delta.index, "text"), text=delta.text, **count)
         else:
@@ -298,6 +305,8 @@ class RunRecorder:
                 if data and not is_deeper(data, DEFAULT_LIMITS.max_depth):  # no deeper one could be loaded from a file
                     more["data"] = data
                 self._add_of_call(call, "tool_stop", ran=call.ran, is_error=call.is_error, content=told, **more)
+                if self._edits is not None:
+                    self._edits.stop(call.input)
             case SubRunStart(call=call, run=run, model=model):
                 self._add_of_call(call, "sub_run_start", run=run, model=model)
             case SubRunStop(call=call, run=run, status=status, turns=turns, usage=usage):
@@ -332,6 +341,8 @@ class RunRecorder:
     def _void(self) -> None:
         for input in self._turn_inputs:
             self._inputs[input] = 0
+            if self._edits is not None:
+                self._edits.stop(input)
             self._writing.discard(input)
             self._told.pop(input, None)
             self._adopted_chars.pop(input, None)
@@ -354,6 +365,8 @@ class RunRecorder:
         head = {"index": input.index, "id": input.id, "name": input.name, "kind": input.kind}
         whole = _object(input.block.get("input")) or None if self._summaries is None else None
         self._add("input_start", block=self._blocks, **head, input=whole)
+        if self._edits is not None:
+            self._edits.start(input)
 
     def _stop(self, input: GrowingInput) -> None:
         """Record the end of an input, unless the input is void or its end was recorded."""
@@ -413,6 +426,20 @@ class RunRecorder:
             finished = [name for name in input.partial if input.is_finished(name)]
             fields = {"fragment": input.raw, "patch": input.whole_patch(), "finished": finished}
             self._add("input_delta", block=self._inputs[input], **fields)
+            if self._edits is not None:
+                self._edits.grow(input, finished)
+
+    def _tell_edit(self, input: GrowingInput, fields: dict[str, Any]) -> None:
+        """Record an edit of a call. The event loop calls this, which must see no exception."""
+        block = self._inputs.get(input)
+        if not block or self._has_ended:
+            return
+        self._add("edit", block=block, **_object(fields))
+        try:
+            self._put_new()
+        except Exception:
+            self._has_ended = True
+            self._close()
 
     def _add_of_call(self, call: ToolCall, type: str, **fields: Any) -> None:
         if call.input not in self._inputs:  # it started before the observation

@@ -1,4 +1,4 @@
-"""Rows of a terminal: the end of a text, and a growing text with its line numbers and the state of each line."""
+"""Rows of a terminal: the end of a text, a growing text with the state of each line, and a growing diff."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.text import Text
 from eagerstream._support.redaction import printable
 from eagerstream._support.wording import clean, count_text, visible
 
+from ._diff import CallDiff, LineChange, TextDiff
 from ._lines import LineProgress, LineState, TextLines, shown_lines
 
 CURSOR: Final = "▌"
@@ -28,6 +29,13 @@ _STYLES: Final = {
     LineState.RUNNING: "bold magenta",
     LineState.FAILED: "bold red",
     LineState.WAITING: "dim",
+}
+
+_CHANGES: Final = {
+    LineChange.SAME: (" ", ""),
+    LineChange.ADDED: ("+", "green"),
+    LineChange.REMOVED: ("-", "red"),
+    LineChange.PENDING: ("…", "dim"),
 }
 
 
@@ -107,6 +115,40 @@ def line_rows(
     if rows >= 2:
         parts.append(Text(f"{_MARKS[progress.line_state]} {progress.summary}", _STYLES[progress.line_state]))
     return parts + [ending(Text.assemble(("» ", "dim")), each) for each in output]
+
+
+def diff_rows(diff: CallDiff, rows: int, *, is_growing: bool) -> list[RenderableType]:
+    """Return the newest lines of a diff in at most `rows` rows, below its file and the numbers of changed lines.
+
+    Args:
+        diff: The diff.
+        rows: Number of rows, at least 1.
+        is_growing: True if the new text is still being written.
+    """
+    head = Text.assemble(("± ", "cyan"), (clean(diff.path), "bold"), f"  {diff.counts}")
+    if len(diff.diffs) > 1:
+        head.append(f"  {count_text(len(diff.diffs), 'edit')}", "dim")
+    newest = diff.diffs[-1]
+    room = min(_MOST_LINES, rows - 1, newest.count)
+    first = max(1, min(newest.newest + room // 4, newest.count) - room + 1)
+    return [
+        head,
+        *(
+            Row(partial(_diff_line, newest, number, is_newest=is_growing and number == newest.newest))
+            for number in range(first, first + room)
+        ),
+    ]
+
+
+def _diff_line(diff: TextDiff, number: int, cells: int, *, is_newest: bool) -> Text:
+    line = diff.line(number, 4 * cells)
+    mark, style = _CHANGES[line.change]
+    row = Text.assemble((f"{mark} ", style), ("" if line.number is None else f"{line.number:>4} ", style or "dim"))
+    text = line.text.expandtabs(_TAB)
+    row.append(end_of(text, max(1, cells - row.cell_len - 1)) if line.is_open else visible(printable(text)), style)
+    if is_newest:
+        row.append(CURSOR, "cyan")
+    return row
 
 
 def _line(progress: LineProgress, text: str, lines: TextLines, number: int, cells: int, *, is_open: bool) -> Text:

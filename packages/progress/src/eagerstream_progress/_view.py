@@ -10,6 +10,7 @@ from eagerstream import apply_patch
 from eagerstream._support.terms import error_code_of
 from eagerstream._support.wording import clean, count_text, duration_text, gap_text, usage_texts
 
+from ._diff import CallDiff
 from ._fold import CallFold, CallPhase, Result, RunFold, SubRunFold
 from ._lines import TextLines
 from ._record import InputDeltaRecord, InputStartRecord, Record
@@ -51,6 +52,7 @@ class CallView(CallFold):
     first_item_s: float | None = None
     first_field_s: float | None = None
     text_lines: dict[str, TextLines] = field(default_factory=dict, repr=False, init=False)
+    _diff: CallDiff | None = field(default=None, repr=False, init=False)
     _raw: list[str] = field(default_factory=list, repr=False)
     _known: set[str] = field(default_factory=set, repr=False)  # the set of `finished`, which may be very long
 
@@ -66,6 +68,16 @@ class CallView(CallFold):
         if self.first_fragment_s is None or self.last_fragment_s is None:
             return 0.0
         return self.last_fragment_s - self.first_fragment_s
+
+    @property
+    def diff(self) -> CallDiff | None:
+        """The diff of the text file that the call edits, up to now. None if it is not known; O(what is new)."""
+        if self._diff is None and self.edits:
+            self._diff = CallDiff(self.edits)
+        is_known = self._diff is not None and self._diff.read(
+            self.partial, self._known, is_valid=self.outcome == "valid"
+        )
+        return self._diff if is_known else None
 
     def grow(self, record: InputDeltaRecord) -> None:
         """Add a delta to the input.

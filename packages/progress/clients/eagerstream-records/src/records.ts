@@ -64,6 +64,45 @@ export interface BlockStopRecord {
   readonly content: JsonObject;
 }
 
+/** The text around an edit in its file. */
+export interface EditContext {
+  /** The lines before those that change, each with its end. */
+  readonly before: string;
+  /** The part of the first line that changes which is before the edit. */
+  readonly head: string;
+  /** The part of the last line that changes which is behind the edit. Null if there is no such line: complete lines are inserted, or the edit is at the end of the file. */
+  readonly tail: string | null;
+  /** The lines after those that change, each with its end. */
+  readonly after: string;
+}
+
+/** A call edits a text file, as its tool says while the input is written. A call may have several.
+ * 
+ * The texts themselves are in the input. Pointers are JSON pointers (RFC 6901) in it. */
+export interface EditRecord {
+  /** The version of this format. */
+  readonly v: 1 | 2;
+  /** The number of the record. It rises from record to record, from 1. */
+  readonly seq: number;
+  /** Seconds since the start of the run. */
+  readonly at_s: number;
+  readonly type: "edit";
+  /** The number of the call's block in the run. */
+  readonly block: number;
+  /** The file, as people may see it. Of a very long one, the end. */
+  readonly path: string;
+  /** The pointer of the new text. */
+  readonly new: string;
+  /** The pointer of the text that is replaced, or null if there is none. */
+  readonly old: string | null;
+  /** The number of the first line of the context, from 1. Null if the place in the file is not known. */
+  readonly line: number | null;
+  /** The number of lines of the file if the new text replaces all of it; else null. */
+  readonly replaced_lines: number | null;
+  /** The text around the edit, or null if the place is not known or the text is no longer kept. */
+  readonly context: EditContext | null;
+}
+
 /** An error. */
 export interface Fault {
   /** The class of the error. */
@@ -464,6 +503,7 @@ export type RunRecord =
   | BlockStopRecord
   | InputStartRecord
   | InputStopRecord
+  | EditRecord
   | MessageStopRecord
   | ToolStartRecord
   | ToolProgressRecord

@@ -2,7 +2,7 @@
 
 import { type Json, type JsonObject, isContainer } from "./exact.js";
 import { PartialValue, tellPieces } from "./patch.js";
-import type { Fault, InputDeltaRecord, PatchOp, RecordType, RunRecord, TextDeltaRecord, ThinkingDeltaRecord } from "./records.js";
+import type { EditRecord, Fault, InputDeltaRecord, PatchOp, RecordType, RunRecord, TextDeltaRecord, ThinkingDeltaRecord } from "./records.js";
 import { GrowingText } from "./text.js";
 import type { AnyTools, Growing, OtherName } from "./tools.js";
 
@@ -85,6 +85,8 @@ export class Call<Name extends string = string, Input = Json> extends AnyBlock {
   /** Names of the finished fields. */
   readonly finished: Set<string>;
   readonly subRuns: SubRun[] = [];
+  /** The text edits that the tool has told: the files, and the places of the texts in the input. */
+  readonly edits: EditRecord[] = [];
   /** True if parts of the input are not there: its value stays as it was before them. */
   isOmitted = false;
   bytes = 0;
@@ -305,6 +307,7 @@ const HANDLERS: { readonly [Type in RecordType]: Handler<Extract<RunRecord, { ty
     Object.assign(call, { outcome, error: error ?? call.error, inputStopS: at_s, stopS: at_s });
     if (outcome === "valid" && isContainer(call.partial)) for (const name of Object.keys(call.partial)) call.finished.add(name);
   }),
+  edit: ofCall((call, record) => call.edits.push(record)),
   message_stop(run, { usage }) {
     const { turn } = run;
     turn.usage = usage;

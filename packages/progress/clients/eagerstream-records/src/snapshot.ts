@@ -1,7 +1,7 @@
 // The state of a run as a value that never changes. What has not changed since the last one is the same object.
 
 import type { Json, JsonObject } from "./exact.js";
-import type { Fault } from "./records.js";
+import type { EditRecord, Fault } from "./records.js";
 import {
   type Approval, type Block, type Call, type CallPhase, type Gap, type RestartNote, RunReader, type SubRun, type TextBlock, type Turn, phaseOf,
 } from "./run.js";
@@ -40,6 +40,8 @@ interface CommonState<Name extends string> extends BlockState {
   readonly isError: boolean;
   readonly result: Json | undefined;
   readonly subRuns: readonly Readonly<SubRun>[];
+  /** The text edits that the tool has told: the files, and the places of the texts in the input. */
+  readonly edits: readonly EditRecord[];
 }
 
 interface AnyCallState<Name extends string> extends CommonState<Name> {
@@ -145,6 +147,7 @@ export class Snapshots<Tools extends object = AnyTools> {
       input: call.input.value,
       finished: known?.finished.size === call.finished.size ? known.finished : new Set(call.finished),
       subRuns: [...call.subRuns],
+      edits: [...call.edits],
     };
   }
 }

@@ -172,7 +172,7 @@ test("a record of another form ends the run with an error, and the state so far 
 test("any values in any field: an error or a state, and nothing outside of it", () => {
   const values = [null, undefined, true, -1, 2 ** 60, NaN, "", "__proto__", "\ud83d", [], [null], {}, { length: 1e9 }, parse('{"__proto__": {"polluted": 1}}')];
   const types = ["run_start", "run_resumed", "turn_start", "message_start", "block_start", "text_delta", "thinking_delta", "block_stop", "input_start",
-    "input_delta", "input_stop", "message_stop", "tool_start", "tool_progress", "sub_run_start", "sub_run_stop", "approval_start", "approval_stop",
+    "input_delta", "input_stop", "edit", "message_stop", "tool_start", "tool_progress", "sub_run_start", "sub_run_stop", "approval_start", "approval_stop",
     "tool_stop", "turn_stop", "restarted", "unknown", "run_stop"];
   const names = ["block", "turn", "text", "thinking", "content", "input", "fragment", "patch", "finished", "count", "omitted_chars", "usage", "status", "id", "run",
     "error", "restarted", "outcome", "to_s"];

@@ -28,6 +28,7 @@ test("the state of a run", () => {
     delta(2, [{ op: "add", path: "", value: { title: "Ha" } }]),
     delta(2, [{ op: "append", path: "/title", value: "rbours" }], { finished: ["title"] }),
     record("input_stop", { block: 2, outcome: "valid", error: null }),
+    record("edit", { block: 2, path: "a.txt", new: "/title", old: null, line: 1, replaced_lines: 0, context: null }),
     record("approval_start", { block: 2 }),
   );
   const states = new Snapshots(run);
@@ -52,6 +53,7 @@ test("the state of a run", () => {
   assert.equal(text.text, "Hello");
   assert.equal(write, state.calls[0]);
   assert.deepEqual([write.phase, write.input, [...write.finished], write.progress, write.result], ["done", { title: "Harbours" }, ["title"], 0.5, "ok"]);
+  assert.deepEqual(write.edits.map(({ path, new: text }) => [path, text]), [["a.txt", "/title"]]);
   assert.deepEqual(write.subRuns.map(({ id, status }) => [id, status]), [["r2", "completed"]]);
 });
 

@@ -55,9 +55,10 @@ export class TextLines {
     this.#starts = [0];
   }
 
-  // A text that replaces an earlier one, after a repeated key, is read anew.
+  // A text that replaces an earlier one, after a repeated key, is read anew. Returns true for such a text.
   read(text) {
-    if (!text.startsWith(this.#end, this.#read - this.#end.length)) this.#restart();
+    const isOther = !text.startsWith(this.#end, this.#read - this.#end.length);
+    if (isOther) this.#restart();
     const to = text.length - (text.endsWith("\r") ? 1 : 0); // a line feed may follow
     const lineEnd = LINE_END();
     lineEnd.lastIndex = this.#read;
@@ -70,6 +71,7 @@ export class TextLines {
     }
     this.#read = to;
     this.#end = text.slice(Math.max(0, to - CHECKED_CHARS), to);
+    return isOther;
   }
 
   // Returns the start and the end of `amount` lines, from a line on. The text was read before.

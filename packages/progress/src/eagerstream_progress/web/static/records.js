@@ -579,6 +579,8 @@ var Call = class extends AnyBlock {
   /** Names of the finished fields. */
   finished;
   subRuns = [];
+  /** The text edits that the tool has told: the files, and the places of the texts in the input. */
+  edits = [];
   /** True if parts of the input are not there: its value stays as it was before them. */
   isOmitted = false;
   bytes = 0;
@@ -750,6 +752,7 @@ var HANDLERS = {
     Object.assign(call, { outcome, error: error ?? call.error, inputStopS: at_s, stopS: at_s });
     if (outcome === "valid" && isContainer(call.partial)) for (const name of Object.keys(call.partial)) call.finished.add(name);
   }),
+  edit: ofCall((call, record) => call.edits.push(record)),
   message_stop(run, { usage }) {
     const { turn } = run;
     turn.usage = usage;
@@ -907,7 +910,8 @@ var Snapshots = class {
       phase: phaseOf(call, this.run),
       input: call.input.value,
       finished: known?.finished.size === call.finished.size ? known.finished : new Set(call.finished),
-      subRuns: [...call.subRuns]
+      subRuns: [...call.subRuns],
+      edits: [...call.edits]
     };
   }
 };
