@@ -605,6 +605,15 @@ def progress_about_lines(done: Done) -> None:
     assert "done: imported 2 rows" in done.output
 
 
+_CALLS = tool_use("edit_notes", {"old": "Call Ada.\n", "new": "Call Ada.\nCall Bob.\n"})
+
+
+@program(reply(_CALLS), reply(text("Done.")), timing=_TIMING)
+def live_diffs(done: Done) -> None:
+    assert re.search(r"edit_notes .* done \+1 -0: replaced", done.output)
+    assert (done.folder / "notes.txt").read_text() == "Buy milk.\nCall Ada.\nCall Bob.\nWater the plants.\n"
+
+
 _DOCUMENT = {"title": "Harbours", "paragraphs": [f"Paragraph {number}." for number in range(400)]}
 
 

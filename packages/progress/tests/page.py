@@ -130,6 +130,7 @@ class Page:
         if (kept := os.environ.get("EAGERSTREAM_SCREENSHOTS")) and name in (
             "watch.png",
             "watch-code.png",
+            "watch-diff.png",
             "watch-phone.png",
         ):
             folders.append(ROOT / kept)

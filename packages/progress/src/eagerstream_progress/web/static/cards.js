@@ -1,9 +1,10 @@
 // The turns of a run as a list of items: headings, notes, texts, and each call as a growing card.
 
+import { diffOf } from "./diff.js";
 import { caret, h } from "./dom.js";
 import { count, digits, gapText, icon, line, PHASES, pill, pretty, seconds, visible } from "./format.js";
 import { lineProgress } from "./lines.js";
-import { drawListing } from "./listing.js";
+import { drawDiff, drawListing } from "./listing.js";
 import { isContainer, phaseOf, stringify } from "./records.js";
 import { tokensOf } from "./run.js";
 import { drawTake, whole } from "./take.js";
@@ -100,7 +101,8 @@ function showAll(isOpen, ui, key, block) {
 function drawCall(call, run, ui) {
   const id = `call-${call.block}`;
   const phase = phaseOf(call, run);
-  const lines = phase === "approval" ? null : lineProgress(call, call.toolStopS !== null || call.isVoid || run.isOver);
+  const diff = diffOf(call);
+  const lines = phase === "approval" || diff ? null : lineProgress(call, call.toolStopS !== null || call.isVoid || run.isOver);
   return h("article", {
     key: id, id, version: `${run.epoch}.${call.version}.${call.subRuns.filter((subRun) => ui.canShow(subRun.id)).length}.${ui.canAct()}.${ui.tabStop(call)}`, class: "call", tabindex: ui.tabStop(call) ? "0" : "-1", "data-tone": PHASES[phase].tone,
     "data-phase": phase, "data-void": call.isVoid, "aria-labelledby": `${id}-name ${id}-phase`,
@@ -115,7 +117,8 @@ function drawCall(call, run, ui) {
       h("button", { type: "button", class: "inspect", "aria-expanded": String(ui.isOpen(`${id}-inspector`)),
         on: { click: () => ui.toggle(`${id}-inspector`, call) } }, icon("look"), h("span", { class: "word" }, "Inspect"), h("span", { class: "unseen" }, ` ${line(call.name, 80)}`))),
     call.approval && call.approval.approved !== null && drawDecision(call.approval),
-    phase === "approval" ? drawInput(call) : drawFields(call, phase, ui, lines),
+    diff && phase === "approval" && drawDiff(call, diff, { growing: false, redraw: () => ui.redraw(call) }),
+    phase === "approval" ? drawInput(call) : drawFields(call, phase, ui, lines, diff),
     call.error && h("p", { class: "problem" }, icon("cross"), line(call.error, 400)),
     call.cancelling?.problem && CANCELLABLE.has(phase) && h("p", { class: "problem", role: "alert" }, icon("cross"), call.cancelling.problem),
     phase === "approval" && drawApproval(call, id, ui), // after the input that it is about
@@ -172,28 +175,31 @@ function drawInput(call) {
   return h("pre", { class: "exact", tabindex: "0", role: "group", "aria-label": "Input, complete" }, call.shown);
 }
 
-function drawFields(call, phase, ui, lines) {
+function drawFields(call, phase, ui, lines, diff) {
   const { partial } = call;
   if (partial === null || partial === undefined) return phase === "writing" && h("p", { class: "faint" }, "nothing yet", caret());
   if (!isContainer(partial) || Array.isArray(partial)) {
     return drawValue(partial, { key: `f${call.block}`, block: call, ui, growing: phase === "writing", depth: 2 });
   }
-  const names = Object.keys(partial);
+  // The diff is shown in place of the texts that it has.
+  const change = diff && Object.keys(partial).find((name) => diff.parameters.has(name));
+  const names = Object.keys(partial).filter((name) => name === change || !diff?.parameters.has(name));
   if (!names.length) return h("p", { class: "faint" }, "no fields");
   const key = `f${call.block}`;
   const isOpen = ui.isOpen(key);
   if (isOpen && names.length > ALL_ITEMS) return drawAll(partial, { key, block: call, ui });
   const shown = isOpen ? names : names.slice(-MAX_FIELDS);
-  if (lines && !shown.includes(lines.parameter)) shown.unshift(lines.parameter);
+  const listed = lines?.parameter ?? change;
+  if (listed && !shown.includes(listed)) shown.unshift(listed);
   return h("ul", { class: "fields" },
     shown.map((name) => {
-      const isDone = call.finished.has(name);
+      const isDone = name === change ? [...diff.parameters].every((each) => call.finished.has(each)) : call.finished.has(name);
       const isGrowing = !isDone && phase !== "cut" && phase !== "invalid" && phase !== "void";
       return h("li", { key: `f${name}`, "data-done": isDone },
         h("span", { class: "mark" }, isDone ? icon("check") : icon(isGrowing ? "pencil" : "scissors"),
           h("span", { class: "unseen" }, isDone ? "finished" : isGrowing ? "growing" : "unfinished")),
-        h("span", { class: "name" }, line(name, 80)),
-        name === lines?.parameter ? drawListing(call, lines, { id: `call-${call.block}`, growing: isGrowing && call.inputStopS === null, redraw: () => ui.redraw(call) })
+        h("span", { class: "name" }, name === change ? "changes" : line(name, 80)),
+        name === change ? drawDiff(call, diff, { growing: isGrowing && call.inputStopS === null, redraw: () => ui.redraw(call) }) : name === lines?.parameter ? drawListing(call, lines, { id: `call-${call.block}`, growing: isGrowing && call.inputStopS === null, redraw: () => ui.redraw(call) })
           : drawValue(partial[name], { key: `${call.block}/${name}`, block: call, ui, growing: isGrowing, depth: 2 }));
     }),
     names.length > MAX_FIELDS && h("li", { key: "fields", class: "more" }, h("span", { class: "faint" }, isOpen ? count(names.length, "field") : count(names.length - MAX_FIELDS, "earlier field")),

@@ -25,11 +25,28 @@ const views = new WeakMap();
 function viewOf(call, parameter) {
   let view = views.get(call);
   if (view?.parameter !== parameter) {
-    view = { parameter, lines: new TextLines(), count: 1, top: 0, visible: VISIBLE_LINES, follows: true, moves: false, setTop: 0, outputLines: 0 };
+    view = { ...newView(), parameter, lines: new TextLines(), outputLines: 0 };
     views.set(call, view);
   }
   return view;
 }
+
+const newView = () => ({ count: 1, top: 0, visible: VISIBLE_LINES, follows: true, moves: false, setTop: 0 });
+
+// The lines near the visible ones, in a box that scrolls. `rowsOf(first, amount)` returns the elements of lines.
+function drawLines(view, label, rowsOf, redraw, ...over) {
+  const first = Math.max(1, Math.floor(view.top) + 1 - NEAR_LINES);
+  const amount = Math.min(Math.ceil(view.visible) + 2 * NEAR_LINES, view.count - first + 1);
+  return h("div", { class: "frame" },
+    h("div", {
+      class: "scroller", tabindex: "0", role: "group", "aria-label": label,
+      on: { scroll: (event) => scrolled(event.currentTarget, view, redraw) },
+      drawn: (element) => settle(element, view),
+    }, h("div", { class: "sheet" }, h("ol", { style: { top: `calc(var(--row) * ${first - 1})` } }, rowsOf(first, amount)))),
+    over);
+}
+
+const sizes = (lastNumber, count) => ({ "--digits": String(Math.max(3, String(lastNumber).length)), "--count": String(count) });
 
 // `growing`: the text is still being written. `redraw`: draws the call anew.
 export function drawListing(call, progress, { id, growing, redraw }) {
@@ -42,20 +59,12 @@ export function drawListing(call, progress, { id, growing, redraw }) {
   const state = statementState(progress);
   const name = inLine(progress.parameter, 80);
   place(view, progress, state, growing);
-  const first = Math.max(1, Math.floor(view.top) + 1 - NEAR_LINES);
-  const amount = Math.min(Math.ceil(view.visible) + 2 * NEAR_LINES, total - first + 1);
-  const rows = lines.places(text, first, amount).map(([start, end], offset) => {
+  const rows = (first, amount) => lines.places(text, first, amount).map(([start, end], offset) => {
     const number = first + offset;
     return drawLine(text.slice(start, end), number, total, progress, growing && number === total);
   });
-  return h("div", { class: "value listing", style: { "--digits": String(Math.max(3, String(total).length)), "--count": String(total) } },
-    h("div", { class: "frame" },
-      h("div", {
-        class: "scroller", tabindex: "0", role: "group", "aria-label": `${name}, ${count(total, "line")}`,
-        on: { scroll: (event) => scrolled(event.currentTarget, view, redraw) },
-        drawn: (element) => settle(element, view),
-      }, h("div", { class: "sheet" },
-        h("ol", { style: { top: `calc(var(--row) * ${first - 1})` } }, rows))),
+  return h("div", { class: "value listing", style: sizes(total, total) },
+    drawLines(view, `${name}, ${count(total, "line")}`, rows, redraw,
       isAway(view, progress, state) && drawAway(text, progress, state, view, growing, redraw)),
     drawState(progress, state, total),
     !progress.isOver && drawOutput(progress, view, id));
@@ -99,6 +108,35 @@ function drawOutput(progress, view, id) {
   return h("div", { class: "output" },
     h("h4", { id: `${id}-output` }, "Output"),
     h("pre", { tabindex: "0", pin: true, role: "group", "aria-labelledby": `${id}-output`, style: { "--lines": String(view.outputLines) } }, output));
+}
+
+// --- a diff -----------------------------------------------------------------------------------------------------------
+
+const diffViews = new WeakMap();
+const CHANGES = { same: "", removed: "removed ", added: "added ", pending: "being replaced ", heading: "" };
+
+// `growing`: the new text is still being written. `redraw`: draws the call anew.
+export function drawDiff(call, diff, { growing, redraw }) {
+  if (!diffViews.has(call)) diffViews.set(call, newView());
+  const view = diffViews.get(call);
+  view.count = diff.count;
+  const most = Math.max(0, view.count - view.visible);
+  if (view.follows && growing) view.top = diff.newest - view.visible + AWAY_LINES;
+  view.top = Math.max(0, Math.min(view.top, most));
+  const rows = (first, amount) => diff.rows(first, amount).map((row, offset) => drawDiffLine(row, first + offset, diff, growing));
+  return h("div", { class: "value listing diff", style: sizes(diff.lastNumber, view.count) },
+    h("p", { class: "statement" },
+      h("span", { class: "path" }, inLine(diff.path, 400)),
+      h("span", { class: "added" }, `+${digits(diff.added)}`, h("span", { class: "unseen" }, " lines added, ")),
+      h("span", { class: "removed" }, `\u2212${digits(diff.removed)}`, h("span", { class: "unseen" }, " lines removed"))),
+    view.count > 0 && drawLines(view, `Diff of ${inLine(diff.path, 80)}, ${count(view.count, "line")}`, rows, redraw));
+}
+
+function drawDiffLine({ change, number, text, isOpen }, place, diff, growing) {
+  const isNewest = growing && (isOpen || (change === "pending" && place === diff.newest));
+  return h("li", { key: `d${place}`, "data-state": change, "aria-posinset": String(place), "aria-setsize": String(diff.count) },
+    h("span", { class: "gutter" }, h("span", { class: "unseen" }, CHANGES[change]), h("span", { class: "number" }, number === null ? "" : String(number))),
+    h("span", { class: "code" }, visible(text), isNewest && caret()));
 }
 
 // --- the visible part -------------------------------------------------------------------------------------------------
