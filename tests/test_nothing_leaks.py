@@ -142,7 +142,17 @@ def test_there_is_an_event_of_each_class() -> None:
     names = {type(event).__name__ for event in events()}
     public = {name for name in eagerstream.__all__ if is_dataclass(getattr(eagerstream, name))}
     of_runs = {"ToolStart", "ToolStop", "ToolProgress", "TurnStart", "TurnStop", "Restarted", "RunResult"}
-    others = {"Limits", "Recording", "ToolCall", "ToolResponse", "Group", "Reject", "HistoryFault", "OutputDelta"}
+    others = {
+        "Limits",
+        "Recording",
+        "ToolCall",
+        "ToolResponse",
+        "Group",
+        "Reject",
+        "HistoryFault",
+        "OutputDelta",
+        "TextEdit",
+    }
     others |= {"HistoryRepair", "ModelFacts", "ParsingLimits", "Ping"}
     assert public - of_runs - others == names
 
@@ -196,7 +206,7 @@ def _objects() -> Iterator[object]:
     recorder.take([*events()])
     yield from (recorder, view, *view.calls)
     yield Tool(_echo)
-    yield TextEdit(path="a.py", new="b", text=CANARY)
+    yield TextEdit(path=CANARY, new="b", text=CANARY)
     yield Conversation(**REQUEST, tools=[Tool(_echo)], system=CANARY)
     yield eagerstream.run(recording, **REQUEST, system=CANARY)
     yield eagerstream.Agent(recording, model="m", max_tokens=9, system=CANARY, metadata={"user_id": CANARY})

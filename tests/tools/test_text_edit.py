@@ -15,13 +15,6 @@ from tests.support import LocalAPI
 pytestmark = pytest.mark.anyio
 
 
-def test_the_text_of_the_file_is_in_no_log() -> None:
-    """The representation of an edit names the file and the parameters only."""
-    edit = TextEdit(path="a.py", new="new", text="a secret")
-    assert "a.py" in repr(edit)
-    assert "secret" not in repr(edit)
-
-
 def test_the_option_takes_a_plain_function() -> None:
     """It runs in a thread: a coroutine would never be awaited there."""
 

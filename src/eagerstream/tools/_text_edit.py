@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class TextEdit:
     r"""A text file that a call edits, and the parameters with the new text: the result of a tool's option `edits`.
 
@@ -36,4 +36,4 @@ class TextEdit:
     old: str | None = None
     each: str | None = None
     after_line: int | None = None
-    text: str | None = field(default=None, repr=False)
+    text: str | None = None
