@@ -32,6 +32,9 @@ class EditFinder:
     Args:
         tool_of: Returns the tool of a call.
         tell: Called with the input of a call and the fields of an `edit` record. A call has one for each edit.
+
+    Attributes:
+        calls: The inputs that it looks at.
     """
 
     def __init__(
@@ -42,7 +45,7 @@ class EditFinder:
         self._tool_of = tool_of
         self._tell = tell
         self._loop: LoopThread | None = None
-        self._calls: dict[GrowingInput, _Call] = {}
+        self.calls: dict[GrowingInput, _Call] = {}
 
     def grow(self, input: GrowingInput, finished: Iterable[str]) -> None:
         """Look at an input that has grown, if it was started.
@@ -51,7 +54,7 @@ class EditFinder:
             input: The input.
             finished: Names of the parameters that have finished since the last call.
         """
-        call = self._calls.get(input)
+        call = self.calls.get(input)
         if call is None:
             return
         call.finished.update(finished)
@@ -62,11 +65,11 @@ class EditFinder:
         tool = self._tool_of(input)
         if tool is not None and tool.edits is not None:
             self._loop = self._loop or LoopThread()
-            self._calls[input] = _Call(input, tool)
+            self.calls[input] = _Call(input, tool)
 
     def stop(self, input: GrowingInput) -> None:
         """Look no longer at an input: its call has its result, or is void. A thread that still reads is left alone."""
-        self._calls.pop(input, None)
+        self.calls.pop(input, None)
 
     def _go_on(self, call: _Call) -> None:
         if call.is_busy or (job := call.next_job()) is None or not _threads.acquire(blocking=False):
@@ -94,7 +97,7 @@ class EditFinder:
 
     def _take(self, call: _Call, found: Any) -> None:
         call.is_busy = False
-        if self._calls.get(call.input) is not call:
+        if self.calls.get(call.input) is not call:
             return
         if isinstance(found, TextEdit):
             call.edit = found if found.old is not None else replace(found, each=None)

@@ -252,7 +252,7 @@ class RunRecorder:
                     **count,
                 }
                 self._new.append(record)
-                if self._edits is not None:
+                if self._edits is not None and input in self._edits.calls:
                     self._edits.grow(input, delta.finished)
         elif isinstance(delta, TextDelta):
             self._add("text_delta", block=self._block(delta.index, "text"), text=delta.text, **count)
