@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import sys
 from random import Random
 from typing import Any, cast
 
@@ -25,8 +26,8 @@ def edit(
     return cast("EditRecord", record)
 
 
-def drawn(diff: TextDiff) -> list[str]:
-    lines = [diff.line(number, 100) for number in range(1, diff.count + 1)]
+def drawn(diff: TextDiff, new: str = "") -> list[str]:
+    lines = [diff.line(new, number, 100) for number in range(1, diff.count + 1)]
     return [f"{MARKS[line.change]}{line.number} {line.text}{'|' if line.is_open else ''}" for line in lines]
 
 
@@ -42,7 +43,7 @@ def test_a_diff_grows() -> None:
     assert drawn(diff)[1:4] == [" 11     a = 1", ".12     b = 2", ".13     return a # here"]
     assert (diff.newest, diff.added, diff.removed) == (3, 0, 0)
     diff.read("a = 1\n    b = 3\n    ret", is_whole=False)
-    assert drawn(diff)[2:] == [
+    assert drawn(diff, "a = 1\n    b = 3\n    ret")[2:] == [
         *["-12     b = 2", "-13     return a # here", "+12     b = 3", "+13     ret|"],
         *[" 14 ", " 15 end"],
     ]
@@ -59,7 +60,7 @@ def test_new_texts() -> None:
     """An inserted text, one in place of a file, one that is empty, and one that begins anew."""
     inserted = TextDiff(edit("a\n", after="b\n", old=None), "")
     inserted.read("x\ny\n", is_whole=False)
-    assert drawn(inserted) == [" 10 a", "+11 x", "+12 y", "+13 |", " 14 b"]
+    assert drawn(inserted, "x\ny\n") == [" 10 a", "+11 x", "+12 y", "+13 |", " 14 b"]
     inserted.read("x\ny\n", is_whole=True)
     assert drawn(inserted) == [" 10 a", "+11 x", "+12 y", " 13 b"]
     created = TextDiff(edit(line=1, old=None, replaced_lines=7, context=None), "")
@@ -71,7 +72,7 @@ def test_new_texts() -> None:
     again = TextDiff(edit(), "a\nb")
     again.read("x\ny\nz", is_whole=False)
     again.read("a\nc", is_whole=False)  # a repeated key
-    assert drawn(again) == [" 10 a", "-11 b", "+11 c|"]
+    assert drawn(again, "a\nc") == [" 10 a", "-11 b", "+11 c|"]
 
 
 def test_line_ends() -> None:
@@ -95,6 +96,9 @@ def test_the_cost_is_that_of_the_new_text() -> None:
         diff.read(new, is_whole=False)
         compared.append(diff.compared_chars)
     assert compared == [len(new) - new.count("\n")] * 2
+    owners = sys.getrefcount(new)
+    diff.read(new, is_whole=False)
+    assert sys.getrefcount(new) == owners, "appending to a text with another owner copies it"
     late = TextDiff(edit(), "other\n")
     late.read(new[:3], is_whole=False)
     late.read(new, is_whole=False)
@@ -111,7 +115,7 @@ def test_the_end_is_a_diff_of_both_texts(lines: int) -> None:
         )
         diff = TextDiff(edit(), "\n".join([*old, ""]))
         diff.read("\n".join([*new, ""]), is_whole=True)
-        found = [diff.line(number, 100) for number in range(1, diff.count + 1)]
+        found = [diff.line("", number, 100) for number in range(1, diff.count + 1)]
         assert [line.text for line in found if line.change is not LineChange.ADDED] == old
         assert [line.text for line in found if line.change is not LineChange.REMOVED] == new
         numbers = [line.number for line in found if line.change is not LineChange.REMOVED]
@@ -175,7 +179,7 @@ def test_the_page_has_the_same_lines(modules: PageModules) -> None:
         for place, piece in enumerate([*pieces, ""]):
             text += piece
             diff.read(text, is_whole=place == len(pieces))
-            lines = [diff.line(number, 1000) for number in range(1, diff.count + 1)]
+            lines = [diff.line(text, number, 1000) for number in range(1, diff.count + 1)]
             shown = [[line.change.value, line.number, line.text, line.is_open] for line in lines]
             states.append([diff.added, diff.removed, diff.newest, shown])
         middle = (diff.count + 1) // 2

@@ -66,8 +66,10 @@ class Writing:
         assert diff is not None
         return [
             f"{line.change.value} {line.number} {line.text}"
-            for each in diff.diffs
-            for line in (each.line(number, 100) for number in range(1, each.count + 1))
+            for place, each in enumerate(diff.diffs)
+            for line in (
+                each.line(diff.new_text(self.call.partial, place), number, 100) for number in range(1, each.count + 1)
+            )
         ]
 
 

@@ -58,7 +58,7 @@ class _Part(NamedTuple):
 
 
 class TextDiff:
-    """The diff of one edit.
+    """The diff of one edit. It holds no text that grows: CPython appends in place only to a text without other owners.
 
     Args:
         edit: The record of the edit.
@@ -85,9 +85,9 @@ class TextDiff:
         self.compared_chars = 0
         self._restart()
         self._is_whole = False
-        self._text = ""
+        self._chars = 0
         self._new: list[str] = []  # the lines of the complete new text
-        self._update()
+        self._update("")
 
     def _whole(self, text: str) -> list[str]:
         """Return the lines with a text in place of the edit."""
@@ -103,13 +103,13 @@ class TextDiff:
 
     def read(self, text: str, *, is_whole: bool) -> None:
         """Read what is new in the new text. If it is complete, compare both texts properly, once."""
-        if is_whole == self._is_whole and len(text) == len(self._text):
+        if is_whole == self._is_whole and len(text) == self._chars:
             return
-        self._text, self._is_whole = text, is_whole
+        self._chars, self._is_whole = len(text), is_whole
         if self._lines.read(text):
             self._restart()
         self._compare(text)
-        self._update()
+        self._update(text)
 
     def _compare(self, text: str) -> None:
         """Compare the new characters with the replaced lines."""
@@ -127,12 +127,12 @@ class TextDiff:
             else:
                 self._place, self._at, self._same = found.end(), 0, self._same + 1
 
-    def _update(self) -> None:
+    def _update(self, text: str) -> None:
         start, same, end = self._start, self._same, self._end if self._is_whole else self._growing_end
         new_end = end
         changes = [_Part(LineChange.SAME, start, start, same - start)]
         if self._is_whole:
-            self._new = self._whole(self._text)
+            self._new = self._whole(text)
             changes = _changes(self._old[start:end], self._new, start)
             new_end = start + len(self._new)
         elif self._differs:
@@ -159,10 +159,11 @@ class TextDiff:
         else:
             self.newest = min(same + 1, self.count)
 
-    def line(self, number: int, chars: int) -> DiffLine:
+    def line(self, text: str, number: int, chars: int) -> DiffLine:
         """Return a line of the diff, with at most `chars` characters.
 
         Args:
+            text: The new text that was read before.
             number: Its number in the diff, from 1.
             chars: Number of characters.
         """
@@ -178,10 +179,10 @@ class TextDiff:
             return DiffLine(part.change, count, self._new[line][:chars], is_open=False)
         head = self._head if line == 0 else ""
         if line < self._lines.count - 1:
-            text = f"{head}{self._lines.line(self._text, line + 1, chars)}"
-            return DiffLine(part.change, count, text[:chars], is_open=False)
-        text = f"{head}{self._text[max(self._lines.start(self._text, line + 1), len(self._text) - chars) :]}"
-        return DiffLine(part.change, count, text[-chars:].removesuffix("\r"), is_open=True)
+            shown = f"{head}{self._lines.line(text, line + 1, chars)}"
+            return DiffLine(part.change, count, shown[:chars], is_open=False)
+        shown = f"{head}{text[max(self._lines.start(text, line + 1), len(text) - chars) :]}"
+        return DiffLine(part.change, count, shown[-chars:].removesuffix("\r"), is_open=True)
 
 
 class CallDiff:
@@ -216,6 +217,10 @@ class CallDiff:
     def counts(self) -> str:
         """The numbers of added and removed lines: `+12 -3`."""
         return f"+{self.added:,} -{self.removed:,}"
+
+    def new_text(self, fields: Mapping[str, Any], number: int) -> str:
+        """Return the new text of an edit, by its number from 0, as far as it is in the input."""
+        return _text_at(fields, self._edits[number]["new"]) or ""
 
     def read(self, fields: Mapping[str, Any], finished: Collection[str], *, is_valid: bool) -> bool:
         """Read what is new in the input. Return False if it has no such texts.

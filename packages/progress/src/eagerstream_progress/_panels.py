@@ -214,7 +214,7 @@ def _body(call: CallView, rows: int) -> list[RenderableType]:
     last = last[-rows:]
     rows -= len(last)
     if diff is not None and rows >= 1:
-        return diff_rows(diff, rows, is_growing=call.input_stop_s is None) + last
+        return diff_rows(diff, fields, rows, is_growing=call.input_stop_s is None) + last
     if progress is not None and rows >= 1:
         return _body_of_lines(call, progress, rows) + last
     if not fields or rows < 1:

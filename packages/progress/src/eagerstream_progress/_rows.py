@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from rich.cells import cell_len, get_character_cell_size
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -117,31 +117,32 @@ def line_rows(
     return parts + [ending(Text.assemble(("» ", "dim")), each) for each in output]
 
 
-def diff_rows(diff: CallDiff, rows: int, *, is_growing: bool) -> list[RenderableType]:
+def diff_rows(diff: CallDiff, fields: Mapping[str, Any], rows: int, *, is_growing: bool) -> list[RenderableType]:
     """Return the newest lines of a diff in at most `rows` rows, below its file and the numbers of changed lines.
 
     Args:
         diff: The diff.
+        fields: The input so far.
         rows: Number of rows, at least 1.
         is_growing: True if the new text is still being written.
     """
     head = Text.assemble(("± ", "cyan"), (clean(diff.path), "bold"), f"  {diff.counts}")
     if len(diff.diffs) > 1:
         head.append(f"  {count_text(len(diff.diffs), 'edit')}", "dim")
-    newest = diff.diffs[-1]
+    newest, text = diff.diffs[-1], diff.new_text(fields, len(diff.diffs) - 1)
     room = min(_MOST_LINES, rows - 1, newest.count)
     first = max(1, min(newest.newest + room // 4, newest.count) - room + 1)
     return [
         head,
         *(
-            Row(partial(_diff_line, newest, number, is_newest=is_growing and number == newest.newest))
+            Row(partial(_diff_line, newest, text, number, is_newest=is_growing and number == newest.newest))
             for number in range(first, first + room)
         ),
     ]
 
 
-def _diff_line(diff: TextDiff, number: int, cells: int, *, is_newest: bool) -> Text:
-    line = diff.line(number, 4 * cells)
+def _diff_line(diff: TextDiff, new: str, number: int, cells: int, *, is_newest: bool) -> Text:
+    line = diff.line(new, number, 4 * cells)
     mark, style = _CHANGES[line.change]
     row = Text.assemble((f"{mark} ", style), ("" if line.number is None else f"{line.number:>4} ", style or "dim"))
     text = line.text.expandtabs(_TAB)
