@@ -234,6 +234,7 @@ def test_keeping(page: Page, kept: Callable[[str], bytes], tmp_path: Path) -> No
             script = "[...document.querySelectorAll(`${arguments[0]} .take button`)].find((one) => one.textContent.startsWith(arguments[1])).click()"
             page.run(script, f"{card} {part}", word)
 
+        page.wait(lambda: page.all(f"{card} .inspector .take button"))
         press(".inspector", "download")
         assert kept("_crire_file-9000.json").decode() == call.raw
         press(".fields", "download")
