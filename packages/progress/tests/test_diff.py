@@ -96,7 +96,7 @@ def test_the_cost_is_that_of_the_new_text() -> None:
         diff.read(new, is_whole=False)
         compared.append(diff.compared_chars)
     assert compared == [len(new) - new.count("\n")] * 2
-    owners = sys.getrefcount(new)
+    diff, owners = TextDiff(edit(), new), sys.getrefcount(new)
     diff.read(new, is_whole=False)
     assert sys.getrefcount(new) == owners, "appending to a text with another owner copies it"
     late = TextDiff(edit(), "other\n")
