@@ -216,8 +216,9 @@ async def test_an_encoder_that_fails(monkeypatch: pytest.MonkeyPatch, caplog: py
 class Paying:
     """An agent with a tool that asks; what a client gets of it."""
 
-    def __init__(self, *more: Any, timeout_s: float = 600.0) -> None:
+    def __init__(self, *more: Any, timeout_s: float = 600.0, **options: Any) -> None:
         self.hub = Hub()
+        self._options = options
         self.paid: list[int] = []
         pay = tool(self._pay, name="pay", approve=self.hub.approve, approve_timeout_s=timeout_s)
         self.runs: list[eagerstream.Run] = []
@@ -229,7 +230,7 @@ class Paying:
     def _start(self, input: RunAgentInput) -> eagerstream.Run:
         self.inputs.append(input)
         options: Any = {"model": "m", "max_tokens": 1024, "messages": messages_of(input), "tools": self._tools}
-        self.runs.append(eagerstream.run(self.api.transport(), **options))
+        self.runs.append(eagerstream.run(self.api.transport(), **options, **self._options))
         return self.runs[-1]
 
     async def _pay(self, amount: int) -> str:
@@ -293,6 +294,23 @@ async def test_an_interrupt_after_a_reload() -> None:
     assert "outcome" in third.end
     history = messages_of(parsed(third.messages))
     assert [each["role"] for each in history] == [each["role"] for each in paying.runs[0].result.messages]
+
+
+@pytest.mark.anyio
+async def test_a_failure_after_an_interrupt(caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody waits for the first request any more: an error of the program is logged all the same, without its text."""
+
+    def price(*_: Any) -> float:
+        if len(paying.api.exchanges) < 2:
+            return 0.0
+        raise KeyError("hunter2")
+
+    paying = Paying(price=price)
+    asked = await run_on(paying.app)
+    last = await paying.resumed(asked, {"approved": True})
+    assert (last.end["type"], last.end["code"]) == ("RUN_ERROR", "KeyError")
+    await until(lambda: "a run of an AG-UI client failed: KeyError" in caplog.text)
+    assert "hunter2" not in caplog.text
 
 
 @pytest.mark.anyio

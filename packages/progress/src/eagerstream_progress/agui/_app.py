@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 _MAX_FAULTS: Final = 1_000
+_FAILED: Final = "a run of an AG-UI client failed: %s"
 
 _log = logger_of(__name__)
 
@@ -125,13 +126,19 @@ class _Agents:
             has_begun = True
             log = self.hub.observe(run)
             held = self.held[log.id] = HeldRun(run, log, self.hub, new_encoder)
-            async with held.driving(lambda _: self.held.pop(log.id, None)):
+            async with held.driving(partial(self._ended, held)):
                 await self._send(held, encoder, write)
             if held.failure is not None:
                 raise held.failure
         except Exception as error:
             await self._fail(encoder, error, write, has_begun=has_begun)
         await _tell(write, encoder.fail("The run ended early.", code="ended_early"))
+
+    def _ended(self, held: HeldRun[AGUIEncoder], failure: Exception | None) -> None:
+        del self.held[held.log.id]
+        # No request is left that would report it: that of the start has ended with the question.
+        if held.has_asked and failure is not None and not isinstance(failure, EagerStreamError):
+            _log.error(_FAILED, type(failure).__name__)
 
     async def _continue(
         self, held: HeldRun[AGUIEncoder], answers: list[Approval], input: RunAgentInput, state: Any, write: Write
@@ -162,7 +169,7 @@ class _Agents:
         if not (encoder.is_ended and isinstance(error, EagerStreamError)):  # if not, the records reported it
             # Errors of the application's own code are logged completely. An error of a run may quote a model.
             trace = None if has_begun or isinstance(error, EagerStreamError) else error
-            _log.error("a run of an AG-UI client failed: %s", type(error).__name__, exc_info=trace)
+            _log.error(_FAILED, type(error).__name__, exc_info=trace)
         told = public_error({"type": type(error).__name__, "text": str(error)})
         await _tell(write, encoder.fail(told["text"], code=told["type"]))
 
