@@ -615,6 +615,7 @@ def _is_gone(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"  # nobody waits for it
 
 
+@pytest.mark.slow
 def test_without_the_extra(anyio_backend: str) -> None:
     """The error names it. The encoder needs nothing of it."""
     code = (
@@ -628,6 +629,7 @@ def test_without_the_extra(anyio_backend: str) -> None:
     assert "eagerstream-progress[acp]" in done.stderr
 
 
+@pytest.mark.slow
 def test_no_editor(tmp_path: Path, anyio_backend: str) -> None:
     """Started by hand with a file as its input, it says who starts it."""
     (tmp_path / "agent.py").write_text(AGENT)
