@@ -96,7 +96,9 @@ def _joined(deltas: list[dict[str, Any]]) -> Record:
     }
     if first["type"] == "input_delta":
         joined["patch"] = merge_patches(delta["patch"] for delta in deltas)
-        joined["finished"] = [name for delta in deltas for name in delta["finished"]]
+        joined["finished"] = []
+        for delta in deltas:
+            add_finished(joined["finished"], delta)
     return cast("Record", joined)
 
 
@@ -107,6 +109,13 @@ def repeated_fields(patch: Iterable[Mapping[str, Any]]) -> set[str]:
     """
     paths = [op["path"] for op in patch if op["op"] == "replace"]
     return {steps_of(path)[0] for path in paths if path.count("/") == 1}
+
+
+def add_finished(finished: list[str], delta: Mapping[str, Any]) -> None:
+    """Add the finished fields of one more delta. A field that begins again is one of them only if it ends there, too."""
+    if again := repeated_fields(delta["patch"]):
+        finished[:] = [name for name in finished if name not in again]
+    finished += delta["finished"]
 
 
 def in_parts(records: Iterable[Record], max_chars: int) -> Iterator[list[Record]]:
@@ -173,9 +182,7 @@ class _Delta:
         self.texts.append(text)
         self.chars += 2 * len(text)
         if delta["type"] == "input_delta":
-            self.finished += delta["finished"]
-            if again := repeated_fields(delta["patch"]):  # the value of `record` does not show that they came twice
-                self.finished = [name for name in self.finished if name not in again]
+            add_finished(self.finished, delta)
             if delta["patch"]:
                 self.value = apply_patch(self.value, delta["patch"])
                 self.has_value = True

@@ -462,7 +462,8 @@ def _merged(deltas: list[Any]) -> TextDelta | ThinkingDelta | InputDelta[Growing
         first.input,
         "".join([delta.fragment for delta in deltas]),
         None if None in patches else merge_patches(patches),
-        [name for delta in deltas for name in delta.finished],
+        # A field whose key comes twice may have begun again since it finished.
+        [name for delta in deltas for name in delta.finished if first.input.is_finished(name)],
     )
 
 

@@ -13,6 +13,7 @@ from eagerstream._support.wording import clean, count_text, duration_text, gap_t
 from ._diff import CallDiff
 from ._fold import CallFold, CallPhase, Result, RunFold, SubRunFold
 from ._lines import TextLines
+from ._merge import repeated_fields
 from ._record import InputDeltaRecord, InputStartRecord, Record
 
 _QUIET_S: Final = 5
@@ -101,6 +102,9 @@ class CallView(CallFold):
             self._raw.append(record["fragment"])
             if record["patch"]:
                 self.partial = apply_patch(self.partial, record["patch"])
+                for name in repeated_fields(record["patch"]) & self._known:
+                    self._known.remove(name)
+                    self.finished.remove(name)
             for name in record["finished"]:
                 if name not in self._known:
                     self._known.add(name)

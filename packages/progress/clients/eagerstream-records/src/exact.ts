@@ -38,7 +38,7 @@ export function parse(text: string): Json {
   try {
     return text.includes('number"') ? JSON.parse(text, revive) : JSON.parse(text);
   } catch (error) {
-    throw error instanceof RangeError ? new SyntaxError("the JSON is too deep") : error;
+    throw error instanceof RangeError ? new SyntaxError("JSON too deep") : error;
   }
 }
 

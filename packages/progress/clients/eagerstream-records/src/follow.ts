@@ -39,7 +39,7 @@ const LEAST_DELAY_MS = 100; // whatever the server asks for: each reader would h
 export function follow(url: string | URL, options: FollowOptions = {}): Following {
   for (const name of ["after", "maxFailures", "maxDelayMs", "maxMessageChars", "maxSilenceMs"] as const) {
     const least = name === "after" ? 0 : 1;
-    if (!((options[name] ?? least) >= least)) throw new TypeError(`${name} must be a number from ${least}`);
+    if (!((options[name] ?? least) >= least)) throw new TypeError(`${name} must be >= ${least}`);
   }
   const headers = headersOf(options);
   new Request(url, { headers }); // throws if it is not valid: no attempt would help

@@ -79,5 +79,5 @@ function listOf(value: Json | undefined): readonly Json[] {
 }
 
 function check(isRight: boolean): void {
-  if (!isRight) throw new SyntaxError("the server sent no records");
+  if (!isRight) throw new SyntaxError("the server sent no record");
 }

@@ -106,7 +106,7 @@ export async function* openEvents(
 export async function reasonOf(response: Response): Promise<string> {
   // A browser shows a page nothing of a redirect, not even its status.
   if (response.type === "opaqueredirect" || (response.status >= 300 && response.status < 400)) return "it redirects";
-  if (response.status < 400) return "no server-sent events";
+  if (response.status < 400) return "no event-stream";
   let text = "";
   try {
     const reader = textOf(response.body!);

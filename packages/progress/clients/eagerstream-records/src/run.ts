@@ -381,6 +381,8 @@ function growInput(call: Call, { fragment, patch, finished, count, at_s, to_s, o
     call.error = "The records do not fit together."; // for example, a file that was edited
     return;
   }
+  // A field whose key comes twice begins again.
+  for (const { op, path } of patch) if (op === "replace") call.finished.delete(path.slice(1));
   for (const name of finished) call.finished.add(name);
   run.tell(call, patch);
 }

@@ -12,7 +12,7 @@ export class MessageTooLong extends Error {
   override name = "MessageTooLong";
 
   constructor(maxChars: number) {
-    super(`a message has more than ${maxChars} characters`);
+    super(`a message has over ${maxChars} characters`);
   }
 }
 

@@ -202,3 +202,15 @@ test("a snapshot replaces all earlier records", async () => {
   send({ type: "records", snapshot: true, records: [...START, call(3)], seq });
   assert.deepEqual((await shown).run.calls.map(({ block }) => block), [3]);
 });
+
+test("a field whose key comes twice is not finished while it grows again", () => {
+  const run = new RunReader();
+  const delta = (patch, finished) => run.feed({ type: "input_delta", seq: 3, at_s: 0, block: 1, fragment: "", patch, finished });
+  run.feed({ type: "input_start", seq: 2, at_s: 0, block: 1, index: 0, id: "toolu_1", name: "make", kind: "tool_use", input: null });
+  delta([{ op: "add", path: "", value: { path: "a", b: "" } }], ["path"]);
+  assert.deepEqual([...run.calls[0].finished], ["path"]);
+  delta([{ op: "replace", path: "/path", value: "" }], []);
+  assert.deepEqual([...run.calls[0].finished], []);
+  delta([{ op: "append", path: "/path", value: "b" }], ["path"]);
+  assert.deepEqual([...run.calls[0].finished], ["path"]);
+});

@@ -59,7 +59,7 @@ function closable(start, outer) {
 var MessageTooLong = class extends Error {
   name = "MessageTooLong";
   constructor(maxChars) {
-    super(`a message has more than ${maxChars} characters`);
+    super(`a message has over ${maxChars} characters`);
   }
 };
 var SSEDecoder = class {
@@ -184,7 +184,7 @@ async function* openEvents(url, request, signal, { maxSilenceMs = 45e3, maxMessa
 }
 async function reasonOf(response) {
   if (response.type === "opaqueredirect" || response.status >= 300 && response.status < 400) return "it redirects";
-  if (response.status < 400) return "no server-sent events";
+  if (response.status < 400) return "no event-stream";
   let text = "";
   try {
     const reader = textOf(response.body);
@@ -259,7 +259,7 @@ function parse(text) {
   try {
     return text.includes('number"') ? JSON.parse(text, revive) : JSON.parse(text);
   } catch (error) {
-    throw error instanceof RangeError ? new SyntaxError("the JSON is too deep") : error;
+    throw error instanceof RangeError ? new SyntaxError("JSON too deep") : error;
   }
 }
 var ESCAPED = /^\$+\$number$/;
@@ -315,7 +315,7 @@ function listOf(value) {
   return value;
 }
 function check(isRight) {
-  if (!isRight) throw new SyntaxError("the server sent no records");
+  if (!isRight) throw new SyntaxError("the server sent no record");
 }
 
 var FIRST_DELAY_MS = 400;
@@ -324,7 +324,7 @@ var LEAST_DELAY_MS = 100;
 function follow(url, options = {}) {
   for (const name of ["after", "maxFailures", "maxDelayMs", "maxMessageChars", "maxSilenceMs"]) {
     const least = name === "after" ? 0 : 1;
-    if (!((options[name] ?? least) >= least)) throw new TypeError(`${name} must be a number from ${least}`);
+    if (!((options[name] ?? least) >= least)) throw new TypeError(`${name} must be >= ${least}`);
   }
   const headers = headersOf(options);
   new Request(url, { headers });
@@ -822,6 +822,7 @@ function growInput(call, { fragment, patch, finished, count, at_s, to_s, omitted
     call.error = "The records do not fit together.";
     return;
   }
+  for (const { op, path } of patch) if (op === "replace") call.finished.delete(path.slice(1));
   for (const name of finished) call.finished.add(name);
   run.tell(call, patch);
 }
