@@ -112,7 +112,7 @@ def repeated_fields(patch: Iterable[Mapping[str, Any]]) -> set[str]:
 
 
 def add_finished(finished: list[str], delta: Mapping[str, Any]) -> None:
-    """Add the finished fields of one more delta. A field that begins again is one of them only if it ends there, too."""
+    """Add the finished fields of one more delta. One that begins again must end there, too."""
     if again := repeated_fields(delta["patch"]):
         finished[:] = [name for name in finished if name not in again]
     finished += delta["finished"]
