@@ -1,7 +1,7 @@
 """TypeScript types of the inputs of tools, made of their JSON schemas.
 
 A type has each value that its schema allows, and perhaps more: TypeScript cannot say everything, and a keyword that is
-not known here only makes the type wider. So no program is told that a value is impossible, and no schema is an error.
+not known here only makes the type wider. So each schema has a type with all of its values.
 `json-schema-to-typescript` of npm is no replacement. It needs Node, refuses references that it cannot resolve, and has
 `number` for integers that a page gets as `ExactNumber`.
 """

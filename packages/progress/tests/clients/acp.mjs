@@ -1,4 +1,4 @@
-// An editor: starts an agent of ACP as a process of its own, with the official SDK, and does what it is told.
+// An editor: starts an agent of ACP as a separate process, with the official SDK, and takes the given steps.
 //
 //   node acp.mjs < {"command": ["python", "agent.py"], "answers": ["allow"], "steps": [{"do": "new", "as": "a", ...}]}
 //

@@ -1,4 +1,4 @@
-// What each protocol can do, done by its own client against one server. Given {"url", "protocol", "token"}, writes for each
+// Uses each protocol by its own client, against one server. Given {"url", "protocol", "token"}, writes for each
 // cell of the protocol's column what its client has seen: {"cell": {...}}.
 import { HttpAgent, buildResumeArray } from "@ag-ui/client";
 import * as ai from "ai";

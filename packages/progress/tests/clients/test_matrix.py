@@ -1,4 +1,4 @@
-"""What each protocol can do, done by its own client: the cells of the table in docs/guides/progress.md."""
+"""Each protocol is used by its own client, for each cell of the table in docs/guides/progress.md."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def office() -> Iterator[Office]:
 
 @pytest.fixture(scope="module")
 def columns(office: Office) -> dict[str, dict[str, Any]]:
-    """What the client of each protocol has seen in each of its cells."""
+    """The observations of the client of each protocol, by cell."""
     with serving(office.app) as url:
         return {
             name: run_client("matrix.mjs", given={"url": url, "protocol": name, "token": TOKEN}) for name in PROTOCOLS
@@ -145,7 +145,7 @@ def columns(office: Office) -> dict[str, dict[str, Any]]:
 
 
 def check(cell: str, seen: dict[str, Any], runs: list[eagerstream.Run]) -> None:
-    """What must hold of a cell, whatever the protocol."""
+    """Check a cell. The rules are the same for all protocols."""
     assert "error" not in seen or cell == "an error", seen
     match cell:
         case "a partial input":

@@ -130,7 +130,7 @@ class Page:
         self.browser.find_element("css selector", "#form button").click()
 
     def in_app(self, number: int, script: str) -> Any:
-        """What a script in an app returns; None while there is no such app."""
+        """Return the result of a script in an app; None while there is no such app."""
         self.browser.switch_to.default_content()
         frames = self.browser.find_elements("css selector", "iframe")
         if number >= len(frames):

@@ -15,7 +15,8 @@ export class WindowedList {
   #drawn = []; // places of the drawn items
   #wanted = [0, 0]; // the part that had to be drawn, in pixels
 
-  // items: {key, guessPx, draw}; the guess of an item's height must not change. `kept`: the key of an item that is drawn wherever it is, because Tab goes there.
+  // items: {key, guessPx, draw}; the guess of an item's height must not change. `kept`: the key of an item that is drawn
+  // wherever it is, because Tab goes there. `id`: of the run.
   draw(items, kept, id) {
     this.#items = items;
     this.#drawn = this.#choose(kept);
