@@ -199,8 +199,8 @@ class CallDiff:
 
     def __init__(self, edits: Sequence[EditRecord]) -> None:
         self._edits = edits
-        self.path = edits[0]["path"]
-        self.parameters = {_steps(edits[0][name] or edits[0]["new"])[0] for name in ("new", "old")}
+        self.path: str = edits[0]["path"]
+        self.parameters: set[str] = {_steps(edits[0][name] or edits[0]["new"])[0] for name in ("new", "old")}
         self.diffs: list[TextDiff] = []
 
     @property
