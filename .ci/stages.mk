@@ -30,7 +30,7 @@ install:
 
 # What tests drive from outside: a browser, a terminal, the protocols' own clients.
 debian:
-	$(stage) 'missing=; for pair in chromium:chromium chromedriver:chromium-driver tmux:tmux node:nodejs npm:npm strace:strace bwrap:bubblewrap; do \
+	$(stage) 'missing=; for pair in chromium:chromium chromedriver:chromium-driver tmux:tmux node:nodejs npm:npm strace:strace bwrap:bubblewrap redis-server:redis-server; do \
 	    command -v $${pair%:*} || missing+=" $${pair#*:}"; done; [[ -z $$missing ]] || { apt-get update --quiet=2; \
 	    DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes --no-install-recommends $$missing; }'
 

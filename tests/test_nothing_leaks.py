@@ -56,7 +56,7 @@ from eagerstream.streaming._output_format import OutputFormat
 from eagerstream.tools import CircuitBreaker, Context, RunningCall, Tool, ToolCall, ToolFailure, ask_elsewhere
 from eagerstream_compat import helloagents
 from eagerstream_durable.journal import Journal
-from eagerstream_progress import Hub, RunRecorder, RunView, WatcherDropped
+from eagerstream_progress import Cancel, Decide, Hub, RunRecorder, RunView, Say, WatcherDropped
 from eagerstream_progress.gateway import RunsFull
 from eagerstream_progress.vercel import UIMessageError
 from eagerstream_testing import encode_event, error_event, reply, text, thinking, tool_use
@@ -205,6 +205,7 @@ def _objects() -> Iterator[object]:
     recorder = RunRecorder(lambda records: [view.feed(record) for record in records], id="run_1")
     recorder.take([*events()])
     yield from (recorder, view, *view.calls)
+    yield from (Decide(1, approved=False, reason=CANARY), Say(CANARY), Cancel(1, CANARY))
     yield Tool(_echo)
     yield TextEdit(path=CANARY, new="b", text=CANARY)
     yield Conversation(**REQUEST, tools=[Tool(_echo)], system=CANARY)
@@ -274,6 +275,7 @@ _WITH_PACKAGES = [
     *(f"eagerstream_adapters.{name}" for name in ("claude_agent_sdk", "langchain", "mcp", "otel", "pydantic_ai")),
     *(f"eagerstream_durable.{name}" for name in ("dbos", "ray", "temporal")),
     "eagerstream_progress.agui",
+    "eagerstream_progress.redis",
 ]
 """Modules that import a package which takes up to a second, or which the matrix of versions does not install."""
 

@@ -257,7 +257,7 @@ async def test_the_list_of_runs() -> None:
     async with listening(web_app(hub, token=TOKEN), "") as events:
         (only,) = json.loads((await events.next("runs")).data)
         assert only == {
-            "id": "run_1", "name": "made", "started_at": "2026-11-22T10:00:00Z", "model": "m", "status": None, "ended": False, "asks": False, "acts": False,
+            "id": "run_1", "name": "made", "started_at": "2026-11-22T10:00:00Z", "model": "m", "status": None, "ended": False, "asks": False, "acts": False, "lost": False,
         }  # fmt: skip
         other = made_log("run_2", name='<b>\n"\u2028\ud800')
         add(other, {"type": "run_stop", "status": "completed", "turns": 1, "usage": {}, "error": None})
@@ -523,7 +523,7 @@ async def test_actions_reach_the_run() -> None:
 
                 await begun.wait()
                 begun = anyio.Event()
-                assert await post("messages", message="x", when="soon") == 409
+                assert await post("messages", message="x", when="soon") == 400
                 assert await post("messages", message="Be quick.") == 204
                 assert await post("cancel", block=77) == 409
                 assert await post("cancel", block=1, reason="It takes too long.") == 204

@@ -17,8 +17,9 @@ import anyio
 from eagerstream._support.hosted_tasks import HostedTasks
 from eagerstream.loop import Run
 
+from ._actions import MAX_REASON_CHARS
 from ._endpoint import drive
-from ._hub import MAX_REASON_CHARS, NOT_DECIDED, Hub
+from ._hub import NOT_DECIDED, Hub
 from ._log import RunLog, WatcherDropped
 from ._merge import in_parts
 from ._record import Record

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import uuid4
 
 import anyio
@@ -16,14 +17,16 @@ from eagerstream.loop import Run, When
 from eagerstream.streaming import Observer, on_feed
 from eagerstream.tools import ToolCall
 
+from ._actions import Action
 from ._joined import RecordsEnd
 from ._log import RunLog
 from ._notifier import Notifier
 from ._recorder import RunRecorder
+from ._run_summary import RunSummary, summary_of_log
 from ._summary import Formatter, Summaries
 
-MAX_REASON_CHARS: Final = 2_000
-"""Maximum length of a reason that comes over a network. The model reads it."""
+if TYPE_CHECKING:
+    from .redis import RedisRelay
 
 NOT_DECIDED: Final = "it was not decided in time"
 """The reason of a question that was withdrawn."""
@@ -79,8 +82,11 @@ class Hub:
             hub.observe(run, name="tidy up")
             ...
 
-    Watchers affect runs only by `decide`, `say`, `cancel` and `cancel_call`. All methods except `approve`, `observing`
-    and `changes` may be called from any thread.
+    Watchers affect runs only by `decide`, `say`, `cancel` and `cancel_call`, or by `act`, which does the same. All
+    methods that are not async, except `observing`, may be called from any thread.
+
+    With a relay, the hubs of several processes show each other's runs: `summaries`, `find` and `act` know the runs of
+    all of them. Everything else is about the runs of this process.
 
     Args:
         max_runs: Number of logs to keep. If there are more, the oldest logs of ended runs are dropped.
@@ -89,10 +95,11 @@ class Hub:
         formatters: For these lines, see `Summaries`.
         data: True: the logs also get the structured data of results (`ToolResponse.data`), which is for programs, and
             not for the model. Every watcher can read it. Apps of MCP tools need it, see `mcp_apps_app`.
+        relay: Carries the runs to the hubs of other processes, and back what people do there. Each hub needs its own.
 
     Raises:
         UsageError: `max_runs` is not a whole number, or is less than 1. Or there are formatters, and contents. Or there
-            are no contents, and data.
+            are no contents, and data. Or another hub has the relay.
     """
 
     def __init__(
@@ -102,6 +109,7 @@ class Hub:
         contents: bool = True,
         formatters: Mapping[str, Formatter] | None = None,
         data: bool = False,
+        relay: RedisRelay | None = None,
     ) -> None:
         check_count("max_runs", max_runs)
         if contents and formatters:
@@ -117,6 +125,7 @@ class Hub:
         self._runs: dict[str, Run] = {}  # those of them that can be acted on: no single requests
         self._waiting: dict[tuple[str, int], _Question] = {}
         self._notifiers: set[Notifier] = set()
+        self._peers = relay.attach(self, max_runs=max_runs, tell=self._tell) if relay is not None else None
 
     @property
     def logs(self) -> list[RunLog]:
@@ -138,12 +147,69 @@ class Hub:
         return self._logs[run_id]
 
     def is_live(self, run_id: str) -> bool:
-        """Return True if the run is observed and has not ended. Runs replayed from a file are never live."""
-        return run_id in self._recorders
+        """Return True if the run is observed, here or behind the relay, and has not ended.
+
+        Runs that are replayed from a file are never live.
+        """
+        return run_id in self._recorders or (self._peers is not None and self._peers.is_live(run_id))
 
     def can_act(self, run_id: str) -> bool:
         """Return True if the run takes messages, and can be cancelled: it is live, and no single request."""
         return run_id in self._runs
+
+    def summary(self, log: RunLog) -> RunSummary:
+        """Return the facts about a run of this process."""
+        asks = any(run_id == log.id for run_id, _ in self.questions)
+        return {**summary_of_log(log), "asks": asks, "acts": self.can_act(log.id)}
+
+    def summaries(self) -> list[RunSummary]:
+        """Return the facts about all runs, also of those that a relay shows, the oldest first."""
+        logs = self.logs
+        if self._peers is None:
+            return list(map(self.summary, logs))
+        found = [summary for summary in self._peers.summaries() if not self._is_here(summary["id"])]
+        others = {summary["id"] for summary in found}
+        found += [self.summary(log) for log in logs if log.id not in others]
+        return sorted(found, key=lambda summary: summary["started_at"] or "~")  # the newest have not started
+
+    async def find(self, run_id: str) -> RunLog:
+        """Return the log of a run, also of another process if there is a relay.
+
+        That one then has all records that have come, and goes on as long as it is watched, and half a minute longer. If
+        this is cancelled, nothing is left.
+
+        Raises:
+            KeyError: No such run is kept.
+            OSError: The relay cannot be reached.
+        """
+        if self._peers is None or self._is_here(run_id):
+            return self.log(run_id)
+        log = await self._peers.find(run_id)
+        if log is None:
+            raise KeyError(run_id)
+        return log
+
+    async def act(self, run_id: str, action: Action) -> None:
+        """Act on a run, also of another process if there is a relay. Return when it is done.
+
+        If this is cancelled, it may be done or not.
+
+        Raises:
+            KeyError: Nothing waits there for a decision, or the run or the call is not under way.
+            LimitError: Too many messages wait for it.
+            OSError: Its process cannot be reached, or has not answered for ten seconds: it may be done or not.
+            UsageError: As for `say` and `cancel_call`.
+        """
+        if self._peers is None or self._is_here(run_id):
+            # In a thread, because it waits for the event loop of the run.
+            await anyio.to_thread.run_sync(action.do, self, run_id)
+        elif not await self._peers.act(run_id, action):
+            raise KeyError(run_id)
+
+    def _is_here(self, run_id: str) -> bool:
+        """Return True if the run is of this process, and no other one has continued it."""
+        log = self._logs.get(run_id)
+        return log is not None and not (log.is_closed and self._peers is not None and self._peers.is_elsewhere(run_id))
 
     def add(self, log: RunLog) -> None:
         """Add a log that other code fills, for example of a saved run."""
@@ -153,6 +219,8 @@ class Hub:
             for run_id in ended[: max(0, len(self._logs) - self._max_runs)]:
                 del self._logs[run_id]
                 self._forget(run_id)  # a run that never started, if other code closed its log
+        if self._peers is not None:
+            self._peers.start()
         self._tell()
 
     def observe(self, run: Watchable, *, name: str | None = None) -> RunLog:
@@ -163,6 +231,8 @@ class Hub:
         """
         # The run's own id, by which the records of its parent name it; another one if it is observed a second time.
         log, after = self._logs.get(run.id), None
+        if log is not None and not self._is_here(run.id):
+            log = None
         if log is not None and log.is_closed and run.has_journal and log.seq:
             after = RecordsEnd.of(log.records())
             log.reopen()
@@ -176,6 +246,7 @@ class Hub:
             turn=run.turn,
             resumed_after=run.resumed_after,
             after=after,
+            seq=0 if self._peers is None or run.resumed_after is None else time.time_ns() // 1_000_000,
             close=lambda: self._end(log),
             summaries=self._summaries,
             data=self._has_data,

@@ -115,6 +115,7 @@ class RunLog:
         self.name = name
         self._max_recent = max_recent
         self._max_recent_chars = max_recent_chars
+        self._max_kept_chars = max_kept_chars
         self._lock = threading.Lock()  # held for moments, also by readers
         self._recent: deque[Record] = deque()
         self._recent_chars = 0
@@ -142,6 +143,11 @@ class RunLog:
         return self._first, self._recent[-1] if self._recent else None
 
     @property
+    def is_watched(self) -> bool:
+        """True if there is a watcher."""
+        return bool(self._notifiers)
+
+    @property
     def is_closed(self) -> bool:
         """True if no more records come."""
         return self._is_closed
@@ -159,7 +165,7 @@ class RunLog:
     def append(self, records: Sequence[Record]) -> None:
         """Add records. Their numbers must rise. If the log is closed, they are ignored."""
         with self._lock:
-            is_urgent = self._is_closed
+            is_urgent = False
             if self._is_closed:
                 records = ()
             chars = 0
@@ -201,16 +207,45 @@ class RunLog:
             finally:
                 self._merge_lock.release()
 
+    def load(self, records: Sequence[Record], seq: int) -> None:
+        """Put the records of a snapshot in the place of all records. Watchers that were at an earlier one are dropped.
+
+        Args:
+            records: The records, with the first one of the run.
+            seq: The number of the last record that is in them.
+        """
+        merged = MergedRecords(self._max_kept_chars)
+        for record in records:
+            merged.add(record)
+        with self._merge_lock, self._lock:
+            self._merged, self._merged_seq, self._seq = merged, seq, seq
+            self._recent.clear()
+            self._recent_chars = 0
+            self._dropped = []
+            self._first = records[0]
+            self._resumed = next((record for record in reversed(records) if record["type"] == "run_resumed"), None)
+            self._last_batch = self._first_snapshot = None
+            self._is_closed = False
+        self._wake()
+
     def close(self) -> None:
         """End the log. Watchers get the remaining records and end."""
         with self._lock:
             self._is_closed = True
-        self.append(())
+        self._wake()
+
+    def _wake(self) -> None:
+        """Wake all watchers."""
+        with self._lock:
+            notifiers = list(self._notifiers.values())
+        for pair in notifiers:
+            pair.any.notify()
+            pair.urgent.notify()
 
     def records(self) -> list[Record]:
         """Return all records, unmerged. If they were too many to keep, return a snapshot's records."""
         with self._lock:
-            if not self._recent or self._recent[0]["seq"] == 1:
+            if self._first is None or (self._recent and self._recent[0] is self._first):
                 return list(self._recent)
         return self.snapshot().records
 
@@ -293,7 +328,7 @@ class RunLog:
             return self._keeps(after)
 
     def _keeps(self, after: int) -> bool:
-        return bool(self._recent) and self._recent[0]["seq"] <= after + 1 and after <= self._seq
+        return (self._recent[0]["seq"] <= after + 1 and after <= self._seq) if self._recent else after == self._seq
 
     def take(self, after: int, *, joins: bool, merges: bool) -> Batch:
         """Return the records after a number.

@@ -72,6 +72,8 @@ class RunRecorder:
             no turns, and each of its messages counts as one.
         resumed_after: `Run.resumed_after`.
         after: The end of the earlier records of the run, which these continue.
+        seq: The number before that of the first record, if they continue no others. A larger one keeps the numbers
+            apart from those that an earlier process gave.
         clock: Returns monotonic seconds.
         close: Called when no more records come: at the end, or if recording fails.
         summaries: If given, the records have no contents: nothing that the model or a tool wrote, except for the lines
@@ -93,6 +95,7 @@ class RunRecorder:
         turn: int | None = None,
         resumed_after: int | None = None,
         after: RecordsEnd | None = None,
+        seq: int = 0,
         clock: Callable[[], float] = time.monotonic,
         close: Callable[[], object] = lambda: None,
         summaries: Summaries | None = None,
@@ -108,7 +111,7 @@ class RunRecorder:
         self._has_data = data and summaries is None
         self._edits = EditFinder(tool_of, self._tell_edit) if tool_of is not None and summaries is None else None
         self._told: dict[GrowingInput, str] = {}  # the line of each call that is being written, if there are summaries
-        end = after or RecordsEnd()
+        end = after or RecordsEnd(seq)
         self._start_s = clock() - end.at_s
         self._seq = end.seq
         self._new: list[Any] = []  # records that are not passed to `put` yet

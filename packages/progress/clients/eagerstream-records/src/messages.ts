@@ -31,6 +31,8 @@ export interface RunSummary {
   readonly asks: boolean;
   /** True if the program takes messages for it, and can cancel it. */
   readonly acts: boolean;
+  /** True if the process that has the run does not answer. It may be dead, or it will go on later. */
+  readonly lost: boolean;
 }
 
 /**

@@ -87,9 +87,11 @@ class _Streams:
 
     async def stream(self, request: Request) -> Any:
         try:
-            log = self.hub.log(request.path_params["run"])
+            log = await self.hub.find(request.path_params["run"])
         except KeyError as error:
             raise Refused(404, "no such run is kept") from error
+        except OSError as error:
+            raise Refused(503, "the program of this run cannot be reached") from error
         # A browser that reconnects requests the same URL, and sends its position in a header.
         position = request.headers.get("last-event-id", "")
         after = int(position) if _POSITION.fullmatch(position) else 0

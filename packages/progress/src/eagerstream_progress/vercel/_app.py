@@ -14,9 +14,10 @@ from eagerstream.calls import RunStatus
 from eagerstream.errors import EagerStreamError
 from eagerstream.loop import Run
 
+from .._actions import MAX_REASON_CHARS
 from .._endpoint import application, begin, no_content
 from .._held import Approval, HeldRun
-from .._hub import MAX_REASON_CHARS, Hub
+from .._hub import Hub
 from .._log import WatcherDropped
 from .._request_body import MAX_BODY_BYTES, RequestBodies, json_object
 from .._sse import EventStream, Write, encode_message

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import Callable, Collection
+from contextlib import aclosing
 from datetime import UTC, datetime
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -19,15 +20,16 @@ from eagerstream._support.serving.cross_origin import CrossOrigin
 from eagerstream._support.serving.guard import as_text
 from eagerstream.errors import LimitError, UsageError
 
+from .._actions import ACTION_PATHS, MAX_REASON_CHARS, Decide, read_action
 from .._endpoint import Endpoint, application, no_content
-from .._hub import MAX_REASON_CHARS, Hub
-from .._log import RunLog, WatcherDropped
+from .._hub import Hub
+from .._log import WatcherDropped
 from .._record import Record
 from .._request_body import RequestBodies, json_object
 from .._saved import saved_lines
 from .._sse import EventStream, Write, encode_json
 from ._access import PageGuard
-from ._journal_pages import JournalPages, check_reason
+from ._journal_pages import JournalPages
 from ._one_file import page_of
 from ._static import StaticFiles
 
@@ -75,6 +77,9 @@ def web_app(
     - `runs/ID/decide` (POST) decides about a call. The body is JSON: `block`, `approved`, `reason`.
     - `runs/ID/messages` (POST) says something to the model: `message`, and perhaps `when`, see `Run.say`.
     - `runs/ID/cancel` (POST) cancels the run. With `block`, and perhaps `reason`, it cancels only that call.
+
+      These three answer with 204 when it is done, and with 409 if nothing waits for it. If the run is in another
+      process, see `Hub`, which cannot be reached or does not answer, the status is 503: it may be done or not.
     - `journal` (GET), if there is one, is a page with its runs. `journal/runs` (GET) sends them as JSON.
       `journal/run?id=ID` (GET) sends the history of one as text, as `eagerstream runs show` prints it.
       `journal/decide` (POST) decides about a call that waits: `run`, `call`, `approved`, `reason`. `journal/cancel`
@@ -111,9 +116,7 @@ def guarded_page(hub: Hub, access: Access, journal: WatchedJournal | None) -> AS
         ("GET", "/events", pages.events),
         ("GET", "/runs/{run}/records.jsonl", pages.records),
         ("GET", "/runs/{run}/page.html", pages.saved_page),
-        ("POST", "/runs/{run}/decide", pages.decide),
-        ("POST", "/runs/{run}/messages", pages.say),
-        ("POST", "/runs/{run}/cancel", pages.cancel),
+        *(("POST", f"/runs/{{run}}/{path}", partial(pages.act, path)) for path in ACTION_PATHS),
     ]
     if journal is not None:
         routes += JournalPages(journal, static).routes()
@@ -147,9 +150,11 @@ class _Pages:
 
         run: str = request.path_params["run"]
         try:
-            log = self._hub.log(run)
+            log = await self._hub.find(run)
         except KeyError as error:
             raise Refused(404, "This run is not kept.") from error
+        except OSError as error:
+            raise Refused(503, "The program of this run cannot be reached.") from error
         if log.ends[0] is None:
             raise Refused(409, "This run has not started.")
         body = await anyio.to_thread.run_sync(lambda: make(log.records()), limiter=self._saving)
@@ -174,18 +179,18 @@ class _Pages:
 
     async def _write_runs(self, write: Write) -> None:
         async with aclosing(self._hub.changes()) as changes:
-            async for logs in changes:
-                asking = {run_id for run_id, _ in self._hub.questions}
-                runs = [{**_summary(log), "asks": log.id in asking, "acts": self._hub.can_act(log.id)} for log in logs]
-                await write(encode_json(runs, event="runs"))
+            async for _ in changes:
+                await write(encode_json(self._hub.summaries(), event="runs"))
 
     async def _write_records(self, write: Write, run: str, after: int) -> bool:
-        """Write the records of one run to its end. Return False if the client was too slow for them."""
+        """Write the records of one run to its end. Return False if the client has to connect again for them."""
         try:
-            log = self._hub.log(run)
+            log = await self._hub.find(run)
         except KeyError:
             await write(encode_json({}, event="gone"))
             return True
+        except OSError:
+            return False
         if self._hub.is_live(run) and (start := cast("dict[str, Any] | None", log.latest_start)) is not None:
             # The newest record may be old, for example if a call waits for a person.
             elapsed = datetime.now(UTC) - datetime.fromisoformat(start["started_at"])
@@ -207,65 +212,26 @@ class _Pages:
         await write(encode_json({}, event="end"))
         return True
 
-    async def decide(self, request: Request) -> Response:
-        match await self._bodies.read_json(request, json_object):
-            case {"block": int(block), "approved": bool(approved), **rest} if not isinstance(block, bool):
-                reason = rest.get("reason")
-            case _:
-                raise Refused(400, "A decision has a number block, and approved: true or false.")
-        check_reason(reason)
+    async def act(self, path: str, request: Request) -> Response:
+        """Decide about a call, say something to the model, or cancel."""
+        fields = await self._bodies.read_json(request, json_object)
         try:
-            self._hub.decide(request.path_params["run"], block, approved=approved, reason=reason or None)
-        except KeyError as error:
-            raise Refused(409, "This call no longer waits for a decision.") from error
-        return no_content()
-
-    async def say(self, request: Request) -> Response:
-        match await self._bodies.read_json(request, json_object):
-            case {"message": str(message), **rest} if message.strip():
-                when = rest.get("when", "next_turn")
-            case _:
-                raise Refused(400, "A message has a text message, and perhaps when.")
-        with self._acting():
-            self._hub.say(request.path_params["run"], message, when)
-        return no_content()
-
-    async def cancel(self, request: Request) -> Response:
-        asked = await self._bodies.read_json(request, json_object)
-        block, reason = asked.get("block"), asked.get("reason")
-        if isinstance(block, bool) or not isinstance(block, int | None):
-            raise Refused(400, "block is the number of a call's block.")
-        check_reason(reason)
-        with self._acting():
-            if block is None:
-                self._hub.cancel(request.path_params["run"])
-            else:
-                self._hub.cancel_call(request.path_params["run"], block, reason or "")
-        return no_content()
-
-    @contextmanager
-    def _acting(self) -> Iterator[None]:
-        """Turn what cannot be done to a run into an answer."""
+            action = read_action(path, fields)
+        except ValueError as error:
+            raise Refused(400, str(error)) from error
         try:
-            yield
+            await self._hub.act(request.path_params["run"], action)
         except KeyError as error:
-            raise Refused(409, "This is not under way here.") from error
+            is_decision = isinstance(action, Decide)
+            text = "This call no longer waits for a decision." if is_decision else "This is not under way here."
+            raise Refused(409, text) from error
         except LimitError as error:
             raise Refused(429, "Too many messages wait for this run.") from error
         except UsageError as error:
             raise Refused(409, redact_excerpt(str(error), MAX_REASON_CHARS)) from error
-
-
-def _summary(log: RunLog) -> dict[str, Any]:
-    """Return the facts of a run's first and last records."""
-    summary: dict[str, Any] = {"id": log.id, "name": log.name, "started_at": None, "model": None, "status": None}
-    summary["ended"] = log.is_closed  # read before the records
-    first, last = log.ends
-    if first is not None and first["type"] == "run_start":
-        summary |= {"started_at": first["started_at"], "model": first["model"], "name": log.name or first["name"]}
-    if last is not None and last["type"] == "run_stop":
-        summary["status"] = last["status"]
-    return summary
+        except OSError as error:
+            raise Refused(503, "The program of this run does not answer. It may have been done, or not.") from error
+        return no_content()
 
 
 def _number(text: str | None) -> int:

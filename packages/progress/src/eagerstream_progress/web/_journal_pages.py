@@ -12,8 +12,8 @@ from eagerstream import errors
 from eagerstream._support.redaction import redact, redact_excerpt
 from eagerstream._support.serving.access import Refused
 
+from .._actions import read_reason
 from .._endpoint import Endpoint, json_response, no_content
-from .._hub import MAX_REASON_CHARS
 from .._request_body import RequestBodies, json_object
 from ._static import StaticFiles
 
@@ -189,7 +189,10 @@ class JournalPages:
                 reason = rest.get("reason")
             case _:
                 raise Refused(400, "A decision has texts run and call, and approved: true or false.")
-        check_reason(reason)
+        try:
+            read_reason(reason)
+        except ValueError as error:
+            raise Refused(400, str(error)) from error
         if not run.isprintable():
             raise Refused(404, _NO_RUN)  # half a surrogate pair, for example, which no database takes
         try:
@@ -229,12 +232,6 @@ def _shown_call(call: JournalCall) -> dict[str, Any]:
     text = given if isinstance(given, str) else json.dumps(redact(given), ensure_ascii=False, indent=2)
     is_cut = len(text) > _MAX_INPUT_CHARS or _TOO_DEEP in text  # nobody approves there what is not shown
     return {"id": call.id, "name": call.name, "input": redact_excerpt(text, _MAX_INPUT_CHARS), "is_cut": is_cut}
-
-
-def check_reason(reason: object) -> None:
-    """Refuse a reason that is no text, or too long."""
-    if reason is not None and not (isinstance(reason, str) and len(reason) <= MAX_REASON_CHARS):
-        raise Refused(400, f"A reason is a text of at most {MAX_REASON_CHARS} characters.")
 
 
 def _refused(error: errors.EagerStreamError) -> Refused:

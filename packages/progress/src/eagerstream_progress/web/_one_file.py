@@ -17,6 +17,7 @@ from eagerstream.errors import UsageError
 
 from .._exact import json_pieces
 from .._record import Record
+from .._run_summary import summary_of
 from .._saved import redacted
 from ._static import MEDIA_TYPES, STATIC
 
@@ -84,19 +85,8 @@ def _json_of(saved: Sequence[Sequence[Record]]) -> str:
         first: Any = records[0] if records else {}
         if first.get("type") != "run_start":
             raise UsageError("the records of a run must start with the run")
-        last: Any = records[-1]
         run = first["run"] if first["run"] not in runs else f"{first['run']}-{len(runs) + 1}"  # an edited copy
-        summary = {
-            "id": run,
-            "name": first["name"],
-            "started_at": first["started_at"],
-            "model": first["model"],
-            "status": last["status"] if last["type"] == "run_stop" else None,
-            "ended": True,
-            "asks": False,
-            "acts": False,
-        }
-        runs[run] = {"summary": summary, "records": records}
+        runs[run] = {"summary": summary_of(first, records[-1], id=run), "records": records}
     return b"".join(json_pieces([*runs.values()])).decode("ascii").replace("<", "\\u003c")
 
 

@@ -83,6 +83,9 @@ export const PHASES = {
   void: { word: "void", icon: "again", tone: "void" },
 };
 
+// A run whose process does not answer.
+export const LOST = { word: "no answer", icon: "scissors", tone: "failed" };
+
 const ENDED_WELL = new Set(["completed", "stop_sequence"]);
 const ENDED_BADLY = new Set(["error", "refused"]);
 

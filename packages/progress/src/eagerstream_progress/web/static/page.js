@@ -6,7 +6,7 @@ import { drawControls } from "./controls.js";
 import { connect, problemOf } from "./connection.js";
 import { h, sync } from "./dom.js";
 import { Finder, drawFind } from "./find.js";
-import { PHASES, count, digits, line, pill, quietText, seconds, statusOf } from "./format.js";
+import { LOST, PHASES, count, digits, line, pill, quietText, seconds, statusOf } from "./format.js";
 import { RunControl, phaseOf } from "./records.js";
 import { RunView } from "./run.js";
 import { drawTimeline } from "./timeline.js";
@@ -28,7 +28,7 @@ let view = new RunView();
 let shown = null; // the id of the run in `view`
 let arrivedMs = performance.now(); // time of the newest record's arrival
 let clock = null; // {elapsedS, atMs}: the age of the run at a time, if the program knows it
-let lostMs = null; // time at which the connection was lost: later events are unknown
+let lostMs = null; // time at which the connection, or the process of the run, was lost: later events are unknown
 let focused = null; // the block of the card that had the focus last
 let controls = {}; // the state of the controls of the run
 let finder = new Finder();
@@ -46,12 +46,13 @@ const connection = connect({
     const element = document.getElementById("connection");
     if (element.dataset.state === "reconnecting" && word === "live") announce("Connected again");
     if (element.dataset.state === "live" && word === "reconnecting") announce("The connection is lost, reconnecting");
-    lostMs = word === "live" ? null : (lostMs ?? performance.now());
+    lostMs = word === "live" && !isLost() ? null : (lostMs ?? performance.now());
     element.dataset.state = word;
     document.getElementById("connection-word").textContent = hasEnded ? "The program has ended" : word;
   },
   runs({ runs: list }) {
     runs = list.toReversed();
+    if (isConnected()) lostMs = isLost() ? (lostMs ?? performance.now()) : null;
     const isFree = shown === null || (picked === null && view.isOver && !opened.size && focused === null);
     if (isFree) show(picked ?? runs[0]?.id ?? null);
     if (view.ended && runs.some((run) => run.id === shown && !run.ended)) {
@@ -303,13 +304,18 @@ for (const name of ["pointerup", "pointercancel", "contextmenu", "blur"]) {
   });
 }
 
+const isConnected = () => document.getElementById("connection").dataset.state === "live";
+
+// True if the process that has the run does not answer.
+const isLost = () => !view.isOver && (runs?.some((run) => run.id === shown && run.lost) ?? false);
+
 function drawEmpty() {
   return [h("div", { class: "empty", key: "empty" }, h("h1", null, "No run yet"),
     h("p", null, "A run appears here as soon as it starts."))];
 }
 
 function drawRun() {
-  const status = statusOf(view.status, view.ended);
+  const status = isLost() ? LOST : statusOf(view.status, view.ended);
   const tokens = view.usage;
   const facts = [
     ["Model", view.model === null ? null : line(view.model, 80)],
@@ -334,6 +340,7 @@ function drawRun() {
     !IS_SAVED && view.seq > 0 && h("p", { class: "downloads", key: "downloads" }, h("span", { class: "faint" }, "Download "),
       Object.entries({ records: "records.jsonl", page: "page.html" }).map(([word, file]) =>
         h("a", { key: word, href: `runs/${encodeURIComponent(shown)}/${file}`, download: "", title: "Secrets are masked" }, word))),
+    isLost() && h("p", { class: "problem", key: "lost" }, "The program of this run does not answer. It may have ended, or it will go on later."),
     view.error && h("p", { class: "problem", key: "error" }, line(`${view.error.type}: ${view.error.text}`, 1000)),
     waiting.length > 0 && h("p", { class: "attention", key: "attention" }, `${count(waiting.length, "call waits", "calls wait")} for your decision. `,
       h("button", { type: "button", class: "quiet", on: { click: () => openCall(waiting[0]) } }, "Go to it")),
@@ -348,7 +355,7 @@ function drawRun() {
 function drawRuns() {
   sync(runList, (runs ?? []).map((run) => {
     const isShown = run.id === shown;
-    const status = run.asks ? PHASES.approval : statusOf(isShown && view.status !== null ? view.status : run.status, run.ended);
+    const status = run.lost ? LOST : run.asks ? PHASES.approval : statusOf(isShown && view.status !== null ? view.status : run.status, run.ended);
     return h("li", { key: run.id },
       h("a", { href: `#run=${encodeURIComponent(run.id)}`, "aria-current": isShown ? "true" : null },
         h("span", { class: "run-name" }, line(run.name ?? run.model ?? run.id, 80)),

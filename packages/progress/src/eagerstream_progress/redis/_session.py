@@ -1,0 +1,489 @@
+"""`Session`: what a relay does in its thread, from its start to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final, cast
+from uuid import uuid4
+from weakref import WeakValueDictionary
+
+from pydantic import TypeAdapter
+
+from eagerstream.errors import LimitError, UsageError
+
+from .._actions import Action, read_action, written_action
+from .._log import RunLog
+from .._run_summary import RunSummary
+from ._connection import BLOCK_S, Connection, cancel
+from ._mirror import Mirror
+from ._publisher import Publisher
+from ._stored import MAX_ID_CHARS, MAX_INBOX, Keys, Seal
+
+if TYPE_CHECKING:
+    from .._hub import Hub
+
+_logger = logging.getLogger("eagerstream")
+
+LEASE_S: Final = 6.0
+"""Seconds after its last sign of life after which a process counts as dead."""
+_BEAT_S: Final = 2.0
+_REFRESH_BEATS: Final = 15
+"""Beats between two looks at everything: a report of a change may have been lost."""
+_IDLE_S: Final = 30.0
+"""Seconds for which a run is still read after its last watcher has left."""
+_MISSED_S: Final = 60.0
+"""Seconds for which a run that is watched is missed, if Redis no longer has it, before its log is closed."""
+_COMING_S: Final = 3.0
+"""Seconds for which a run is awaited that is not in Redis: whoever has started it may be faster than the records."""
+_ANSWER_S: Final = 10.0
+_COUNT: Final = 16
+"""Number of entries of each stream to read at once."""
+_MAX_ASKED: Final = 100
+"""Maximum number of actions that wait, in each direction."""
+_MAX_SENDERS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Remote:
+    """A run in Redis."""
+
+    owner: str
+    summary: RunSummary
+
+
+class Session:
+    """A process among those that share a prefix.
+
+    Attributes:
+        process: Its name, which is new in each session.
+        loop: The event loop of its thread, once it runs.
+    """
+
+    loop: asyncio.AbstractEventLoop
+
+    def __init__(
+        self,
+        hub: Hub,
+        url: str,
+        *,
+        keys: Keys,
+        seal: Seal,
+        keep_s: float,
+        max_bytes: int,
+        max_runs: int,
+        tell: Callable[[], object],
+    ) -> None:
+        self.process: str = uuid4().hex
+        self._hub = hub
+        self._url = url
+        self._keys = keys
+        self._seal = seal
+        self._keep_s = keep_s
+        self._max_bytes = max_bytes
+        self._max_runs = max_runs
+        self._tell = tell
+        self._running: Future[None] = Future()
+        self._close_timeout_s = 0.0
+        self._publishers: dict[str, tuple[Publisher, asyncio.Task[None]]] = {}
+        self._mirrors: dict[str, Mirror] = {}
+        self._remotes: dict[str, _Remote] = {}
+        self._alive: frozenset[str] = frozenset()  # the owners that live
+        self._looked_s = float("-inf")  # the time of the last look at them
+        self._lost: frozenset[str] = frozenset()  # the runs that were lost at the last look
+        self._refreshing = asyncio.Lock()
+        self._has_refreshed = asyncio.Condition()
+        self._numbers = count(1)
+        self._asking = asyncio.Lock()
+        self._asked: dict[int, asyncio.Future[Sequence[Any] | None]] = {}  # by the number of the question
+        self._heard: OrderedDict[str, int] = OrderedDict()  # the last number of each process that asked
+        self._answering: set[asyncio.Task[None]] = set()
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by run
+        self._summary_adapter = TypeAdapter(RunSummary)
+
+    # --- from any thread ----------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Run until it is closed."""
+        try:
+            asyncio.run(self._main())
+        except BaseException as error:
+            if self._running.done():
+                raise
+            self._running.set_exception(error)
+
+    def wait_until_running(self) -> None:
+        """Return when `loop` takes calls."""
+        self._running.result()
+
+    def close_soon(self, timeout_s: float) -> None:
+        """Have it write what is left, for so many seconds at most, and end."""
+        self._close_timeout_s = timeout_s
+        with suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(self._closing.set)
+
+    def summaries(self) -> list[RunSummary]:
+        """Return the facts about the newest runs in Redis, also those of this process."""
+        return [
+            {**remote.summary, "acts": False, "asks": False, "lost": True} if run_id in self._lost else remote.summary
+            for run_id, remote in list(self._remotes.items())
+        ]
+
+    def is_live(self, run_id: str) -> bool:
+        """Return True if another process has the run, and it has not ended."""
+        remote = self._remotes.get(run_id)
+        return remote is not None and remote.owner != self.process and not remote.summary["ended"]
+
+    def is_elsewhere(self, run_id: str) -> bool:
+        """Return True if another process has the run, or had it last."""
+        remote = self._remotes.get(run_id)
+        return remote is not None and remote.owner != self.process
+
+    # --- in its thread ------------------------------------------------------------------------------------------------
+
+    async def find(self, run_id: str) -> RunLog | None:
+        """Return the log of a run, with all that its stream has; None if there is none.
+
+        Raises:
+            ConnectionError: Redis does not answer.
+        """
+        if await self._look_up(run_id, _COMING_S) is None:
+            return None
+        mirror = self._mirrors.get(run_id)
+        if mirror is None:
+            mirror = self._mirrors[run_id] = Mirror(run_id, self._seal)
+            await self._wake()
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                await mirror.is_loaded.wait()
+        except TimeoutError as error:
+            raise ConnectionError("Redis does not answer") from error
+        mirror.used_s = self.loop.time()
+        return mirror.log
+
+    async def act(self, run_id: str, action: Action) -> bool:
+        """Have the owner of a run act on it. Return False if there is none.
+
+        Raises:
+            Exception: As for `Hub.act`.
+        """
+        remote = await self._look_up(run_id)
+        if remote is None:
+            return False
+        if run_id in self._lost:
+            raise ConnectionError("the process of this run does not answer")
+        if len(self._asked) >= _MAX_ASKED:
+            raise LimitError("max_asked", _MAX_ASKED, "the actions that wait for other processes")
+        path, fields = written_action(action)
+        number = next(self._numbers)
+        answer = self._asked[number] = self.loop.create_future()
+        try:
+            async with self._asking:  # in order: an owner hears only numbers that rise
+                await self._send(remote.owner, ["ask", self.process, number, run_id, path, fields])
+            async with asyncio.timeout(_ANSWER_S):
+                error = await answer
+        except TimeoutError as error:
+            raise TimeoutError("the process of this run does not answer") from error
+        finally:
+            del self._asked[number]
+        if error is not None:
+            raise _error(*error)
+        return True
+
+    async def _main(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self._closing = asyncio.Event()
+        self._connection = Connection(self._url)
+        self._client = self._connection.client
+        self._inbox = self._keys.inbox(self.process)
+        self._pool = ThreadPoolExecutor(8, "eagerstream relay")  # an action may wait long for the event loop of its run
+        self._running.set_result(None)
+        tasks = [asyncio.create_task(self._again(work)) for work in (self._beat, self._read, self._follow_hub)]
+        await self._closing.wait()
+        with suppress(TimeoutError, ConnectionError):
+            if self._close_timeout_s > 0:
+                async with asyncio.timeout(self._close_timeout_s):
+                    await self._write_rest()
+        tasks += [task for _, task in self._publishers.values()]
+        await cancel(*tasks)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        await self._connection.close()
+
+    async def _again(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do something that never ends. If Redis does not answer, or after an error of ours, begin again."""
+        while True:
+            try:
+                await work()
+            except ConnectionError:
+                await asyncio.sleep(_BEAT_S / 10)
+            except Exception as error:
+                # Without a traceback: the text of an error may quote a record.
+                _logger.error("a part of the relay failed (%s) and begins again", type(error).__name__)  # noqa: TRY400
+                await asyncio.sleep(_BEAT_S)
+
+    async def _write_rest(self) -> None:
+        for publisher, task in list(self._publishers.values()):
+            if publisher.log.is_closed:
+                await asyncio.wait([task])
+            elif not task.done():
+                await publisher.catch_up()
+        await self._connection.do(partial(self._client.delete, self._keys.owner(self.process), self._inbox))
+        await self._connection.do(partial(self._client.xadd, self._keys.changes, {"run": ""}, maxlen=MAX_INBOX))
+
+    # --- its own runs -------------------------------------------------------------------------------------------------
+
+    async def _follow_hub(self) -> None:
+        async with aclosing(self._hub.changes()) as changes:
+            async for logs in changes:
+                for log in logs:
+                    self._publish(log)
+                self._drop_publishers({log.id for log in logs})
+
+    def _publish(self, log: RunLog) -> None:
+        publisher, task = self._publishers.get(log.id, (None, None))
+        if publisher is not None and task is not None:
+            if publisher.log is log and (log.is_closed or not task.done()):
+                publisher.touch()
+                return
+            task.cancel()  # another log is in its place
+        if len(log.id) > MAX_ID_CHARS or not log.id.isprintable():
+            return
+        publisher = Publisher(
+            log,
+            partial(self._hub.summary, log),
+            connection=self._connection,
+            keys=self._keys,
+            seal=self._seal,
+            process=self.process,
+            keep_s=self._keep_s,
+            max_bytes=self._max_bytes,
+        )
+        self._publishers[log.id] = publisher, asyncio.create_task(publisher.run())
+
+    def _drop_publishers(self, kept: Iterable[str]) -> None:
+        """Forget runs that the hub has dropped and that are written, and the oldest ones if too many are not."""
+        dropped = [run_id for run_id in self._publishers if run_id not in kept]
+        for run_id in dropped:
+            if self._publishers[run_id][1].done() or len(self._publishers) > 2 * self._max_runs:
+                self._publishers.pop(run_id)[1].cancel()
+
+    # --- signs of life ------------------------------------------------------------------------------------------------
+
+    async def _beat(self) -> None:
+        for beat in count():
+            with suppress(ConnectionError):
+                owner = self._keys.owner(self.process)
+                await self._connection.do(partial(self._client.set, owner, b"", px=int(LEASE_S * 1000)))
+                await self._look_at_owners()
+                if beat % _REFRESH_BEATS == 0:
+                    await self._connection.do(partial(self._client.pexpire, self._inbox, int(self._keep_s * 1000)))
+                    await self._refresh()
+                    await self._keep_runs()
+            self._count_lost()
+            for run_id, mirror in list(self._mirrors.items()):
+                if mirror.log.is_watched or not mirror.is_loaded.is_set():
+                    mirror.used_s = self.loop.time()
+                elif self.loop.time() - mirror.used_s > _IDLE_S:
+                    del self._mirrors[run_id]
+                if mirror.has_gap:
+                    mirror.restart()
+            await asyncio.sleep(_BEAT_S)
+
+    async def _keep_runs(self) -> None:
+        for publisher, task in list(self._publishers.values()):
+            if not task.done():
+                await publisher.keep()
+
+    async def _look_at_owners(self) -> None:
+        owners = sorted({remote.owner for remote in self._remotes.values() if not remote.summary["ended"]})
+        if owners:
+            keys = [self._keys.owner(owner) for owner in owners]
+            values = await self._connection.do(partial(self._client.mget, keys))
+            self._alive = frozenset(owner for owner, value in zip(owners, values, strict=True) if value is not None)
+        self._looked_s = self.loop.time()
+        self._count_lost()
+
+    def _count_lost(self) -> None:
+        """Note which runs are lost: their owners are dead, or Redis has not answered for so long."""
+        is_cut = self.loop.time() - self._looked_s > LEASE_S
+        missing = {run_id for run_id, mirror in self._mirrors.items() if mirror.missing_s is not None}
+        lost = frozenset(
+            run_id
+            for run_id, remote in self._remotes.items()
+            if not remote.summary["ended"] and (is_cut or remote.owner not in self._alive or run_id in missing)
+        )
+        if lost != self._lost:
+            self._lost = lost
+            self._tell()
+
+    # --- the runs of others -------------------------------------------------------------------------------------------
+
+    async def _look_up(self, run_id: str, wait_s: float = 0.0) -> _Remote | None:
+        """Return a run in Redis; None if it is not there, and does not come within so many seconds."""
+        if run_id not in self._remotes and len(run_id) <= MAX_ID_CHARS and run_id.isprintable():
+            await self._refresh([run_id])
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s), self._has_refreshed:
+                    await self._has_refreshed.wait_for(lambda: run_id in self._remotes)
+        return self._remotes.get(run_id)
+
+    async def _refresh(self, run_ids: Iterable[str] | None = None) -> None:
+        """Read the heads of runs; None: of the newest ones, and of all that are known."""
+        async with self._refreshing:  # an older answer must not replace a newer one
+            before = dict(self._remotes)
+            if run_ids is None:
+                newest = await self._connection.do(
+                    partial(self._client.zrevrange, self._keys.runs, 0, self._max_runs - 1)
+                )
+                run_ids = {run_id.decode(errors="replace") for run_id in newest} | self._mirrors.keys()
+                for run_id in self._remotes.keys() - run_ids:
+                    del self._remotes[run_id]
+            asked = sorted(run_ids)
+            pipeline = self._client.pipeline(transaction=False)
+            for run_id in asked:
+                pipeline.hget(self._keys.run(run_id), "head")
+            heads = await self._connection.do(pipeline.execute)
+            for run_id, head in zip(asked, heads, strict=True):
+                remote = None if head is None else self._read_head(run_id, head)
+                mirror = self._mirrors.get(run_id)
+                if remote is not None:
+                    self._remotes[run_id] = remote
+                    if mirror is not None:
+                        mirror.missing_s = None
+                elif mirror is None or not self._is_missed(mirror):
+                    self._remotes.pop(run_id, None)
+                    if mirror is not None:
+                        self._mirrors.pop(run_id).close()
+        if self._remotes != before:
+            async with self._has_refreshed:
+                self._has_refreshed.notify_all()
+            await self._look_at_owners()
+            self._tell()
+
+    def _is_missed(self, mirror: Mirror) -> bool:
+        """Return True if a run that is watched may come back: its process writes again what Redis has lost."""
+        if mirror.missing_s is None:
+            mirror.missing_s = self.loop.time()
+        return self.loop.time() - mirror.missing_s < _MISSED_S
+
+    def _read_head(self, run_id: str, head: bytes) -> _Remote | None:
+        """Return a run; None if no process with the secret has written it."""
+        try:
+            match json.loads(self._seal.open(f"run:{run_id}", head)):
+                case [str(owner), int(), summary]:
+                    checked = self._summary_adapter.validate_python(summary, strict=True)
+                    return _Remote(owner, checked) if checked["id"] == run_id else None
+                case _:
+                    return None
+        except (ValueError, RecursionError):
+            return None
+
+    async def _read(self) -> None:
+        """Read the streams, from the start: what was missed, or was lost in between, comes again."""
+        newest = await self._connection.do(partial(self._client.xrevrange, self._keys.changes, count=1))
+        positions = {self._keys.changes: newest[0][0] if newest else b"0-0", self._inbox: b"0-0"}
+        await self._refresh()
+        await self._keep_runs()
+        for mirror in self._mirrors.values():
+            mirror.restart()
+        while True:
+            mirrors = {self._keys.records(run_id): mirror for run_id, mirror in self._mirrors.items()}
+            block_ms = int(BLOCK_S * 1000) if all(each.is_loaded.is_set() for each in mirrors.values()) else None
+            asked = {**positions, **{key: mirror.position for key, mirror in mirrors.items()}}
+            found = await self._connection.do(
+                partial(self._client.xread, asked, count=_COUNT, block=block_ms), waits=True
+            )
+            by_key = {key.decode(): entries for key, entries in found}
+            for key in positions.keys() & by_key.keys():
+                positions[key] = by_key[key][-1][0]
+            for _, fields in by_key.pop(self._inbox, ()):
+                self._take_message(fields.get(b"e", b""))
+            if changed := by_key.pop(self._keys.changes, ()):
+                await self._refresh({fields.get(b"run", b"").decode(errors="replace") for _, fields in changed})
+                await self._look_at_owners()
+            for key, mirror in mirrors.items():
+                entries = by_key.get(key, ())
+                for position, fields in entries:
+                    mirror.take(position, fields.get(b"e", b""))
+                if len(entries) < _COUNT:
+                    mirror.is_loaded.set()
+                await asyncio.sleep(0)
+
+    # --- messages -----------------------------------------------------------------------------------------------------
+
+    async def _send(self, process: str, message: Sequence[Any]) -> None:
+        """Write a message into the inbox of a process."""
+        inbox = self._keys.inbox(process)
+        text = json.dumps(message, separators=(",", ":")).encode("ascii")
+        pipeline = self._client.pipeline(transaction=True)
+        pipeline.xadd(inbox, {"e": self._seal.close(f"inbox:{process}", text)}, maxlen=MAX_INBOX)
+        pipeline.pexpire(inbox, int(self._keep_s * 1000))
+        await self._connection.do(pipeline.execute)
+
+    async def _wake(self) -> None:
+        """Have the reader look again at the list of streams."""
+        await self._send(self.process, ["wake"])
+
+    def _take_message(self, sealed: bytes) -> None:
+        try:
+            message = json.loads(self._seal.open(f"inbox:{self.process}", sealed))
+        except (ValueError, RecursionError):
+            return  # not from a process with the secret
+        match message:
+            case ["ask", str(sender), int(number), str(run_id), str(path), dict(fields)]:
+                # A message that comes again is not done again.
+                if number > self._heard.get(sender, 0):
+                    self._heard[sender] = number
+                    self._heard.move_to_end(sender)
+                    if len(self._heard) > _MAX_SENDERS:
+                        self._heard.popitem(last=False)
+                    task = asyncio.create_task(self._answer(sender, number, run_id, path, cast("Any", fields)))
+                    self._answering.add(task)
+                    task.add_done_callback(self._answering.discard)
+            case ["answer", int(number), list() | None as error]:
+                asked = self._asked.get(number)
+                if asked is not None and not asked.done():
+                    asked.set_result(error)
+            case _:
+                pass
+
+    async def _answer(self, sender: str, number: int, run_id: str, path: str, fields: dict[str, Any]) -> None:
+        """Do what another process asks for, and tell it the end. What is about one run is done in order."""
+        error: list[Any] | None = None
+        try:
+            if len(self._answering) > _MAX_ASKED:
+                raise LimitError("max_asked", _MAX_ASKED, "the actions that wait for this process")
+            action = read_action(path, fields)
+            async with self._turns.setdefault(run_id, asyncio.Lock()):
+                await self.loop.run_in_executor(self._pool, action.do, self._hub, run_id)
+        except LimitError as refused:
+            error = ["LimitError", refused.limit, refused.bound, refused.what]
+        except KeyError:
+            error = ["KeyError", run_id]
+        except (UsageError, ValueError) as refused:
+            error = ["UsageError", str(refused)]
+        except Exception as failure:
+            error = ["ConnectionError", f"it failed ({type(failure).__name__})"]
+        with suppress(ConnectionError):
+            await self._send(sender, ["answer", number, error])
+
+
+def _error(kind: object, *arguments: Any) -> Exception:
+    """Return the error that another process told."""
+    kinds: dict[object, Callable[..., Exception]] = {
+        "KeyError": KeyError,
+        "LimitError": LimitError,
+        "UsageError": UsageError,
+    }
+    try:
+        return kinds.get(kind, ConnectionError)(*arguments)
+    except TypeError:
+        return ConnectionError("the process of this run gave no answer that can be read")
