@@ -7,12 +7,14 @@ import csv
 import inspect
 import json
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from packages.adapters.tests.chat.server import ChatServer
 
 from eagerstream import RunResult
@@ -821,6 +823,37 @@ def gateway(url: str, _: Path) -> None:
     assert records[0]["type"] == "run_start"
     assert records[-1]["status"] == "completed"
 
+
+# --- guides/several-processes.md --------------------------------------------------------------------------------------
+
+
+def _several_processes(code: str, folder: Path) -> None:
+    """Runs are started, decided about and read to their ends through any of four workers."""
+    from packages.progress.tests.redis_server import RedisServer
+
+    runs = Scenario(reply(tool_use("publish", {"title": "Harbours", "text": "Long."})), reply(text("Done.")))
+    secrets = {"RELAY_SECRET": "a secret of the test", "PAGE_TOKEN": "a-token-of-the-test"}
+    with RedisServer(folder) as redis, pytest.MonkeyPatch.context() as environ:
+        for name, value in {**secrets, "REDIS_URL": redis.url, "WEB_CONCURRENCY": "4"}.items():
+            environ.setenv(name, value)
+        with (
+            serving(code, runs, folder) as url,
+            httpx.Client(headers={"authorization": "Bearer a-token-of-the-test"}) as client,
+        ):
+            started = [
+                client.post(f"{url}/start", headers={"connection": "close"}, timeout=30).json() for _ in range(8)
+            ]
+            assert len({each["pid"] for each in started}) > 1
+            for each in started:
+                path = f"{url}/watch/runs/{each['run']}"
+                while (answer := client.post(f"{path}/decide", json={"block": 1, "approved": True})).status_code == 409:
+                    time.sleep(0.1)
+                assert answer.status_code == 204
+                while '"run_stop"' not in client.get(f"{path}/records.jsonl", timeout=30).text:
+                    time.sleep(0.1)
+
+
+SCENARIOS["several-processes"] = Tried(_several_processes)
 
 # --- guides/mcp-apps.md ------------------------------------------------------------------------------------------------
 

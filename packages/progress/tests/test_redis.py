@@ -659,3 +659,21 @@ async def test_deleted_records(redis: RedisServer, monkeypatch: pytest.MonkeyPat
                 assert any(text.startswith(seen) for _, text in views), seq
         write(log, 200)  # another snapshot follows
         await until(lambda: text_of(there) == text_of(log))
+
+
+async def test_everything_expires(redis: RedisServer) -> None:
+    """No key of a process or a run stays for ever, whether it ends in order or not."""
+    async with processes(redis) as several:
+        owner, other, closed = several.hub(), several.hub(), several.hub(keep_s=60)
+        for hub, run_id in ((owner, "run_1"), (closed, "run_2")):
+            hub.add(made_log(run_id))
+        await found_in(other)
+        await found_in(other, "run_2")
+        with pytest.raises(KeyError):
+            await other.act("run_1", Cancel())
+        await several.close(closed)
+        await until(lambda: all(redis.client.ttl(key) > 0 for key in several.keys("*")))
+        assert len(several.keys("*")) >= 7
+        assert 0 < redis.client.ttl(f"{several.prefix}:records:run_2") <= 60
+        await several.kill(owner)
+        assert all(redis.client.ttl(key) > 0 for key in several.keys("*"))

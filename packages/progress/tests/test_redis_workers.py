@@ -129,7 +129,6 @@ def test_what_watchers_see(tmp_path: Path) -> None:
         assert (each["missing"], each["twice"]) == (0, 0)
         assert each["content"] == words()
         assert (each["end"], each["status"], each["approved"]) == ("end", "completed", decided[run])
-        assert each["isLost"] is False
     for run in lost:
         each = seen[run]
         assert (each["missing"], each["twice"]) == (0, 0)

@@ -43,7 +43,7 @@ _IDLE_S: Final = 30.0
 _MISSED_S: Final = 60.0
 """Seconds for which a run that is watched is missed, if Redis no longer has it, before its log is closed."""
 _COMING_S: Final = 3.0
-"""Seconds for which a run is awaited that is not in Redis: whoever has started it may be faster than the records."""
+"""Seconds for which a run is awaited that is not in Redis: a page may ask before the first record is there."""
 _ANSWER_S: Final = 10.0
 _COUNT: Final = 16
 """Number of entries of each stream to read at once."""
@@ -367,6 +367,7 @@ class Session:
                 self._has_refreshed.notify_all()
             await self._look_at_owners()
             self._tell()
+        self._count_lost()
 
     def _is_missed(self, mirror: Mirror) -> bool:
         """Return True if a run that is watched may come back: its process writes again what Redis has lost."""

@@ -56,5 +56,5 @@ class Saved {
 // The text to show if something could not be done to a run.
 export function problemOf(error) {
   if (!(error instanceof HTTPError)) return "The program cannot be reached. Try again.";
-  return error.status === 409 ? error.message : `It was not accepted (HTTP ${error.status}).`;
+  return [409, 503].includes(error.status) ? error.message : `It was not accepted (HTTP ${error.status}).`;
 }
