@@ -518,7 +518,7 @@ async def test_actions_of_another_form(redis: RedisServer) -> None:
                 self.written = path, fields
 
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("eagerstream_progress.redis._session.written_action", lambda action: action.written)
+            patched.setattr("eagerstream_progress.redis._inbox.written_action", lambda action: action.written)
             for path, fields, error in (
                 ("unknown", {}, KeyError),
                 ("decide", {"block": "1", "approved": True}, UsageError),

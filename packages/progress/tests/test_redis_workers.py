@@ -41,7 +41,7 @@ class Workers:
     def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
         """Ask a worker; another one if that is not there any more."""
         headers = {"authorization": f"Bearer {TOKEN}"}
-        for _ in range(100):
+        for _ in range(600):
             try:
                 return httpx.request(method, self.url + path, headers=headers, timeout=30, **options)
             except httpx.TransportError:

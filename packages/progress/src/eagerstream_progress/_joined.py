@@ -45,14 +45,14 @@ class RecordsEnd:
             block = max(block, fields.get("block", 0))
             at_s = max(at_s, fields.get("to_s", record["at_s"]))
             if record["type"] in ("run_start", "run_resumed"):
-                started_at, start_s = _time_of(fields["started_at"]), record["at_s"]
+                started_at, start_s = time_of(fields["started_at"]), record["at_s"]
         # Blocks of void responses may be missing, but each block has a record: so the numbers of blocks are not larger.
         ended_at = started_at + timedelta(seconds=at_s - start_s) if started_at is not None else None
         return cls(seq, max(seq, block), at_s, ended_at)
 
     def gap_s(self, started_at: str) -> float | None:
         """Return the seconds from here to the start of the next process; None if the clocks do not tell."""
-        start = _time_of(started_at)
+        start = time_of(started_at)
         if start is None or self.ended_at is None or start < self.ended_at:
             return None
         return round((start - self.ended_at).total_seconds(), 3)
@@ -128,7 +128,8 @@ def _start_of(part: Sequence[Record]) -> RunStartRecord:
     return part[0]
 
 
-def _time_of(text: str) -> datetime | None:
+def time_of(text: str) -> datetime | None:
+    """Return the time of an ISO 8601 text; None if it is none, or has no time zone."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:

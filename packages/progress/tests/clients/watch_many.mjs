@@ -43,5 +43,4 @@ async function watch(id) {
 }
 
 const found = await Promise.all(ids.map(watch));
-process.stdout.write(JSON.stringify(found));
-process.exit(0);
+process.stdout.write(JSON.stringify(found), () => process.exit(0));

@@ -48,7 +48,7 @@ class Connection:
         import redis.asyncio
         from redis.asyncio.retry import Retry
         from redis.backoff import NoBackoff
-        from redis.exceptions import RedisError
+        from redis.exceptions import RedisError, ResponseError
 
         self.client: Any = redis.asyncio.Redis.from_url(
             url,
@@ -59,23 +59,31 @@ class Connection:
             retry=Retry(NoBackoff(), 0),
         )
         self.failures: tuple[type[Exception], ...] = (RedisError, OSError)
+        self._refusals = ResponseError
+        self._refused: set[str] = set()  # the names of the errors that were logged
         self._is_down = False
         self._slots = asyncio.Semaphore(_MAX_CONNECTIONS)
 
-    async def do(self, command: Callable[[], Awaitable[T]], *, waits: bool = False) -> T:
+    async def do(self, command: Callable[[], Awaitable[T]], *, apart: bool = False) -> T:
         """Run a command, once.
 
         Args:
             command: The command.
-            waits: It waits for something, on a connection of its own. Other commands share some.
+            apart: It waits for nobody, on a connection of its own. The others share some.
 
         Raises:
             ConnectionError: Redis cannot be reached, does not answer in time, or refuses it.
         """
         try:
-            async with nullcontext() if waits else self._slots:
+            async with nullcontext() if apart else self._slots:
                 result = await command()
             _raise_swallowed()
+        except self._refusals as error:
+            kind = type(error).__name__
+            if kind not in self._refused:
+                self._refused.add(kind)
+                _logger.warning("Redis refuses a command (%s): runs go on, and their records wait", kind)
+            raise ConnectionError("Redis refuses a command") from error
         except self.failures as error:
             if not self._is_down:
                 self._is_down = True

@@ -45,6 +45,7 @@ class Peers:
             started, self._started, self._is_closed = self._started, None, True
         if started is not None and started[0] == os.getpid():
             _, session, thread = started
+            atexit.unregister(self.close)
             session.close_soon(timeout_s)
             thread.join(timeout_s + 5)
 

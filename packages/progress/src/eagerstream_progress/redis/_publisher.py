@@ -6,10 +6,10 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import datetime
 from functools import partial
 from typing import Any, Final, Literal
 
+from .._joined import time_of
 from .._log import Batch, RunLog, WatcherDropped
 from .._run_summary import RunSummary
 from ._connection import Connection, cancel
@@ -57,6 +57,8 @@ class Publisher:
         self._lock = asyncio.Lock()
         self._has_changed = asyncio.Event()
         self._has_written = asyncio.Event()
+        self.has_ended: bool = False
+        """True if it has written the end of the log."""
         self._generation = 0  # unknown before the first record
         self._position = 0  # the number of the last record that was written
         self._head = b""  # as it was written last
@@ -91,12 +93,13 @@ class Publisher:
         Raises:
             ConnectionError: Redis does not answer.
         """
+        if self._lock.locked() or not self._generation:
+            return  # it is writing, which does the same
         client = self._connection.client
         async with self._lock:
-            if not self._generation:
-                return
-            kept = [await self._connection.do(partial(client.pexpire, key, self._keep_ms)) for key in self._keys[:2]]
-            if not all(kept):
+            run, records, runs, _ = self._keys
+            kept = [await self._connection.do(partial(client.pexpire, key, self._keep_ms)) for key in (run, records)]
+            if not all(kept) or await self._connection.do(partial(client.zscore, runs, self.log.id)) is None:
                 with suppress(_Superseded):
                     await self._write_snapshot(self.log.snapshot(), "claim", self._position)
 
@@ -113,6 +116,7 @@ class Publisher:
         async with self._lock:
             if self._generation:
                 await self._write([self._sealed(Entry(self._generation, self._position, self._position, ends=True))])
+        self.has_ended = True
 
     async def _write_summaries(self) -> None:
         while True:
@@ -170,9 +174,9 @@ class Publisher:
     def _made_head(self) -> tuple[bytes, float]:
         summary = self._summary()
         text = json.dumps([self._process, self._generation, summary], separators=(",", ":"))
-        started = summary["started_at"]
-        started_s = datetime.fromisoformat(started).timestamp() if started is not None else 0.0
-        return self._seal.close(f"run:{self.log.id}", text.encode("ascii")), started_s
+        started = time_of(summary["started_at"] or "")
+        head = self._seal.close(f"run:{self.log.id}", text.encode("ascii"))
+        return head, started.timestamp() if started is not None else 0.0
 
     def _sealed(self, entry: Entry) -> bytes:
         return self._seal.close(f"records:{self.log.id}", entry.encode())

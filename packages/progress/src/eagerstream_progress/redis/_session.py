@@ -5,25 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import Future
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
-from weakref import WeakValueDictionary
 
 from pydantic import TypeAdapter
 
-from eagerstream.errors import LimitError, UsageError
-
-from .._actions import Action, read_action, written_action
+from .._actions import Action
 from .._log import RunLog
 from .._run_summary import RunSummary
 from ._connection import BLOCK_S, Connection, cancel
+from ._inbox import Inbox
 from ._mirror import Mirror
 from ._publisher import Publisher
 from ._stored import MAX_ID_CHARS, MAX_INBOX, Keys, Seal
@@ -47,9 +44,6 @@ _COMING_S: Final = 3.0
 _ANSWER_S: Final = 10.0
 _COUNT: Final = 16
 """Number of entries of each stream to read at once."""
-_MAX_ASKED: Final = 100
-"""Maximum number of actions that wait, in each direction."""
-_MAX_SENDERS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +95,6 @@ class Session:
         self._lost: frozenset[str] = frozenset()  # the runs that were lost at the last look
         self._refreshing = asyncio.Lock()
         self._has_refreshed = asyncio.Condition()
-        self._numbers = count(1)
-        self._asking = asyncio.Lock()
-        self._asked: dict[int, asyncio.Future[Sequence[Any] | None]] = {}  # by the number of the question
-        self._heard: OrderedDict[str, int] = OrderedDict()  # the last number of each process that asked
-        self._answering: set[asyncio.Task[None]] = set()
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by run
         self._summary_adapter = TypeAdapter(RunSummary)
 
     # --- from any thread ----------------------------------------------------------------------------------------------
@@ -155,14 +143,14 @@ class Session:
         Raises:
             ConnectionError: Redis does not answer.
         """
-        if await self._look_up(run_id, _COMING_S) is None:
-            return None
-        mirror = self._mirrors.get(run_id)
-        if mirror is None:
-            mirror = self._mirrors[run_id] = Mirror(run_id, self._seal)
-            await self._wake()
         try:
             async with asyncio.timeout(_ANSWER_S):
+                if await self._look_up(run_id, _COMING_S) is None:
+                    return None
+                mirror = self._mirrors.get(run_id)
+                if mirror is None:
+                    mirror = self._mirrors[run_id] = Mirror(run_id, self._seal)
+                    await self._inbox.wake()
                 await mirror.is_loaded.wait()
         except TimeoutError as error:
             raise ConnectionError("Redis does not answer") from error
@@ -175,27 +163,16 @@ class Session:
         Raises:
             Exception: As for `Hub.act`.
         """
-        remote = await self._look_up(run_id)
-        if remote is None:
-            return False
-        if run_id in self._lost:
-            raise ConnectionError("the process of this run does not answer")
-        if len(self._asked) >= _MAX_ASKED:
-            raise LimitError("max_asked", _MAX_ASKED, "the actions that wait for other processes")
-        path, fields = written_action(action)
-        number = next(self._numbers)
-        answer = self._asked[number] = self.loop.create_future()
         try:
-            async with self._asking:  # in order: an owner hears only numbers that rise
-                await self._send(remote.owner, ["ask", self.process, number, run_id, path, fields])
             async with asyncio.timeout(_ANSWER_S):
-                error = await answer
+                remote = await self._look_up(run_id)
+                if remote is None or remote.summary["ended"]:
+                    return False
+                if run_id in self._lost:
+                    raise ConnectionError("the process of this run does not answer")
+                await self._inbox.ask(remote.owner, run_id, action)
         except TimeoutError as error:
             raise TimeoutError("the process of this run does not answer") from error
-        finally:
-            del self._asked[number]
-        if error is not None:
-            raise _error(*error)
         return True
 
     async def _main(self) -> None:
@@ -203,8 +180,8 @@ class Session:
         self._closing = asyncio.Event()
         self._connection = Connection(self._url)
         self._client = self._connection.client
-        self._inbox = self._keys.inbox(self.process)
-        self._pool = ThreadPoolExecutor(8, "eagerstream relay")  # an action may wait long for the event loop of its run
+        shared: Any = {"connection": self._connection, "keys": self._keys, "seal": self._seal, "keep_s": self._keep_s}
+        self._inbox = Inbox(self.process, lambda run_id, action: action.do(self._hub, run_id), **shared)
         self._running.set_result(None)
         tasks = [asyncio.create_task(self._again(work)) for work in (self._beat, self._read, self._follow_hub)]
         await self._closing.wait()
@@ -214,7 +191,7 @@ class Session:
                     await self._write_rest()
         tasks += [task for _, task in self._publishers.values()]
         await cancel(*tasks)
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._inbox.close()
         await self._connection.close()
 
     async def _again(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -225,8 +202,7 @@ class Session:
             except ConnectionError:
                 await asyncio.sleep(_BEAT_S / 10)
             except Exception as error:
-                # Without a traceback: the text of an error may quote a record.
-                _logger.error("a part of the relay failed (%s) and begins again", type(error).__name__)  # noqa: TRY400
+                _report("a part of the relay failed, and begins again", error)
                 await asyncio.sleep(_BEAT_S)
 
     async def _write_rest(self) -> None:
@@ -235,7 +211,7 @@ class Session:
                 await asyncio.wait([task])
             elif not task.done():
                 await publisher.catch_up()
-        await self._connection.do(partial(self._client.delete, self._keys.owner(self.process), self._inbox))
+        await self._connection.do(partial(self._client.delete, self._keys.owner(self.process), self._inbox.key))
         await self._connection.do(partial(self._client.xadd, self._keys.changes, {"run": ""}, maxlen=MAX_INBOX))
 
     # --- its own runs -------------------------------------------------------------------------------------------------
@@ -250,7 +226,7 @@ class Session:
     def _publish(self, log: RunLog) -> None:
         publisher, task = self._publishers.get(log.id, (None, None))
         if publisher is not None and task is not None:
-            if publisher.log is log and (log.is_closed or not task.done()):
+            if publisher.log is log and (log.is_closed or not publisher.has_ended):
                 publisher.touch()
                 return
             task.cancel()  # another log is in its place
@@ -266,7 +242,16 @@ class Session:
             keep_s=self._keep_s,
             max_bytes=self._max_bytes,
         )
-        self._publishers[log.id] = publisher, asyncio.create_task(publisher.run())
+        self._publishers[log.id] = publisher, asyncio.create_task(self._finish(publisher))
+
+    async def _finish(self, publisher: Publisher) -> None:
+        """Write a run to its end. After an error of ours, it is not written any more."""
+        try:
+            await publisher.run()
+        except Exception as error:
+            _report("a run is not relayed any more", error)
+        if publisher.has_ended and not publisher.log.is_closed:
+            self._publish(publisher.log)  # it goes on
 
     def _drop_publishers(self, kept: Iterable[str]) -> None:
         """Forget runs that the hub has dropped and that are written, and the oldest ones if too many are not."""
@@ -281,10 +266,10 @@ class Session:
         for beat in count():
             with suppress(ConnectionError):
                 owner = self._keys.owner(self.process)
-                await self._connection.do(partial(self._client.set, owner, b"", px=int(LEASE_S * 1000)))
+                await self._connection.do(partial(self._client.set, owner, b"", px=int(LEASE_S * 1000)), apart=True)
                 await self._look_at_owners()
                 if beat % _REFRESH_BEATS == 0:
-                    await self._connection.do(partial(self._client.pexpire, self._inbox, int(self._keep_s * 1000)))
+                    await self._connection.do(partial(self._client.pexpire, self._inbox.key, int(self._keep_s * 1000)))
                     await self._refresh()
                     await self._keep_runs()
             self._count_lost()
@@ -306,7 +291,7 @@ class Session:
         owners = sorted({remote.owner for remote in self._remotes.values() if not remote.summary["ended"]})
         if owners:
             keys = [self._keys.owner(owner) for owner in owners]
-            values = await self._connection.do(partial(self._client.mget, keys))
+            values = await self._connection.do(partial(self._client.mget, keys), apart=True)
             self._alive = frozenset(owner for owner, value in zip(owners, values, strict=True) if value is not None)
         self._looked_s = self.loop.time()
         self._count_lost()
@@ -390,7 +375,7 @@ class Session:
     async def _read(self) -> None:
         """Read the streams, from the start: what was missed, or was lost in between, comes again."""
         newest = await self._connection.do(partial(self._client.xrevrange, self._keys.changes, count=1))
-        positions = {self._keys.changes: newest[0][0] if newest else b"0-0", self._inbox: b"0-0"}
+        positions = {self._keys.changes: newest[0][0] if newest else b"0-0", self._inbox.key: b"0-0"}
         await self._refresh()
         await self._keep_runs()
         for mirror in self._mirrors.values():
@@ -400,13 +385,13 @@ class Session:
             block_ms = int(BLOCK_S * 1000) if all(each.is_loaded.is_set() for each in mirrors.values()) else None
             asked = {**positions, **{key: mirror.position for key, mirror in mirrors.items()}}
             found = await self._connection.do(
-                partial(self._client.xread, asked, count=_COUNT, block=block_ms), waits=True
+                partial(self._client.xread, asked, count=_COUNT, block=block_ms), apart=True
             )
             by_key = {key.decode(): entries for key, entries in found}
             for key in positions.keys() & by_key.keys():
                 positions[key] = by_key[key][-1][0]
-            for _, fields in by_key.pop(self._inbox, ()):
-                self._take_message(fields.get(b"e", b""))
+            for _, fields in by_key.pop(self._inbox.key, ()):
+                self._inbox.take(fields.get(b"e", b""))
             if changed := by_key.pop(self._keys.changes, ()):
                 await self._refresh({fields.get(b"run", b"").decode(errors="replace") for _, fields in changed})
                 await self._look_at_owners()
@@ -418,73 +403,7 @@ class Session:
                     mirror.is_loaded.set()
                 await asyncio.sleep(0)
 
-    # --- messages -----------------------------------------------------------------------------------------------------
 
-    async def _send(self, process: str, message: Sequence[Any]) -> None:
-        """Write a message into the inbox of a process."""
-        inbox = self._keys.inbox(process)
-        text = json.dumps(message, separators=(",", ":")).encode("ascii")
-        pipeline = self._client.pipeline(transaction=True)
-        pipeline.xadd(inbox, {"e": self._seal.close(f"inbox:{process}", text)}, maxlen=MAX_INBOX)
-        pipeline.pexpire(inbox, int(self._keep_s * 1000))
-        await self._connection.do(pipeline.execute)
-
-    async def _wake(self) -> None:
-        """Have the reader look again at the list of streams."""
-        await self._send(self.process, ["wake"])
-
-    def _take_message(self, sealed: bytes) -> None:
-        try:
-            message = json.loads(self._seal.open(f"inbox:{self.process}", sealed))
-        except (ValueError, RecursionError):
-            return  # not from a process with the secret
-        match message:
-            case ["ask", str(sender), int(number), str(run_id), str(path), dict(fields)]:
-                # A message that comes again is not done again.
-                if number > self._heard.get(sender, 0):
-                    self._heard[sender] = number
-                    self._heard.move_to_end(sender)
-                    if len(self._heard) > _MAX_SENDERS:
-                        self._heard.popitem(last=False)
-                    task = asyncio.create_task(self._answer(sender, number, run_id, path, cast("Any", fields)))
-                    self._answering.add(task)
-                    task.add_done_callback(self._answering.discard)
-            case ["answer", int(number), list() | None as error]:
-                asked = self._asked.get(number)
-                if asked is not None and not asked.done():
-                    asked.set_result(error)
-            case _:
-                pass
-
-    async def _answer(self, sender: str, number: int, run_id: str, path: str, fields: dict[str, Any]) -> None:
-        """Do what another process asks for, and tell it the end. What is about one run is done in order."""
-        error: list[Any] | None = None
-        try:
-            if len(self._answering) > _MAX_ASKED:
-                raise LimitError("max_asked", _MAX_ASKED, "the actions that wait for this process")
-            action = read_action(path, fields)
-            async with self._turns.setdefault(run_id, asyncio.Lock()):
-                await self.loop.run_in_executor(self._pool, action.do, self._hub, run_id)
-        except LimitError as refused:
-            error = ["LimitError", refused.limit, refused.bound, refused.what]
-        except KeyError:
-            error = ["KeyError", run_id]
-        except (UsageError, ValueError) as refused:
-            error = ["UsageError", str(refused)]
-        except Exception as failure:
-            error = ["ConnectionError", f"it failed ({type(failure).__name__})"]
-        with suppress(ConnectionError):
-            await self._send(sender, ["answer", number, error])
-
-
-def _error(kind: object, *arguments: Any) -> Exception:
-    """Return the error that another process told."""
-    kinds: dict[object, Callable[..., Exception]] = {
-        "KeyError": KeyError,
-        "LimitError": LimitError,
-        "UsageError": UsageError,
-    }
-    try:
-        return kinds.get(kind, ConnectionError)(*arguments)
-    except TypeError:
-        return ConnectionError("the process of this run gave no answer that can be read")
+def _report(what: str, error: Exception) -> None:
+    """Log an error of ours without its text, which may quote a record."""
+    _logger.error("%s (%s)", what, type(error).__name__)

@@ -15,12 +15,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
 from .._log import Batch
-from .._merge import in_parts
+from .._merge import size
 from .._record import Record, record_adapter
 
 MAX_ID_CHARS: Final = 200
@@ -54,8 +54,8 @@ if head ~= '' then
   redis.call('ZADD', runs, started_s, id)
   redis.call('ZREMRANGEBYRANK', runs, 0, -1001)
   redis.call('XADD', changes, 'MAXLEN', '~', 1000, '*', 'run', id)
-  redis.call('PEXPIRE', runs, ttl_ms)
-  redis.call('PEXPIRE', changes, ttl_ms)
+  redis.call('EXPIRE', runs, 86400)
+  redis.call('EXPIRE', changes, 86400)
 end
 redis.call('PEXPIRE', run, ttl_ms)
 redis.call('PEXPIRE', records, ttl_ms)
@@ -179,6 +179,20 @@ def entries_of(batch: Batch, generation: int, after: int) -> Iterator[Entry]:
     if not batch.is_snapshot:
         yield Entry(generation, after, batch.seq, records=batch.records)
         return
-    parts = list(in_parts(batch.records, _PART_CHARS))
+    parts = list(_parts(batch.records))
     for place, part in enumerate(parts):
         yield Entry(generation, after, batch.seq, part=place, parts=len(parts), records=part)
+
+
+def _parts(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """Yield whole records in parts of some size. Unlike for a page, none is cut: they are merged again."""
+    part: list[Record] = []
+    chars = 0
+    for record in records:
+        part.append(record)
+        chars += size(record)
+        if chars >= _PART_CHARS:
+            yield part
+            part, chars = [], 0
+    if part:
+        yield part
