@@ -17,6 +17,7 @@ import pytest
 from packages.progress.tests.made_log import MadeCall, add, made_log
 from packages.progress.tests.observed import viewed
 from packages.progress.tests.redis_server import RedisServer
+from tests.loop.durable import World, client_of, left_at, scenario
 from tests.streams import REQUEST
 from tests.support import LocalAPI, until
 
@@ -24,6 +25,7 @@ import eagerstream
 from eagerstream import tool
 from eagerstream.calls import RunStatus
 from eagerstream.errors import LimitError, UsageError
+from eagerstream.loop import resume
 from eagerstream_progress import Cancel, Decide, Hub, RunLog, Say, WatcherDropped
 from eagerstream_testing import reply, text, tool_use
 
@@ -159,6 +161,7 @@ async def test_a_watcher_goes_on_in_another_process(redis: RedisServer) -> None:
                 assert (await anext(elsewhere)).records == (await anext(here)).records
 
 
+@pytest.mark.slow
 async def test_what_it_does_not_know(redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """No such run, also with an id that is none; the runs of another prefix."""
     monkeypatch.setattr("eagerstream_progress.redis._session._COMING_S", 0.1)
@@ -190,6 +193,7 @@ async def test_a_watcher_is_faster_than_the_run(redis: RedisServer) -> None:
         assert text_of(found[0]) == "0 1 2 "
 
 
+@pytest.mark.slow
 async def test_the_newest_runs_are_listed(redis: RedisServer) -> None:
     """As many as a hub keeps of its own; all the others are found by their ids."""
     async with processes(redis) as several:
@@ -209,6 +213,7 @@ async def test_the_newest_runs_are_listed(redis: RedisServer) -> None:
 # --- what people do comes to the run ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_decision_in_another_process(redis: RedisServer) -> None:
     """It is asked there, and decided once, whoever decides; a reason reaches the model; messages come in order."""
     async with processes(redis) as several:
@@ -261,6 +266,7 @@ async def test_a_decision_in_another_process(redis: RedisServer) -> None:
             await others[0].act(log.id, Say("too late"))
 
 
+@pytest.mark.slow
 async def test_a_run_is_cancelled_from_another_process(redis: RedisServer) -> None:
     """The run and a single call; and messages beyond the bound are refused."""
     async with processes(redis) as several:
@@ -294,6 +300,7 @@ async def test_a_run_is_cancelled_from_another_process(redis: RedisServer) -> No
         assert run.result.status is RunStatus.CANCELLED
 
 
+@pytest.mark.slow
 async def test_an_owner_that_does_not_answer(redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """An action fails after a time, and says so; one that is cancelled leaves nothing."""
     monkeypatch.setattr("eagerstream_progress.redis._session._ANSWER_S", 0.3)
@@ -312,6 +319,7 @@ async def test_an_owner_that_does_not_answer(redis: RedisServer, monkeypatch: py
 # --- processes and Redis go away --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_dead_process_is_seen(redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its runs are lost: after a while, or at once if it closes in order. Nobody acts on them."""
     monkeypatch.setattr("eagerstream_progress.redis._session.LEASE_S", 0.5)
@@ -367,6 +375,7 @@ async def test_redis_is_gone_for_a_while(server: RedisServer) -> None:
         await until(lambda: [each["ended"] for each in late.summaries() if each["id"] == ended.id] == [True])
 
 
+@pytest.mark.slow
 async def test_more_than_a_log_keeps(server: RedisServer) -> None:
     """If more comes than the bound while Redis is gone, a snapshot follows: a watcher begins anew, and nothing is lost."""
     async with processes(server) as several:
@@ -388,6 +397,7 @@ async def test_more_than_a_log_keeps(server: RedisServer) -> None:
         assert there.snapshot().records == log.snapshot().records
 
 
+@pytest.mark.slow
 async def test_a_stream_is_bounded(redis: RedisServer) -> None:
     """A long run takes a bounded part of Redis, and those who watch it or come late see all of it."""
     async with processes(redis) as several:
@@ -429,9 +439,34 @@ async def test_a_run_that_another_process_continues(redis: RedisServer) -> None:
         assert (await first.find("run_1")).records() == resumed.records()
 
 
+async def test_a_run_that_is_resumed_in_another_process(redis: RedisServer) -> None:
+    """From its journal: a position of the first process leads to a snapshot in the second one, however long that runs."""
+    async with processes(redis) as several:
+        first, second, other = several.hub(), several.hub(), several.hub()
+        world = World()
+        with first.observing():
+            journal = await left_at("request", world, world.tools())
+        before = first.log("r").seq
+        there = await found_in(other, "r")
+        await until(lambda: there.seq == before)
+        async with client_of(scenario()) as client:
+            with second.observing():
+                async with resume(client, journal, "r", tools=world.tools()) as run:
+                    await run.finish()
+        resumed = second.log("r")
+        await until(lambda: there.is_closed and there.seq == resumed.seq)
+        assert resumed.records()[0].get("resumed_after") == 1
+        assert resumed.records()[0]["seq"] > 1_000_000 + before
+        assert viewed(there.records()).status == viewed(resumed.records()).status == "completed"
+        for log in (resumed, there, await first.find("r")):
+            async with log.watch(after=before) as watcher:
+                assert (await anext(watcher)).is_snapshot
+
+
 # --- whoever reaches Redis --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_false_records(redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the secret, nobody adds, changes or moves a record, or shows a run."""
     monkeypatch.setattr("eagerstream_progress.redis._session._COMING_S", 0.1)
@@ -472,6 +507,7 @@ async def test_false_records(redis: RedisServer, monkeypatch: pytest.MonkeyPatch
             assert {summary["id"] for summary in hub.summaries()} == {"run_1", "run_2"}
 
 
+@pytest.mark.slow
 async def test_false_actions(redis: RedisServer) -> None:
     """Without the secret, nobody decides; and what somebody with the secret has asked for cannot be asked again."""
     async with processes(redis) as several:
@@ -562,6 +598,7 @@ os.wait()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("program", "runs"), [(EXIT, ["run_1"]), (FORK, ["of the child", "of the parent"])])
 async def test_the_end_of_a_program(redis: RedisServer, program: str, runs: list[str]) -> None:
     """What is left is written at its exit. A child after a fork has its own thread."""
@@ -616,6 +653,7 @@ async def test_a_run_whose_id_is_too_long(redis: RedisServer) -> None:
         assert several.keys("run:*") == [f"{several.prefix}:run:run_1"]
 
 
+@pytest.mark.slow
 async def test_idle_mirrors_are_dropped(redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """What nobody watches is not read any more; whoever comes then gets all of it."""
     monkeypatch.setattr("eagerstream_progress.redis._session._IDLE_S", 0.1)
@@ -638,6 +676,7 @@ async def test_idle_mirrors_are_dropped(redis: RedisServer, monkeypatch: pytest.
         assert text_of(again) == text_of(log)
 
 
+@pytest.mark.slow
 async def test_deleted_records(redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who deletes entries makes a view late, but never false: each view is one that the run had."""
     monkeypatch.setattr("eagerstream_progress.redis._session._BEAT_S", 0.1)
@@ -661,6 +700,7 @@ async def test_deleted_records(redis: RedisServer, monkeypatch: pytest.MonkeyPat
         await until(lambda: text_of(there) == text_of(log))
 
 
+@pytest.mark.slow
 async def test_everything_expires(redis: RedisServer) -> None:
     """No key of a process or a run stays for ever, whether it ends in order or not."""
     async with processes(redis) as several:
