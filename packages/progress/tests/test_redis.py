@@ -6,8 +6,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -32,7 +33,7 @@ from eagerstream_testing import reply, text, tool_use
 pytest.importorskip("redis", reason="needs the extra redis")
 
 from eagerstream_progress.redis import RedisRelay
-from eagerstream_progress.redis._stored import Entry, Seal
+from eagerstream_progress.redis._stored import WRITE_RUN, Entry, Seal
 
 pytestmark = pytest.mark.anyio
 
@@ -356,6 +357,10 @@ async def test_redis_is_gone_for_a_while(server: RedisServer) -> None:
         await found_in(other, "quiet")
         async with there.watch(merges=False) as watcher:
             await anext(watcher)
+            before = made_log("ended before")
+            owner.add(before)
+            before.close()
+            await found_in(other, before.id)
             server.kill()
             write(log, 2_000)
             ended = made_log("ended while Redis was gone")
@@ -370,9 +375,43 @@ async def test_redis_is_gone_for_a_while(server: RedisServer) -> None:
                 seen += [record["seq"] for record in (await anext(watcher)).records]
             assert seen == list(range(8, log.seq + 1))
         late = several.hub()
-        for each in (log, quiet, ended):
+        for each in (log, quiet, before, ended):
             assert text_of(await found_in(late, each.id)) == text_of(each)
         await until(lambda: [each["ended"] for each in late.summaries() if each["id"] == ended.id] == [True])
+
+
+@pytest.mark.slow
+async def test_redis_does_not_move(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits for it gets an error in time, and so does whoever waits while the relay closes."""
+    monkeypatch.setattr("eagerstream_progress.redis._session._ANSWER_S", 1.0)
+    async with processes(server) as several:
+        owner, other, closing = several.hub(), several.hub(), several.hub()
+        log = made_log()
+        owner.add(log)
+        there = await found_in(other)
+        await found_in(closing)
+        server.pause()
+        failed: list[type[Exception]] = []
+
+        async def fail(wait: Callable[[], Awaitable[object]]) -> None:
+            try:
+                await wait()
+            except (OSError, UsageError) as error:
+                failed.append(type(error))
+
+        started_s = anyio.current_time()
+        async with anyio.create_task_group() as tasks:
+            for number in range(20):
+                tasks.start_soon(fail, partial(other.find, f"unknown {number}"))
+                tasks.start_soon(fail, partial(other.act, "run_1", Say("x")))
+                tasks.start_soon(fail, partial(closing.find, f"unknown {number}"))
+            await anyio.sleep(0.2)
+            tasks.start_soon(partial(several.close, closing, timeout_s=0))
+            write(log, 100)
+        assert len(failed) == 60
+        assert anyio.current_time() - started_s < 10
+        server.resume()
+        await until(lambda: there.seq == log.seq)
 
 
 @pytest.mark.slow
@@ -508,6 +547,112 @@ async def test_false_records(redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.slow
+async def test_unusable_keys(redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the secret, somebody puts other things in the places of ours, or makes a key that cannot be written."""
+    monkeypatch.setattr("eagerstream_progress.redis._session._BEAT_S", 0.05)
+    async with processes(redis) as several:
+        owner, other = several.hub(), several.hub()
+        said: list[str] = []
+        owner.say = lambda run_id, message, when="next_turn": said.append(message)  # type: ignore[method-assign]
+        logs = [made_log("run_1"), made_log("run_2")]
+        for log in logs:
+            owner.add(log)
+        there = [await found_in(other, log.id) for log in logs]
+        hostile, prefix = redis.client, several.prefix
+        inboxes = several.keys("inbox:*")
+        streams = [f"{prefix}:records:run_1", f"{prefix}:changes", *inboxes]
+        run = f"{prefix}:run:run_1"
+
+        def put(key: str) -> None:
+            hostile.delete(key)
+            hostile.set(key, "x")
+
+        attacks: list[Callable[[], object]] = [partial(put, key) for key in (*streams, f"{prefix}:runs", run)]
+        for last in ("9999999999999-0", "18446744073709551615-18446744073709551614"):
+            attacks += [partial(hostile.xadd, key, {"e": "x", "run": "x"}, id=last) for key in streams]
+        attacks += [
+            partial(hostile.hset, run, field, value)
+            for field in ("owner", "generation", "number", "head")
+            for value in ("x", str(2**60))
+        ]
+        attacks += [partial(hostile.delete, key) for key in (*streams, f"{prefix}:runs", run)]
+        attacks.append(lambda: (hostile.set(f"{prefix}:run:evil", "x"), hostile.zadd(f"{prefix}:runs", {"evil": 9e9})))
+        async with there[0].watch(), there[1].watch():  # they stay
+            for number, attack in enumerate(attacks):
+                attack()
+                for log in logs:
+                    write(log, 2)
+                await until(lambda: all(mirror.seq == log.seq for mirror, log in zip(there, logs, strict=True)))
+                while len(said) <= number:
+                    try:
+                        await other.act("run_2", Say(f"after {number}"))
+                    except OSError:
+                        await anyio.sleep(0.05)
+        assert [text_of(mirror) for mirror in there] == [text_of(log) for log in logs]
+        late = several.hub()
+        await until(lambda: {summary["id"] for summary in late.summaries()} == {"run_1", "run_2"})
+        for log in logs:
+            assert text_of(await found_in(late, log.id)) == text_of(log)
+
+
+@pytest.mark.slow
+async def test_what_was_true_once(redis: RedisServer) -> None:
+    """The end of an earlier part of a run, an earlier head, and a command that comes late change nothing."""
+    async with processes(redis) as several:
+        owner, other = several.hub(), several.hub()
+        log = made_log()
+        owner.add(log)
+        there = await found_in(other)
+        log.close()
+        owner.add(log)
+        await until(lambda: there.is_closed and other.summaries()[0]["ended"])
+        hostile, prefix = redis.client, several.prefix
+        stream, run = f"{prefix}:records:run_1", f"{prefix}:run:run_1"
+        ((_, end),) = hostile.xrevrange(stream, count=1)
+        before = hostile.hgetall(run)
+        log.reopen()
+        owner.add(log)
+        write(log, 5)
+        await until(lambda: not there.is_closed and there.seq == log.seq)
+        await until(lambda: not other.summaries()[0]["ended"])
+        async with there.watch() as watcher:
+            await anext(watcher)
+            hostile.xadd(stream, end)
+            hostile.hset(run, "head", before[b"head"])
+            hostile.xadd(f"{prefix}:changes", {"run": "run_1"})
+            facts = [b"claim", before[b"owner"], before[b"generation"], before[b"number"], 60_000, before[b"head"]]
+            keys = [run, stream, f"{prefix}:runs", f"{prefix}:changes"]
+            length = hostile.xlen(stream)
+            assert hostile.eval(WRITE_RUN, 4, *keys, *facts, 0, "run_1", "", end[b"e"]) == 1
+            assert hostile.xlen(stream) == length
+            await anyio.sleep(0.3)
+            write(log, 1)
+            assert (await anext(watcher)).seq == log.seq
+        assert not other.summaries()[0]["ended"]
+
+
+@pytest.mark.slow
+async def test_the_same_id(redis: RedisServer) -> None:
+    """Of two processes that live, the first one has it. After its death, the second one's records are its own."""
+    async with processes(redis) as several:
+        first, second, third, other = several.hub(), several.hub(), several.hub(), several.hub()
+        logs = [made_log(), made_log(texts=9), made_log(texts=20)]
+        first.add(logs[0])
+        there = await found_in(other)
+        second.add(logs[1])
+        await anyio.sleep(0.3)
+        write(logs[0], 1)
+        write(logs[1], 30)
+        await until(lambda: there.seq == logs[0].seq)
+        assert text_of(there) == text_of(logs[0])
+        await several.close(first)
+        third.add(logs[2])
+        write(logs[2], 1)
+        await until(lambda: there.seq == logs[2].seq)
+        assert text_of(there) == text_of(logs[2])
+
+
+@pytest.mark.slow
 async def test_false_actions(redis: RedisServer) -> None:
     """Without the secret, nobody decides; and what somebody with the secret has asked for cannot be asked again."""
     async with processes(redis) as several:
@@ -582,11 +727,13 @@ log.close()
 FORK = """
 import os, sys, time
 from packages.progress.tests.made_log import made_log
+from packages.progress.tests.test_redis import write
 from eagerstream_progress import Hub
 from eagerstream_progress.redis import RedisRelay
 relay = RedisRelay(sys.argv[1], secret=sys.argv[2], prefix=sys.argv[3])
 hub = Hub(relay=relay)
-hub.add(made_log("of the parent"))
+parent = made_log("of the parent")
+hub.add(parent)
 time.sleep(1)  # a child has only a part of a module that another thread imports
 if os.fork() == 0:
     log = made_log("of the child")
@@ -595,6 +742,7 @@ if os.fork() == 0:
     relay.close()
     os._exit(0)
 os.wait()
+write(parent, 500)
 """
 
 
@@ -613,7 +761,8 @@ async def test_the_end_of_a_program(redis: RedisServer, program: str, runs: list
         assert done.stderr == b""
         hub = several.hub()
         for run in runs:
-            await found_in(hub, run)
+            there = await found_in(hub, run)
+            assert there.seq == {"run_1": 1_004, "of the parent": 507, "of the child": 7}[run]
         if runs == ["run_1"]:
             there = await hub.find("run_1")
             assert there.is_closed
@@ -680,6 +829,7 @@ async def test_idle_mirrors_are_dropped(redis: RedisServer, monkeypatch: pytest.
 async def test_deleted_records(redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who deletes entries makes a view late, but never false: each view is one that the run had."""
     monkeypatch.setattr("eagerstream_progress.redis._session._BEAT_S", 0.1)
+    monkeypatch.setattr("eagerstream_progress.redis._stored._PART_CHARS", 500)  # a snapshot has many parts
     async with processes(redis) as several:
         owner = several.hub(max_stream_bytes=3_000)
         log = made_log()

@@ -213,14 +213,14 @@ class Hub:
 
     def add(self, log: RunLog) -> None:
         """Add a log that other code fills, for example of a saved run."""
+        if self._peers is not None:
+            self._peers.start()
         with self._lock:
             self._logs[log.id] = log
             ended = [other.id for other in self._logs.values() if other.is_closed and other is not log]
             for run_id in ended[: max(0, len(self._logs) - self._max_runs)]:
                 del self._logs[run_id]
                 self._forget(run_id)  # a run that never started, if other code closed its log
-        if self._peers is not None:
-            self._peers.start()
         self._tell()
 
     def observe(self, run: Watchable, *, name: str | None = None) -> RunLog:

@@ -54,7 +54,8 @@ class Mirror:
             elif not is_known:
                 self.has_gap = True
             elif entry.ends:
-                self.log.close()
+                if entry.seq == self.log.seq:  # else it has gone on
+                    self.log.close()
             elif new := [record for record in entry.records if record["seq"] > self.log.seq]:
                 self.log.reopen()
                 self.log.append(new)
@@ -72,9 +73,11 @@ class Mirror:
         self.has_gap = False
 
     def _take_part(self, entry: Entry, part: int) -> None:
+        first = self._parts[0] if part and self._parts else entry
         if part == 0:
             self._parts = []
-        if part != len(self._parts):
+        of_one = (entry.generation, entry.seq, entry.parts) == (first.generation, first.seq, first.parts)
+        if part != len(self._parts) or not of_one:
             self.has_gap = True
             return
         self._parts.append(entry)

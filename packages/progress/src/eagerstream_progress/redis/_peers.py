@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import os
 import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -108,11 +108,14 @@ async def _awaited(session: Session, coroutine: Coroutine[Any, Any, T]) -> T:
         with suppress(RuntimeError):  # the caller's loop has ended
             soon(done.set)
 
-    future = asyncio.run_coroutine_threadsafe(coroutine, session.loop)
+    future = session.submit(coroutine)
     future.add_done_callback(tell)
     try:
         await done.wait()
     except BaseException:
         future.cancel()
         raise
-    return future.result()
+    try:
+        return future.result()
+    except CancelledError as error:
+        raise ConnectionError("the relay is closed") from error

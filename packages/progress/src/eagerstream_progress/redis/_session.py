@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import uuid4
 
-from pydantic import TypeAdapter
+from eagerstream.errors import UsageError
 
 from .._actions import Action
 from .._log import RunLog
 from .._run_summary import RunSummary
 from ._connection import BLOCK_S, Connection, cancel
 from ._inbox import Inbox
-from ._mirror import Mirror
+from ._mirror import START, Mirror
 from ._publisher import Publisher
-from ._stored import MAX_ID_CHARS, MAX_INBOX, Keys, Seal
+from ._stored import MAX_ID_CHARS, MAX_INBOX, Head, Keys, Seal
 
 if TYPE_CHECKING:
     from .._hub import Hub
+
+T = TypeVar("T")
 
 _logger = logging.getLogger("eagerstream")
 
@@ -41,17 +42,10 @@ _MISSED_S: Final = 60.0
 """Seconds for which a run that is watched is missed, if Redis no longer has it, before its log is closed."""
 _COMING_S: Final = 3.0
 """Seconds for which a run is awaited that is not in Redis: a page may ask before the first record is there."""
+_FAR_MS: Final = 3_600_000
 _ANSWER_S: Final = 10.0
 _COUNT: Final = 16
 """Number of entries of each stream to read at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Remote:
-    """A run in Redis."""
-
-    owner: str
-    summary: RunSummary
 
 
 class Session:
@@ -89,13 +83,18 @@ class Session:
         self._close_timeout_s = 0.0
         self._publishers: dict[str, tuple[Publisher, asyncio.Task[None]]] = {}
         self._mirrors: dict[str, Mirror] = {}
-        self._remotes: dict[str, _Remote] = {}
+        self._remotes: dict[str, Head] = {}
         self._alive: frozenset[str] = frozenset()  # the owners that live
         self._looked_s = float("-inf")  # the time of the last look at them
         self._lost: frozenset[str] = frozenset()  # the runs that were lost at the last look
+        self._numbers = count(1)  # of what it writes
+        self._redis_ms = 0.0  # the time of Redis, as it was at the last beat
+        self._inherited = frozenset(hub.logs)  # by a fork: another process has them
+        self._waiting: set[Future[Any]] = set()  # what other threads wait for
+        self._has_ended = False
+        self._lock = threading.Lock()
         self._refreshing = asyncio.Lock()
         self._has_refreshed = asyncio.Condition()
-        self._summary_adapter = TypeAdapter(RunSummary)
 
     # --- from any thread ----------------------------------------------------------------------------------------------
 
@@ -107,6 +106,23 @@ class Session:
             if self._running.done():
                 raise
             self._running.set_exception(error)
+        finally:
+            with self._lock:
+                self._has_ended = True
+                waiting = list(self._waiting)
+            for future in waiting:
+                future.cancel()
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run something in the thread. If the session ends, it is cancelled."""
+        with self._lock:
+            if self._has_ended:
+                coroutine.close()
+                raise UsageError("the relay is closed")
+            future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+            self._waiting.add(future)
+        future.add_done_callback(self._waiting.discard)
+        return future
 
     def wait_until_running(self) -> None:
         """Return when `loop` takes calls."""
@@ -213,6 +229,7 @@ class Session:
                 await publisher.catch_up()
         await self._connection.do(partial(self._client.delete, self._keys.owner(self.process), self._inbox.key))
         await self._connection.do(partial(self._client.xadd, self._keys.changes, {"run": ""}, maxlen=MAX_INBOX))
+        await self._connection.do(partial(self._client.expire, self._keys.changes, 86_400))
 
     # --- its own runs -------------------------------------------------------------------------------------------------
 
@@ -230,7 +247,7 @@ class Session:
                 publisher.touch()
                 return
             task.cancel()  # another log is in its place
-        if len(log.id) > MAX_ID_CHARS or not log.id.isprintable():
+        if len(log.id) > MAX_ID_CHARS or not log.id.isprintable() or log in self._inherited:
             return
         publisher = Publisher(
             log,
@@ -239,6 +256,7 @@ class Session:
             keys=self._keys,
             seal=self._seal,
             process=self.process,
+            numbers=self._numbers,
             keep_s=self._keep_s,
             max_bytes=self._max_bytes,
         )
@@ -267,6 +285,7 @@ class Session:
             with suppress(ConnectionError):
                 owner = self._keys.owner(self.process)
                 await self._connection.do(partial(self._client.set, owner, b"", px=int(LEASE_S * 1000)), apart=True)
+                await self._ask_time()
                 await self._look_at_owners()
                 if beat % _REFRESH_BEATS == 0:
                     await self._connection.do(partial(self._client.pexpire, self._inbox.key, int(self._keep_s * 1000)))
@@ -283,9 +302,8 @@ class Session:
             await asyncio.sleep(_BEAT_S)
 
     async def _keep_runs(self) -> None:
-        for publisher, task in list(self._publishers.values()):
-            if not task.done():
-                await publisher.keep()
+        for publisher, _ in list(self._publishers.values()):
+            await publisher.keep()
 
     async def _look_at_owners(self) -> None:
         owners = sorted({remote.owner for remote in self._remotes.values() if not remote.summary["ended"]})
@@ -311,7 +329,7 @@ class Session:
 
     # --- the runs of others -------------------------------------------------------------------------------------------
 
-    async def _look_up(self, run_id: str, wait_s: float = 0.0) -> _Remote | None:
+    async def _look_up(self, run_id: str, wait_s: float = 0.0) -> Head | None:
         """Return a run in Redis; None if it is not there, and does not come within so many seconds."""
         if run_id not in self._remotes and len(run_id) <= MAX_ID_CHARS and run_id.isprintable():
             await self._refresh([run_id])
@@ -331,13 +349,13 @@ class Session:
                 run_ids = {run_id.decode(errors="replace") for run_id in newest} | self._mirrors.keys()
                 for run_id in self._remotes.keys() - run_ids:
                     del self._remotes[run_id]
-            asked = sorted(run_ids)
+            asked = [run_id for run_id in sorted(run_ids) if len(run_id) <= MAX_ID_CHARS]
             pipeline = self._client.pipeline(transaction=False)
             for run_id in asked:
                 pipeline.hget(self._keys.run(run_id), "head")
-            heads = await self._connection.do(pipeline.execute)
+            heads = await self._connection.do(partial(pipeline.execute, raise_on_error=False))
             for run_id, head in zip(asked, heads, strict=True):
-                remote = None if head is None else self._read_head(run_id, head)
+                remote = self._read_head(run_id, head) if isinstance(head, bytes) else None
                 mirror = self._mirrors.get(run_id)
                 if remote is not None:
                     self._remotes[run_id] = remote
@@ -360,22 +378,24 @@ class Session:
             mirror.missing_s = self.loop.time()
         return self.loop.time() - mirror.missing_s < _MISSED_S
 
-    def _read_head(self, run_id: str, head: bytes) -> _Remote | None:
-        """Return a run; None if no process with the secret has written it."""
+    def _read_head(self, run_id: str, sealed: bytes) -> Head | None:
+        """Return the head of a run; None if no process with the secret has written it, or if it is an old one."""
         try:
-            match json.loads(self._seal.open(f"run:{run_id}", head)):
-                case [str(owner), int(), summary]:
-                    checked = self._summary_adapter.validate_python(summary, strict=True)
-                    return _Remote(owner, checked) if checked["id"] == run_id else None
-                case _:
-                    return None
+            head = Head.decode(self._seal.open(f"run:{run_id}", sealed))
         except (ValueError, RecursionError):
             return None
+        known = self._remotes.get(run_id)
+        is_older = known is not None and (
+            head.generation < known.generation or (head.owner == known.owner and head.number < known.number)
+        )
+        return known if is_older else head if head.summary["id"] == run_id else None
 
     async def _read(self) -> None:
         """Read the streams, from the start: what was missed, or was lost in between, comes again."""
+        await self._ask_time()
+        await self._remove_others()
         newest = await self._connection.do(partial(self._client.xrevrange, self._keys.changes, count=1))
-        positions = {self._keys.changes: newest[0][0] if newest else b"0-0", self._inbox.key: b"0-0"}
+        positions = {self._keys.changes: newest[0][0] if newest else START, self._inbox.key: START}
         await self._refresh()
         await self._keep_runs()
         for mirror in self._mirrors.values():
@@ -388,11 +408,15 @@ class Session:
                 partial(self._client.xread, asked, count=_COUNT, block=block_ms), apart=True
             )
             by_key = {key.decode(): entries for key, entries in found}
-            for key in positions.keys() & by_key.keys():
-                positions[key] = by_key[key][-1][0]
-            for _, fields in by_key.pop(self._inbox.key, ()):
+            for key, entries in by_key.items():
+                if not self._is_plausible(entries[-1][0]):
+                    await self._connection.do(partial(self._client.delete, key))
+                    raise ConnectionError("a stream cannot be written any more")
+                if key in positions:
+                    positions[key] = entries[-1][0]
+            for _, fields in by_key.get(self._inbox.key, ()):
                 self._inbox.take(fields.get(b"e", b""))
-            if changed := by_key.pop(self._keys.changes, ()):
+            if changed := by_key.get(self._keys.changes):
                 await self._refresh({fields.get(b"run", b"").decode(errors="replace") for _, fields in changed})
                 await self._look_at_owners()
             for key, mirror in mirrors.items():
@@ -402,6 +426,27 @@ class Session:
                 if len(entries) < _COUNT:
                     mirror.is_loaded.set()
                 await asyncio.sleep(0)
+
+    async def _ask_time(self) -> None:
+        seconds, _ = await self._connection.do(self._client.time, apart=True)
+        self._redis_ms = seconds * 1000
+
+    async def _remove_others(self) -> None:
+        """Remove what is no stream in the place of one: with it, no stream could be read."""
+        keys = [self._keys.changes, self._inbox.key, *map(self._keys.records, self._mirrors)]
+        pipeline = self._client.pipeline(transaction=False)
+        for key in (*keys, self._keys.runs):
+            pipeline.type(key)
+        kinds = await self._connection.do(pipeline.execute)
+        others = [key for key, kind in zip(keys, kinds, strict=False) if kind not in (b"stream", b"none")]
+        if kinds[-1] not in (b"zset", b"none"):
+            others.append(self._keys.runs)
+        if others:
+            await self._connection.do(partial(self._client.delete, *others))
+
+    def _is_plausible(self, position: bytes) -> bool:
+        """Return False for an id of the far future: after it, nobody could write for long."""
+        return int(position.partition(b"-")[0]) < self._redis_ms + _FAR_MS
 
 
 def _report(what: str, error: Exception) -> None:

@@ -3,7 +3,7 @@
 | key | value |
 |---|---|
 | `PREFIX:runs` | a sorted set of the ids of runs, by the times of their starts |
-| `PREFIX:run:ID` | a hash: `owner`, `generation`, and `head`, which has both and the `RunSummary` |
+| `PREFIX:run:ID` | a hash: `owner`, `generation`, `number` of the last write, and `head`, a sealed `Head` |
 | `PREFIX:records:ID` | a stream of `Entry`s, which begins with a snapshot |
 | `PREFIX:owner:PROCESS` | exists as long as the process renews it |
 | `PREFIX:inbox:PROCESS` | a stream of what other processes ask for, and of their answers |
@@ -17,11 +17,15 @@ import hmac
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final, Self
+
+from pydantic import TypeAdapter
 
 from .._log import Batch
 from .._merge import size
 from .._record import Record, record_adapter
+from .._run_summary import RunSummary
 
 MAX_ID_CHARS: Final = 200
 """Maximum length of a run's id. Others are not relayed."""
@@ -32,28 +36,48 @@ _PART_CHARS: Final = 262_144
 _MAC_BYTES: Final = 32
 
 WRITE_RUN: Final = """
-local how, owner, generation, ttl_ms, head, started_s, id, min_id = unpack(ARGV, 1, 8)
+local how, owner, generation, number, ttl_ms, head, started_s, id, min_id = unpack(ARGV, 1, 9)
 local run, records, runs, changes = unpack(KEYS)
-local held = redis.call('HMGET', run, 'owner', 'generation')
+local function own(key, kind)
+  local found = redis.call('TYPE', key).ok
+  if found ~= kind and found ~= 'none' then redis.call('DEL', key) end
+end
+own(run, 'hash')
+own(records, 'stream')
+own(runs, 'zset')
+own(changes, 'stream')
+local held = redis.call('HMGET', run, 'owner', 'generation', 'number')
+local is_own = held[1] == owner
+if is_own and (tonumber(held[3]) or 0) >= tonumber(number) then return 1 end
 if how == 'claim' then
-  if held[2] and tonumber(held[2]) > tonumber(generation) then return -1 end
+  if held[1] and not is_own then
+    if (tonumber(held[2]) or 0) >= tonumber(generation) then return -1 end
+  end
   redis.call('DEL', records)
-elseif held[1] ~= owner then
+elseif not is_own then
   return held[1] and -1 or 0
-elseif #ARGV > 8 and redis.call('EXISTS', records) == 0 then
+elseif #ARGV > 9 and redis.call('EXISTS', records) == 0 then
   return 0
 end
 local first = 1
-for place = 9, #ARGV do
-  local entry = redis.call('XADD', records, '*', 'e', ARGV[place])
-  if place == 9 then first = entry end
+for place = 10, #ARGV do
+  local entry = redis.pcall('XADD', records, '*', 'e', ARGV[place])
+  if type(entry) == 'table' then
+    redis.call('DEL', records)
+    return 0
+  end
+  if place == 10 then first = entry end
 end
+redis.call('HSET', run, 'owner', owner, 'generation', generation, 'number', number)
 if min_id ~= '' then redis.call('XTRIM', records, 'MINID', min_id) end
 if head ~= '' then
-  redis.call('HSET', run, 'owner', owner, 'generation', generation, 'head', head)
+  redis.call('HSET', run, 'head', head)
   redis.call('ZADD', runs, started_s, id)
   redis.call('ZREMRANGEBYRANK', runs, 0, -1001)
-  redis.call('XADD', changes, 'MAXLEN', '~', 1000, '*', 'run', id)
+  if type(redis.pcall('XADD', changes, 'MAXLEN', '~', 1000, '*', 'run', id)) == 'table' then
+    redis.call('DEL', changes)
+    redis.call('XADD', changes, '*', 'run', id)
+  end
   redis.call('EXPIRE', runs, 86400)
   redis.call('EXPIRE', changes, 86400)
 end
@@ -64,7 +88,8 @@ return first
 """Writes entries and the head of a run in one step, for its owner only.
 
 It returns the id of the first entry, or 1; 0 if Redis has lost the run, so that its owner must claim it again; -1 if
-another process has claimed it with a later generation.
+another process has claimed it. The writes of a process are numbered: one that comes twice, or after a later one, does
+nothing. Keys that somebody has made unusable (another type, the largest id) are removed.
 """
 
 
@@ -132,11 +157,53 @@ class Seal:
 
 
 @dataclass(frozen=True, slots=True)
+class Head:
+    """The facts about a run.
+
+    Attributes:
+        owner: The process that has it.
+        generation: The time of the first record of its log, in milliseconds since 1970. It is another one if another
+            log of this id follows, and a later one, so that nobody takes its records for those of the earlier log.
+        number: The number of the write with it, which rises in a process.
+        summary: The facts for the list of runs.
+    """
+
+    owner: str
+    generation: int
+    number: int
+    summary: RunSummary
+
+    def encode(self) -> bytes:
+        """Return the head as JSON."""
+        fields = [self.owner, self.generation, self.number, self.summary]
+        return json.dumps(fields, separators=(",", ":")).encode("ascii")
+
+    @classmethod
+    def decode(cls, text: bytes) -> Self:
+        """Return the head of a JSON text.
+
+        Raises:
+            ValueError: It is none.
+            RecursionError: It is nested too deeply.
+        """
+        match json.loads(text):
+            case [str(owner), int(generation), int(number), summary]:
+                return cls(owner, generation, number, _summary_adapter().validate_python(summary, strict=True))
+            case _:
+                raise ValueError("not a head")
+
+
+@cache
+def _summary_adapter() -> TypeAdapter[RunSummary]:
+    return TypeAdapter(RunSummary)
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """Records of a run in its stream.
 
     Attributes:
-        generation: The number of the first record of the log. It rises when another process continues the run.
+        generation: As that of the `Head`.
         after: A mirror that has the records up to this number can go on with the next entries.
         seq: The number of the last record in it; that of the whole snapshot if it is a part of one.
         part: The number of this part of a snapshot, from 0; None if it is none.
