@@ -33,7 +33,8 @@ from eagerstream_testing import reply, text, tool_use
 pytest.importorskip("redis", reason="needs the extra redis")
 
 from eagerstream_progress.redis import RedisRelay
-from eagerstream_progress.redis._stored import WRITE_RUN, Entry, Seal
+from eagerstream_progress.redis._mirror import Mirror
+from eagerstream_progress.redis._stored import WRITE_RUN, Entry, Seal, entries_of
 
 pytestmark = pytest.mark.anyio
 
@@ -823,6 +824,27 @@ async def test_idle_mirrors_are_dropped(redis: RedisServer, monkeypatch: pytest.
         assert again is not there
         await until(lambda: again.seq == log.seq)
         assert text_of(again) == text_of(log)
+
+
+@pytest.mark.parametrize("seq", [7, 8])
+async def test_parts_of_two_snapshots(seq: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are no snapshot, even if nothing but a part of each is left, and both have as many."""
+    monkeypatch.setattr("eagerstream_progress.redis._stored._PART_CHARS", 500)
+    seal = Seal(SECRET, "prefix")
+    first, second = made_log(texts=3), made_log(texts=3 + seq - 7)
+    write(second, 1, chars=100)
+    parts = [
+        [seal.close("records:run_1", entry.encode()) for entry in entries_of(log.snapshot(), 1, log.seq)]
+        for log in (first, second)
+    ]
+    assert len(parts[0]) == len(parts[1]) == 2
+    mirror = Mirror("run_1", seal)
+    mirror.take(b"1-0", parts[0][0])
+    mirror.take(b"1-1", parts[1][1])
+    assert (mirror.log.seq, mirror.has_gap) == (0, True)
+    for place, part in enumerate(parts[1]):
+        mirror.take(b"2-%d" % place, part)
+    assert text_of(mirror.log) == text_of(second)
 
 
 @pytest.mark.slow
