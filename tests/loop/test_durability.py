@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 import eagerstream
-from eagerstream import ToolStart
+from eagerstream import Run, ToolStart, ToolStop, TurnStop
 from eagerstream.calls import RunStatus
 from eagerstream.errors import OwnershipLostError
 from eagerstream.loop import _durability, resume
@@ -88,6 +88,32 @@ async def test_a_run_that_waits_for_a_decision_leaves() -> None:
     assert run.result.status is RunStatus.COMPLETED
     assert answers(run.result) == ["launched", "paid 1"]
     assert world.effects == ["pay 1", "launch"]
+
+
+async def test_a_call_that_waits_has_no_end_here() -> None:
+    """The process that continues reports it, and the end of the turn. The others have their ends in both."""
+    world = World()
+
+    @eagerstream.tool(approve=ask_elsewhere)
+    async def launch() -> str:
+        """Launch."""
+        return "launched"
+
+    tools: list[Tool] = [launch, world.pay]
+    one = Scenario(reply(tool_use("launch", {}), tool_use("pay", {"amount": 1})), reply(text("Done.")))
+    client, journal = Played(one).transport(), MemoryJournal()
+
+    async def ends(run: Run) -> list[str]:
+        found = [event async for event in run if isinstance(event, ToolStop | TurnStop)]
+        return [event.call.name if isinstance(event, ToolStop) else f"turn {event.turn}" for event in found]
+
+    async with eagerstream.run(client, **REQUEST, tools=tools, journal=journal, run_id="r") as run:
+        assert await ends(run) == ["pay"]
+    [asked] = journal.statuses["r"][1]["approvals"]
+    journal.left["r"] = [{"kind": "decision", "call": asked["call"], "decision": True}]
+    opened = await resume(client, journal, "r", tools=tools).open()
+    async with opened as run:
+        assert sorted(await ends(run)) == ["launch", "pay", "turn 1", "turn 2"]
 
 
 async def test_a_message_that_was_said_before_a_crash() -> None:

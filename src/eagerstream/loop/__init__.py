@@ -23,7 +23,7 @@ from ._latency_data import BlockData, CallData, LatencyData, RequestData
 from ._marks import RequestMarks, RunMarks
 from ._options import CallOptions, ConversationOptions, LoopOptions, NextRequest, RunOptions
 from ._result import RunEndedError, RunResult
-from ._resume import resume
+from ._resume import Resumed, resume
 from ._run import Run
 from ._start_run import run
 from ._steering import When
@@ -45,6 +45,7 @@ __all__ = [
     "RequestLatency",
     "RequestMarks",
     "Restarted",
+    "Resumed",
     "Run",
     "RunEndedError",
     "RunEvent",

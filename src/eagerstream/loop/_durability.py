@@ -33,7 +33,6 @@ from eagerstream_wire._assistant_message import AssistantMessage
 from eagerstream_wire._values import encodable
 
 from .._support.json_values import to_json
-from .._support.terms import CANCELLED_TEXT
 from ..calls._policy import RunStatus
 from ..calls._sub_runs import ParentCall
 from ..calls._turn import Turn
@@ -383,8 +382,8 @@ class Durability(Keeper):
         first = next((each for each in calls if each.id == call.id), None)
         if call.turn <= self._settled_turn or first is not call:
             return
-        if self.is_leaving and (not call.ran or call.response is None or call.response.text.startswith(CANCELLED_TEXT)):
-            return  # it was cut for the process that continues, which treats it as after a crash
+        if self.leaves(call):
+            return
         entry = {"kind": "result", "turn": call.turn, "id": call.id, "call": call.to_dict()}
         self._write({**entry, "sub_usage": call.sub_usage} if call.sub_usage else entry)
 

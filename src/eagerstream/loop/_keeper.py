@@ -10,10 +10,11 @@ from anyio.abc import TaskGroup
 from eagerstream_wire import MessageAssembler
 from eagerstream_wire._assistant_message import AssistantMessage
 
+from .._support.terms import CANCELLED_TEXT
 from ..calls._sub_runs import ParentCall
 from ..calls._turn import Turn
 from ..errors import EagerStreamError
-from ..tools._call import CallHost, CallListener
+from ..tools._call import CallHost, CallListener, ToolCall
 from ._restoring import OpenTurn
 
 
@@ -41,6 +42,11 @@ class Keeper(CallHost, CallListener):
         self.is_leaving = False
         self.carrier: dict[str, str] = {}
         self.resumed_after: int | None = None
+
+    def leaves(self, call: ToolCall) -> bool:
+        """Return True if a call was cut here for the process that continues, which treats it as after a crash."""
+        cut = not call.ran or call.response is None or call.response.text.startswith(CANCELLED_TEXT)
+        return self.is_leaving and cut
 
     def when_over(self, callback: Callable[[], object]) -> None:
         """See `CallHost`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -188,12 +188,18 @@ class RunMarks(CallListener):
 
 
 class CallEvents(CallListener):
-    """Puts the life of calls among the events of their run."""
+    """Puts the life of calls among the events of their run.
+
+    Args:
+        delivery: Takes the events.
+        leaves: Returns True for a call that another process continues: it has no end here.
+    """
 
     # Not the run itself: its users would find these methods.
 
-    def __init__(self, delivery: Delivery[RunEvent]) -> None:
+    def __init__(self, delivery: Delivery[RunEvent], leaves: Callable[[ToolCall], bool]) -> None:
         self._delivery = delivery
+        self._leaves = leaves
 
     def call_started(self, call: ToolCall) -> None:
         """See `CallListener`."""
@@ -205,7 +211,8 @@ class CallEvents(CallListener):
 
     def call_ended(self, call: ToolCall) -> None:
         """See `CallListener`."""
-        self._delivery.put(ToolStop(call))
+        if not self._leaves(call):
+            self._delivery.put(ToolStop(call))
 
     def call_told(self, event: RunEvent) -> None:
         """See `CallListener`."""

@@ -28,6 +28,13 @@ class Resumed:
         self._run: Run[Any]
 
     async def __aenter__(self) -> Run[Any]:
+        return await (await self.open()).__aenter__()
+
+    async def open(self) -> Run[Any]:
+        """Take the run over without entering it. Enter it at once: this process has it.
+
+        Cancelling it releases the run. It raises as `async with` does.
+        """
         log = await self._journal.open(self._run_id)
         try:
             check_entries(log.entries, self._run_id)
@@ -40,7 +47,7 @@ class Resumed:
             with suppress(JournalError):
                 await log.release(None, {})  # a run that waits or has ended is not due by a mistake here
             raise
-        return await self._run.__aenter__()
+        return self._run
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

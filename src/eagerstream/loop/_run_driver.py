@@ -162,7 +162,11 @@ class RunDriver:
         keeper = self.keeper
         keeper.deps, keeper.budget, self.course.host = self.course.host.deps, self.course.budget, keeper
         # Without a journal there is nothing to keep: two calls fewer on the way to a tool.
-        self.course.listeners = (self.marks, *([keeper] if keeper.keeps else []), CallEvents(self._delivery))
+        self.course.listeners = (
+            self.marks,
+            *([keeper] if keeper.keeps else []),
+            CallEvents(self._delivery, keeper.leaves),
+        )
         try:
             await keeper.take_messages()  # before anything starts: the run may have been cancelled meanwhile
             keeper.start(tasks.group)
@@ -384,7 +388,8 @@ class RunDriver:
         # answered without it are reported here (test_each_call_of_a_turn_stops).
         for call in turn.calls:
             self._runner.end(call)
-        self._delivery.put(TurnStop(turn.number, turn.message, turn.calls, error))
+        if not any(map(self.keeper.leaves, turn.calls)):  # else another process stops it
+            self._delivery.put(TurnStop(turn.number, turn.message, turn.calls, error))
 
     async def _hear_last_words(self) -> None:
         """Let nothing more start after a failure, and give tools whose input broke off a moment to report their work.

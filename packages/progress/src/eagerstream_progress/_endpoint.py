@@ -11,7 +11,7 @@ from eagerstream._support.redaction import redact_excerpt
 from eagerstream._support.serving.access import Access, Refused
 from eagerstream._support.serving.cross_origin import CrossOrigin
 from eagerstream._support.serving.guard import Form, Guard
-from eagerstream.loop import Run
+from eagerstream.loop import Resumed, Run
 
 from ._log import RunLog
 from ._record import Fault
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 AskedT = TypeVar("AskedT")
+Begun: TypeAlias = Run | Resumed
+"""A run that is not entered yet: `eagerstream.run(...)`, or `resume(...)` for one that a journal keeps."""
 Endpoint: TypeAlias = Callable[..., Awaitable[Any]]
 """Takes a Starlette request and returns a response, or any other ASGI application. It may raise `Refused`."""
 
@@ -75,10 +77,12 @@ def no_content() -> Response:
     return Response(status_code=204)
 
 
-async def begin(start: Callable[[AskedT], Run | Awaitable[Run]], asked: AskedT) -> Run:
-    """Return the run that a client asks for."""
-    run = start(asked)
-    return run if isinstance(run, Run) else await run  # a run can be awaited, too, which would end it
+async def begin(start: Callable[[AskedT], Begun | Awaitable[Begun]], asked: AskedT) -> Run:
+    """Return the run that a client asks for, not entered yet."""
+    begun = start(asked)
+    if not isinstance(begun, Run | Resumed):  # a run can be awaited, too, which would end it
+        begun = await begun
+    return begun if isinstance(begun, Run) else await begun.open()
 
 
 async def drive(run: Run, log: RunLog) -> Exception | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 import anyio
 
@@ -151,6 +151,14 @@ class HeldRun(Generic[EncoderT]):
             if not (self._readers or self.is_parked or self._is_kept):
                 self.run.cancel()  # no effect on an ended run
 
+    def _as_start(self, record: Record) -> Record:
+        """Return the record of a process that continues a run as the start of one."""
+        fields: Any = record
+        if record["type"] != "run_resumed":
+            return record
+        start: Any = {**fields, "type": "run_start", "run": self.log.id, "name": self.log.name, "model": self.run.model}
+        return cast("Record", start)
+
     def decide(self, approval: Approval) -> None:
         """Decide about a call. Do nothing if it was decided, by another page for example."""
         reason = approval.reason and approval.reason[:MAX_REASON_CHARS]
@@ -164,7 +172,7 @@ class HeldRun(Generic[EncoderT]):
         *,
         parks: bool,
         min_interval_s: float,
-        after: Collection[int] = (),
+        after: Sequence[Approval] = (),
     ) -> bool:
         """Write the run to its end, or until it waits only for a person. Return True for the latter.
 
@@ -173,15 +181,17 @@ class HeldRun(Generic[EncoderT]):
             write: Sends what was encoded.
             parks: False: stay until the end.
             min_interval_s: As for `RunLog.watch`.
-            after: The blocks about which a client has decided: it has what came until the run waited for them.
+            after: The decisions of a client: it has what came until the run waited for them.
 
         Raises:
             WatcherDropped: The client reads more slowly than the run writes.
         """
-        is_known = not after
-        async with self.log.watch(min_interval_s=min_interval_s) as watcher:
+        start: Any = self.log.latest_start  # what other processes have recorded before is not of this run
+        known = _Known(after, is_resumed=not self.has_asked)
+        async with self.log.watch(after=start["seq"] - 1, min_interval_s=min_interval_s) as watcher:
             while True:
-                with anyio.move_on_after(_SETTLE_S if parks and is_known and encoder.waits_for else None) as settled:
+                may_park = parks and known.is_complete and encoder.waits_for
+                with anyio.move_on_after(_SETTLE_S if may_park else None) as settled:
                     batch = await anext(watcher, None)
                 if settled.cancelled_caught:
                     self.is_parked = self.has_asked = True
@@ -189,9 +199,8 @@ class HeldRun(Generic[EncoderT]):
                     return True
                 if batch is None:
                     return False
-                records = batch.records
-                if not is_known:
-                    records, is_known = _rest(encoder, records, after)
+                records = [self._as_start(record) for record in batch.records if record["seq"] >= start["seq"]]
+                records = known.rest(encoder, records)
                 for part in in_parts(records, _PART_CHARS):
                     if found := encoder.encode(part):
                         await write(found)
@@ -202,11 +211,64 @@ def _is_late(record: Record) -> bool:
     return record["type"] == "approval_stop" and record["reason"] == NOT_DECIDED
 
 
-def _rest(encoder: Encoder, records: list[Record], after: Collection[int]) -> tuple[list[Record], bool]:
-    """Let the encoder take the records that a client has. Return the others, and whether all that it has was found."""
-    for number, record in enumerate(records):
-        encoder.encode([record])
-        if encoder.waits_for and set(after) <= set(encoder.waits_for):
-            encoder.reopen()
-            return records[number + 1 :], True
-    return [], False
+class _Known:
+    """Finds the records of a run that a client has: all until the run waited for these decisions.
+
+    Args:
+        approvals: The decisions.
+        is_resumed: The run was resumed from its journal after them. The client has the response, and the results of the
+            calls for which nobody was asked.
+    """
+
+    def __init__(self, approvals: Sequence[Approval], *, is_resumed: bool) -> None:
+        self._blocks = {each.block for each in approvals}
+        self._calls = {each.call: each for each in approvals}
+        self._is_resumed = is_resumed
+        self.is_complete = not approvals
+        """True if all that the client has was found."""
+        self._asked: dict[int, Approval] = {}  # by the numbers of their blocks in this process
+        self._others: set[int] = set()  # the blocks of the other calls of a resumed response
+
+    def rest(self, encoder: Encoder, records: list[Record]) -> list[Record]:
+        """Return the records that a client does not have. The encoder takes the others."""
+        if self.is_complete:
+            return [record for record in records if not self._is_old(record)] if self._others else records
+        for number, record in enumerate(records):
+            if self._is_resumed and self._is_new(record):
+                self._take_states(encoder, record)
+                return self.rest(encoder, records[number:])
+            encoder.encode([record])
+            if not self._is_resumed and encoder.waits_for and self._blocks <= set(encoder.waits_for):
+                self.is_complete = True
+                encoder.reopen()
+                return records[number + 1 :]
+        return []
+
+    def _is_new(self, record: Record) -> bool:
+        match record["type"]:
+            case "input_start":
+                if record["id"] in self._calls:
+                    self._asked[record["block"]] = self._calls[record["id"]]
+                else:
+                    self._others.add(record["block"])
+                return False
+            case "tool_stop":
+                return record["block"] in self._asked
+            case kind:
+                return kind in ("tool_start", "turn_stop", "run_stop")
+
+    def _is_old(self, record: Record) -> bool:
+        return record["type"] == "tool_stop" and record["block"] in self._others
+
+    def _take_states(self, encoder: Encoder, at: Record) -> None:
+        """Let the encoder know of the decisions, and that the other calls have their results."""
+        self.is_complete = True
+        place: Any = {"seq": at["seq"], "at_s": at["at_s"]}
+        for block in self._others:
+            stop: Any = {**place, "type": "tool_stop", "block": block, "ran": True, "is_error": False, "content": ""}
+            encoder.encode([stop])
+        for block, each in self._asked.items():
+            asked: Any = {**place, "type": "approval_start", "block": block}
+            decision: Any = {**asked, "type": "approval_stop", "approved": each.approved, "reason": each.reason}
+            encoder.encode([asked, decision])
+        encoder.reopen()

@@ -28,7 +28,7 @@ from eagerstream.errors import EagerStreamError, LimitError, UsageError
 from eagerstream.loop import Run
 from eagerstream.streaming import FeedEnd
 
-from ._endpoint import application, begin, json_response, public_error
+from ._endpoint import Begun, application, begin, json_response, public_error
 from ._exact import marked
 from ._hub import MAX_WAITING_MESSAGES, Hub
 from ._record import Fault, Record
@@ -46,8 +46,8 @@ __all__ = ["RunSlots", "RunsFull", "Start", "gateway_app"]
 
 _log = logger_of(__name__)
 
-Start: TypeAlias = "Callable[[Mapping[str, Any]], Run | Awaitable[Run]]"
-"""Makes the run that a client asks for: an `eagerstream.run(...)` that is not entered yet."""
+Start: TypeAlias = "Callable[[Mapping[str, Any]], Begun | Awaitable[Begun]]"
+"""Makes the run that a client asks for: an `eagerstream.run(...)` that is not entered yet, or a `resume(...)`."""
 
 _MAX_REASON_CHARS: Final = 2_000
 

@@ -17,7 +17,7 @@ from eagerstream._support.logs import logger_of
 from eagerstream.errors import EagerStreamError
 from eagerstream.loop import Run
 
-from .._endpoint import begin, drive, public_error
+from .._endpoint import Begun, begin, drive, public_error
 from .._hub import Hub
 from .._log import RunLog
 from ._content import prompt_blocks
@@ -61,8 +61,8 @@ class ACPPrompt:
     mcp_servers: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
 
 
-Start: TypeAlias = "Callable[[ACPPrompt], Run | Awaitable[Run]]"
-"""Makes the run for a prompt: an `eagerstream.run(...)` that is not entered yet."""
+Start: TypeAlias = "Callable[[ACPPrompt], Begun | Awaitable[Begun]]"
+"""Makes the run for a prompt: an `eagerstream.run(...)` that is not entered yet, or a `resume(...)`."""
 
 
 @dataclass(slots=True, eq=False)

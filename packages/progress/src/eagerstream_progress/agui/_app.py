@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from eagerstream._support.logs import logger_of
 from eagerstream._support.serving.access import Access, Refused
 from eagerstream.errors import EagerStreamError, MissingExtraError, UsageError
-from eagerstream.loop import Run
 
-from .._endpoint import application, begin, public_error
+from .._endpoint import Begun, application, begin, public_error
 from .._held import Approval, HeldRun
 from .._hub import Hub
 from .._request_body import MAX_BODY_BYTES, RequestBodies
@@ -32,8 +31,8 @@ _FAILED: Final = "a run of an AG-UI client failed: %s"
 
 _log = logger_of(__name__)
 
-Start: TypeAlias = "Callable[[RunAgentInput], Run | Awaitable[Run]]"
-"""Makes the run that a client asks for: an `eagerstream.run(...)` that is not entered yet."""
+Start: TypeAlias = "Callable[[RunAgentInput], Begun | Awaitable[Begun]]"
+"""Makes the run that a client asks for: an `eagerstream.run(...)` that is not entered yet, or a `resume(...)`."""
 
 
 def agui_app(
@@ -109,7 +108,8 @@ class _Agents:
         held = self.held.get(answers[0].run) if answers else None
         if held is not None and all(each.run == held.log.id for each in answers):
             return EventStream(partial(self._continue, held, answers, input, plain.get("state")))
-        new_encoder = partial(AGUIEncoder, thread_id=input.thread_id, messages=plain["messages"])
+        messages = _before(plain["messages"], {each.call for each in answers})
+        new_encoder = partial(AGUIEncoder, thread_id=input.thread_id, messages=messages)
         return EventStream(partial(self._converse, new_encoder, input, plain.get("state")))
 
     async def _converse(
@@ -127,7 +127,8 @@ class _Agents:
             log = self.hub.observe(run)
             held = self.held[log.id] = HeldRun(run, log, self.hub, new_encoder)
             async with held.driving(partial(self._ended, held)):
-                await self._send(held, encoder, write)
+                # With answers, it is resumed: the run that had asked for them slept in its journal.
+                await self._send(held, encoder, write, after=[each for each in answers_of(input) if each.run == run.id])
             if held.failure is not None:
                 raise held.failure
         except Exception as error:
@@ -149,13 +150,13 @@ class _Agents:
             with held.reading():  # before the run goes on
                 for each in answers:
                     held.decide(each)
-                await self._send(held, encoder, write, after=[each.block for each in answers])
+                await self._send(held, encoder, write, after=answers)
         except Exception as error:
             await self._fail(encoder, error, write, has_begun=True)
         await _tell(write, encoder.fail("The run ended early.", code="ended_early"))
 
     async def _send(
-        self, held: HeldRun[AGUIEncoder], encoder: AGUIEncoder, write: Write, after: Collection[int] = ()
+        self, held: HeldRun[AGUIEncoder], encoder: AGUIEncoder, write: Write, after: Sequence[Approval] = ()
     ) -> None:
         async def send(events: list[Event]) -> None:
             await _tell(write, events)
@@ -172,6 +173,13 @@ class _Agents:
             _log.error(_FAILED, type(error).__name__, exc_info=trace)
         told = public_error({"type": type(error).__name__, "text": str(error)})
         await _tell(write, encoder.fail(told["text"], code=told["type"]))
+
+
+def _before(messages: list[dict[str, Any]], calls: Collection[str]) -> list[dict[str, Any]]:
+    """Return the messages before those with these calls: the run that made them is resumed, and tells them again."""
+    has_calls = (any(call.get("id") in calls for call in message.get("toolCalls") or ()) for message in messages)
+    place = next((place for place, found in enumerate(has_calls) if found), len(messages))
+    return messages[:place]
 
 
 async def _tell(write: Write, events: list[Event]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -15,7 +15,7 @@ from eagerstream.errors import EagerStreamError
 from eagerstream.loop import Run
 
 from .._actions import MAX_REASON_CHARS
-from .._endpoint import application, begin, no_content
+from .._endpoint import Begun, application, begin, no_content
 from .._held import Approval, HeldRun
 from .._hub import Hub
 from .._log import WatcherDropped
@@ -95,8 +95,8 @@ class ChatRequest:
         return id if isinstance(id, str) and id else None
 
 
-Start: TypeAlias = "Callable[[ChatRequest], Run | Awaitable[Run]]"
-"""Makes the run that a client asks for: an `eagerstream.run(...)` that is not entered yet."""
+Start: TypeAlias = "Callable[[ChatRequest], Begun | Awaitable[Begun]]"
+"""Makes the run that a client asks for: an `eagerstream.run(...)` that is not entered yet, or a `resume(...)`."""
 
 
 def vercel_app(
@@ -263,7 +263,9 @@ class _Chats:
                 _log.warning("the run of a chat failed: %s", type(error).__name__)
 
         async with held.driving(ended):
-            await self._stream(held, held.new_encoder())(scope, receive, send)
+            # With decisions, it is resumed: the run that had asked for them slept in its journal.
+            after = [each for each in asked.approvals if each.run == run.id]
+            await self._stream(held, held.new_encoder(), after=after)(scope, receive, send)
 
     async def _continue(
         self, held: HeldRun[UIMessageEncoder], asked: ChatRequest, scope: Scope, receive: Receive, send: Send
@@ -273,11 +275,10 @@ class _Chats:
             for each in asked.approvals:
                 held.decide(each)
             encoder = self.new_encoder(message_id=asked.answer_id)
-            after = [each.block for each in asked.approvals]
-            await self._stream(held, encoder, after=after)(scope, receive, send)
+            await self._stream(held, encoder, after=asked.approvals)(scope, receive, send)
 
     def _stream(
-        self, held: HeldRun[UIMessageEncoder], encoder: UIMessageEncoder, *, after: Collection[int] = ()
+        self, held: HeldRun[UIMessageEncoder], encoder: UIMessageEncoder, *, after: Sequence[Approval] = ()
     ) -> ASGIApp:
         async def produce(write: Write) -> None:
             async def send(chunks: list[Chunk]) -> None:

@@ -98,6 +98,10 @@ class UIMessageEncoder:
 
     def park(self) -> list[Chunk]:
         """Return the end of the message for now: it asks a person, who answers with another request."""
+        self._park()
+        return self._take()
+
+    def _park(self) -> None:
         self._close_texts()
         for call in self._run.current.values():
             call.put_off()
@@ -105,7 +109,6 @@ class UIMessageEncoder:
             self._in_step = False
             self._send("finish-step")
         self._send("finish", finishReason="tool-calls", messageMetadata={"status": "waiting"})
-        return self._take()
 
     def reopen(self) -> None:
         """Continue a message that the client has, up to what `park` returns. What was encoded is dropped."""
@@ -252,7 +255,7 @@ class UIMessageEncoder:
         if status == "waiting":  # for decisions in its journal
             for call in self._run.current.values():
                 call.ask()
-            self._out += self.park()
+            self._park()
             self._has_stopped = True
             return
         self._close_open()
