@@ -246,7 +246,8 @@ class Hub:
             turn=run.turn,
             resumed_after=run.resumed_after,
             after=after,
-            seq=0 if self._peers is None or run.resumed_after is None else time.time_ns() // 1_000_000,
+            # Beyond all numbers that an earlier process may have given. Before it begins, a run may be resumed or not.
+            seq=time.time_ns() // 1_000_000 if self._peers is not None and run.has_journal else 0,
             close=lambda: self._end(log),
             summaries=self._summaries,
             data=self._has_data,
