@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import anyio
@@ -80,7 +80,7 @@ class Processes:
             await anyio.to_thread.run_sync(self._relays.pop(hub).close, timeout_s)
 
     async def kill(self, hub: Hub) -> None:
-        """Nothing that waits is written, and nobody is told."""
+        """End it without writing the waiting records, and without a word to the other processes."""
         await self.close(hub, timeout_s=0)
 
 
@@ -293,7 +293,7 @@ async def test_a_run_is_cancelled_from_another_process(redis: RedisServer) -> No
             with pytest.raises(KeyError):
                 await other.act(log.id, Cancel(999))
             with pytest.raises(UsageError):
-                await other.act(log.id, Say("sooner", "yesterday"))  # type: ignore[arg-type]
+                await other.act(log.id, Say("sooner", cast("Any", "yesterday")))
             for _ in range(100):
                 await other.act(log.id, Say("again"))
             with pytest.raises(LimitError):
@@ -470,7 +470,7 @@ async def test_a_run_that_another_process_continues(redis: RedisServer) -> None:
         await until(lambda: there.is_closed)
         resumed = RunLog("run_1")
         start = {"run": "run_1", "started_at": "2026-11-22T11:00:00Z", "name": None, "model": "m", "resumed_after": 1}
-        resumed.append([{"v": 1, "type": "run_start", "seq": 1_000, "at_s": 0.0, **start}])  # type: ignore[list-item]
+        add(resumed, {"type": "run_start", "seq": 1_000, "at_s": 0.0, **start})
         second.add(resumed)
         await until(lambda: not there.is_closed and there.seq == 1_000)
         async with there.watch(after=5) as watcher:
@@ -519,7 +519,8 @@ async def test_false_records(redis: RedisServer, monkeypatch: pytest.MonkeyPatch
         await found_in(other, "run_2")
         hostile, prefix = redis.client, several.prefix
         true = [fields[b"e"] for _, fields in hostile.xrange(f"{prefix}:records:run_1")]
-        false = Entry(1, 0, 99, records=[{**log.records()[-1], "seq": 99, "text": "false"}])  # type: ignore[list-item]
+        record: Any = {**log.records()[-1], "seq": 99, "text": "false"}
+        false = Entry(1, 0, 99, records=[record])
         snapshot = Entry(5, 99, 99, part=0, parts=1, records=log.records())
         for entry in (false, snapshot):
             for secret in (None, "another secret of 16 chars"):
@@ -554,7 +555,7 @@ async def test_unusable_keys(redis: RedisServer, monkeypatch: pytest.MonkeyPatch
     async with processes(redis) as several:
         owner, other = several.hub(), several.hub()
         said: list[str] = []
-        owner.say = lambda run_id, message, when="next_turn": said.append(message)  # type: ignore[method-assign]
+        monkeypatch.setattr(owner, "say", lambda run_id, message, when="next_turn": said.append(message))
         logs = [made_log("run_1"), made_log("run_2")]
         for log in logs:
             owner.add(log)
@@ -654,13 +655,13 @@ async def test_the_same_id(redis: RedisServer) -> None:
 
 
 @pytest.mark.slow
-async def test_false_actions(redis: RedisServer) -> None:
+async def test_false_actions(redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the secret, nobody decides; and what somebody with the secret has asked for cannot be asked again."""
     async with processes(redis) as several:
         owner, other = several.hub(), several.hub()
         said: list[str] = []
-        owner.say = lambda run_id, message, when="next_turn": said.append(message)  # type: ignore[method-assign]
-        owner.decide = lambda *_, **__: said.append("decided")  # type: ignore[method-assign]
+        monkeypatch.setattr(owner, "say", lambda run_id, message, when="next_turn": said.append(message))
+        monkeypatch.setattr(owner, "decide", lambda *_, **__: said.append("decided"))
         owner.add(made_log())
         await found_in(other)
         await other.act("run_1", Say("first"))
@@ -688,19 +689,15 @@ async def test_false_actions(redis: RedisServer) -> None:
 
 
 async def test_actions_of_another_form(redis: RedisServer) -> None:
-    """A process with the secret, but another version: it is told, and the relay goes on."""
+    """A process with the secret, but of another version, gets an error, and the relay goes on."""
     async with processes(redis) as several:
         owner, other = several.hub(), several.hub()
         owner.add(made_log())
         await found_in(other)
-        session = other._peers._session()  # type: ignore[union-attr]
-
-        class Odd:
-            def __init__(self, path: str, fields: Any) -> None:
-                self.written = path, fields
-
+        peers: Any = other._peers
+        session = peers._session()
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("eagerstream_progress.redis._inbox.written_action", lambda action: action.written)
+            patched.setattr("eagerstream_progress.redis._inbox.written_action", lambda action: action)
             for path, fields, error in (
                 ("unknown", {}, KeyError),
                 ("decide", {"block": "1", "approved": True}, UsageError),
@@ -708,8 +705,8 @@ async def test_actions_of_another_form(redis: RedisServer) -> None:
                 ("cancel", {"block": 1, "reason": "x" * 3_000}, UsageError),
             ):
                 with pytest.raises(error):
-                    await other.act("run_1", Odd(path, fields))  # type: ignore[arg-type]
-        assert session is other._peers._session()  # type: ignore[union-attr]
+                    await other.act("run_1", cast("Any", (path, fields)))
+        assert session is peers._session()
 
 
 # --- the life of a relay ----------------------------------------------------------------------------------------------
@@ -750,7 +747,7 @@ write(parent, 500)
 @pytest.mark.slow
 @pytest.mark.parametrize(("program", "runs"), [(EXIT, ["run_1"]), (FORK, ["of the child", "of the parent"])])
 async def test_the_end_of_a_program(redis: RedisServer, program: str, runs: list[str]) -> None:
-    """What is left is written at its exit. A child after a fork has its own thread."""
+    """Its last records are written at its exit. A child after a fork has its own thread."""
     async with processes(redis) as several:
         arguments = [sys.executable, "-c", program, redis.url, SECRET, several.prefix]
         path = os.pathsep.join(each for each in sys.path if each)
@@ -805,7 +802,7 @@ async def test_a_run_whose_id_is_too_long(redis: RedisServer) -> None:
 
 @pytest.mark.slow
 async def test_idle_mirrors_are_dropped(redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What nobody watches is not read any more; whoever comes then gets all of it."""
+    """A run without watchers is not read any more. The next watcher gets all of it."""
     monkeypatch.setattr("eagerstream_progress.redis._session._IDLE_S", 0.1)
     monkeypatch.setattr("eagerstream_progress.redis._session._BEAT_S", 0.05)
     async with processes(redis) as several:
@@ -849,7 +846,7 @@ async def test_parts_of_two_snapshots(seq: int, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.slow
 async def test_deleted_records(redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who deletes entries makes a view late, but never false: each view is one that the run had."""
+    """Deleted entries make a view late, but never false: each view is one that the run had."""
     monkeypatch.setattr("eagerstream_progress.redis._session._BEAT_S", 0.1)
     monkeypatch.setattr("eagerstream_progress.redis._stored._PART_CHARS", 500)  # a snapshot has many parts
     async with processes(redis) as several:

@@ -18,8 +18,8 @@ from tests.written_files import Writer, check_links, check_pipes, check_private,
 
 from eagerstream.errors import UsageError
 from eagerstream_progress import Record, RunLog, _saved as saved, load_records, record_run, replay, save_records
-from eagerstream_progress._log import Watcher
 from eagerstream_progress._merge import merge_records
+from eagerstream_progress._watcher import Watcher
 
 SECRET = "sk-ant-api03-abcdefghijklmnop"
 

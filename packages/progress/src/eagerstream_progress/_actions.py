@@ -92,10 +92,10 @@ def _message(fields: Mapping[str, Any]) -> Say:
 
 
 def _cancellation(fields: Mapping[str, Any]) -> Cancel:
-    block = fields.get("block")
-    if isinstance(block, bool) or not isinstance(block, int | None):
-        raise ValueError("block is the number of a call's block.")  # noqa: TRY004 - of a peer
-    return Cancel(block, read_reason(fields.get("reason")))
+    match fields.get("block"):
+        case int() | None as block if not isinstance(block, bool):
+            return Cancel(block, read_reason(fields.get("reason")))
+    raise ValueError("block is the number of a call's block.")
 
 
 def read_reason(reason: object) -> str | None:

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import threading
-import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import accumulate, cycle, takewhile
-from types import TracebackType
-from typing import Any, Final, Self
-
-import anyio
-import anyio.lowlevel
-import anyio.to_thread
+from itertools import accumulate, takewhile
+from typing import Any, Final
 
 from eagerstream._support.event_loops import event_loop
 from eagerstream.errors import LimitError, UsageError
 
 from ._exact import json_pieces
 from ._merge import DELTA_TEXTS, OVERHEAD_CHARS, MergedRecords, merge_records, size
-from ._notifier import Notifier
 from ._record import Record
+from ._watcher import Notifiers, Watcher
 
 MAX_RECENT: Final = 10_000
 """Maximum number of records to keep unmerged."""
@@ -32,10 +25,6 @@ MAX_RECENT_CHARS: Final = 16 * 2**20
 MAX_KEPT_CHARS: Final = 64 * 2**20
 """Maximum size of all records of a run after their deltas are merged."""
 _MERGED_AT_ONCE: Final = 200  # dropped records to merge at once; it takes 0.2 ms
-_phases: Final = cycle((0, 1 / 8, 2 / 8, 3 / 8, 4 / 8, 5 / 8, 6 / 8, 7 / 8))
-"""Delays of groups of watchers. The watchers of a group share their batches. One group for all would block the event
-loop.
-"""
 _MUCH: Final = 16_384  # characters of deltas after which watchers check whether they are due
 _MAX_BATCH: Final = 2**20  # characters of one batch, roughly: the most that a watcher holds if it stops reading
 _LARGE: Final = 262_144  # characters of records whose snapshot or JSON takes several milliseconds
@@ -124,7 +113,7 @@ class RunLog:
         self._is_closed = False
         self._dropped: list[Record] = []  # no longer kept unmerged, and not merged yet
         self._merged_seq = 0
-        self._notifiers: dict[object, _Notifiers] = {}  # by event loop
+        self._notifiers: dict[object, Notifiers] = {}  # by event loop
         self._merge_lock = threading.Lock()  # held while all records are copied
         self._merged = MergedRecords(max_kept_chars)
         self._first: Record | None = None
@@ -298,17 +287,17 @@ class RunLog:
 
     # --- for watchers -------------------------------------------------------------------------------------------------
 
-    def _join(self) -> _Notifiers:
+    def _join(self) -> Notifiers:
         """Return the notifiers of this event loop for one more watcher."""
         loop = event_loop()
         with self._lock:
             notifiers = self._notifiers.get(loop)
             if notifiers is None:
-                notifiers = self._notifiers[loop] = _Notifiers(loop)
+                notifiers = self._notifiers[loop] = Notifiers(loop)
             notifiers.watchers += 1
             return notifiers
 
-    def _leave(self, notifiers: _Notifiers) -> None:
+    def _leave(self, notifiers: Notifiers) -> None:
         """Remove one watcher."""
         with self._lock:
             notifiers.watchers -= 1
@@ -383,127 +372,3 @@ class RunLog:
                 if record["type"] not in DELTA_TEXTS or chars >= max_chars:
                     return True
         return True
-
-
-class _Notifiers:
-    """The notifiers for the watchers in one event loop: one for all records, one for urgent records."""
-
-    def __init__(self, loop: object) -> None:
-        self.loop = loop
-        self.any: Notifier = Notifier()
-        self.urgent: Notifier = Notifier()
-        self.watchers = 0
-        self.threads: anyio.CapacityLimiter = anyio.CapacityLimiter(1)  # late watchers share one thread
-
-
-class Watcher:
-    """The batches of a run's records, as they come. The iteration ends after the last.
-
-    It is an async context manager and an async iterator for one task. A watcher stores only its position. If it stops
-    reading and loses its position, the next read raises `WatcherDropped`. Cancelling it loses no records: `seq` is the
-    end of the last batch. Release each batch before you wait for the next: the first may be large.
-
-    Raises:
-        UsageError: It is entered a second time.
-    """
-
-    def __init__(
-        self,
-        log: RunLog,
-        join: Callable[[], _Notifiers],
-        leave: Callable[[_Notifiers], None],
-        *,
-        after: int,
-        min_interval_s: float,
-        max_chars: int,
-        merges: bool,
-    ) -> None:
-        self.seq: int = after
-        """The number of the last record that was read."""
-        self._log = log
-        self._join = join
-        self._leave = leave
-        self._min_interval_s = min_interval_s
-        self._max_chars = max_chars
-        self._merges = merges
-        self._joins = True
-        self._phase = next(_phases)
-        self._notifiers: _Notifiers | None = None
-
-    async def __aenter__(self) -> Self:
-        if self._notifiers is not None:
-            raise UsageError("a watcher can be entered once")
-        self._notifiers = self._join()
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._notifiers is not None:
-            self._leave(self._notifiers)
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Batch:
-        """Return the next batch. If it is cancelled, call it again: no record is lost.
-
-        Raises:
-            StopAsyncIteration: The log is closed, and all records were read.
-            UsageError: The watcher was not entered.
-            WatcherDropped: The next records are no longer kept.
-        """
-        if self._notifiers is None:
-            raise UsageError("enter the watcher first: async with log.watch() as watcher")
-        await anyio.lowlevel.checkpoint()
-        while True:
-            is_closed = self._log.is_closed  # read before the number
-            if self._log.seq != self.seq:
-                break
-            if is_closed:
-                raise StopAsyncIteration
-            await self._wait_for(self._notifiers.any, lambda: self._log.seq != self.seq or self._log.is_closed)
-        if not self._joins and self._min_interval_s and not self._is_due():
-            since_s = time.monotonic() - self._phase * self._min_interval_s
-            with anyio.move_on_after(self._min_interval_s - since_s % self._min_interval_s):
-                await self._wait_for(self._notifiers.urgent, self._is_due)
-        take = partial(self._log.take, self.seq, joins=self._joins, merges=self._merges)
-        is_slow = self._joins and self._log.is_large
-        batch = await anyio.to_thread.run_sync(take, limiter=self._notifiers.threads) if is_slow else take()
-        self._joins = False
-        self.seq = batch.seq
-        return batch
-
-    async def encoded(self, batch: Batch) -> Iterator[bytes]:
-        """Return the pieces of `Batch.encode`, which are made once for all watchers. Large ones are made in a thread.
-
-        Keep the batch while you send the pieces, so that watchers that join meanwhile get the same one. If it is
-        cancelled, it returns after the thread's work, and the pieces stay in the batch.
-
-        Raises:
-            WatcherDropped: By the iterator. The records after the batch are no longer kept, so the rest is useless:
-                other watchers have a newer batch.
-        """
-        if self._notifiers is not None and batch.is_large:
-            await anyio.to_thread.run_sync(batch.encode, limiter=self._notifiers.threads)
-        return self._while_kept(batch)
-
-    def _while_kept(self, batch: Batch) -> Iterator[bytes]:
-        for piece in batch.encode():
-            if not self._log.keeps(batch.seq):
-                raise self._log.dropped()
-            yield piece
-
-    def _is_due(self) -> bool:
-        return self._log.is_closed or self._log.is_due(self.seq, self._max_chars)
-
-    async def _wait_for(self, notifier: Notifier, holds: Callable[[], bool]) -> None:
-        """Wait for the notifier until a condition holds."""
-        while True:
-            woken = notifier.listen()
-            try:
-                if holds():
-                    return
-                await woken.wait()
-            finally:
-                notifier.ignore(woken)

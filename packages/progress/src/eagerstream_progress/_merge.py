@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Final, cast
 
 from eagerstream import apply_patch, copy_json, merge_patches, steps_of
@@ -124,17 +125,21 @@ def in_parts(records: Iterable[Record], max_chars: int) -> Iterator[list[Record]
     Long texts and thinking are cut into several deltas. A writer that expands each record holds one part instead of a
     complete snapshot.
     """
-    part: list[Record] = []
+    return grouped(chain.from_iterable(_cut(cast("dict[str, Any]", each), max_chars) for each in records), max_chars)
+
+
+def grouped(records: Iterable[Record], max_chars: int) -> Iterator[list[Record]]:
+    """Yield whole records in groups of at least `max_chars` characters, except for the last."""
+    group: list[Record] = []
     chars = 0
     for record in records:
-        for piece in _cut(cast("dict[str, Any]", record), max_chars):
-            part.append(piece)
-            chars += size(piece)
-            if chars >= max_chars:
-                yield part
-                part, chars = [], 0
-    if part:
-        yield part
+        group.append(record)
+        chars += size(record)
+        if chars >= max_chars:
+            yield group
+            group, chars = [], 0
+    if group:
+        yield group
 
 
 def _cut(record: dict[str, Any], max_chars: int) -> Iterator[Record]:

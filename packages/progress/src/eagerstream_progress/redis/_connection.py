@@ -1,4 +1,4 @@
-"""`Connection`: the client of Redis, and what is done while Redis does not answer."""
+"""`Connection`: the client of Redis, which goes on when Redis does not answer for a while."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class Inbox:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _answer(self, sender: str, number: int, run_id: str, path: str, fields: dict[str, Any]) -> None:
-        """Do what another process asks for, and tell it the end. The actions on a run keep their order."""
+        """Act for another process, and answer it. The actions on a run keep their order."""
         error: list[Any] | None = None
         try:
             if len(self._answering) > _MAX_ASKED:
@@ -138,7 +138,7 @@ class Inbox:
 
 
 def _error(kind: object = None, *arguments: Any) -> Exception:
-    """Return the error that another process told."""
+    """Return the error in the answer of another process."""
     kinds: dict[object, Callable[..., Exception]] = {
         "KeyError": KeyError,
         "LimitError": LimitError,

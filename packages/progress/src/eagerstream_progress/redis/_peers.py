@@ -40,7 +40,7 @@ class Peers:
         self._session()
 
     def close(self, timeout_s: float = 5.0) -> None:
-        """Write what is left, for so many seconds at most, and end the thread. May be repeated."""
+        """Write the last records, for so many seconds at most, and end the thread. May be repeated."""
         with self._lock:
             started, self._started, self._is_closed = self._started, None, True
         if started is not None and started[0] == os.getpid():

@@ -115,7 +115,7 @@ class RedisRelay:
         self._peers.start()
 
     def close(self, timeout_s: float = 5.0) -> None:
-        """Write what is left, and end the thread. May be repeated.
+        """Write the last records, and end the thread. May be repeated.
 
         Args:
             timeout_s: Seconds to write at most. With 0, nothing is written, and other processes are not told.

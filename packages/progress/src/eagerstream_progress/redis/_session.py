@@ -1,4 +1,4 @@
-"""`Session`: what a relay does in its thread, from its start to its end."""
+"""`Session`: the work of a relay in its thread, from its start to its end."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class Session:
         self._running.result()
 
     def close_soon(self, timeout_s: float) -> None:
-        """Have it write what is left, for so many seconds at most, and end."""
+        """Have it write the last records, for so many seconds at most, and end."""
         self._close_timeout_s = timeout_s
         with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self._closing.set)
@@ -391,7 +391,7 @@ class Session:
         return known if is_older else head if head.summary["id"] == run_id else None
 
     async def _read(self) -> None:
-        """Read the streams, from the start: what was missed, or was lost in between, comes again."""
+        """Read the streams from their starts: missed entries come again."""
         await self._ask_time()
         await self._remove_others()
         newest = await self._connection.do(partial(self._client.xrevrange, self._keys.changes, count=1))
@@ -432,7 +432,7 @@ class Session:
         self._redis_ms = seconds * 1000
 
     async def _remove_others(self) -> None:
-        """Remove what is no stream in the place of one: with it, no stream could be read."""
+        """Remove keys of another type in the places of streams: with one of them, no stream could be read."""
         keys = [self._keys.changes, self._inbox.key, *map(self._keys.records, self._mirrors)]
         pipeline = self._client.pipeline(transaction=False)
         for key in (*keys, self._keys.runs):

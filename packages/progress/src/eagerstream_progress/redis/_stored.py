@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final, Self
@@ -23,7 +23,7 @@ from typing import Final, Self
 from pydantic import TypeAdapter
 
 from .._log import Batch
-from .._merge import size
+from .._merge import grouped
 from .._record import Record, record_adapter
 from .._run_summary import RunSummary
 
@@ -246,20 +246,6 @@ def entries_of(batch: Batch, generation: int, after: int) -> Iterator[Entry]:
     if not batch.is_snapshot:
         yield Entry(generation, after, batch.seq, records=batch.records)
         return
-    parts = list(_parts(batch.records))
+    parts = list(grouped(batch.records, _PART_CHARS))  # whole records: a mirror merges them again
     for place, part in enumerate(parts):
         yield Entry(generation, after, batch.seq, part=place, parts=len(parts), records=part)
-
-
-def _parts(records: Iterable[Record]) -> Iterator[list[Record]]:
-    """Yield whole records in parts of some size. Unlike for a page, none is cut: they are merged again."""
-    part: list[Record] = []
-    chars = 0
-    for record in records:
-        part.append(record)
-        chars += size(record)
-        if chars >= _PART_CHARS:
-            yield part
-            part, chars = [], 0
-    if part:
-        yield part
