@@ -840,10 +840,11 @@ def _several_processes(code: str, folder: Path) -> None:
             serving(code, runs, folder) as url,
             httpx.Client(headers={"authorization": "Bearer a-token-of-the-test"}) as client,
         ):
-            started = [
-                client.post(f"{url}/start", headers={"connection": "close"}, timeout=30).json() for _ in range(8)
-            ]
-            assert len({each["pid"] for each in started}) > 1
+            started: list[dict[str, Any]] = []
+            while len({each["pid"] for each in started}) < 2:  # the system chooses, and not all may have started yet
+                started.append(client.post(f"{url}/start", headers={"connection": "close"}, timeout=30).json())
+                assert len(started) < 200
+                time.sleep(0.1)
             for each in started:
                 path = f"{url}/watch/runs/{each['run']}"
                 while (answer := client.post(f"{path}/decide", json={"block": 1, "approved": True})).status_code == 409:
