@@ -33,7 +33,6 @@ _OPTIONAL: Final = (
     "numpy",
     "psycopg",
     "ray",
-    "scipy",
     "selenium",
     "sphinx",
     "temporalio",

@@ -20,10 +20,14 @@ from eagerstream_testing import reply, text, tool_use
 from eagerstream_testing.demos.poem import POEM
 
 SETTINGS: SettingsData = {
-    "repetitions": 6,
+    "repetitions": 8,
     "warmup": 1,
     "seed": 3,
     "confidence": 0.95,
+    "primary": ["duration_s", "first_field_s"],
+    "min_effect": None,
+    "until": None,
+    "looks": [8],
     "profile": "documented",
     "speed": 10.0,
 }
@@ -72,14 +76,14 @@ def made_measured(step: Step, value: float | None) -> Measured:
 def made_results(
     *, buffered_s: float = 15.0, eager_s: float = 3.0, seed: int = 1, failed: Sequence[int] = ()
 ) -> Results:
-    """The results of six repetitions of eager beside buffered, whose figures are around these.
+    """The results of eight repetitions of eager beside buffered, whose figures are around these.
 
     Args:
         buffered_s, eager_s: Every metric, with some noise.
         seed: Of the noise.
         failed: Repetitions in which the eager run failed.
     """
-    matrix = Matrix(cases=poem_cases(), repetitions=6, warmup=1, seed=3)
+    matrix = Matrix(cases=poem_cases(), repetitions=8, warmup=1, seed=3)
     noise = random.Random(seed)
 
     def value(step: Step) -> float | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
@@ -13,6 +12,7 @@ import anthropic
 
 import eagerstream
 from eagerstream.loop import BlockData, LatencyData, RequestData, RunLatency, RunMarks
+from eagerstream_lab._plan import verdict
 from eagerstream_lab._results import (
     CaseData,
     ComparisonData,
@@ -20,7 +20,6 @@ from eagerstream_lab._results import (
     MeasuredRun,
     MetricData,
     Results,
-    Verdict,
 )
 from eagerstream_testing import ReplayServer
 from eagerstream_testing.demos import poem
@@ -121,12 +120,17 @@ def made_results(
         "eagerstream_bench": 1,
         "created_at": "2026-05-04T12:30:00+00:00",
         "simulated": simulated,
+        "warnings": [],
         "machine": {"system": "Linux 6.12", "processor": "x86_64, 2 cores", "python": "CPython 3.13.1"},
         "settings": {
             "repetitions": repetitions,
             "warmup": 1,
             "seed": 1,
             "confidence": 0.95,
+            "primary": ["duration_s", "first_field_s"],
+            "min_effect": None,
+            "until": None,
+            "looks": [repetitions],
             "profile": "documented" if simulated else None,
             "speed": speed,
         },
@@ -143,9 +147,6 @@ def comparison(base: CaseData, other: CaseData, metric: str) -> ComparisonData:
         if mine is not None and theirs is not None
     ]
     difference = estimate([theirs - mine for mine, theirs in pairs])
-    verdict: Verdict = "undecided"
-    if len(pairs) >= 5 and (difference["low"] > 0 or difference["high"] < 0):
-        verdict = "higher" if difference["low"] > 0 else "lower"
     ratios = [theirs / mine for mine, theirs in pairs if mine]
     return {
         "metric": metric,
@@ -153,15 +154,14 @@ def comparison(base: CaseData, other: CaseData, metric: str) -> ComparisonData:
         "other": other["id"],
         "difference": difference,
         "ratio": estimate(ratios) if len(ratios) == len(pairs) else None,
-        "verdict": verdict,
+        "margin": 0.0,
+        "verdict": verdict(difference) if metric in ("duration_s", "first_field_s") else None,
     }
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """The median and the percentiles of its bootstrap."""
-    random_ = random.Random(1)
-    medians = sorted(median(random_.choices(values, k=len(values))) for _ in range(400))
-    return {"n": len(values), "median": median(values), "low": medians[9], "high": medians[389]}
+    """The median, and the range."""
+    return {"n": len(values), "median": median(values), "low": min(values), "high": max(values), "confidence": 0.95}
 
 
 # --- those that nobody should meet ------------------------------------------------------------------------------------

@@ -86,26 +86,30 @@ def test_the_help_tells_what_the_figures_say(tmp_path: Path) -> None:
 def test_own_tools_end_to_end(tmp_path: Path) -> None:
     """The whole story: a module of tools, a table with a verdict, results in a file, and nothing on the screen but text."""
     (tmp_path / "mine.py").write_text(TOOLS)
-    done = bench(tmp_path, "--tools", "mine:tools", "--speed", "60", "-n", "5", "--no-html")
+    done = bench(tmp_path, "--tools", "mine:tools", "--speed", "60", "-n", "7", "--seed", "5", "--no-html")
     assert done.returncode == 0, done.stderr
-    assert re.search(r"Start of the largest parameter +eager is [0-9.]+ m?s earlier \[[0-9., ]+\]", done.stdout)
-    assert "eager compared with buffered; simulated" in done.stdout
+    assert re.search(r"Start of the largest parameter: b is [0-9.]+ m?s earlier \[[0-9., ]+\]", done.stdout)
+    assert "a: buffered, b: eager; simulated" in done.stdout
     assert "\x1b" not in done.stdout + done.stderr
     lines = done.stderr.splitlines()
-    assert len(lines) == 12  # and no warning: five repetitions can give a verdict
-    assert re.fullmatch(r"12/12 poem/mine:tools/\w+/simulated/anthropic: [0-9.]+ s, about 0\.0 s left", lines[-1])
+    assert len(lines) == 16  # and no warning: seven repetitions can give two verdicts
+    assert re.fullmatch(r"16/16 poem/mine:tools/\w+/simulated/anthropic: [0-9.]+ s, about 0\.0 s left", lines[-1])
     results = load_results(tmp_path / "bench-results" / "results.json")
     assert results["simulated"] is True
     assert results["settings"] == {
-        "repetitions": 5,
+        "repetitions": 7,
         "warmup": 1,
-        "seed": 0,
+        "seed": 5,
         "confidence": 0.95,
+        "primary": ["duration_s", "large_parameter_s"],
+        "min_effect": None,
+        "until": None,
+        "looks": [7],
         "profile": "documented",
         "speed": 60.0,
         "measured_at": "client",
     }
-    assert {case["streaming"]: len(case["runs"]) for case in results["cases"]} == {"eager": 5, "buffered": 5}
+    assert {case["streaming"]: len(case["runs"]) for case in results["cases"]} == {"eager": 7, "buffered": 7}
 
 
 @pytest.fixture
@@ -124,6 +128,12 @@ def in_process(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
         (["--confidence", "1"], "confidence"),
         (["--recording", "none.jsonl"], "none.jsonl"),
         (["--live"], "ANTHROPIC_API_KEY"),
+        (["--until", "2%", "-n", "5"], "not --repetitions"),
+        (["--max-runs", "5"], "need --until"),
+        (["--until", "2%", "--eager"], "--until needs two cases"),
+        (["--until", "soon"], "--until must be a share or a time"),
+        (["--min-effect", "2"], "--min-effect must be a share or a time"),
+        (["--primary", "speed"], "'speed' is no figure"),
         (["--program", ""], "--program must not be empty"),
         (["--program", "python 'x"], "a quote is not closed"),
         (["--program", "no-such-program --key=s3cret"], "no such program"),
@@ -152,11 +162,23 @@ def test_what_cannot_be_measured(
 
 @pytest.mark.nightly  # half a minute of waiting
 def test_without_options(tmp_path: Path) -> None:
-    """The poem, five times each way, in half a minute."""
+    """The poem, ten times each way, in a minute."""
     done = bench(tmp_path, "--no-html")
     assert done.returncode == 0, done.stderr
     assert "10 times as fast" in done.stdout
-    assert re.search(r"Start of the largest parameter +eager is 1\.[12]\d* s earlier \[", done.stdout)
+    assert re.search(r"Start of the largest parameter: b is 1\.[12]\d* s earlier \[", done.stdout)
+
+
+@pytest.mark.slow
+def test_until(tmp_path: Path) -> None:
+    """It stops by itself when the intervals are narrow, and says after how many of how many."""
+    options = ("--speed", "200", "--until", "500%", "--min-runs", "8", "--max-runs", "12", "--min-effect", "1s")
+    done = bench(tmp_path, *options, "--no-html")
+    assert done.returncode == 0, done.stderr
+    assert "8 of up to 12 repetitions (until 500%)" in done.stdout
+    assert "Complete run: less than 1.00 s apart" in done.stdout
+    settings = load_results(tmp_path / "bench-results" / "results.json")["settings"]
+    assert (settings["repetitions"], settings["until"], settings["looks"]) == (12, "500%", [8, 12])
 
 
 @pytest.mark.slow
@@ -204,7 +226,7 @@ def test_interrupted(tmp_path: Path, again: bool) -> None:
     assert "Traceback" not in errors
     if not again:
         assert all(re.match(r"\d+/202 ", line) for line in errors.splitlines())
-        assert "eager compared with buffered" in output
+        assert "a: buffered, b: eager" in output
     results = load_results(tmp_path / "o" / "results.json")
     assert 5 <= sum(len(case["runs"]) for case in results["cases"]) < 20
 
@@ -260,8 +282,8 @@ def test_live_where_nobody_answers(tmp_path: Path) -> None:
     assert done.returncode == 1
     warning, cost, *_ = done.stderr.splitlines()
     assert warning == (
-        "warning: 2 repetitions cannot give a verdict with a confidence of 95 %, whatever they measure. "
-        "That takes at least 5: -n 5"
+        "warning: 2 repetitions cannot give 2 verdicts with a confidence of 95 %, whatever they measure. "
+        "That takes at least 7: -n 7"
     )
     assert cost == "on the live API: 6 runs, of up to 10 requests each, which cost money"
     written = (tmp_path / "bench-results" / "results.json").read_text()
@@ -318,7 +340,7 @@ def test_a_progress_bar_in_a_terminal(tmp_path: Path) -> None:
     assert process.returncode == 0
     assert b"round 2" in shown
     assert re.search(rb"\d/8.*0:00:0\d.*left", shown)
-    assert "no verdict: 3 of 5 values that it takes" in output
+    assert "no verdict; 3 of 7 values that it takes" in output
 
 
 @pytest.mark.slow
@@ -331,12 +353,14 @@ def test_compare(tmp_path: Path, in_process: InProcess, monkeypatch: pytest.Monk
     done = in_process("bench", "compare", "a.json", "b.json")
     assert (done.returncode, done.stderr) == (0, "")
     assert re.search(
-        r"Complete run +[23]\.[09]\d* s +[45]\.[09]\d* s +b is (1\.9|2\.0)\d* s longer \[[0-9., ]+\]", done.stdout
+        r"Complete run +[23]\.[09]\d* s +[45]\.[09]\d* s +\+(1\.9|2\.0)\d* s +\[[0-9., ]+\] +\+", done.stdout
     )
     done = in_process("bench", "compare", "a.json", "b.json", "--json", "--confidence", "0.9")
     compared = json.loads(done.stdout)
     assert compared["confidence"] == 0.9
-    assert {one["verdict"] for one in compared["cases"][0]["metrics"]} == {"higher"}
+    assert {one["verdict"] for one in compared["cases"][0]["metrics"]} == {"higher", None}
+    done = in_process("bench", "compare", "a.json", "b.json", "--min-effect", "5s")
+    assert re.search(r"Complete run: less than 5\.00 s apart \[[12]\.\d", done.stdout)
     (tmp_path / "b.json").write_text("{}")
     assert_one_line(in_process("bench", "compare", "a.json", "b.json"), 2, "b.json")
 

@@ -21,14 +21,16 @@ import eagerstream
 from eagerstream.errors import UsageError
 from eagerstream.loop import RunLatency
 from eagerstream.recordings import Recording
-from eagerstream_lab._analysis import assemble
+from eagerstream_lab._analysis import assemble, is_enough
 from eagerstream_lab._answers import ScriptAnswers
 from eagerstream_lab._embedded import ServerLost, Simulation, embedded_server
 from eagerstream_lab._kinds import TransportName
 from eagerstream_lab._matrix import Case, Matrix
 from eagerstream_lab._measure import Measured, measure
 from eagerstream_lab._metrics import METRICS, large_parameter_s
+from eagerstream_lab._plan import Plan
 from eagerstream_lab._profiles import DOCUMENTED
+from eagerstream_lab._results import SettingsData
 from eagerstream_lab._sources import of_recordings
 from eagerstream_testing import Timing, error_event, reply, retime, text, tool_use
 
@@ -73,10 +75,33 @@ async def test_eager_beside_buffered() -> None:
 @pytest.mark.slow
 async def test_the_verdict() -> None:
     """What is held back comes later, by a fifth of a second here, and the verdict says so."""
-    matrix = Matrix(cases=poem_cases(sources=[large_source()]), repetitions=5, warmup=1, seed=3)
-    found = assemble(matrix, await measured(matrix, speed=50), settings={**SETTINGS, "repetitions": 5}, simulated=True)
+    matrix = Matrix(cases=poem_cases(sources=[large_source()]), repetitions=7, warmup=1, seed=3)
+    settings: SettingsData = {**SETTINGS, "repetitions": 7, "primary": ["large_parameter_s", "longest_gap_s"]}
+    found = assemble(matrix, await measured(matrix, speed=50), settings=settings, simulated=True)
     verdicts = {comparison["metric"]: comparison["verdict"] for comparison in found["comparisons"]}
     assert verdicts["large_parameter_s"] == verdicts["longest_gap_s"] == "lower"
+    assert verdicts["first_byte_s"] is None
+
+
+@pytest.mark.anyio
+@pytest.mark.slow
+async def test_it_stops_at_a_look() -> None:
+    """After the first fixed number of rounds at which all intervals are narrow; a round is never left half measured."""
+    matrix = Matrix(cases=poem_cases(sources=[large_source()]), repetitions=15, warmup=1, seed=3)
+    settings: SettingsData = {**SETTINGS, "repetitions": 15, "until": "300%", "looks": [7, 8, 15]}
+    plan = Plan.of(settings, pairs=1)
+    told: list[Measured] = []
+    asked: list[int] = []
+
+    def enough(rounds: int) -> bool:
+        asked.append(rounds)
+        return is_enough(matrix, plan, told, rounds)
+
+    await measure(matrix, conditions(speed=300), told.append, enough)
+    assert asked == [*range(1, 9)]  # seven pairs are too few for two figures at three looks
+    assert len(told) == 2 * (1 + 8)
+    found = assemble(matrix, told, settings=settings, simulated=True)
+    assert {one["difference"]["n"] for one in found["comparisons"]} == {8}
 
 
 @pytest.mark.anyio

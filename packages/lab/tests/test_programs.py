@@ -243,7 +243,7 @@ def test_two_loops_beside_ours(folder: Path) -> None:
     arguments = ("--tools", "ours:TOOLS", *programs, "-n", "1", "--warmup", "0", "--speed", "20", "--csv")
     done = bench(folder, *arguments, "--prompt", "Private words.")
     assert done.returncode == 0, done.stderr
-    assert done.stderr.splitlines()[0].startswith("warning: 1 repetition cannot give a verdict")
+    assert done.stderr.splitlines()[0].startswith("warning: 1 repetition cannot give 10 verdicts")
     results = load_results(folder / "bench-results" / "results.json")
     Draft202012Validator(results_schema()).validate(json.loads((folder / "bench-results" / "results.json").read_text()))
     ours, theirs = results["cases"][:2], results["cases"][2:]

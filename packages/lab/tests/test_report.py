@@ -168,7 +168,7 @@ def test_two_repetitions_are_no_verdict(poem_page: Page) -> None:
     """What the benchmark left undecided is told with its reason, and without a figure that could be taken for one."""
     words = " ".join(poem_page.all("li") + poem_page.all("span"))
     assert "no verdict" in words
-    assert "2 of 5 values that it takes" in words
+    assert "2 of 6 values that it takes" in words
     assert not re.search(r"\d\s(?:m?s) (?:earlier|later|shorter|longer)", " ".join(poem_page.all("strong")))
 
 
@@ -176,8 +176,7 @@ def test_the_words_are_those_of_the_table() -> None:
     """What happens at a time is earlier or later, what lasts is shorter or longer; and each figure is explained."""
     results = made_lab_results()
     page = report_html(results)
-    assert "Start of the largest parameter: " in page
-    assert re.search(r'Start of the largest parameter: <strong class="number">1[12]\.\d\xa0s earlier', page)
+    assert re.search(r'First finished field: <strong class="number">1[12]\.\d\xa0s earlier', page)
     assert re.search(r'Complete run: <strong class="number">1[12]\.\d\xa0s shorter', page)
     for meaning in MEANINGS.values():
         assert f"<dd>{escape(meaning)}.</dd>" in page
@@ -199,6 +198,13 @@ def test_the_same_results_are_the_same_report() -> None:
         assert report_html(results) == html
         assert mpl.rcParams["font.size"] == 40
     assert "matplotlib.pyplot" not in sys.modules, "no state of the whole process is made"
+
+
+def test_noise_is_told() -> None:
+    """On top, where nobody overlooks it, and as text."""
+    page = checked(report_html({**_ODD["never ended"](), "warnings": ["other processes used 40 %", HOSTILE]}))
+    assert "Noise." in page.all("strong")
+    assert any("other processes used 40 %; $x^$" in text for text in page.all("p"))
 
 
 def test_live_figures_are_not_called_simulated() -> None:

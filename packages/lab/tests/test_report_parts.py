@@ -37,17 +37,20 @@ from eagerstream_lab._drawing import (
     svg_of,
 )
 from eagerstream_lab._metrics import METRICS, Unit
-from eagerstream_lab._results import ComparisonData, Estimate, MeasuredRun, Results, Verdict
+from eagerstream_lab._plan import verdict
+from eagerstream_lab._results import ComparisonData, Estimate, MeasuredRun, Results
 from eagerstream_lab._selection import gaps_s, median_run, pairs, scales_s, shown_runs
 from eagerstream_lab._waterfall import Panel, hidden_rows
 from eagerstream_lab._wording import (
     Names,
     Scale,
+    cells,
     listed,
     metric_name,
     moment,
-    no_verdict_reason,
+    notes_on,
     ratio_words,
+    undecided,
     verdict_interval,
     verdict_words,
 )
@@ -259,22 +262,22 @@ def test_quantities(unit: Unit, value: float, text: str) -> None:
     assert Scale.of(unit, value).text(value).removesuffix("\u00a0s" if text == "unknown" else "\0") == text
 
 
-def _comparison(metric: str, *differences: float, ratio: Estimate | None = None) -> ComparisonData:
-    found = estimate(differences)
-    verdict: Verdict = "lower" if found["high"] < 0 else "higher" if found["low"] > 0 else "undecided"
+def _comparison(metric: str, *differences: float, ratio: Estimate | None = None, margin: float = 0.0) -> ComparisonData:
+    found = estimate(differences * 6)
     return {
         "metric": metric,
         "base": "a",
         "other": "b",
         "difference": found,
         "ratio": ratio,
-        "verdict": verdict,
+        "margin": margin,
+        "verdict": verdict(found, margin=margin),
     }
 
 
 def test_verdicts() -> None:
     """An amount and a direction, the interval as that of the amount; what is no time has other words."""
-    earlier = _comparison("first_field_s", *[-12.0] * 5, ratio=estimate([0.2]))
+    earlier = _comparison("first_field_s", -12.0, ratio=estimate([0.2]))
     assert verdict_words(earlier) == "12.0\u00a0s earlier"
     assert verdict_interval(earlier) == "[12.0, 12.0]\u00a0s"
     assert ratio_words(earlier) == ", 0.2 times as much"
@@ -285,12 +288,57 @@ def test_verdicts() -> None:
     assert verdict_words(_comparison("won_s", 30)) == "30.0\u00a0s more"
     assert ratio_words(_comparison("duration_s", 1.0, ratio=estimate([1.01]))) == ""
     assert ratio_words(_comparison("duration_s", 1.0, ratio=estimate([55.2]))) == ", 55 times as much"
-    undecided = _comparison("duration_s", -1.0, 1.0)
-    assert (
-        no_verdict_reason(undecided, needed=2) == "the interval of the difference, [\u22121.00, 1.00]\u00a0s, holds 0"
+    assert verdict_words(_comparison("duration_s", 0.001, margin=0.02)) == "less than 20.0\u00a0ms apart"
+    assert verdict_words(_comparison("hidden_share", 0.001, margin=0.02)) == "less than 2.00\u00a0points apart"
+
+
+def test_reasons_for_no_verdict() -> None:
+    """Each reason is told once, with all figures that have it."""
+    few = _comparison("won_s", 1.0)
+    few["difference"]["n"] = 4
+    both = [_comparison(metric, -1.0, 1.0) for metric in ("duration_s", "first_byte_s")]
+    small = _comparison("first_field_s", 0.001, 0.5, margin=0.02)
+    few["verdict"] = "undecided"
+    assert undecided([*both, few, small, _comparison("chars_per_s", 1.0)]) == [
+        ("Complete run and First byte", "the interval contains 0"),
+        ("Won by starting tools early", "4 of 6 values that it takes"),
+        ("First finished field", "the interval is neither beyond 20.0\u00a0ms nor within it"),
+    ]
+
+
+def test_lines_of_the_table() -> None:
+    """A name, both medians with units, the difference with its sign, its interval in the same unit, and a mark."""
+    a, b = (estimate([value] * 6) for value in (1.52, 0.34))
+    earlier = _comparison("first_field_s", -1.19, -1.17)
+    assert cells(earlier, a, b) == (
+        "First finished field",
+        "1.52\u00a0s",
+        "340\u00a0ms",
+        "\u22121.18\u00a0s",
+        "[\u22121.19, \u22121.17]",
+        "\u2212",
     )
-    few = _comparison("duration_s", 1.0, 2.0)
-    assert no_verdict_reason(few, needed=5) == "2 of 5 values that it takes"
+    more = _comparison("hidden_share", 0.12)
+    more["verdict"] = None
+    more["difference"]["n"] = 5
+    assert cells(more, a, b)[3:] == ("+12.0\u00a0pts", "-", "")
+
+
+def test_notes_say_how_certain_verdicts_are() -> None:
+    """Together, and each by itself; and how many of the other intervals are wrong by chance."""
+    primary, second = _comparison("duration_s", 1.0), _comparison("won_s", 1.0)
+    primary["difference"]["confidence"] = 0.975
+    others = [_comparison(metric, 1.0) for metric in METRICS][:13]
+    for one in others:
+        one["verdict"] = None
+    together, level, chance = notes_on([primary, second, *others], 0.95)
+    assert together.endswith("Only these figures have one: Complete run and Won by starting tools early.")
+    assert level == "95 % is the confidence of the 2 verdicts together, and 97.5 % that of each."
+    assert chance.startswith("Each of the other 13 intervals has 95 % by itself: about 0.7 of them exclude 0")
+    assert notes_on([], 0.95) == []
+    assert len(notes_on([_comparison("duration_s", 1.0)], 0.95)) == 1
+    margin = notes_on([_comparison("duration_s", 1.0, margin=0.1)], 0.95)[0]
+    assert "= no difference that matters" in margin
 
 
 def test_names() -> None:

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from packages.lab.tests.lab import SETTINGS, made_measured, made_results, poem_cases
 from packages.lab.tests.made_results import call_block, request_of
-from packages.lab.tests.small_scipy import small_scipy
 from rich.console import Console
 from tests.tables import rows
 from tests.written_files import Writer, check_links, check_pipes, mode, posix
@@ -23,18 +22,17 @@ from eagerstream.errors import UsageError
 from eagerstream_lab._analysis import Compared, assemble, compare
 from eagerstream_lab._matrix import Matrix
 from eagerstream_lab._metrics import METRICS
+from eagerstream_lab._plan import verdict
 from eagerstream_lab._results import Estimate, Judged, Results, load_results, save_json, save_results
-from eagerstream_lab._statistics import verdict
-from eagerstream_lab._terminal import _verdict, print_comparison, print_results
-from eagerstream_lab._wording import ended_text
+from eagerstream_lab._terminal import _text, _verdict, print_comparison, print_results
+from eagerstream_lab._wording import ended_text, metric_name
 
 EAGER, BUFFERED = (f"poem/poem/{way}/simulated/anthropic" for way in ("eager", "buffered"))
 
 
 @pytest.fixture(scope="module")
 def results() -> Results:
-    with small_scipy():
-        return made_results()
+    return made_results()
 
 
 def shown(results: Results, width: int = 120) -> str:
@@ -51,17 +49,18 @@ def compared_text(compared: Compared) -> str:
 
 @pytest.mark.slow
 def test_what_runs_come_to(results: Results) -> None:
-    """Six runs of each case that count, a median in its interval, and eager told from buffered in every figure."""
+    """Eight runs of each case that count, a median in its interval, and eager told from buffered in primary figures."""
     assert [case["id"] for case in results["cases"]] == [EAGER, BUFFERED]
     for case in results["cases"]:
-        assert [run["repetition"] for run in case["runs"]] == [*range(6)]  # none of the warm-up
+        assert [run["repetition"] for run in case["runs"]] == [*range(8)]  # none of the warm-up
         assert list(case["metrics"]) == list(METRICS)
         for metric in case["metrics"].values():
-            assert metric["n"] == len(metric["values"]) == 6
+            assert metric["n"] == len(metric["values"]) == 8
             assert metric["low"] <= metric["median"] <= metric["high"]
     assert len(results["comparisons"]) == len(METRICS)
     for comparison in results["comparisons"]:
-        assert (comparison["base"], comparison["other"], comparison["verdict"]) == (BUFFERED, EAGER, "lower")
+        assert (comparison["base"], comparison["other"]) == (BUFFERED, EAGER)
+        assert comparison["verdict"] == ("lower" if comparison["metric"] in SETTINGS["primary"] else None)
         assert comparison["difference"]["median"] == pytest.approx(-12, abs=0.3)
         assert comparison["ratio"] is not None
         assert comparison["ratio"]["median"] == pytest.approx(0.2, abs=0.02)
@@ -72,23 +71,23 @@ def test_runs_that_fail() -> None:
     """They stay in the results and count in no figure, nor does the run that was their pair."""
     found = made_results(failed=(1, 4))
     (eager, buffered) = found["cases"]
-    assert eager["metrics"]["duration_s"]["n"] == 4
+    assert eager["metrics"]["duration_s"]["n"] == 6
     assert eager["metrics"]["duration_s"]["values"][1] is None
-    assert buffered["metrics"]["duration_s"]["n"] == 6
+    assert buffered["metrics"]["duration_s"]["n"] == 8
     assert [run["error"] for run in eager["runs"]].count("StreamInterrupted") == 2
-    assert {(one["difference"]["n"], one["verdict"]) for one in found["comparisons"]} == {(4, "undecided")}
+    assert {(one["difference"]["n"], one["verdict"]) for one in found["comparisons"]} == {(6, "undecided"), (6, None)}
     text = shown(found)
-    assert "eager: 2 of 6 failed with StreamInterrupted" in text
-    assert "no verdict: 4 of 5 values that it takes" in text
+    assert "eager: 2 of 8 failed with StreamInterrupted" in text
+    assert "First finished field and Complete run: no verdict; 6 of 7 values that it takes" in text
 
 
 @pytest.mark.slow
 def test_every_run_failed() -> None:
     """There is no figure then, and no comparison."""
-    found = made_results(failed=range(6))
+    found = made_results(failed=range(8))
     assert found["cases"][0]["metrics"] == {}
     assert found["comparisons"] == []
-    assert "6 of 6 failed" in shown(found)
+    assert "8 of 8 failed" in shown(found)
 
 
 @pytest.mark.slow
@@ -166,13 +165,19 @@ def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_table(results: Results) -> None:
-    """Simulated figures say so, in each title; verdicts are in words."""
-    text = shown(results)
+    """One line for each figure, with the decided ones first, in 80 columns. Simulated figures say so in each title."""
+    text = shown(results, width=80)
     assert "simulated: every time comes from the embedded server" in text
-    assert "medians; simulated" in text
-    assert "95 % interval" in text
-    assert "eager compared with buffered; simulated" in text
-    assert "earlier" in text
+    assert "a: buffered, b: eager; simulated" in text
+    lines = [line.rstrip() for line in text.splitlines()]
+    at = next(number for number, line in enumerate(lines) if line.startswith("figure "))
+    names = [re.split("  +", line)[0] for line in lines[at + 1 : at + 1 + len(METRICS)]]
+    assert names[:2] == ["First finished field", "Complete run"]
+    assert set(names) == {metric_name(name) for name in METRICS}
+    assert re.fullmatch(r"Complete run +1[45]\.\d s +[23]\.\d+ s +-1[12]\.\d s +\[-1[\d., -]+\] +-", lines[at + 2])
+    assert re.fullmatch(r"First byte +1[45]\.\d s +[23]\.\d+ s +-1[12]\.\d s +\[-1[\d., -]+\]", lines[at + 4])
+    assert re.search(r"^Complete run: b is 1[12]\.\d s shorter \[1", text, re.MULTILINE)
+    assert "95 % is the confidence of the 2 verdicts together, and 97.5 % that of each." in " ".join(text.split())
     assert "\x1b" not in text
     assert "simulated" not in shown({**results, "simulated": False}).replace("/simulated/", "")
 
@@ -194,15 +199,14 @@ def test_names_are_shown_as_text(results: Results) -> None:
         ((0.25, 0.2, 0.31), "duration_s", "eager is 250 ms longer [200, 310] ms"),
         ((-1234.0, -1300.0, -1200.0), "chars_per_s", "eager has 1,234/s fewer [1,200, 1,300]/s"),
         ((0.12, 0.1, 0.14), "hidden_share", "eager has 12.0 points more [10.0, 14.0] points"),
-        ((1.0, -1.0, 3.0), "duration_s", "no verdict: the interval of the difference, [-1.00, 3.00] s, holds 0"),
     ],
 )
 def test_verdicts_in_words(difference: tuple[float, float, float], metric: str, told: str) -> None:
-    """They name who, how much, how certain and in which direction; or why there is none."""
+    """They name who, how much, how certain and in which direction."""
     median, low, high = difference
-    estimate: Estimate = {"n": 6, "median": median, "low": low, "high": high}
-    judged: Judged = {"metric": metric, "difference": estimate, "verdict": verdict(estimate, confidence=0.95)}
-    assert _verdict(judged, "eager", 5).plain == told
+    estimate: Estimate = {"n": 6, "median": median, "low": low, "high": high, "confidence": 0.95}
+    judged: Judged = {"metric": metric, "difference": estimate, "margin": 0.0, "verdict": verdict(estimate)}
+    assert _text(_verdict(judged, "eager")).plain == told
 
 
 # --- comparing --------------------------------------------------------------------------------------------------------
@@ -213,12 +217,13 @@ def test_compared_with_another_day(results: Results) -> None:
     """A case that became slower is told, one that did not is not."""
     compared = compare(results, made_results(buffered_s=15.0, eager_s=4.0, seed=2))
     verdicts = {case["id"]: {one["verdict"] for one in case["metrics"]} for case in compared["cases"]}
-    assert verdicts == {EAGER: {"higher"}, BUFFERED: {"undecided"}}
+    assert verdicts == {EAGER: {"higher", None}, BUFFERED: {"undecided", None}}
+    assert compared["verdict_confidence"] == pytest.approx(0.9875)  # two figures of two cases
     assert compared["warnings"] == []
     assert json.loads(json.dumps(compared)) == compared
     text = compared_text(compared)
-    assert re.search(r"b is (1\.0|0\.9|9)\d* m?s later \[", text)
-    assert "later" in text
+    assert re.search(r"First finished field: b is (1\.0|0\.9|9)\d* m?s later \[", text)
+    assert "a and b were not measured in turn" in text
     assert "simulated" in text
 
 
@@ -234,7 +239,7 @@ def test_a_figure_that_is_no_figure(number: str, figure: str, results: Results, 
 
 
 @pytest.mark.slow
-@rows("what", ["two cases", "1,000 cases", "10,000 runs"])
+@rows("what", ["two cases", "more than 1,000 cases", "more than 1,000 runs"])
 def test_compared_with_what_cannot_be(what: str, results: Results) -> None:
     """A file that somebody else wrote does not keep the comparison busy for hours, or hide a case."""
     other = made_results()
@@ -242,10 +247,10 @@ def test_compared_with_what_cannot_be(what: str, results: Results) -> None:
     match what:
         case "two cases":
             other["cases"] = [case, case]
-        case "1,000 cases":
+        case "more than 1,000 cases":
             other["cases"] = [{**case, "id": str(number)} for number in range(1_001)]
         case _:
-            next(iter(case["metrics"].values()))["values"] = [1.0] * 10_001
+            next(iter(case["metrics"].values()))["values"] = [1.0] * 1_001
     with pytest.raises(UsageError, match=f"^b has .*{what}"):
         compare(results, other)
 
@@ -268,7 +273,7 @@ def test_broken_tools_are_told() -> None:
     assert call["call"] is not None
     call["call"]["is_error"] = True
     case["runs"][1]["latency"]["requests"] = [request_of(call)]
-    assert ended_text(case) == "1 of 6 with calls that were answered with an error"
+    assert ended_text(case) == "1 of 8 with calls that were answered with an error"
 
 
 @pytest.mark.slow

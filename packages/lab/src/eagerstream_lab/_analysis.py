@@ -16,18 +16,28 @@ from eagerstream.errors import UsageError
 from ._matrix import MAX_CASES, MAX_REPETITIONS, PROGRAM, Case, Matrix
 from ._measure import Measured
 from ._metrics import METRICS
+from ._noise import run_warnings
+from ._plan import Plan
 from ._results import CaseData, Estimate, Judged, MetricData, Results, SettingsData
-from ._statistics import check_confidence, difference_of_medians, differences, estimate, ratios, verdict
+from ._statistics import of_pairs, of_samples, of_values, ratios
 
 _PACKAGES: Final = ("eagerstream", "anthropic", "anyio", "httpx", "httpx2")
 
 
-def assemble(matrix: Matrix, measured: Iterable[Measured], *, settings: SettingsData, simulated: bool) -> Results:
+def assemble(
+    matrix: Matrix,
+    measured: Iterable[Measured],
+    *,
+    settings: SettingsData,
+    simulated: bool,
+    warnings: Sequence[str] = (),
+) -> Results:
     """Return the results of the measured runs; runs of warm-up rounds are left out.
 
     Raises:
-        MissingExtraError: NumPy or SciPy is not installed.
+        UsageError: As for `Plan`.
     """
+    plan = Plan.of(settings, pairs=len(matrix.pairs()))
     runs: dict[str, list[Measured]] = {case.id: [] for case in matrix.cases}
     for one in measured:
         if one.step.repetition >= 0:
@@ -40,12 +50,12 @@ def assemble(matrix: Matrix, measured: Iterable[Measured], *, settings: Settings
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "simulated": simulated,
         "machine": machine(),
+        "warnings": [*warnings, *(text for case in cases for text in run_warnings(case["label"] or case["id"], case))],
         "settings": settings,
         "cases": cases,
         "comparisons": [],
     }
     by_id = {case["id"]: case for case in cases}
-    confidence, seed = settings["confidence"], settings["seed"]
     for base, other in matrix.pairs():
         if not (same[base.id] and same[other.id]):
             continue  # else the difference would be that of the responses
@@ -53,19 +63,26 @@ def assemble(matrix: Matrix, measured: Iterable[Measured], *, settings: Settings
             # An interrupted round has only some of the cases.
             count = min(len(base_data["values"]), len(other_data["values"]))
             first, second = base_data["values"][:count], other_data["values"][:count]
-            difference = estimate(differences(first, second), confidence=confidence, seed=seed)
-            if difference is not None:
-                results["comparisons"].append(
-                    {
-                        "metric": name,
-                        "base": base.id,
-                        "other": other.id,
-                        "difference": difference,
-                        "ratio": estimate(ratios(first, second) or (), confidence=confidence, seed=seed),
-                        "verdict": verdict(difference, confidence=confidence),
-                    }
-                )
+            judged = plan.judge(name, first, second)
+            if judged is not None:
+                ratio = of_pairs(ratios(first, second) or (), confidence=judged["difference"]["confidence"])
+                results["comparisons"].append({**judged, "base": base.id, "other": other.id, "ratio": ratio})
     return results
+
+
+def is_enough(matrix: Matrix, plan: Plan, measured: Sequence[Measured], rounds: int) -> bool:
+    """Return True if the benchmark may stop after this number of rounds that count."""
+    if plan.until is None or rounds not in plan.looks:
+        return False
+    runs: dict[str, list[Measured]] = {case.id: [] for case in matrix.cases}
+    for one in measured:
+        if one.step.repetition >= 0:
+            runs[one.step.case.id].append(one)
+    return plan.is_enough(
+        (_values(name, runs[base.id]), _values(name, runs[other.id]))
+        for base, other in matrix.pairs()
+        for name in plan.primary
+    )
 
 
 def machine() -> dict[str, str]:
@@ -91,13 +108,9 @@ def _case(case: Case, label: str, runs: Sequence[Measured], settings: SettingsDa
         "metrics": {},
         "runs": [one.run for one in runs],
     }
-    count = max((one.step.repetition for one in runs), default=-1) + 1
     for name in METRICS:
-        values: list[float | None] = [None] * count
-        for one in runs:
-            value = one.figures.get(name)
-            values[one.step.repetition] = None if value is None else round(value, 6)
-        middle = estimate(values, confidence=settings["confidence"], seed=settings["seed"])
+        values = _values(name, runs)
+        middle = of_values(values, confidence=settings["confidence"])
         if middle is not None:
             data["metrics"][name] = {**middle, "values": values}
     if case.program is not None:
@@ -110,6 +123,15 @@ def _case(case: Case, label: str, runs: Sequence[Measured], settings: SettingsDa
         if any(one.run["latency"]["requests"] for one in runs):
             data["label"] = f"{label} ({data['streaming']})"
     return data
+
+
+def _values(metric: str, runs: Sequence[Measured]) -> list[float | None]:
+    """Return a figure of the runs of a case, by repetition."""
+    values: list[float | None] = [None] * (max((one.step.repetition for one in runs), default=-1) + 1)
+    for one in runs:
+        value = one.figures.get(metric)
+        values[one.step.repetition] = None if value is None else round(value, 6)
+    return values
 
 
 def _in_both(a: CaseData, b: CaseData) -> Iterator[tuple[str, MetricData, MetricData]]:
@@ -134,7 +156,7 @@ _OLDER: Final = {"measured_at": "client"}
 
 
 class ComparedMetric(Judged):
-    """One figure of a case in both benchmarks. The runs are no pairs, so the difference is that of the medians.
+    """One figure of a case in both benchmarks. The runs are no pairs: the difference is the shift between the samples.
 
     Attributes:
         a, b: Median of the figure in each benchmark.
@@ -153,10 +175,14 @@ class ComparedCase(TypedDict):
 
 
 class Compared(TypedDict):
-    """Comparison of two benchmarks; `warnings` list other differences that may be the cause."""
+    """Comparison of two benchmarks; `warnings` list other differences that may be the cause.
+
+    All verdicts together hold with the `confidence`, so each has the higher `verdict_confidence`.
+    """
 
     eagerstream_bench_comparison: Literal[1]
     confidence: float
+    verdict_confidence: float
     simulated: bool
     warnings: list[str]
     cases: list[ComparedCase]
@@ -164,39 +190,35 @@ class Compared(TypedDict):
     only_b: list[str]
 
 
-def compare(a: Results, b: Results, *, confidence: float = 0.95) -> Compared:
+def compare(a: Results, b: Results, *, confidence: float = 0.95, min_effect: str | None = None) -> Compared:
     """Compare two benchmarks figure by figure, in the cases with the same ids.
+
+    The primary figures of `a` get verdicts.
 
     Raises:
         UsageError: The two have no case in common, one has two cases with the same id or exceeds the limits of a
-            benchmark, or the confidence is out of range.
-        MissingExtraError: NumPy or SciPy is not installed.
+            benchmark, or `Plan` raises it.
     """
-    check_confidence(confidence)
     first, second = _cases("a", a), _cases("b", b)
     shared = [case for id, case in first.items() if id in second]
     if not shared:
         raise UsageError("the two benchmarks have no case in common")
-    seed = a["settings"]["seed"]
+    changed = {"confidence": confidence, "min_effect": min_effect, "until": None, "looks": [1]}
+    plan = Plan.of({**a["settings"], **changed}, pairs=len(shared))  # type: ignore[typeddict-item]
     cases: list[ComparedCase] = []
     for case in shared:
         metrics: list[ComparedMetric] = []
         for name, one, two in _in_both(case, second[case["id"]]):
-            difference = difference_of_medians(one["values"], two["values"], confidence=confidence, seed=seed)
+            level = plan.verdict_confidence if name in plan.primary else confidence
+            difference = of_samples(one["values"], two["values"], confidence=level)
             if difference is not None:
-                metrics.append(
-                    {
-                        "metric": name,
-                        "a": _estimate(one),
-                        "b": _estimate(two),
-                        "difference": difference,
-                        "verdict": verdict(difference, confidence=confidence),
-                    }
-                )
+                judged = plan.judged(name, difference, one["values"])
+                metrics.append({**judged, "a": _estimate(one), "b": _estimate(two)})
         cases.append({"id": case["id"], "label": case["label"], "metrics": metrics})
     return {
         "eagerstream_bench_comparison": 1,
         "confidence": confidence,
+        "verdict_confidence": plan.verdict_confidence,
         "simulated": a["simulated"] or b["simulated"],
         "warnings": list(_warnings(a, b)),
         "cases": cases,
@@ -216,8 +238,9 @@ def _cases(side: str, results: Results) -> dict[str, CaseData]:
     return cases
 
 
-def _estimate(estimate: Estimate) -> Estimate:
-    return {"n": estimate["n"], "median": estimate["median"], "low": estimate["low"], "high": estimate["high"]}
+def _estimate(of: Estimate) -> Estimate:
+    n, confidence = of["n"], of["confidence"]
+    return {"n": n, "median": of["median"], "low": of["low"], "high": of["high"], "confidence": confidence}
 
 
 def _warnings(a: Results, b: Results) -> Iterator[str]:

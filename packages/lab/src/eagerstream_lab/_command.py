@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -25,7 +27,7 @@ from eagerstream._support.typer_app import new_app, run_app
 from eagerstream._support.wording import count_text
 from eagerstream.errors import EagerStreamError, MissingExtraError, UsageError
 
-from ._kinds import MEANINGS, Streaming, TransportName
+from ._kinds import EAGER_PRIMARY, MAX_RUNS, MEANINGS, MIN_RUNS, PRIMARY, Streaming, TransportName
 from ._saved_runs import show_runs
 
 if TYPE_CHECKING:
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
     from ._fitted import Fitted
     from ._matrix import Matrix
     from ._measure import Conditions, Measured
-    from ._results import Results
+    from ._plan import Plan
+    from ._results import Results, SettingsData
     from ._sources import Source
 
 DEFAULT_SPEED: Final = 10.0
@@ -99,11 +102,29 @@ def bench(
         bool, typer.Option("--live", help="Measure on the API, with ANTHROPIC_API_KEY. This costs money.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Start --live without confirmation.")] = False,
-    repetitions: Annotated[int, typer.Option("--repetitions", "-n", help="Runs of each case.")] = 5,
+    repetitions: Annotated[
+        int | None, typer.Option("--repetitions", "-n", help="Runs of each case.", show_default=f"{MIN_RUNS}")
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            help="Repeat until the intervals of the primary figures reach at most this far to both sides, such as 2% "
+            "of the base, or 20ms. The verdicts stay as certain.",
+        ),
+    ] = None,
+    min_runs: Annotated[
+        int | None, typer.Option(help="Minimum number of runs of each case, with --until.", show_default=f"{MIN_RUNS}")
+    ] = None,
+    max_runs: Annotated[
+        int | None, typer.Option(help="Maximum number of runs of each case, with --until.", show_default=f"{MAX_RUNS}")
+    ] = None,
     warmup: Annotated[int, typer.Option(help="Earlier runs of each case, which do not count.")] = 1,
     seed: Annotated[
-        int, typer.Option(help="Seed of the order of the runs, the simulated times, and the resampling.")
-    ] = 0,
+        int | None,
+        typer.Option(
+            help="Seed of the order of the runs and of the simulated times.", show_default="random, and printed"
+        ),
+    ] = None,
     profile: Annotated[
         str | None,
         typer.Option(
@@ -123,7 +144,17 @@ def bench(
     max_tokens: Annotated[int, typer.Option(help="Maximum number of tokens in a response.", min=1)] = 16_384,
     max_turns: Annotated[int, typer.Option(help="Maximum number of responses in a run.", min=1)] = 10,
     timeout_s: Annotated[float, typer.Option(help="Maximum duration of a run, in seconds.")] = 300.0,
-    confidence: Annotated[float, typer.Option(help="Confidence of intervals and verdicts.")] = 0.95,
+    primary: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Figure with a verdict, by its name in results.json; repeatable. The more, the wider the intervals.",
+            show_default=f"{' and '.join(PRIMARY)}, or {' and '.join(EAGER_PRIMARY)} to compare eager with buffered",
+        ),
+    ] = None,
+    min_effect: Annotated[
+        str | None, typer.Option(help="Smallest difference that matters, such as 2% of the base, or 20ms.")
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="Confidence of all verdicts together.")] = 0.95,
     out: Annotated[Path, typer.Option(help="Folder for the results.", file_okay=False)] = Path("bench-results"),
     no_html: Annotated[bool, typer.Option("--no-html", help="Write no report.html.")] = False,
     csv: Annotated[
@@ -158,11 +189,13 @@ def bench(
         return
     from ._matrix import Matrix, cross
     from ._measure import Conditions
+    from ._noise import Readings, machine_warnings
+    from ._plan import Plan, default_primary
     from ._programs import of_commands
     from ._sources import named_tools
-    from ._statistics import check_confidence
 
-    check_confidence(confidence)
+    looks = _looks(repetitions, until, min_runs, max_runs)
+    seed = secrets.randbelow(2**32) if seed is None else seed
     check_positive("--timeout-s", timeout_s, is_finite=True)
     _check_packages(html=not no_html)
     if live and not os.environ.get("ANTHROPIC_API_KEY"):
@@ -182,17 +215,36 @@ def bench(
         programs=of_commands(program or ()),
         programs_only=programs_only,
     )
-    matrix = Matrix(cases=cases, repetitions=repetitions, warmup=warmup, seed=seed)
+    matrix = Matrix(cases=cases, repetitions=looks[-1], warmup=warmup, seed=seed)
     simulation = None if live else _simulation(matrix, profile, speed, seed)
+    is_played = simulation and any(map(simulation.times, matrix.cases))
+    settings: SettingsData = {
+        "repetitions": matrix.repetitions,
+        "warmup": warmup,
+        "seed": seed,
+        "confidence": confidence,
+        "primary": [*(primary or default_primary(matrix))],
+        "min_effect": min_effect,
+        "until": until,
+        "looks": [*looks],
+        "profile": None if not simulation else simulation.profile.name if is_played else "as recorded",
+        "speed": simulation.speed if simulation else None,
+        "measured_at": "proxy" if matrix.has_programs else "client",
+    }
+    plan = Plan.of(settings, pairs=len(matrix.pairs()))
+    if until is not None and not plan.pairs:
+        raise UsageError("--until needs two cases to compare")
     conditions = Conditions(simulation=simulation, max_tokens=max_tokens, max_turns=max_turns, timeout_s=timeout_s)
     table = None if csv is None else Path(csv) if csv else out / "results.csv"
     _make_folder(out, table)
-    _warn_of_no_verdict(matrix, confidence)
+    _warn_of_no_verdict(plan)
     if live:
         _ask(matrix, max_turns, yes=yes)
     measured: list[Measured] = []
     with _interrupts_wait() as interrupts:  # once measuring has ended, Ctrl-C loses nothing
-        cause = _measure(matrix, conditions, measured, interrupts)
+        before = Readings.now()
+        cause = _measure(matrix, conditions, plan, measured, interrupts)
+        warnings = list(machine_warnings(before, Readings.now(), cores=os.cpu_count() or 1))
         if cause is not None and not any(one.step.repetition >= 0 for one in measured):
             raise cause  # there is nothing to keep
         from ._analysis import assemble
@@ -200,21 +252,7 @@ def bench(
 
         fitted = simulation.profile if simulation and isinstance(simulation.profile, Fitted) else None
         was_saved = profile is not None and profile.lower().endswith(".json")
-        is_played = simulation and any(map(simulation.times, matrix.cases))
-        results = assemble(
-            matrix,
-            measured,
-            settings={
-                "repetitions": repetitions,
-                "warmup": warmup,
-                "seed": seed,
-                "confidence": confidence,
-                "profile": None if not simulation else simulation.profile.name if is_played else "as recorded",
-                "speed": simulation.speed if simulation else None,
-                "measured_at": "proxy" if matrix.has_programs else "client",
-            },
-            simulated=not live,
-        )
+        results = assemble(matrix, measured, settings=settings, simulated=not live, warnings=warnings)
         files = _save(results, out, table, fitted=None if was_saved else fitted)
     if interrupts and cause is None:
         cause = KeyboardInterrupt()
@@ -230,7 +268,10 @@ def compare_results(
     a: Annotated[Path, typer.Argument(help="Results (.json), for example the earlier ones.", dir_okay=False)],
     b: Annotated[Path, typer.Argument(help="Results (.json) to compare with them.", dir_okay=False)],
     *,
-    confidence: Annotated[float, typer.Option(help="Confidence of intervals and verdicts.")] = 0.95,
+    min_effect: Annotated[
+        str | None, typer.Option(help="Smallest difference that matters, such as 2% of a, or 20ms.")
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="Confidence of all verdicts together.")] = 0.95,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Compare two benchmarks, case by case, and report the verdicts on their differences."""
@@ -238,8 +279,7 @@ def compare_results(
     from ._results import load_results
     from ._terminal import print_comparison
 
-    _check_packages(html=False)
-    compared = compare(load_results(a), load_results(b), confidence=confidence)
+    compared = compare(load_results(a), load_results(b), confidence=confidence, min_effect=min_effect)
     if as_json:
         typer.echo(json.dumps(compared, indent=2))
     else:
@@ -272,6 +312,19 @@ def _turns(given: str) -> list[Path]:
     return [Path(part) for part in given.replace("+", ",").split(",")]
 
 
+def _looks(repetitions: int | None, until: str | None, least: int | None, most: int | None) -> tuple[int, ...]:
+    """Return the numbers of rounds after which the benchmark may end."""
+    from ._plan import looks_between
+
+    if until is not None and repetitions is not None:
+        raise UsageError("--until takes --min-runs and --max-runs, not --repetitions")
+    if until is None and (least is not None or most is not None):
+        raise UsageError("--min-runs and --max-runs need --until")
+    if until is None:
+        return (MIN_RUNS if repetitions is None else repetitions,)
+    return looks_between(MIN_RUNS if least is None else least, MAX_RUNS if most is None else most)
+
+
 def _simulation(matrix: Matrix, profile: str | None, speed: float | None, seed: int) -> Simulation:
     """Return the settings of the embedded server. The default speed lets a benchmark take half a minute."""
     from ._embedded import Simulation
@@ -289,9 +342,8 @@ def _simulation(matrix: Matrix, profile: str | None, speed: float | None, seed: 
 
 
 def _check_packages(*, html: bool) -> None:
-    for package in ("numpy", "scipy", *(("matplotlib",) if html else ())):
-        if find_spec(package) is None:
-            raise MissingExtraError("bench", package, package="eagerstream-lab")
+    if html and find_spec("matplotlib") is None:
+        raise MissingExtraError("bench", "matplotlib", package="eagerstream-lab")
 
 
 def _make_folder(out: Path, table: Path | None) -> None:
@@ -309,17 +361,17 @@ def _make_folder(out: Path, table: Path | None) -> None:
         raise UsageError(f"{out}: cannot be written to")
 
 
-def _warn_of_no_verdict(matrix: Matrix, confidence: float) -> None:
+def _warn_of_no_verdict(plan: Plan) -> None:
     """Warn if there are too few repetitions for any verdict, before they take time or money."""
-    from ._statistics import least_n
-
-    needed = least_n(confidence)
-    if matrix.repetitions < needed and matrix.pairs():
-        had = count_text(matrix.repetitions, "repetition")
+    most, needed = plan.looks[-1], plan.least_n
+    if most < needed and plan.pairs:
+        verdicts = count_text(plan.pairs * len(plan.primary), "verdict")
+        option = "-n" if plan.until is None else "--max-runs"
         with suppress(OSError):
             typer.echo(
-                f"warning: {had} cannot give a verdict with a confidence of {confidence * 100:.4g} %, whatever they "
-                f"measure. That takes at least {needed}: -n {needed}",
+                f"warning: {count_text(most, 'repetition')} cannot give {verdicts} with a confidence of "
+                f"{plan.confidence * 100:.4g} %, whatever they measure. That takes at least {needed}: "
+                f"{option} {needed}",
                 err=True,
             )
 
@@ -341,9 +393,10 @@ def _ask(matrix: Matrix, max_turns: int, *, yes: bool) -> None:
 
 
 def _measure(
-    matrix: Matrix, conditions: Conditions, measured: list[Measured], interrupts: Sequence[int]
+    matrix: Matrix, conditions: Conditions, plan: Plan, measured: list[Measured], interrupts: Sequence[int]
 ) -> BaseException | None:
     """Measure into the list; return the exception that stopped it, such as Ctrl-C, or `None`."""
+    from ._analysis import is_enough
     from ._measure import measure
     from ._terminal import progress_of
 
@@ -357,7 +410,7 @@ def _measure(
                 measured.append(one)
                 tell(one)
 
-            anyio.run(measure, matrix, conditions, keep)
+            anyio.run(measure, matrix, conditions, keep, partial(is_enough, matrix, plan, measured))
     except (KeyboardInterrupt, Exception) as error:
         return error
     return None

@@ -27,6 +27,19 @@ MEANINGS: Final = {
 """Descriptions of the figures, by label; see `metrics.METRICS`."""
 
 
+PRIMARY: Final = ("duration_s", "first_field_s")
+"""Default figures with verdicts: the end of the run, and the moment at which a program can first use an input."""
+
+EAGER_PRIMARY: Final = ("duration_s", "large_parameter_s")
+"""The same if eager cases are compared with buffered ones: the second is the figure that eager streaming is for."""
+
+MIN_RUNS: Final = 10
+"""Default number of runs of each case, and the minimum if a benchmark stops by itself."""
+
+MAX_RUNS: Final = 100
+"""Default maximum if a benchmark stops by itself."""
+
+
 class TransportName(StrEnum):
     """Transport that sends the requests."""
 

@@ -66,8 +66,20 @@ class Measured:
     failure: str | None
 
 
-async def measure(matrix: Matrix, conditions: Conditions, tell: Callable[[Measured], None]) -> None:
-    """Measure every run of a matrix, in order. `tell` is called with each run, warm-up rounds included.
+async def measure(
+    matrix: Matrix,
+    conditions: Conditions,
+    tell: Callable[[Measured], None],
+    is_enough: Callable[[int], bool] = lambda _: False,
+) -> None:
+    """Measure every run of a matrix, in order.
+
+    Args:
+        matrix: The runs.
+        conditions: Settings of every run.
+        tell: Called with each run, warm-up rounds included.
+        is_enough: Called after each round that counts, with the number of these rounds so far. If it returns True, the
+            measurement ends.
 
     A failed run is reported with its failure, and the next one follows. Cancelling this ends the current run without a
     report, its program too, and closes the connections and the server.
@@ -93,6 +105,9 @@ async def measure(matrix: Matrix, conditions: Conditions, tell: Callable[[Measur
                 connections[case.transport] = await stack.enter_async_context(connected)
         for step in matrix.schedule():
             tell(await _Attempt(step, connections[step.case.transport], server, conditions).measured())
+            is_end_of_round = step.repetition >= 0 and (step.order + 1) % len(matrix.cases) == 0
+            if is_end_of_round and is_enough(step.repetition + 1):
+                return
 
 
 class _Attempt:

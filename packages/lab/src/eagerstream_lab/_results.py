@@ -25,7 +25,7 @@ VERSION: Final = 1
 MAX_BYTES: Final = 2**30
 """Maximum size of a results file."""
 
-Verdict: TypeAlias = Literal["lower", "higher", "undecided"]
+Verdict: TypeAlias = Literal["lower", "higher", "equivalent", "undecided"]
 """Verdict on a figure of one case compared with another, from the interval of the paired differences."""
 
 
@@ -54,12 +54,21 @@ class MeasuredRun(TypedDict):
 
 
 class Estimate(TypedDict):
-    """Median, and the interval that contains it with the confidence of the benchmark (usually 95 %)."""
+    """Median, and the interval that contains it.
+
+    Attributes:
+        n: Number of values, or of pairs.
+        median: The median of values. Of pairs, the median of the averages of every two differences.
+        low, high: The interval. The range if there are too few values for this confidence: with `n` values, the
+            confidence is at most 1 - 2^(1 - n).
+        confidence: Confidence of the interval.
+    """
 
     n: int
     median: float
     low: float
     high: float
+    confidence: float
 
 
 class MetricData(Estimate):
@@ -102,12 +111,15 @@ class Judged(TypedDict):
     Attributes:
         metric: Name of the figure, as in `CaseData.metrics`.
         difference: Difference in the unit of the metric.
-        verdict: Lower or higher, if the interval of the difference excludes 0.
+        margin: Smallest difference that matters, in the same unit; 0 if any does.
+        verdict: "lower" or "higher" if the interval of the difference is beyond the margin, "equivalent" if it is
+            within the margin. `None` if the figure is not primary: such a figure gets no verdict.
     """
 
     metric: str
     difference: Estimate
-    verdict: Verdict
+    margin: float
+    verdict: Verdict | None
 
 
 class ComparisonData(Judged):
@@ -128,10 +140,14 @@ class SettingsData(TypedDict):
     """Settings of a benchmark.
 
     Attributes:
-        repetitions: Number of runs of each case that count.
+        repetitions: Number of runs of each case that count. With `until`, the maximum.
         warmup: Number of earlier runs of each case, which do not count.
-        seed: Seed of the order, the simulated times and the resampling.
-        confidence: Confidence of intervals and verdicts.
+        seed: Seed of the order and the simulated times.
+        confidence: Confidence of all verdicts together, and of each other interval by itself.
+        primary: Figures with a verdict, chosen before the first run.
+        min_effect: Smallest difference that matters, such as "2%" or "20ms"; `None` if any does.
+        until: Half width of the intervals at which the benchmark stops; `None` to measure all repetitions.
+        looks: Numbers of repetitions after which it may stop.
         profile: Name of the profile of the embedded server; `None` on the live API.
         speed: Factor by which the embedded server plays faster; `None` on the live API.
         measured_at: "proxy" if programs were measured: the figures that a proxy sees are then those at the proxy, for
@@ -143,6 +159,10 @@ class SettingsData(TypedDict):
     warmup: int
     seed: int
     confidence: float
+    primary: list[str]
+    min_effect: str | None
+    until: str | None
+    looks: list[int]
     profile: str | None
     speed: float | None
     measured_at: NotRequired[Literal["client", "proxy"]]
@@ -151,13 +171,15 @@ class SettingsData(TypedDict):
 class Results(TypedDict):
     """Results of a benchmark.
 
-    If they are `simulated`, every time comes from the embedded server, and says nothing about the API.
+    If they are `simulated`, every time comes from the embedded server, and says nothing about the API. `warnings` list
+    signs of a noisy machine.
     """
 
     eagerstream_bench: Literal[1]
     created_at: str
     simulated: bool
     machine: dict[str, str]
+    warnings: list[str]
     settings: SettingsData
     cases: list[CaseData]
     comparisons: list[ComparisonData]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
-from itertools import groupby
 from typing import Final
 
 from eagerstream._support.markup import Child, Markup, element, joined, plain
@@ -13,27 +11,33 @@ from eagerstream._support.wording import count_text
 from ._metrics import METRICS
 from ._results import CaseData, ComparisonData, Results
 from ._selection import by_pair, metrics
-from ._statistics import least_n
 from ._waterfall import MAX_ROWS, Panel, described, hidden_rows, waterfall
 from ._wording import (
     AT_PROXY,
     LABEL_CHARS,
     Names,
     Scale,
+    cells,
     ended_text,
     interval_words,
-    listed,
+    level_words,
     metric_name,
     moment,
-    no_verdict_reason,
+    notes_on,
+    primary_first,
     program_notes,
     ratio_words,
+    rounds_words,
+    undecided,
     verdict_interval,
     verdict_words,
 )
 
 MAX_FAILED: Final = 200
 """Maximum number of failed runs to list."""
+
+MAX_WARNINGS: Final = 20
+"""Maximum number of signs of noise to show."""
 
 MAX_COMPARISONS: Final = 400
 """Maximum number of verdicts to show."""
@@ -86,11 +90,9 @@ def head(results: Results) -> Markup:
     settings = results["settings"]
     runs = sum(len(case["runs"]) for case in results["cases"])
     parts = (moment(results["created_at"]), count_text(len(results["cases"]), "case"), count_text(runs, "run"))
-    rounds = count_text(settings["repetitions"], "repetition")
-    confidence = f"intervals of {settings['confidence'] * 100:.4g} % confidence"
     facts = {
         "Measured": ", ".join(parts),
-        "Settings": f"{rounds} of each case, {settings['warmup']} to warm up, seed {settings['seed']}, {confidence}",
+        "Settings": f"{rounds_words(results)} of each case, {settings['warmup']} to warm up, seed {settings['seed']}",
     }
     if results["simulated"]:
         speed = "" if settings["speed"] in (None, 1) else f", played {settings['speed']:g} times as fast"
@@ -100,30 +102,32 @@ def head(results: Results) -> Markup:
         joined(element("dt", plain(name, LABEL_CHARS)), element("dd", plain(text, 3 * LABEL_CHARS)))
         for name, text in facts.items()
     )
+    noise = "; ".join(plain(text, 3 * LABEL_CHARS) for text in results["warnings"][:MAX_WARNINGS])
     return element(
         "header",
         element("h1", "Latency of streamed tool inputs"),
         element("p", element("strong", "Simulated."), _SIMULATED, class_="band") if results["simulated"] else None,
         element("dl", *written, class_="facts"),
+        element("p", element("strong", "Noise."), f" {noise}.", class_="band") if noise else None,
     )
 
 
 def verdicts(results: Results, names: Names) -> Markup:
     """Return the verdicts, a sentence for each figure of each comparison."""
     shown = results["comparisons"][:MAX_COMPARISONS]
+    by_id = {case["id"]: case for case in results["cases"]}
     parts = [
         joined(
-            element("h3", f"{names[other]}, compared with {names[base]}"),
-            element(
-                "ul", *_sentences(comparisons, needed=least_n(results["settings"]["confidence"])), class_="verdicts"
-            ),
+            element("h3", f"{names[other]} (b), compared with {names[base]} (a)"),
+            element("ul", *_sentences(comparisons), class_="verdicts"),
+            _differences(by_id[base], by_id[other], comparisons, names),
         )
         for (base, other), comparisons in by_pair(shown).items()
     ]
+    notes = " ".join(notes_on(results["comparisons"], results["settings"]["confidence"]))
     how = (
-        "Runs of the same repetition are compared with each other. The figure is the median of the differences. The"
-        " brackets contain its interval. There is a verdict only if that interval is on one side of 0."
-        " Each figure is judged by itself: the more of them, the more likely one looks different by chance."
+        "Runs of the same repetition are compared with each other. The difference is the middle of theirs, and the"
+        f" brackets contain its interval. {notes[:1].upper()}{notes[1:]}"
     )
     return section(
         results,
@@ -134,9 +138,27 @@ def verdicts(results: Results, names: Names) -> Markup:
     )
 
 
-def _sentences(comparisons: list[ComparisonData], *, needed: int) -> Iterator[Markup]:
+def _differences(base: CaseData, other: CaseData, comparisons: list[ComparisonData], names: Names) -> Markup:
+    """Return a table with a row for each figure."""
+    rows = []
+    for one in primary_first(comparisons):
+        metric = one["metric"]
+        name, *figures, mark = cells(one, base["metrics"][metric], other["metrics"][metric])
+        row = (
+            element("th", name, scope="row", class_=None if one["verdict"] else "faint"),
+            *(element("td", figure, class_="number") for figure in figures),
+            element("td", mark),
+        )
+        rows.append(element("tr", *row))
+    heads = ("Figure", "a", "b", "Difference", "Interval", "Verdict")
+    content = table(heads, [element("tbody", *rows)], numbers=heads[1:-1])
+    label = f"Differences of {names[other['id']]}, compared with {names[base['id']]}"
+    return element("div", scroll(content, label), class_="card")
+
+
+def _sentences(comparisons: list[ComparisonData]) -> Iterator[Markup]:
     for comparison in comparisons:
-        if comparison["verdict"] != "undecided":
+        if comparison["verdict"] not in (None, "undecided"):
             yield element(
                 "li",
                 f"{metric_name(comparison['metric'])}: ",
@@ -144,25 +166,21 @@ def _sentences(comparisons: list[ComparisonData], *, needed: int) -> Iterator[Ma
                 " ",
                 element("span", f"{verdict_interval(comparison)}{ratio_words(comparison)}", class_="faint"),
             )
-    undecided = [comparison for comparison in comparisons if comparison["verdict"] == "undecided"]
-    for reason, same in groupby(undecided, key=partial(no_verdict_reason, needed=needed)):
-        figures = listed([metric_name(comparison["metric"]) for comparison in same])
+    for figures, reason in undecided(comparisons):
         yield element("li", f"{figures}: no verdict; ", element("span", reason, class_="faint"))
 
 
 def medians(results: Results, names: Names) -> Markup:
     """Return each figure of each case, with its interval."""
-    confidence = results["settings"]["confidence"]
-    needed = least_n(confidence)
     shown = metrics(results)
-    bodies = [element("tbody", *_median_rows(metric, results["cases"], names, needed=needed)) for metric in shown]
+    bodies = [element("tbody", *_median_rows(metric, results["cases"], names)) for metric in shown]
     heads = ("Figure", "Case", "Median", "Interval", "Runs")
     content = (
         scroll(table(heads, bodies, numbers=heads[2:]), "Medians") if bodies else element("p", "No run has figures.")
     )
     how = (
-        f"An interval holds the median with a confidence of {confidence * 100:.4g} %. That takes {needed} runs."
-        " With fewer runs, their range is shown."
+        f"An interval holds the median with a confidence of {level_words(results['settings']['confidence'])}. With too"
+        " few runs for that, their range is shown."
     )
     if results["settings"].get("measured_at") == "proxy":
         how += f" {AT_PROXY[:1].upper()}{AT_PROXY[1:]}."
@@ -186,7 +204,7 @@ def medians(results: Results, names: Names) -> Markup:
     )
 
 
-def _median_rows(metric: str, all_cases: list[CaseData], names: Names, *, needed: int) -> Iterator[Markup]:
+def _median_rows(metric: str, all_cases: list[CaseData], names: Names) -> Iterator[Markup]:
     cases = [case for case in all_cases if metric in case["metrics"]]
     for case in cases:
         data = case["metrics"][metric]
@@ -197,7 +215,7 @@ def _median_rows(metric: str, all_cases: list[CaseData], names: Names, *, needed
             element("th", metric_name(metric), scope="rowgroup", rowspan=len(cases)) if is_first else None,
             element("th", names[case["id"]], scope="row"),
             element("td", scale.text(data["median"]), class_="number"),
-            element("td", interval_words(metric, data, needed=needed), class_="number faint"),
+            element("td", interval_words(metric, data), class_="number faint"),
             element("td", f"{data['n']}", class_="number"),
         )
 

@@ -3,131 +3,145 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Final
 
-from rich import box
-from rich.console import Console, JustifyMethod
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from eagerstream._support.wording import count_text, duration_text, visible
+from eagerstream._support.wording import duration_text, visible
 
 from ._analysis import Compared
 from ._matrix import Matrix
 from ._measure import Measured
 from ._metrics import METRICS
 from ._results import Estimate, Judged, Results
-from ._selection import by_pair, metrics
-from ._statistics import least_n
+from ._selection import by_pair
 from ._wording import (
     AT_PROXY,
     Names,
-    Scale,
+    cells,
     ended_text,
     interval_words,
+    median_words,
     metric_name,
-    no_verdict_reason,
+    notes_on,
+    primary_first,
     program_notes,
+    rounds_words,
+    undecided,
     verdict_interval,
     verdict_words,
 )
 
-_SIDES: Final = ("a", "b")
 _PLAIN: Final = {ord("\u00a0"): " ", ord("\u2212"): "-"}
-_SIMULATED = "simulated: every time comes from the embedded server, and says nothing about the API"
+_SIMULATED: Final = "simulated: every time comes from the embedded server, and says nothing about the API"
 
 
 def print_results(results: Results, console: Console) -> None:
-    """Print the medians of every case, and the verdicts on each pair."""
+    """Print a table for each pair of cases, with a line for each figure, and the medians of cases without a pair."""
     settings, cases = results["settings"], results["cases"]
     simulated = played = ""
     if results["simulated"]:
-        console.print(Text(_SIMULATED, style="bold"))
+        _say(console, _SIMULATED, "bold")
         simulated = "; simulated"
-        played = f"; profile {visible(str(settings['profile']))}, {settings['speed']:g} times as fast"
-    told = (
-        f"{count_text(settings['repetitions'], 'repetition')}, {settings['warmup']} to warm up, interleaved, "
-        f"seed {settings['seed']}; intervals of medians by the bootstrap, "
-        f"confidence {settings['confidence'] * 100:.4g} %{played}"
-    )
-    console.print(Text(told))
+        played = f"; profile {settings['profile']}, {settings['speed']:g} times as fast"
+    rounds = rounds_words(results)
+    _say(console, f"{rounds}, {settings['warmup']} to warm up, interleaved, seed {settings['seed']}{played}")
     if settings.get("measured_at") == "proxy":
-        console.print(Text(f"{AT_PROXY} (- is not available)"))
-    names, needed = Names(results), least_n(settings["confidence"])
-    table = _table(
-        f"medians{simulated}", "figure", "case", "median", f"{settings['confidence'] * 100:.4g} % interval", "n"
-    )
-    for metric in metrics(results):
-        label = metric_name(metric)
-        for case in cases:
-            table.add_row(label, _text(names[case["id"]]), *_cells(metric, case["metrics"].get(metric), needed))
-            label = ""
-        table.add_section()
-    if table.row_count:
-        console.print(table)
+        _say(console, AT_PROXY)
+    names = Names(results)
+    by_id = {case["id"]: case for case in cases}
+    compared = by_pair(results["comparisons"])
+    for (base, other), comparisons in compared.items():
+        title = f"a: {names[base]}, b: {names[other]}{simulated}"
+        medians = {
+            one["metric"]: (by_id[base]["metrics"][one["metric"]], by_id[other]["metrics"][one["metric"]])
+            for one in comparisons
+        }
+        _print_judged(console, title, "b", comparisons, medians)
+    alone = [case for case in cases if not any(case["id"] in pair for pair in compared)]
+    for case in alone:
+        if case["metrics"]:
+            table = _table(f"{names[case['id']]}{simulated}", "figure", "median", "interval", "n")
+            for metric, data in case["metrics"].items():
+                interval = interval_words(metric, data) if data["n"] > 1 else "-"
+                table.add_row(*map(_text, (metric_name(metric), median_words(metric, data), interval, f"{data['n']}")))
+            console.print(table)
     for case in cases:
-        if ended := ended_text(case):
-            console.print(Text(f"{visible(case['label'])}: {ended}", style="yellow"))
-        if notes := program_notes(case, simulated=results["simulated"]):
-            console.print(Text(f"{visible(case['label'])}: {notes}", style="yellow"))
-    for (base, other), comparisons in by_pair(results["comparisons"]).items():
-        table = _table(f"{names[other]} compared with {names[base]}{simulated}", "figure", "verdict")
-        for one in comparisons:
-            table.add_row(metric_name(one["metric"]), _verdict(one, names[other], needed))
-        console.print(table)
+        for text in (ended_text(case), program_notes(case, simulated=results["simulated"])):
+            if text:
+                _say(console, f"{case['label'] or case['id']}: {text}", "yellow")
+    for note in notes_on(results["comparisons"], settings["confidence"]):
+        _say(console, note)
+    for warning in results["warnings"]:
+        _say(console, f"warning: {warning}", "yellow")
 
 
 def print_comparison(compared: Compared, console: Console) -> None:
     """Print the differences between two benchmarks, case by case."""
     for warning in compared["warnings"]:
-        console.print(Text(f"warning: {visible(warning)}", style="yellow"))
+        _say(console, f"warning: {warning}", "yellow")
+    simulated = "; simulated" if compared["simulated"] else ""
     for case in compared["cases"]:
-        name = visible(case["label"] or case["id"])
-        if not case["metrics"]:
-            console.print(Text(f"{name}: no figure that both have", style="yellow"))
-            continue
-        simulated = "; simulated" if compared["simulated"] else ""
-        table = _table(f"{name}, b compared with a{simulated}", "figure", "a", "b", "verdict")
-        for one in case["metrics"]:
-            medians = (_median(one["metric"], one[side]) for side in _SIDES)
-            told = _verdict(one, "b", least_n(compared["confidence"]))
-            table.add_row(metric_name(one["metric"]), *medians, told)
-        console.print(table)
+        name = case["label"] or case["id"]
+        if case["metrics"]:
+            medians = {one["metric"]: (one["a"], one["b"]) for one in case["metrics"]}
+            _print_judged(console, f"{name}, b compared with a{simulated}", "b", case["metrics"], medians)
+        else:
+            _say(console, f"{name}: no figure that both have", "yellow")
     for side, ids in (("a", compared["only_a"]), ("b", compared["only_b"])):
         for id in ids:
-            console.print(Text(f"only in {side}: {visible(id)}", style="dim"))
+            _say(console, f"only in {side}: {id}", "dim")
+    for note in notes_on([one for case in compared["cases"] for one in case["metrics"]], compared["confidence"]):
+        _say(console, note)
+    _say(console, "a and b were not measured in turn: whatever changed in between may be the cause of a difference")
+
+
+def _print_judged(
+    console: Console,
+    title: str,
+    name: str,
+    judged: Sequence[Judged],
+    medians: Mapping[str, tuple[Estimate, Estimate]],
+) -> None:
+    """Print a line for each figure, primary ones first, and then their verdicts."""
+    table = _table(title, "figure", "a", "b", "difference", "interval", "")
+    for one in primary_first(judged):
+        style = "" if one["verdict"] is None else "bold"
+        table.add_row(*(_text(cell, style) for cell in cells(one, *medians[one["metric"]])))
+    console.print(table)
+    for one in judged:
+        if one["verdict"] not in (None, "undecided"):
+            _say(console, f"{metric_name(one['metric'])}: {_verdict(one, name)}", "bold")
+    for figures, reason in undecided(judged):
+        _say(console, f"{figures}: no verdict; {reason}")
+    console.print()
+
+
+def _verdict(judged: Judged, name: str) -> str:
+    """Return the verdict, such as `b is 12.0 s earlier [11.8, 12.3] s`."""
+    if judged["verdict"] == "equivalent":
+        return f"{verdict_words(judged)} {verdict_interval(judged)}"
+    metric = METRICS.get(judged["metric"])
+    verb = "is" if metric is None or metric.lower in ("earlier", "shorter") else "has"
+    return f"{name} {verb} {verdict_words(judged)} {verdict_interval(judged)}"
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(title=Text(title), box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
+    table = Table(title=_text(title), box=None, pad_edge=False, padding=(0, 2, 0, 0), title_justify="left")
     for name in columns:
-        justify: JustifyMethod = "right" if name in ("median", "n", "a", "b") else "left"
-        table.add_column(name, justify=justify, overflow="fold")  # a narrow terminal must not cut off figures
+        # A narrow terminal must not cut off figures.
+        table.add_column(name, justify="left" if name in ("figure", "") else "right", overflow="fold")
     return table
 
 
-def _cells(metric: str, estimate: Estimate | None, needed: int) -> tuple[Text, ...]:
-    if estimate is None:
-        return Text("-"), Text(), Text("0")
-    interval = interval_words(metric, estimate, needed=needed) if estimate["n"] > 1 else "-"
-    return _median(metric, estimate), _text(interval), Text(str(estimate["n"]))
-
-
-def _median(metric: str, estimate: Estimate) -> Text:
-    return _text(Scale.of_estimate(metric, estimate).text(estimate["median"]))
-
-
-def _verdict(judged: Judged, name: str, needed: int) -> Text:
-    """Return the verdict, such as `eager is 12.0 s earlier [11.8, 12.3] s`, or the reason why there is none."""
-    if judged["verdict"] == "undecided":
-        return _text(f"no verdict: {no_verdict_reason(judged, needed=needed)}", "dim")
-    metric = METRICS.get(judged["metric"])
-    verb = "is" if metric is None or metric.lower in ("earlier", "shorter") else "has"
-    return _text(f"{name} {verb} {verdict_words(judged)} {verdict_interval(judged)}", "bold")
+def _say(console: Console, text: str, style: str = "") -> None:
+    console.print(_text(text, style))
 
 
 def _text(text: str, style: str = "") -> Text:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, TypeVar
 
 from eagerstream._support.markup import plain
+from eagerstream._support.wording import count_text
 
 from ._metrics import METRICS, Unit
-from ._results import CaseData, ComparisonData, Estimate, Judged, Results
+from ._results import CaseData, ComparisonData, Estimate, Judged, Results, Verdict
+from ._statistics import has_interval, least_n
+
+JudgedT = TypeVar("JudgedT", bound=Judged)
 
 LABEL_CHARS: Final = 72
 """Maximum length of the name of a case, a figure or a tool."""
@@ -112,15 +116,86 @@ _Part: TypeAlias = Literal["source", "tools", "model", "transport"]
 _PARTS: Final[tuple[_Part, ...]] = ("source", "tools", "model", "transport")
 
 
-def interval_words(metric: str, estimate: Estimate, *, needed: int) -> str:
-    """Return the interval of a median. It is called a range if there are fewer than `needed` values."""
+def interval_words(metric: str, estimate: Estimate) -> str:
+    """Return the interval of a median. It is called a range if there are too few values for an interval."""
     text = Scale.of_estimate(metric, estimate).interval(estimate)
-    return text if estimate["n"] >= needed else f"range {text}"
+    return text if has_interval(estimate) else f"range {text}"
+
+
+def median_words(metric: str, estimate: Estimate) -> str:
+    """Return a median with its unit."""
+    return Scale.of_estimate(metric, estimate).text(estimate["median"])
+
+
+MARKS: Final[Mapping[Verdict | None, str]] = {
+    "lower": "\u2212",
+    "higher": "+",
+    "equivalent": "=",
+    "undecided": "?",
+    None: "",
+}
+"""Marks of verdicts at the end of a line."""
+
+
+def cells(judged: Judged, a: Estimate, b: Estimate) -> tuple[str, ...]:
+    """Return the line of one figure: its name, both medians, their difference, its interval, and a mark.
+
+    The interval has the unit of the difference. Too few values have no interval.
+    """
+    difference, scale = judged["difference"], _scale_of(judged)
+    unit = scale.suffix.replace("points", "pts")
+    sign = "+" if difference["median"] > 0 else ""
+    interval = replace(scale, unit="").interval(difference) if has_interval(difference) else "-"
+    name, metric = metric_name(judged["metric"]), judged["metric"]
+    told = f"{sign}{scale.number(difference['median'])}{unit}"
+    return name, median_words(metric, a), median_words(metric, b), told, interval, MARKS[judged["verdict"]]
+
+
+def primary_first(judged: Sequence[JudgedT]) -> list[JudgedT]:
+    """Return the figures with a verdict, and then the others."""
+    return sorted(judged, key=lambda one: one["verdict"] is None)
+
+
+def rounds_words(results: Results) -> str:
+    """Return the number of repetitions, such as `10 repetitions`, or `23 of up to 100 repetitions (until 2%)`."""
+    settings = results["settings"]
+    done = max((run["repetition"] + 1 for case in results["cases"] for run in case["runs"]), default=0)
+    asked = count_text(settings["repetitions"], "repetition")
+    if settings["until"]:
+        return f"{done} of up to {asked} (until {plain(settings['until'], LABEL_CHARS)})"
+    return asked if done == settings["repetitions"] else f"{done} of {asked}"
+
+
+def notes_on(judged: Sequence[Judged], confidence: float) -> list[str]:
+    """Return notes on the meaning of marks and intervals, for all comparisons of a benchmark together."""
+    primary = [one for one in judged if one["verdict"] is not None]
+    if not judged:
+        return []
+    notes: list[str] = []
+    others = len(judged) - len(primary)
+    if primary:
+        figures = listed(list(dict.fromkeys(metric_name(one["metric"]) for one in primary)))
+        level = level_words(primary[0]["difference"]["confidence"])
+        words = [f"{MARKS['lower']} lower", f"{MARKS['higher']} higher", f"{MARKS['undecided']} undecided"]
+        if any(one["margin"] for one in primary):
+            words.insert(2, f"{MARKS['equivalent']} no difference that matters")
+        notes.append(f"verdicts: {', '.join(words)}. Only these figures have one: {figures}.")
+        if len(primary) > 1 or level != level_words(confidence):
+            together = f"{level_words(confidence)} is the confidence of the {len(primary)} verdicts together"
+            notes.append(f"{together}, and {level} that of each.")
+    if others:
+        notes.append(
+            f"Each of the other {others} intervals has {level_words(confidence)} by itself: about"
+            f" {others * (1 - confidence):.1f} of them exclude 0 by chance if nothing differs."
+        )
+    return notes
 
 
 def verdict_words(judged: Judged) -> str:
     """Return the verdict on one figure compared with the other, such as `2.40 s earlier`."""
     verdict, metric = judged["verdict"], METRICS.get(judged["metric"])
+    if verdict == "equivalent":
+        return f"less than {_margin_words(judged)} apart"
     word = verdict if metric is None else metric.lower if verdict == "lower" else metric.higher
     return f"{_scale_of(judged).text(_amount(judged)['median'])} {word}"
 
@@ -140,12 +215,35 @@ def ratio_words(comparison: ComparisonData) -> str:
     )
 
 
-def no_verdict_reason(judged: Judged, *, needed: int) -> str:
-    """Return the reason why there is no verdict, if a verdict needs `needed` values."""
+def no_verdict_reason(judged: Judged) -> str:
+    """Return the reason why a primary figure has no verdict."""
     difference = judged["difference"]
-    if difference["n"] < needed:
-        return f"{difference['n']} of {needed} values that it takes"
-    return f"the interval of the difference, {_scale_of(judged).interval(difference)}, holds 0"
+    if not has_interval(difference):
+        return f"{difference['n']} of {least_n(difference['confidence'])} values that it takes"
+    if judged["margin"]:
+        return f"the interval is neither beyond {_margin_words(judged)} nor within it"
+    return "the interval contains 0"
+
+
+def undecided(judged: Iterable[Judged]) -> list[tuple[str, str]]:
+    """Return the primary figures without a verdict, joined by their reasons, and each reason once."""
+    found: dict[str, list[str]] = {}
+    for one in judged:
+        if one["verdict"] == "undecided":
+            found.setdefault(no_verdict_reason(one), []).append(metric_name(one["metric"]))
+    return [(listed(names), reason) for reason, names in found.items()]
+
+
+def level_words(confidence: float) -> str:
+    """Format a confidence, with the digits that tell it from 1."""
+    digits = 4 if confidence < 0.999 else 6
+    return f"{confidence * 100:.{digits}g} %"
+
+
+def _margin_words(judged: Judged) -> str:
+    """Return the smallest difference that matters."""
+    scale = Scale.of(unit_of(judged["metric"]), judged["margin"])
+    return scale.text(judged["margin"]).replace("%", "points")
 
 
 def _scale_of(judged: Judged) -> Scale:
@@ -158,8 +256,8 @@ def _amount(judged: Judged) -> Estimate:
     difference = judged["difference"]
     if judged["verdict"] != "lower":
         return difference
-    median, low, high = (-difference[bound] for bound in ("median", "high", "low"))
-    return {"n": difference["n"], "median": median, "low": low, "high": high}
+    median, low, high = -difference["median"], -difference["high"], -difference["low"]
+    return {**difference, "median": median, "low": low, "high": high}
 
 
 def moment(text: str) -> str:
