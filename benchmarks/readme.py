@@ -350,6 +350,32 @@ def latency_marks(results: Results) -> str:
     )
 
 
+@_section("verdicts")
+def verdicts(results: Results) -> str:
+    """Errors and power of the lab's verdicts, in simulated benchmarks."""
+    figures = results["benchmarks"]["verdicts"]
+    shares = {(cell["noise"], cell["rounds"]): cell for cell in figures["cells"]}
+    sizes = list(dict.fromkeys(rounds for _, rounds in shares))
+
+    def row(name: str, noise: str, key: str) -> list[str]:
+        found = (shares[noise, rounds][key] for rounds in sizes)
+        return [name, *("" if one is None else f"{one['share'] * 100:.1f} %" for one in found)]
+
+    noises = {"plain": "skewed", "real": "and correlated, with outliers and drift", "ties": "and rounded, with ties"}
+    rows = [row(f"false difference: {name}", noise, "false") for noise, name in noises.items()]
+    rows += [row(f"difference found: {name}", noise, "found") for noise, name in noises.items()]
+    until = [shares[noise, "until"]["mean_rounds"] for noise in noises]
+    told = (
+        "With six rounds, one figure has a verdict, and otherwise two. `until` stopped after"
+        f" {_range(until, '.0f')} rounds of 10 to {figures['looks'][-1]}, on average. Its intervals are"
+        f" {figures['wider']:.2f} times as wide as those of a benchmark of a fixed length. `first verdict` stops at"
+        " the first look with any verdict. For comparison: five rounds, 15 figures, and a verdict if all five"
+        f" differences have one sign report a false difference in {figures['simplest']['share'] * 100:.0f} % of"
+        " benchmarks."
+    )
+    return f"{_numbers(('share of benchmarks, by rounds', *sizes), rows)}\n\n{told}"
+
+
 @_section("bytes_to_events")
 def bytes_to_events(results: Results) -> str:
     """Table of updates with the partial value, compared with `messages.stream()`."""

@@ -48,6 +48,7 @@ BENCHMARKS: Mapping[str, tuple[str, ...]] = {
     "let_through": (),
     "guard": (),
     "invalid_inputs": (),
+    "verdicts": (),
 }
 """Modules, each with `main(console, *, quick)`, in the order in which they run, with the packages that are compared.
 
