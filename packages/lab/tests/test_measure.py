@@ -63,7 +63,7 @@ async def test_eager_beside_buffered() -> None:
     found = assemble(matrix, told, settings={**SETTINGS, "repetitions": 2}, simulated=True)
     assert {comparison["difference"]["n"] for comparison in found["comparisons"]} == {2}
     for case, asked in zip(found["cases"], ("field", None), strict=True):
-        assert set(case["metrics"]) == set(METRICS)
+        assert set(METRICS) - set(case["metrics"]) == {"p99_gap_s"}  # too few gaps in a run
         assert {run["latency"]["eager"] for run in case["runs"]} == {asked}
     first = found["cases"][0]["runs"][0]["latency"]
     assert len(first["requests"]) == 2

@@ -23,8 +23,9 @@ from packages.lab.tests.made_results import (
 )
 from tests.tables import rows
 
-from eagerstream.loop import LatencyData
+from eagerstream.loop import Gaps, LatencyData
 from eagerstream_lab import _waterfall as module
+from eagerstream_lab._charts import gap_words, percentiles
 from eagerstream_lab._drawing import (
     ARRIVAL,
     BLOCK,
@@ -36,6 +37,7 @@ from eagerstream_lab._drawing import (
     new_figure,
     svg_of,
 )
+from eagerstream_lab._kinds import is_shown
 from eagerstream_lab._metrics import METRICS, Unit
 from eagerstream_lab._plan import verdict
 from eagerstream_lab._results import ComparisonData, Estimate, MeasuredRun, Results
@@ -339,6 +341,18 @@ def test_notes_say_how_certain_verdicts_are() -> None:
     assert len(notes_on([_comparison("duration_s", 1.0)], 0.95)) == 1
     margin = notes_on([_comparison("duration_s", 1.0, margin=0.1)], 0.95)[0]
     assert "= no difference that matters" in margin
+
+
+def test_percentiles_need_values() -> None:
+    """One is shown only from the number of gaps on that can bound it, in words as in the table and on the curve."""
+    assert [is_shown(0.99, count) for count in (30, 367, 368)] == [False, False, True]
+    for count, names in ((5, []), (6, ["p50"]), (35, ["p50"]), (36, ["p50", "p90"]), (368, ["p50", "p90", "p99"])):
+        gaps = Gaps.of([0.01 * number for number in range(count)])
+        assert gaps is not None
+        assert [name for name, _, value in percentiles(gaps) if value is not None] == names
+        words = gap_words(gaps)
+        assert [name for name in ("p50", "p90", "p99") if name in words] == names
+        assert words.endswith(f" of {count} gaps")
 
 
 def test_names() -> None:

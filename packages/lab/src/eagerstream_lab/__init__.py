@@ -5,7 +5,9 @@
 | `_measure.py`, `_embedded.py`, `_answers.py` | measure the cases in turn, on the live API or on the embedded server |
 | `_programs.py`, `_wire.py` | run programs of others, and measure them at a proxy |
 | `_profiles.py`, `_fitted.py` | simulated times for the embedded server |
-| `_statistics.py`, `_analysis.py`, `_results.py` | intervals and verdicts, saved as JSON and as CSV |
+| `_plan.py`, `_statistics.py`, `_analysis.py` | which figures get verdicts, exact intervals, comparisons |
+| `_noise.py` | warnings of a noisy machine |
+| `_results.py`, `_exports.py` | results as JSON, and for other programs as CSV, JSON or OpenMetrics |
 | `_saved_runs.py` | the command `eagerstream bench show`: figures and time lines of saved runs |
 | `_terminal.py`, `_report.py` | show the results in the terminal and as a page |
 

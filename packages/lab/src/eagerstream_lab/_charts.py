@@ -12,6 +12,7 @@ from eagerstream._support.markup import Markup, ends
 from eagerstream.loop import Gaps
 
 from ._drawing import BUFFERED, EAGER, FAINT, GROUND, INK, NARROW, RULE, WIDE, new_figure, svg_of
+from ._kinds import is_shown
 from ._results import CaseData, MetricData
 from ._selection import MAX_CASES, drawable, drawables
 from ._wording import Names, Scale, metric_name, unit_of
@@ -130,10 +131,17 @@ def gap_curves(curves: Sequence[GapCurve], *, prefix: str) -> Markup:
     return svg_of(figure, prefix=prefix, label=f"Shares of the gaps between fragments by their length. {told}.")
 
 
+def percentiles(gaps: Gaps) -> list[tuple[str, float, float | None]]:
+    """Return names, shares and values of the percentiles; `None` for one with too few gaps behind it."""
+    values = (("p50", 0.5, gaps.p50_s), ("p90", 0.9, gaps.p90_s), ("p99", 0.99, gaps.p99_s))
+    return [(name, share, value if is_shown(share, gaps.count) else None) for name, share, value in values]
+
+
 def gap_words(gaps: Gaps) -> str:
     """Return the figures as text."""
-    parts = (("half at most", gaps.p50_s), ("p90", gaps.p90_s), ("p99", gaps.p99_s), ("longest", gaps.max_s))
-    return ", ".join(f"{name} {Scale.of('s', value).text(value)}" for name, value in parts)
+    parts = [(name, value) for name, _, value in percentiles(gaps) if value is not None]
+    told = (f"{name} {Scale.of('s', value).text(value)}" for name, value in (*parts, ("longest", gaps.max_s)))
+    return f"{', '.join(told)} of {gaps.count:,} gaps"
 
 
 def _curve(axes: Axes, curve: GapCurve, number: int) -> None:
@@ -150,8 +158,8 @@ def _curve(axes: Axes, curve: GapCurve, number: int) -> None:
         linestyle="-" if eager else (0, (5, 2)),
         clip_on=False,
     )
-    shares = ((0.5, curve.figures.p50_s), (0.9, curve.figures.p90_s), (0.99, curve.figures.p99_s), (1, gaps[-1]))
-    points = [(max(_SHORTEST_S, gap_s), share) for share, gap_s in shares]
+    shown = [(share, gap_s) for _, share, gap_s in percentiles(curve.figures) if gap_s is not None]
+    points = [(max(_SHORTEST_S, gap_s), share) for share, gap_s in (*shown, (1, gaps[-1]))]
     axes.plot(
         [gap_s for gap_s, _ in points],
         [share for _, share in points],
@@ -163,7 +171,7 @@ def _curve(axes: Axes, curve: GapCurve, number: int) -> None:
         zorder=4,
     )
     # Write next to the median, where curves differ most. The second name is lower, in case they do not differ.
-    at_s, _ = points[0]
+    at_s = max(_SHORTEST_S, curve.figures.p50_s)
     axes.annotate(
         curve.name,
         (at_s, 0.5 - 0.16 * number),

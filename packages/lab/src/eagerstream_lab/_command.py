@@ -14,13 +14,12 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import anyio
 import typer
 from rich.console import Console
 from rich.text import Text
-from typer.core import TyperGroup
 
 from eagerstream._support.checks import check_positive
 from eagerstream._support.typer_app import new_app, run_app
@@ -50,20 +49,7 @@ _ENDING: Final = ("SIGINT", "SIGTERM", "SIGHUP")
 _FIGURES: Final = "\n\n".join(["The figures:", *(f"- {label}: {meaning}" for label, meaning in MEANINGS.items())])
 
 
-class _Bench(TyperGroup):
-    """Group whose option --csv may stand without a value."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        # Typer has no options with an optional value.
-        following = [*args[1:], "-"]
-        given = [
-            f"{one}=" if one == "--csv" and (then.startswith("-") or then in self.commands) else one
-            for one, then in zip(args, following, strict=True)
-        ]
-        return super().parse_args(ctx, given)
-
-
-app = new_app(cls=_Bench, invoke_without_command=True)
+app = new_app(invoke_without_command=True)
 
 
 @app.callback(epilog=_FIGURES)
@@ -157,13 +143,12 @@ def bench(
     confidence: Annotated[float, typer.Option(help="Confidence of all verdicts together.")] = 0.95,
     out: Annotated[Path, typer.Option(help="Folder for the results.", file_okay=False)] = Path("bench-results"),
     no_html: Annotated[bool, typer.Option("--no-html", help="Write no report.html.")] = False,
-    csv: Annotated[
-        str | None,
+    export: Annotated[
+        list[Path] | None,
         typer.Option(
-            "--csv",
-            metavar="[FILE]",
-            help="Write a table with a row for each run and figure, too.",
-            show_default="without FILE: results.csv in --out",
+            help="Also write this file, by its suffix: .csv has a row for each run and figure, .json the figures "
+            "without the runs, .prom OpenMetrics; repeatable.",
+            dir_okay=False,
         ),
     ] = None,
 ) -> None:
@@ -187,6 +172,7 @@ def bench(
                 command = f"bench {context.invoked_subcommand}"
                 raise UsageError(f"{option.opts[0]} is for measuring: options of {command} come after its name")
         return
+    from ._exports import check_exports
     from ._matrix import Matrix, cross
     from ._measure import Conditions
     from ._noise import Readings, machine_warnings
@@ -194,6 +180,7 @@ def bench(
     from ._programs import of_commands
     from ._sources import named_tools
 
+    check_exports(export or ())
     looks = _looks(repetitions, until, min_runs, max_runs)
     seed = secrets.randbelow(2**32) if seed is None else seed
     check_positive("--timeout-s", timeout_s, is_finite=True)
@@ -235,8 +222,8 @@ def bench(
     if until is not None and not plan.pairs:
         raise UsageError("--until needs two cases to compare")
     conditions = Conditions(simulation=simulation, max_tokens=max_tokens, max_turns=max_turns, timeout_s=timeout_s)
-    table = None if csv is None else Path(csv) if csv else out / "results.csv"
-    _make_folder(out, table)
+    exports = export or []
+    _make_folder(out, exports)
     _warn_of_no_verdict(plan)
     if live:
         _ask(matrix, max_turns, yes=yes)
@@ -253,7 +240,7 @@ def bench(
         fitted = simulation.profile if simulation and isinstance(simulation.profile, Fitted) else None
         was_saved = profile is not None and profile.lower().endswith(".json")
         results = assemble(matrix, measured, settings=settings, simulated=not live, warnings=warnings)
-        files = _save(results, out, table, fitted=None if was_saved else fitted)
+        files = _save(results, out, exports, fitted=None if was_saved else fitted)
     if interrupts and cause is None:
         cause = KeyboardInterrupt()
     _show(results, out, files, html=not no_html and not interrupts)
@@ -346,13 +333,12 @@ def _check_packages(*, html: bool) -> None:
         raise MissingExtraError("bench", "matplotlib", package="eagerstream-lab")
 
 
-def _make_folder(out: Path, table: Path | None) -> None:
-    """Check that the table can be written, in the folder of the results or elsewhere, and make that folder."""
-    if table is not None:
-        folder = table.absolute().parent
-        is_there = folder == out.absolute() or (folder.is_dir() and os.access(folder, os.W_OK))
-        if table.is_dir() or not is_there:
-            raise UsageError(f"{table}: cannot be written")
+def _make_folder(out: Path, exports: Sequence[Path]) -> None:
+    """Check that the exports can be written, in the folder of the results or elsewhere, and make that folder."""
+    for path in exports:
+        folder = path.absolute().parent
+        if folder != out.absolute() and not (folder.is_dir() and os.access(folder, os.W_OK)):
+            raise UsageError(f"{path}: cannot be written")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -451,20 +437,21 @@ def _interrupts_wait() -> Iterator[list[int]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _save(results: Results, out: Path, table: Path | None, *, fitted: Fitted | None) -> list[Path]:
+def _save(results: Results, out: Path, exports: Sequence[Path], *, fitted: Fitted | None) -> list[Path]:
     """Save the results, and return the paths of the files."""
-    from ._results import save_csv, save_results
+    from ._exports import export
+    from ._results import save_results
 
     files = [out / "results.json"]
     files += [out / "profile.json"] if fitted is not None else []
-    files += [table] if table is not None else []
+    files += exports
     for file in files:
         _keep_earlier(file)
     save_results(results, files[0])
     if fitted is not None:
         fitted.save(out / "profile.json")
-    if table is not None:
-        save_csv(results, table)
+    for path in exports:
+        export(results, path)
     return files
 
 

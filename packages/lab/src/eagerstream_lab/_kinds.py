@@ -18,7 +18,7 @@ MEANINGS: Final = {
     "time between turns": "from the end of each response with calls to the next request, all together",
     "complete run": "from the first request to the last result",
     "longest gap of an input": "the longest wait between two fragments of one input",
-    "99th percentile of gaps": "99 of 100 waits between fragments are at most this long",
+    "99th percentile of gaps": "99 of 100 waits between fragments are at most this long; from 368 gaps in a run",
     "fragments in a second": "fragments of inputs, while inputs arrived",
     "characters in a second": "characters of inputs, while inputs arrived",
     "tool time behind the stream": "share of the tools' time that passed while the response was still arriving",
@@ -38,6 +38,19 @@ MIN_RUNS: Final = 10
 
 MAX_RUNS: Final = 100
 """Default maximum if a benchmark stops by itself."""
+
+
+PERCENTILE_ERROR: Final = 0.025
+"""Probability with which all values may lie below a percentile that is shown."""
+
+
+def is_shown(share: float, count: int) -> bool:
+    """Return True if a percentile of `count` values is shown: 6 values for p50, 36 for p90, 368 for p99.
+
+    The interval of a percentile, with a confidence of 95 %, has an upper end among the values only then. With fewer
+    values, the percentile may lie beyond the largest of them, which would be shown in its place.
+    """
+    return share**count <= PERCENTILE_ERROR
 
 
 class TransportName(StrEnum):

@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 from eagerstream import Outcome
 from eagerstream.loop import RequestLatency, RunLatency
 
-from ._kinds import MEANINGS
+from ._kinds import MEANINGS, is_shown
 
 Unit: TypeAlias = Literal["s", "/s", "share"]
 
@@ -147,7 +147,13 @@ METRICS: Final = {
         Metric(
             "longest_gap_s", "longest gap of an input", "s", *_LENGTH, lambda run: run.gaps.max_s if run.gaps else None
         ),
-        Metric("p99_gap_s", "99th percentile of gaps", "s", *_LENGTH, lambda run: run.gaps.p99_s if run.gaps else None),
+        Metric(
+            "p99_gap_s",
+            "99th percentile of gaps",
+            "s",
+            *_LENGTH,
+            lambda run: run.gaps.p99_s if run.gaps and is_shown(0.99, run.gaps.count) else None,
+        ),
         Metric("fragments_per_s", "fragments in a second", "/s", *_COUNT, lambda run: run.fragments_per_s),
         Metric("chars_per_s", "characters in a second", "/s", *_COUNT, lambda run: run.chars_per_s),
         Metric(

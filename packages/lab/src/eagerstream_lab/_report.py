@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -15,7 +14,7 @@ from eagerstream._support.wording import count_text
 from eagerstream.loop import Gaps
 
 from . import _tables as tables
-from ._charts import GapCurve, distribution, gap_curves
+from ._charts import GapCurve, distribution, gap_curves, percentiles
 from ._drawing import matplotlib_settings
 from ._results import CaseData, MeasuredRun, Results
 from ._selection import MAX_CASES, MAX_PAIRS, gaps_s, median_run, metrics, pairs, scales_s, shown_runs
@@ -79,7 +78,8 @@ _HOW_BESIDE: Final = (
 _HOW_GAPS: Final = (
     "Gaps between one fragment of an input and the next, in all runs. If a curve is high at the left, fragments"
     " arrive together. If its top extends far to the right, there is a long wait. Marks: half of the gaps, 90 %, 99 %"
-    " and all are at most this long. Eager is the solid line, buffered the dashed one."
+    " and all are at most this long. p50 is shown from 6 gaps on, p90 from 36 and p99 from 368. Eager is the solid"
+    " line, buffered the dashed one."
 )
 _HOW_WATERFALLS: Final = (
     "As above, a time line for each run; those of one source have one scale. The median run is open. Click the others"
@@ -166,7 +166,10 @@ class Pictures:
             element(
                 "tr",
                 element("th", curve.name, scope="row"),
-                *(element("td", seconds(value), class_="number") for value in astuple(curve.figures)[1:]),
+                *(
+                    element("td", "" if value is None else seconds(value), class_="number")
+                    for value in (*(value for _, _, value in percentiles(curve.figures)), curve.figures.max_s)
+                ),
                 element("td", f"{curve.figures.count:,}", class_="number"),
             )
             for curve in curves

@@ -1,11 +1,8 @@
-"""Results of a benchmark: content of the file, reading and writing, also as CSV."""
+"""Results of a benchmark: content of the file, reading and writing."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, Literal, NotRequired, TypeAlias, TypeVar
 
@@ -16,8 +13,6 @@ from eagerstream._support.files import replacing
 from eagerstream._support.plain_json import load_json
 from eagerstream.errors import UsageError
 from eagerstream.loop import LatencyData
-
-from ._metrics import METRICS
 
 VERSION: Final = 1
 """Version of results and of profiles."""
@@ -214,43 +209,6 @@ def load_results(path: Path) -> Results:
     """
     adapter: TypeAdapter[Results] = TypeAdapter(Results)
     return load_checked(path, adapter, what="benchmark", key="eagerstream_bench", max_bytes=MAX_BYTES)
-
-
-# --- CSV: one row for each run and figure -----------------------------------------------------------------------------
-
-COLUMNS: Final = (
-    *("case", "label", "source", "tools", "streaming", "model", "transport", "program"),
-    *("simulated", "measured_at", "repetition", "order", "status", "error", "figure", "unit", "value"),
-)
-
-
-def save_csv(results: Results, path: Path) -> None:
-    """Write one row for each run and figure. An existing file is replaced once the new one is complete.
-
-    A run without a value for a figure has an empty `value`. Times are in seconds, shares from 0 to 1.
-
-    Raises:
-        UsageError: The file cannot be written.
-    """
-    text = io.StringIO(newline="")
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(COLUMNS)
-    table.writerows(_rows(results))
-    save_whole(path, text.getvalue().encode("utf-8", "replace"))
-
-
-def _rows(results: Results) -> Iterator[tuple[object, ...]]:
-    simulated = "true" if results["simulated"] else "false"
-    measured_at = results["settings"].get("measured_at", "client")
-    for case in results["cases"]:
-        parts = (case["id"], case["label"], case["source"], case["tools"], case["streaming"], case["model"])
-        named = (*parts, case["transport"], case.get("program", ""), simulated, measured_at)
-        for run in case["runs"]:
-            ended = (run["repetition"], run["order"], run["status"], run["error"] or "")
-            for name, metric in METRICS.items():
-                values = case["metrics"][name]["values"] if name in case["metrics"] else []
-                value = values[run["repetition"]] if run["repetition"] < len(values) else None
-                yield (*named, *ended, name, metric.unit, "" if value is None else value)
 
 
 # --- JSON in files: written completely or not at all, and checked when read -------------------------------------------
