@@ -12,6 +12,7 @@ import pytest
 from anthropic import AsyncAnthropic, AsyncAnthropicBedrock
 
 import eagerstream
+from eagerstream._support.tracing import trace_headers
 from eagerstream.errors import StreamInterrupted, UsageError
 from eagerstream_testing import ReplayServer, Scenario, http_error, reply, text, tool_use
 from eagerstream_testing._framing import in_aws_frames
@@ -37,6 +38,23 @@ def bedrock(api: LocalAPI) -> AsyncAnthropicBedrock:
 
 
 FRAMES = {"content-type": "application/vnd.amazon.eventstream", "request-id": "", "x-amzn-requestid": "req_frames"}
+
+
+async def test_a_request_that_a_tracer_reports() -> None:
+    """It has the tracer's headers, unless the program has set them, and the client itself is used again afterwards."""
+    with ReplayServer(Scenario(reply(text("Hi.")), reply(text("Hi.")), reply(text("Hi.")))) as server:
+        async with AsyncAnthropic(base_url=server.base_url, api_key="k", max_retries=0) as client:
+            token = trace_headers.set({"traceparent": "00-1-2-01"})
+            try:
+                await finished(client)
+                own = {"traceparent": "00-3-4-01"}
+                await finished(client, extra_headers=own)
+            finally:
+                trace_headers.reset(token)
+            await finished(client)
+    sent = [request.headers.get("traceparent", "") for request in server.requests]
+    assert sent[:2] == ["00-1-2-01", "00-3-4-01"]
+    assert sent[2] not in sent[:2]
 
 
 @pytest.mark.slow

@@ -43,6 +43,7 @@ from eagerstream_testing import (
     ReplayServer,
     Scenario,
     reply,
+    text,
     tool_use,
 )
 
@@ -177,19 +178,54 @@ async def test_one_trace(collected: Collected) -> None:
 
 @pytest.mark.anyio
 @needs_client_spans
-async def test_the_client_and_the_wire(collected: Collected) -> None:
-    """The client's own span nests in that of the request, and the server is told of it; both requests are."""
+@pytest.mark.parametrize("betas", [[], ["fine-grained-tool-streaming-2025-05-14"]])
+async def test_the_client_and_the_wire(collected: Collected, betas: list[str]) -> None:
+    """A request has one span of a chat, also with a client that makes its own; the server is told of that span."""
     with collected.tracing():
         async with collected.serving(reply(tool_use("now", {})), DONE) as (client, server):
-            await finished(client, now)
+            await finished(client, now, betas=betas)
             sent = [request.headers["traceparent"] for request in server.requests]
-    spans = collected.spans()
-    ours, theirs = collected.spans(CHAT), collected.spans(CLIENT)
-    assert [span.parent.span_id for span in theirs if span.parent] == [id_of(span) for span in ours]
-    assert all(parents(span, spans) == [CHAT, AGENT] for span in theirs)
+    chats = [span for span in collected.spans() if attributes(span).get("gen_ai.operation.name") == "chat"]
+    assert [span.name for span in chats] == [CHAT] * 2
+    assert collected.spans(CLIENT) == []
     assert [header.split("-")[1:3] for header in sent] == [
-        [f"{trace_of(span):032x}", f"{id_of(span):016x}"] for span in theirs
+        [f"{trace_of(span):032x}", f"{id_of(span):016x}"] for span in chats
     ]
+
+
+@pytest.mark.anyio
+@needs_client_spans
+async def test_spans_of_the_client_that_go_elsewhere(collected: Collected) -> None:
+    """A client with another provider keeps its spans, and one without propagation sends no headers."""
+    other = Collected()
+    with collected.tracing():
+        async with other.serving(reply(tool_use("now", {})), DONE) as (client, _):
+            await finished(client, now)
+        async with collected.serving(DONE) as (client, server):
+            silent = client.with_options(open_telemetry={**client.open_telemetry, "propagation": False})
+            await finished(silent, now)
+            assert ["traceparent" in request.headers for request in server.requests] == [False]
+    assert len(other.spans(CLIENT)) == 2
+    assert collected.spans(CLIENT) == []
+
+
+@pytest.mark.anyio
+@needs_client_spans
+async def test_requests_of_a_tool_keep_their_spans(collected: Collected) -> None:
+    """A tool that uses the client itself is reported by the client, within the span of the tool."""
+    async with collected.serving(reply(tool_use("ask", {})), reply(text("Hi.")), DONE) as (client, server):
+
+        @tool
+        async def ask() -> str:
+            """Ask by oneself."""
+            await client.messages.create(**REQUEST)
+            return "done"
+
+        with collected.tracing():
+            await finished(client, ask)
+        assert len({request.headers["traceparent"] for request in server.requests}) == 3
+    (own,) = collected.spans(CLIENT)
+    assert parents(own, collected.spans()) == ["execute_tool ask", AGENT]
 
 
 @pytest.mark.anyio
@@ -223,6 +259,10 @@ async def test_metrics(collected: Collected) -> None:
         async with collected.serving(calls, DONE) as (client, _):
             run = await finished(client, now)
     metrics = collected.metrics()
+    latency = {call.name: call for call in run.latency.calls}
+    lead_s = latency["now"].lead_s
+    assert lead_s is not None
+    kind = "lead" if lead_s > 0 else "lag"
     assert {name: metric["unit"] for name, metric in metrics.items()} == {
         "gen_ai.client.operation.duration": "s",
         "gen_ai.client.operation.time_to_first_chunk": "s",
@@ -231,7 +271,7 @@ async def test_metrics(collected: Collected) -> None:
         "eagerstream.tool_input.duration": "s",
         "eagerstream.tool_input.fragments": "{fragment}",
         "eagerstream.tool_input.size": "{char}",
-        "eagerstream.tool.lead_time": "s",
+        f"eagerstream.tool.{kind}_time": "s",
     }
     (duration,) = collected.points("gen_ai.client.operation.duration")
     assert duration["count"] == 2
@@ -241,7 +281,6 @@ async def test_metrics(collected: Collected) -> None:
     used = {point["attributes"]["gen_ai.token.type"]: point for point in collected.points("gen_ai.client.token.usage")}
     assert used["input"]["sum"] == run.result.usage["input_tokens"]
     assert used["output"]["sum"] == run.result.usage["output_tokens"]
-    latency = {call.name: call for call in run.latency.calls}
     figures: dict[str, dict[str, Any]] = {
         "fragments": {name: call.block.fragments for name, call in latency.items()},
         "size": {name: call.block.chars for name, call in latency.items()},
@@ -255,11 +294,9 @@ async def test_metrics(collected: Collected) -> None:
         assert set(points) == {"now", "_other"}
         assert points["now"]["sum"] == pytest.approx(expected["now"])
         assert points["_other"]["sum"] == pytest.approx(expected["nope"])
-    (lead,) = collected.points("eagerstream.tool.lead_time")
+    (lead,) = collected.points(f"eagerstream.tool.{kind}_time")
     assert lead["attributes"] == {"gen_ai.tool.name": "now"}
-    lead_s = latency["now"].lead_s
-    assert lead_s is not None
-    assert lead["sum"] == pytest.approx(max(0.0, lead_s))
+    assert lead["sum"] == pytest.approx(abs(lead_s))
 
 
 @pytest.mark.anyio
@@ -281,6 +318,32 @@ async def test_lead_time(collected: Collected) -> None:
         await finished(api.transport(), early, clock=lambda: time_s)
     (lead,) = collected.points("eagerstream.tool.lead_time")
     assert (lead["count"], lead["sum"]) == (1, 4.0)
+    assert collected.points("eagerstream.tool.lag_time") == []
+
+
+@pytest.mark.anyio
+async def test_lag_time(collected: Collected) -> None:
+    """A tool that starts after the response has lost that time. It is not counted as a lead of 0."""
+    time_s = 0.0
+
+    async def approve(_: ToolCall) -> bool:
+        nonlocal time_s
+        await all_tasks_blocked()  # the response has ended
+        time_s += 3
+        return True
+
+    @tool(approve=approve)
+    async def late() -> str:
+        """Wait for approval."""
+        return "done"
+
+    api = LocalAPI([message_start(), *whole_call(0, "late"), *END], [DONE])
+    with collected.tracing():
+        run = await finished(api.transport(), late, clock=lambda: time_s)
+    assert [call.lead_s for call in run.latency.calls] == [-3.0]
+    (lag,) = collected.points("eagerstream.tool.lag_time")
+    assert (lag["count"], lag["sum"]) == (1, 3.0)
+    assert collected.points("eagerstream.tool.lead_time") == []
 
 
 @pytest.mark.anyio

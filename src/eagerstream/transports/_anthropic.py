@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 from eagerstream_wire._values import encodable
 
 from .._support.terms import BETA_HEADER, betas_of_header
+from .._support.tracing import trace_headers
 from .._support.unpacking import ACCEPT_ENCODING
 from ..errors import APIError, UsageError
 from ..limits import Limits
@@ -51,6 +52,7 @@ class AnthropicTransport(Transport):
             )
         self._client = client
         self._headers: dict[str, object] | None = None
+        self._untraced: Any = None
 
     def opening_timeout_s(self, limits: Limits) -> float:
         """See `Transport.opening_timeout_s`. Includes the client's retries, each after a pause the peer may ask for."""
@@ -100,12 +102,17 @@ class AnthropicTransport(Transport):
         return await opening.enter(await streamed(response.http_response, limits))
 
     async def _send(self, request: RequestBody) -> Any:
-        messages = self._client.beta.messages if "betas" in request else self._client.messages
+        trace = trace_headers.get()
+        client = self._client if trace is None else self._without_spans()
+        messages = client.beta.messages if "betas" in request else client.messages
         create = messages.with_streaming_response.create
         try:
             # The clients offer no other access to their HTTP client.
             with bounded_error_bodies(getattr(self._client, "_client", None)):
-                return await create(**self._arguments(messages.create, request), stream=True).__aenter__()
+                arguments = self._arguments(messages.create, request)
+                if trace:
+                    arguments["extra_headers"] = {**trace, **(arguments.get("extra_headers") or {})}
+                return await create(**arguments, stream=True).__aenter__()
         except UnicodeEncodeError:
             raise  # see `open`
         except Exception as error:
@@ -113,6 +120,14 @@ class AnthropicTransport(Transport):
             if isinstance(refused, APIError):
                 refused.retried = self._retries > 0 and refused.retryable and is_resent_by_clients(error)
             raise_as(refused, error)
+
+    def _without_spans(self) -> Any:
+        """Return the client as it is, but without spans of its own. It shares the HTTP client."""
+        if self._untraced is None:
+            self._untraced = self._client
+            if isinstance(options := getattr(self._client, "open_telemetry", None), Mapping):
+                self._untraced = self._client.with_options(open_telemetry={**options, "traces": False})
+        return self._untraced
 
     def _arguments(self, create: Any, request: RequestBody) -> dict[str, Any]:
         """Return the arguments of `create`. Fields that this version of the client does not know go to `extra_body`."""

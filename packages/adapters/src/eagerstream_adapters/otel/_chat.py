@@ -9,7 +9,7 @@ from typing import Any
 
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
+from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer, TracerProvider
 
 from eagerstream.streaming import ReplyMarks
 
@@ -24,11 +24,14 @@ class Telemetry:
     """Objects that make spans and metrics.
 
     Attributes:
+        tracer: Makes the spans.
+        tracer_provider: Provider of the tracer.
         metrics: `None` if metrics are switched off.
         captures_content: Whether to record prompts, responses, arguments and results in the spans.
     """
 
     tracer: Tracer
+    tracer_provider: TracerProvider
     metrics: Metrics | None
     version: names.Conventions
     captures_content: bool

@@ -161,6 +161,8 @@ INPUT_DURATION: Final = "eagerstream.tool_input.duration"
 INPUT_FRAGMENTS: Final = "eagerstream.tool_input.fragments"
 INPUT_SIZE: Final = "eagerstream.tool_input.size"
 LEAD_TIME: Final = "eagerstream.tool.lead_time"
+LAG_TIME: Final = "eagerstream.tool.lag_time"
+"""Negative lead times, as amounts: a histogram of OpenTelemetry takes no negative values."""
 
 # Fragments of an input can arrive within milliseconds; the longest inputs take minutes.
 INPUT_BUCKETS_S: Final = (0.001, 0.005, *DURATION_BUCKETS_S, 163.84, 327.68)

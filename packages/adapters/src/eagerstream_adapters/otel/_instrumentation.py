@@ -113,8 +113,9 @@ def instrument(
         handle.uninstrument()
 
     A run is a span `invoke_agent`, each of its requests a span `chat {model}`, each call a span `execute_tool {name}`.
-    Without an SDK, a run is not even observed. A second call of `instrument` replaces the first one, so that each run
-    is reported once.
+    If the client of the anthropic package would report the request to the same provider, too, it does not do so for
+    these requests. They still have the headers of the trace. Without an SDK, a run is not even observed. A second call
+    of `instrument` replaces the first one, so that each run is reported once.
 
     Args:
         tracer_provider: Provider for the spans. `None` uses the global provider.
@@ -190,7 +191,7 @@ def _telemetry(
     meter = meters.get_meter(SCOPE, version, names.schema_url)
     if _is_idle(tracer) and _is_idle(meter):  # an SDK that OTEL_SDK_DISABLED switched off
         return None
-    return Telemetry(tracer, None if _is_idle(meter) else Metrics(meter, names), names, captures_content)
+    return Telemetry(tracer, tracers, None if _is_idle(meter) else Metrics(meter, names), names, captures_content)
 
 
 def _is_idle(thing: object) -> bool:

@@ -33,7 +33,12 @@ _INSTRUMENTS: Final[dict[str | None, _Instrument]] = {
     names.INPUT_SIZE: ("{char}", "Characters of a tool input.", names.COUNT_BUCKETS),
     names.LEAD_TIME: (
         "s",
-        "Time from the start of a tool to the end of the response; 0 if the tool started later.",
+        "Time from the start of a tool to the end of the response, of tools that started before it.",
+        names.INPUT_BUCKETS_S,
+    ),
+    names.LAG_TIME: (
+        "s",
+        "Time from the end of the response to the start of a tool, of tools that started after it.",
         names.INPUT_BUCKETS_S,
     ),
 }

@@ -2,9 +2,9 @@
 
 The current span decides which spans nest in which:
 
-- While a request is sent, its `chat` span is current in the task that sends it. The client's span nests in it, and the
-  headers carry it. From the first event of the response on, `invoke_agent` is current again, because that task starts
-  the calls.
+- While a request is sent, its `chat` span is current in the task that sends it, and the headers carry it. Spans of the
+  HTTP library nest in it. From the first event of the response on, `invoke_agent` is current again, because that task
+  starts the calls.
 - While a tool runs, its `execute_tool` span is current in its task and its thread. Spans that the tool makes nest in
   it. A remote executor passes it on with `opentelemetry.propagate.inject`.
 
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Final
 
-from opentelemetry import context as otel_context, trace
+from opentelemetry import context as otel_context, propagate, trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Link, Span, SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
@@ -27,6 +27,7 @@ from opentelemetry.util.types import AttributeValue
 
 from eagerstream import MessageStart, MessageStop
 from eagerstream._support.logs import logger_of
+from eagerstream._support.tracing import trace_headers
 from eagerstream.calls import RunStatus
 from eagerstream.loop import RequestMarks, Restarted, Run, ToolStart, ToolStop, TurnStop
 from eagerstream.streaming import FeedEnd, MessageStream, ReplyMarks
@@ -149,12 +150,29 @@ class FeedTracer:
         model = bounded(request.get("model", ""))
         self._chat = Chat(self._telemetry, model, self._peer, self._context, reply)
         otel_context.attach(self._chat.context)
+        trace_headers.set(self._headers(self._chat.context))
         self._chat.describe(request)
+
+    def _headers(self, context: Context) -> dict[str, str] | None:
+        """Return the headers of the trace if the client would report the request to the same provider; else `None`.
+
+        Its span of a streamed request has neither usage nor stop reason. With both, each request would count twice.
+        """
+        options = getattr(self._feed.client, "open_telemetry", None)
+        if not isinstance(options, Mapping) or not options["traces"]["enabled"]:
+            return None
+        if (options.get("tracer_provider") or trace.get_tracer_provider()) is not self._telemetry.tracer_provider:
+            return None
+        carrier: dict[str, str] = {}
+        if options["propagation"]:
+            propagate.inject(carrier, context)  # as the client does: with the propagator of the program
+        return carrier
 
     def _message_start(self, event: MessageStart) -> None:
         if self._chat is not None:
             self._chat.begin(event.message)
         otel_context.attach(self._context)
+        trace_headers.set(None)  # for runs that are started in this task, or by tools
 
     def _message_stop(self, event: MessageStop) -> None:
         if self._chat is not None:
@@ -166,6 +184,7 @@ class FeedTracer:
         if self._chat is not None:
             self._chat.break_off(None if event.error is None or is_cancelled else error_type(event.error))
         otel_context.attach(self._context)
+        trace_headers.set(None)
         self._close_request()
 
     def _close_request(self) -> None:
@@ -182,8 +201,9 @@ class FeedTracer:
             end_s = reply.end_s if reply.message_stop_s is None else reply.message_stop_s
             for call, marks in request.calls.items():
                 if marks.start_s is not None and end_s is not None:
-                    attributes = self._tool_attributes(call.name)
-                    metrics.record(names.LEAD_TIME, end_s - marks.start_s, attributes, self._chat.context)
+                    lead_s = end_s - marks.start_s
+                    name = names.LEAD_TIME if lead_s > 0 else names.LAG_TIME
+                    metrics.record(name, abs(lead_s), self._tool_attributes(call.name), self._chat.context)
 
     # --- tools --------------------------------------------------------------------------------------------------------
 
